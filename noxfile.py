@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's jobs: the example program, the tests on two TensorFlows, lint.
+
+    nox -s census          the main job: train, evaluate, predict, export and serve the example
+    nox -s tests lint      every test on the oldest and on the newest TensorFlow, then lint
+    nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
+
+Environments are kept in .nox and used again; delete that directory to start afresh.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+ENVIRONMENTS = ROOT / ".nox"
+
+NEWEST = "2.21.0"
+# The oldest TensorFlow in our range with wheels for each Python.
+OLDEST = {(3, 10): "2.15.1", (3, 11): "2.15.1", (3, 12): "2.16.2", (3, 13): "2.20.0"}
+# The last TensorFlow that has a TPUEstimator of its own; tests/reference compares with it.
+REFERENCE = "2.15.1"
+REFERENCE_PYTHON = "TPU_COLUMNS_REFERENCE_PYTHON"
+
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
+
+nox.needs_version = ">=2024.4.15"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["census"]
+
+
+@nox.session(venv_backend="venv", venv_location=str(ENVIRONMENTS / "tests-newest"))
+def census(session: nox.Session) -> None:
+    """Run the census example on the newest TensorFlow; arguments after -- go to the example."""
+    _install(session, NEWEST)
+    session.run("python", "examples/census/main.py", *session.posargs, env=QUIET)
+
+
+@nox.session(venv_backend="venv")
+@nox.parametrize("tensorflow", [nox.param("oldest", id="oldest"), nox.param("newest", id="newest")])
+def tests(session: nox.Session, tensorflow: str) -> None:
+    """Run the tests on the oldest and the newest TensorFlow of this Python."""
+    version = NEWEST if tensorflow == "newest" else OLDEST[sys.version_info[:2]]
+    _install(session, version)
+    env = dict(QUIET)
+    own = Path(session.bin) / "python"
+    reference = str(own) if version == REFERENCE else _reference_python(session)
+    if reference:
+        env[REFERENCE_PYTHON] = reference
+    session.log(f"TensorFlow {version}; reference: {reference or 'none found, its tests skip'}")
+    arguments = ["-n", "2", "--dist", "loadfile", "--durations=15"]
+    session.run("pytest", *arguments, *session.posargs, env=env)
+
+
+@nox.session(venv_backend="venv")
+def lint(session: nox.Session) -> None:
+    """Check style with ruff and types with mypy (neither needs TensorFlow)."""
+    # numpy 2.2: the newest whose type stubs read the same on every Python from 3.10 on.
+    session.install("-q", "ruff>=0.9,<1", "mypy>=1.14,<3", "numpy==2.2.*")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+
+
+def _install(session: nox.Session, tensorflow: str) -> None:
+    session.install("-q", "-e", ".[test]", f"tensorflow=={tensorflow}")
+
+
+def _reference_python(session: nox.Session) -> str | None:
+    """A python with TensorFlow 2.15.1, made when there is none; None where it can't be made."""
+    for python in (
+        os.environ.get(REFERENCE_PYTHON, ""),
+        str(ENVIRONMENTS / "tests-oldest" / "bin" / "python"),
+        str(ENVIRONMENTS / "reference" / "bin" / "python"),
+    ):
+        if python and _output(python, "-c", _HAS_REFERENCE) == REFERENCE:
+            return python
+    base = _python_for_reference()
+    if base is None:
+        session.warn(f"TensorFlow {REFERENCE} needs Python 3.10 or 3.11, and neither is on PATH.")
+        return None
+    home = ENVIRONMENTS / "reference"
+    session.run(base, "-m", "venv", "--clear", str(home), external=True)
+    python = str(home / "bin" / "python")
+    wanted = [f"tensorflow=={REFERENCE}", "numpy<2"]
+    session.run(python, "-m", "pip", "install", "-q", *wanted, external=True)
+    return python
+
+
+_HAS_REFERENCE = (
+    "from importlib.metadata import version;"
+    "version('tensorflow-estimator'); print(version('tensorflow'))"
+)
+
+
+def _python_for_reference() -> str | None:
+    """An interpreter that TensorFlow 2.15.1 has wheels for."""
+    if sys.version_info[:2] in ((3, 10), (3, 11)):
+        return sys.executable
+    for name in ("python3.11", "python3.10"):
+        found = shutil.which(name)
+        # Asked, not trusted: a shim of a version manager may be on PATH and refuse to run.
+        if found and _output(found, "-c", "import ensurepip; print('ok')") == "ok":
+            return found
+    return None
+
+
+def _output(*command: str) -> str:
+    """What a command prints; empty when it fails or isn't there."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
