@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TPU embedding columns: what a lookup is, and where it runs.
+
+    >>> import tensorflow as tf
+    >>> import tpu_columns
+    >>> words = tf.feature_column.categorical_column_with_identity("words", num_buckets=1000)
+    >>> column = tpu_columns.embedding_column(words, dimension=16, combiner="sum")
+    >>> column.get_embedding_table_size()
+    (1000, 16)
+"""
+
+from tpu_columns.columns import (
+    EmbeddingColumn,
+    SharedEmbeddingColumn,
+    TPUEmbeddingColumn,
+    embedding_column,
+    shared_embedding_columns,
+    split_sequence_columns,
+)
+from tpu_columns.feature_layers import input_layer, sequence_input_layer
+from tpu_columns.lookup import IdOutOfRangeError
+from tpu_columns.placement import Hardware, LookupDevice, Mode, route
+
+__all__ = [
+    "EmbeddingColumn",
+    "Hardware",
+    "IdOutOfRangeError",
+    "LookupDevice",
+    "Mode",
+    "SharedEmbeddingColumn",
+    "TPUEmbeddingColumn",
+    "embedding_column",
+    "input_layer",
+    "route",
+    "sequence_input_layer",
+    "shared_embedding_columns",
+    "split_sequence_columns",
+]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initializers and functions as values: when two are equal, and how they travel through a config of plain data."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+from typing import Any
+
+import tensorflow as tf
+
+
+def identity(thing: Any) -> Any:
+    """Returns something hashable that is equal for two callables exactly when they do the same.
+
+    An initializer with `get_config` is its class and config. Everything else (a function, a lambda) is itself.
+    """
+    get_config = getattr(thing, "get_config", None)
+    if get_config is None or isinstance(thing, type):
+        return thing
+    return (type(thing), json.dumps(get_config(), sort_keys=True, default=repr))
+
+
+def to_config(thing: Any, where: str) -> dict[str, Any] | None:
+    """Returns plain data from which `from_config` makes an equal callable.
+
+    Args:
+      thing: an initializer with `get_config`, a class or function that can be imported by name, or None.
+      where: whose it is, for the message.
+
+    Raises:
+      ValueError: a lambda or inner function, which has no name to import it by.
+    """
+    if thing is None:
+        return None
+    if hasattr(thing, "get_config") and not isinstance(thing, type):
+        name = type(thing).__name__
+        known = _initializers().get(name)
+        module = "tf.compat.v1" if known is type(thing) else type(thing).__module__
+        return {"class_name": name, "module": module, "config": thing.get_config()}
+    name = getattr(thing, "__qualname__", "")
+    if not name or "<" in name:
+        raise ValueError(
+            f"{where}: {thing!r} can't be written to a config, because it has no name to import it by. "
+            "Define it at the top of a module, or pickle the column with cloudpickle."
+        )
+    return {"function": name, "module": thing.__module__}
+
+
+def from_config(config: dict[str, Any] | None, custom_objects: dict[str, Any] | None = None) -> Any:
+    """Returns the callable that `to_config` described.
+
+    Args:
+      config: what `to_config` returned.
+      custom_objects: classes or functions by name, asked before anything is imported.
+
+    Raises:
+      ValueError: the name is not to be found.
+    """
+    if config is None:
+        return None
+    name = config.get("class_name") or config["function"]
+    if custom_objects and name in custom_objects:
+        thing = custom_objects[name]
+    elif config["module"] == "tf.compat.v1":
+        thing = _initializers()[name]
+    else:
+        try:
+            thing = functools.reduce(getattr, name.split("."), importlib.import_module(config["module"]))
+        except (ImportError, AttributeError) as error:
+            raise ValueError(
+                f"Column config names {name!r} of module {config['module']!r}, which can't be imported. "
+                "Pass it in custom_objects."
+            ) from error
+    if "class_name" not in config:
+        return thing
+    make = getattr(thing, "from_config", None)
+    return make(dict(config["config"])) if make else thing(**config["config"])
+
+
+@functools.cache
+def _initializers() -> dict[str, type]:
+    """TensorFlow's TF1 initializer classes under their class names, which are stable where their modules aren't."""
+    found = (getattr(tf.compat.v1, name) for name in dir(tf.compat.v1) if name.endswith("_initializer"))
+    return {thing.__name__: thing for thing in found if isinstance(thing, type)}

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one reader of TensorFlow's categorical columns: what is looked up, under which keys, in a vocabulary of which size."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from tpu_columns import _tensorflow as private
+
+_INSTEAD = {
+    private.HashedCategoricalColumn: (
+        "Hash in the input_fn (tf.strings.to_hash_bucket_fast(values, num_buckets)) and use "
+        "tf.feature_column.categorical_column_with_identity(key, num_buckets)."
+    ),
+    private.BucketizedColumn: (
+        "Bucketize in the input_fn (tf.searchsorted(boundaries, values, side='right')) and use "
+        "tf.feature_column.categorical_column_with_identity(key, len(boundaries) + 1)."
+    ),
+    private.CrossedColumn: (
+        "Cross in the input_fn (tf.sparse.cross_hashed(inputs, num_buckets)) and use "
+        "tf.feature_column.categorical_column_with_identity(key, num_buckets)."
+    ),
+}
+_SUPPORTED = (
+    "categorical_column_with_identity, categorical_column_with_vocabulary_list, categorical_column_with_vocabulary_file, "
+    "weighted_categorical_column and the sequence_ forms of the first three"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lookup:
+    """What a categorical column says about a lookup.
+
+    Attributes:
+      name: the categorical column's own name; an embedding column's name starts with it.
+      feature_key: key of the ids in the features dict.
+      weight_key: key of the weights there, or None.
+      num_buckets: vocabulary size with out-of-vocabulary buckets; ids lie in [0, num_buckets).
+      is_sequence: whether the order of a row's ids matters and each id gets its own embedding.
+    """
+
+    name: str
+    feature_key: str
+    weight_key: str | None
+    num_buckets: int
+    is_sequence: bool
+
+
+def sequence_length_key(feature_key: str) -> str:
+    """Returns the features key under which a TPU puts the sequence lengths of `feature_key`.
+
+    >>> sequence_length_key("words")
+    'words_seq_length_'
+    """
+    return f"{feature_key}_seq_length_"
+
+
+def tensor_core_mask_key(feature_key: str) -> str:
+    """Returns the features key of the mask (or weights) beside ids padded for the tensor core.
+
+    >>> tensor_core_mask_key("words")
+    'words__TENSOR_CORE_MASK'
+    """
+    return f"{feature_key}__TENSOR_CORE_MASK"
+
+
+def check_supported(column: Any, caller: str) -> None:
+    """Checks that a TPU embedding can be made over `column`.
+
+    Args:
+      column: what the user passed as categorical column.
+      caller: name of the public function, for the message.
+
+    Raises:
+      TypeError: a hashed, bucketized or crossed column (the message says what to use instead), or no categorical column at all.
+    """
+    inner = column
+    while isinstance(inner, (private.WeightedCategoricalColumn, private.SequenceCategoricalColumn)):
+        inner = inner.categorical_column
+    for kind, instead in _INSTEAD.items():
+        if isinstance(inner, kind):
+            raise TypeError(
+                f"categorical_column for tpu {caller} must not be a {kind.__name__} (denylisted type), "
+                f"got {getattr(column, 'name', column)!r}. {instead}"
+            )
+    if not isinstance(inner, private.CategoricalColumn):
+        raise TypeError(
+            f"categorical_column for tpu {caller} must be type CategoricalColumn, made by one of {_SUPPORTED}; got {column!r} "
+            f"that is a {type(column)}."
+        )
+
+
+def read(column: Any) -> Lookup:
+    """Returns what a supported categorical column says.
+
+    Args:
+      column: a column that `check_supported` accepts; weights and sequence may wrap each other in either order.
+    """
+    weight_key = None
+    is_sequence = False
+    inner = column
+    while True:
+        if isinstance(inner, private.WeightedCategoricalColumn):
+            weight_key = inner.weight_feature_key
+        elif isinstance(inner, private.SequenceCategoricalColumn):
+            is_sequence = True
+        else:
+            break
+        inner = inner.categorical_column
+    return Lookup(
+        name=column.name,
+        feature_key=inner.name,
+        weight_key=weight_key,
+        num_buckets=int(column.num_buckets),
+        is_sequence=is_sequence,
+    )
+
+
+class _BuilderCache:
+    """Lets TF2-style categorical columns read from the builder that TF1's `input_layer` hands out."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self._transformed: dict[Any, Any] = {}
+
+    def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
+        del training  # no categorical column reads it
+        if isinstance(key, str):
+            return self._builder.get(key)
+        if key not in self._transformed:
+            self._transformed[key] = key.transform_feature(self, state_manager)
+        return self._transformed[key]
+
+
+def cache_of(builder: Any) -> Any:
+    """Returns a transformation cache over a TF1 feature builder.
+
+    Args:
+      builder: what `tf.compat.v1.feature_column.input_layer` passes to a column.
+    """
+    return _BuilderCache(builder)
+
+
+def ids_and_weights(column: Any, cache: Any, state_manager: Any) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
+    """Returns ids (and weights) of a batch, strings already turned into ids by the vocabulary.
+
+    Args:
+      column: a supported categorical column.
+      cache: a transformation cache over the features dict.
+      state_manager: owner of vocabulary tables, or None in a TF1 graph.
+
+    Returns:
+      ids: int64, [batch, n], or [batch, time, n] for a sequence; -1 and '' are left out of dense input.
+      weights: float32 with the same indices, or None.
+    """
+    pair = column.get_sparse_tensors(cache, state_manager)
+    ids = pair.id_tensor
+    if ids.dtype != tf.int64:
+        ids = tf.cast(ids, tf.int64)
+    return ids, pair.weight_tensor

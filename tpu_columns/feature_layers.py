@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feature layers: from a features dict to one tensor. TF1's two functions, and a door to Keras' two layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from tpu_columns import _tensorflow as private
+from tpu_columns.columns import TPUEmbeddingColumn
+
+tf1 = tf.compat.v1
+
+
+def input_layer(
+    features: dict[str, Any],
+    feature_columns: Iterable[Any],
+    weight_collections: Iterable[str] | None = None,
+    trainable: bool = True,
+    cols_to_vars: dict[Any, Any] | None = None,
+    cols_to_output_tensors: dict[Any, Any] | None = None,
+) -> tf.Tensor:
+    """Looks up columns and joins the results, as `tf.compat.v1.feature_column.input_layer` does; shared columns are welcome.
+
+    Variables are named `input_layer/<column name>/embedding_weights`; a shared table has its collection's name, outside of
+    the layer's scope.
+
+    Args:
+      features: tensors by feature key.
+      feature_columns: TPU embedding columns and any other dense columns.
+      weight_collections: graph collections to which variables are added.
+      trainable: whether variables are trainable.
+      cols_to_vars: if given, filled with the variables of each column.
+      cols_to_output_tensors: if given, filled with the tensor of each column.
+
+    Returns:
+      Floats, [batch, sum of dimensions], columns sorted by name.
+
+    Raises:
+      ValueError: a sequence column, a column that isn't dense, two columns of one name, or a missing feature.
+    """
+    columns = _listed(feature_columns)
+    tensor = tf1.feature_column.input_layer(
+        features,
+        columns,
+        weight_collections=weight_collections,
+        trainable=trainable,
+        cols_to_vars=cols_to_vars,
+        cols_to_output_tensors=cols_to_output_tensors,
+    )
+    if cols_to_vars is not None:
+        _add_shared_tables(columns, cols_to_vars)
+    return tensor
+
+
+def sequence_input_layer(
+    features: dict[str, Any],
+    feature_columns: Iterable[Any],
+    weight_collections: Iterable[str] | None = None,
+    trainable: bool = True,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Looks up every step of sequence columns, as `tf.contrib.feature_column.sequence_input_layer` did.
+
+    Variables are named `sequence_input_layer/<column name>/embedding_weights`; shared tables as in `input_layer`.
+
+    Args:
+      features: tensors by feature key.
+      feature_columns: sequence columns; all with the same `max_sequence_length`.
+      weight_collections: graph collections to which variables are added.
+      trainable: whether variables are trainable.
+
+    Returns:
+      embeddings: floats, [batch, max_sequence_length, sum of dimensions], columns sorted by name.
+      lengths: int64, [batch]. The columns' lengths must agree; that is asserted when the graph runs.
+
+    Raises:
+      ValueError: a column that is no sequence, or columns of different max_sequence_length.
+    """
+    columns = sorted(_listed(feature_columns), key=lambda column: column.name)
+    _check_sequence_columns(columns)
+    collections = list(weight_collections or [])
+    for key in (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES):
+        if key not in collections:
+            collections.append(key)
+    with tf1.variable_scope(None, default_name="sequence_input_layer"):
+        builder = private.LazyBuilder(features)
+        tensors, lengths = [], []
+        for column in columns:
+            with tf1.variable_scope(None, default_name=column.name):
+                tensor, length = column._get_sequence_dense_tensor(
+                    builder, weight_collections=list(collections), trainable=trainable
+                )
+                shape = tf.shape(tensor)
+                width = column._variable_shape.num_elements()
+                flat = tf.reshape(tensor, [shape[0], shape[1], width])
+                flat.set_shape([tensor.shape[0], tensor.shape[1], width])
+                tensors.append(flat)
+                lengths.append(tf.cast(length, tf.int64))
+        with tf.control_dependencies(_equal_lengths(columns, lengths)):
+            return tf.concat(tensors, -1), tf.identity(lengths[0])
+
+
+def __getattr__(name: str) -> Any:
+    """Gives Keras' DenseFeatures and SequenceFeatures, without loading Keras for those who don't ask."""
+    if name == "DenseFeatures":
+        return _legacy_keras_layer("DenseFeatures")
+    if name == "SequenceFeatures":
+        return _legacy_keras_layer("SequenceFeatures")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _legacy_keras_layer(name: str) -> Any:
+    layers = tf.keras.layers
+    found = getattr(layers, name, None)
+    if found is None:
+        # SequenceFeatures is public only under experimental; Keras 3 has neither.
+        found = getattr(getattr(tf.keras, "experimental", None), name, None)
+    if found is None:
+        raise RuntimeError(
+            f"{name} needs legacy Keras, but tf.keras is Keras {getattr(tf.keras, '__version__', '3')}. Install the "
+            "tf_keras of your TensorFlow's version and set TF_USE_LEGACY_KERAS=1 before anything uses tf.keras."
+        )
+    return found
+
+
+def _listed(feature_columns: Any) -> list[Any]:
+    if isinstance(feature_columns, dict):
+        raise ValueError("Expected feature_columns to be iterable, found dict. Pass list(feature_columns.values()).")
+    if isinstance(feature_columns, TPUEmbeddingColumn):
+        return [feature_columns]
+    columns = list(feature_columns)
+    if not columns:
+        raise ValueError("feature_columns must not be empty.")
+    return columns
+
+
+def _add_shared_tables(columns: list[Any], cols_to_vars: dict[Any, Any]) -> None:
+    """TensorFlow collects a column's variables by scope, and shared tables lie outside of it."""
+    for column in columns:
+        if isinstance(column, TPUEmbeddingColumn) and hasattr(column, "shared_embedding_collection_name"):
+            cols_to_vars[column] = [column._shared_table()]
+
+
+def _check_sequence_columns(columns: list[Any]) -> None:
+    names = set()
+    for column in columns:
+        if not isinstance(column, private.SequenceDenseColumnV1):
+            raise ValueError(
+                "All feature_columns must be of type _SequenceDenseColumn. You can wrap a sequence_categorical_column "
+                f"with an embedding_column. Given (type {type(column)}): {column}"
+            )
+        if column.name in names:
+            raise ValueError(f"Duplicate feature column name found for columns: {column.name!r}.")
+        names.add(column.name)
+    lengths = {c.name: c.max_sequence_length for c in columns if isinstance(c, TPUEmbeddingColumn)}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            "Columns of one sequence_input_layer must have the same max_sequence_length to be joined along their last axis, "
+            f"got {lengths}. Use a layer for each length."
+        )
+
+
+def _equal_lengths(columns: list[Any], lengths: list[tf.Tensor]) -> list[Any]:
+    return [
+        tf1.assert_equal(
+            lengths[0],
+            other,
+            message=f"Sequences of {columns[0].name!r} and {column.name!r} differ in length within a batch",
+        )
+        for column, other in zip(columns[1:], lengths[1:], strict=True)
+    ]

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookups as ops: pooled, per step of a sequence, and on the tensor core.
+
+The formulas are those of `tf.nn.safe_embedding_lookup_sparse`, which the old columns called, so that numbers and gradients stay the same.
+The ops are chosen so that Grappler leaves them alone: its arithmetic optimizer turns Unique -> Gather -> SparseSegmentMean
+into a segment mean over the *whole table*, read and copied in every training step. It does not know UniqueWithCounts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+COMBINERS = ("mean", "sqrtn", "sum")
+
+# A tuple, not a str: TensorFlow leaves such collections out of exported graphs, where Python objects could not go.
+LOOKUP_SITES = ("tpu_columns", "lookup_sites")
+
+_OUT_OF_RANGE = re.compile(r"= (-?\d+) is not in \[0, (\d+)\)")
+_NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
+
+
+@dataclasses.dataclass(frozen=True)
+class LookupSite:
+    """One lookup in a graph, noted so that a failing op can be told in the user's words.
+
+    Attributes:
+      scope: name scope of the lookup's ops, with its closing slash.
+      column_name: the column.
+      feature_key: key of its ids in the features dict.
+      num_rows: vocabulary size.
+    """
+
+    scope: str
+    column_name: str
+    feature_key: str
+    num_rows: int
+
+
+class IdOutOfRangeError(tf.errors.InvalidArgumentError, ValueError):
+    """An id lies outside of its column's vocabulary."""
+
+
+def record_site(scope: str, column_name: str, feature_key: str, num_rows: int) -> None:
+    """Notes a lookup in the default graph; does nothing when ops run eagerly."""
+    if not tf.executing_eagerly():
+        sites = tf1.get_default_graph().get_collection_ref(LOOKUP_SITES)
+        sites.append(LookupSite(scope, column_name, feature_key, num_rows))
+
+
+def explain(error: tf.errors.InvalidArgumentError, graph: tf.Graph) -> IdOutOfRangeError | None:
+    """Returns an error that names column, id and vocabulary size, if `error` came from a lookup of `graph`.
+
+    Args:
+      error: what a session raised.
+      graph: the session's graph.
+
+    Returns:
+      An error to raise from `error`, or None if it is about something else.
+    """
+    found = _OUT_OF_RANGE.search(error.message or "")
+    if not found:
+        return None
+    nodes = _NODE_NAME.findall(error.message)
+    if error.op is not None:
+        nodes.append(error.op.name)
+    for site in graph.get_collection(LOOKUP_SITES):
+        if any(node.startswith(site.scope) for node in nodes):
+            return IdOutOfRangeError(
+                error.node_def,
+                error.op,
+                f"Column {site.column_name!r}: id {found.group(1)} of feature {site.feature_key!r} is outside of the "
+                f"vocabulary, whose size is {site.num_rows} (valid: 0 to {site.num_rows - 1}). Mend the input, give the "
+                "categorical column a default_value, or enlarge its num_buckets.",
+            )
+    return None
+
+
+def pooled_lookup(
+    table: Any,
+    ids: tf.SparseTensor,
+    weights: tf.SparseTensor | None = None,
+    combiner: str | None = "mean",
+    *,
+    safe: bool = True,
+    partition_strategy: str = "div",
+    name: str | None = None,
+) -> tf.Tensor:
+    """Looks up each row's ids and combines them into one vector.
+
+    With weights w and embeddings e of a row: sum = Σ w·e, mean = Σ w·e / Σ w, sqrtn = Σ w·e / √Σ w².
+
+    Args:
+      table: variable, partitioned variable, list of shards, or tensor, [rows, D].
+      ids: integers, [B, n] (or of higher rank; the last axis is combined).
+      weights: floats with the indices of `ids`, or None for ones.
+      combiner: 'mean', 'sqrtn', 'sum'; None is mean, as the legacy columns on a CPU.
+      safe: drop negative ids, and ids with weights <= 0 unless the combiner is sum; rows without ids give zeros.
+      partition_strategy: how ids map to the shards of a partitioned table, 'div' or 'mod'.
+      name: name scope.
+
+    Returns:
+      Floats, [B, D] (or `ids`' leading axes and D).
+
+    Raises:
+      ValueError: an unknown combiner.
+    """
+    combiner = check_combiner(combiner) or "mean"
+    with tf.name_scope(name or "pooled_lookup"):
+        rank = ids.shape.rank
+        leading = None if rank == 2 else ids.dense_shape[:-1]
+        if leading is not None:
+            flat = [tf.reduce_prod(leading), ids.dense_shape[-1]]
+            ids = tf.sparse.reshape(ids, flat)
+            weights = None if weights is None else tf.sparse.reshape(weights, flat)
+        if safe:
+            result = _safe_lookup(table, ids, weights, combiner, partition_strategy)
+        else:
+            result = _combined(table, ids, weights, combiner, partition_strategy)
+        if leading is not None:
+            depth = result.shape[-1]
+            result = tf.reshape(result, tf.concat([leading, tf.shape(result, out_type=tf.int64)[1:]], 0))
+            if rank is not None:
+                result.set_shape([None] * (rank - 1) + [depth])
+        return result
+
+
+def sequence_lookup(
+    table: Any,
+    ids: tf.SparseTensor,
+    weights: tf.SparseTensor | None,
+    combiner: str | None,
+    max_sequence_length: int,
+    *,
+    partition_strategy: str = "div",
+    name: str | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Looks up every step of a sequence, cut or padded with zeros to a fixed length, as a TPU does.
+
+    Args:
+      table: as in `pooled_lookup`, [rows, D].
+      ids: integers, [B, T] or [B, T, n]; n ids of one step are combined.
+      weights: floats with the indices of `ids`, or None.
+      combiner: as in `pooled_lookup`.
+      max_sequence_length: L > 0; steps from L on are dropped.
+      partition_strategy: as in `pooled_lookup`.
+      name: name scope.
+
+    Returns:
+      embeddings: floats, [B, L, D].
+      lengths: int64, [B]: steps of each sequence, at most L.
+    """
+    with tf.name_scope(name or "sequence_lookup"):
+        ids = _three_axes(_first_steps(ids, max_sequence_length))
+        lengths = sequence_lengths(ids)
+        if weights is not None:
+            weights = _three_axes(_first_steps(weights, max_sequence_length))
+        steps = pooled_lookup(table, ids, weights, combiner, partition_strategy=partition_strategy)
+        missing = max_sequence_length - tf.shape(steps)[1]
+        padded = tf.pad(steps, [[0, 0], [0, missing], [0, 0]])
+        padded.set_shape([None, max_sequence_length, steps.shape[-1]])
+        return padded, lengths
+
+
+def sequence_lengths(ids: tf.SparseTensor) -> tf.Tensor:
+    """Returns the number of steps of each row: one more than the last step that holds an id.
+
+    Args:
+      ids: [B, T] or [B, T, n].
+
+    Returns:
+      int64, [B].
+    """
+    last = tf.math.unsorted_segment_max(ids.indices[:, 1] + 1, ids.indices[:, 0], ids.dense_shape[0])
+    # The maximum over no element is the lowest int64.
+    return tf.maximum(last, 0, name="sequence_lengths")
+
+
+def pad_for_tensor_core(
+    ids: tf.SparseTensor, weights: tf.SparseTensor | None, width: int, *, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Makes a batch of ids dense, as the tensor core needs it.
+
+    Args:
+      ids: integers, [B, n]; from `width` on a row's ids are dropped.
+      weights: floats with the indices of `ids`, or None for ones.
+      width: n of the result; the second entry of `tensor_core_shape`.
+      name: name scope.
+
+    Returns:
+      values: int32, [B, width], 0 where there is no id.
+      mask: float32, [B, width], 0 there and the weight elsewhere.
+    """
+    with tf.name_scope(name or "pad_for_tensor_core"):
+        if weights is None:
+            weights = ids.with_values(tf.ones_like(ids.values, tf.float32))
+        shape = tf.stack([ids.dense_shape[0], width])
+        ids = tf.sparse.slice(ids, [0, 0], shape)
+        weights = tf.sparse.slice(weights, [0, 0], shape)
+        values = tf.scatter_nd(ids.indices, tf.cast(ids.values, tf.int32), shape)
+        mask = tf.scatter_nd(weights.indices, tf.cast(weights.values, tf.float32), shape)
+        values.set_shape([ids.shape[0], width])
+        mask.set_shape([ids.shape[0], width])
+        return values, mask
+
+
+def tensor_core_lookup(
+    table: Any, values: tf.Tensor, mask: tf.Tensor, combiner: str | None, *, name: str | None = None
+) -> tf.Tensor:
+    """Looks up padded ids with dense ops only, which XLA can compile.
+
+    Args:
+      table: variable or tensor, [rows, D].
+      values: int32, [B, n].
+      mask: float32, [B, n]: weights, 0 at padding.
+      combiner: 'mean', 'sqrtn' or 'sum', formulas as in `pooled_lookup`.
+      name: name scope.
+
+    Returns:
+      Floats, [B, D]; zeros for a row of padding.
+
+    Raises:
+      ValueError: another combiner.
+    """
+    if combiner not in COMBINERS:
+        raise ValueError(
+            "Dense TPU Embedding does not support combiner other than sum and mean (and here sqrtn), "
+            f"got {combiner!r}."
+        )
+    with tf.name_scope(name or "tensor_core_lookup"):
+        rows = tf.nn.embedding_lookup(table, values)
+        summed = tf.reduce_sum(rows * mask[:, :, tf.newaxis], axis=1)
+        if combiner == "sum":
+            return summed
+        norm = mask if combiner == "mean" else tf.square(mask)
+        norm = tf.reduce_sum(norm, axis=1, keepdims=True)
+        return tf.math.divide_no_nan(summed, norm if combiner == "mean" else tf.sqrt(norm))
+
+
+def check_combiner(combiner: str | None) -> str | None:
+    """Returns `combiner` if lookups know it.
+
+    Raises:
+      ValueError: otherwise.
+    """
+    if combiner is not None and combiner not in COMBINERS:
+        raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum' (or None), got {combiner!r}.")
+    return combiner
+
+
+def _safe_lookup(
+    table: Any, ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: str, partition_strategy: str
+) -> tf.Tensor:
+    keep = ids.values >= 0
+    if weights is not None and combiner != "sum":
+        keep = keep & (weights.values > 0)
+    ids = tf.sparse.retain(ids, keep)
+    # An empty row looks up row 0 and is zeroed afterwards, so that optimizers see the same rows as in the old system:
+    # some (Momentum, Ftrl) move a row even for a gradient of zero.
+    ids, empty = tf.sparse.fill_empty_rows(ids, tf.zeros([], ids.dtype))
+    if weights is not None:
+        weights = tf.sparse.retain(weights, keep)
+        weights, _ = tf.sparse.fill_empty_rows(weights, tf.ones([], weights.dtype))
+    result = _combined(table, ids, weights, combiner, partition_strategy)
+    return tf.where(empty[:, tf.newaxis], tf.zeros_like(result), result)
+
+
+def _combined(
+    table: Any, ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: str, partition_strategy: str
+) -> tf.Tensor:
+    """Combines without any check; rows past the last one with an id are zeros too."""
+    segments, num_rows = ids.indices[:, 0], ids.dense_shape[0]
+    unique, index, _ = tf.unique_with_counts(ids.values)
+    rows = tf1.nn.embedding_lookup(table, unique, partition_strategy=partition_strategy)
+    if weights is None:
+        segment_combine = {
+            "sum": tf.sparse.segment_sum,
+            "mean": tf.sparse.segment_mean,
+            "sqrtn": tf.sparse.segment_sqrt_n,
+        }[combiner]
+        return segment_combine(rows, index, segments, num_segments=num_rows)
+    factor = tf.cast(weights.values, rows.dtype)[:, tf.newaxis]
+    summed = tf.math.unsorted_segment_sum(tf.gather(rows, index) * factor, segments, num_rows)
+    if combiner == "sum":
+        return summed
+    if combiner == "mean":
+        return tf.math.divide_no_nan(summed, tf.math.unsorted_segment_sum(factor, segments, num_rows))
+    norm = tf.sqrt(tf.math.unsorted_segment_sum(tf.square(factor), segments, num_rows))
+    return tf.math.divide_no_nan(summed, norm)
+
+
+def _first_steps(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:
+    """Drops all steps of [B, T, …] from `count` on; a shorter sequence keeps its T."""
+    shape = sequence.dense_shape
+    steps = tf.minimum(shape[1], count)
+    return tf.sparse.slice(sequence, tf.zeros_like(shape), tf.concat([shape[:1], steps[tf.newaxis], shape[2:]], 0))
+
+
+def _three_axes(sequence: tf.SparseTensor) -> tf.SparseTensor:
+    """[B, T] -> [B, T, 1]; [B, T, n] stays."""
+    if sequence.shape.rank == 3:
+        return sequence
+    shape = sequence.dense_shape
+    per_step = tf.reduce_prod(shape[2:], keepdims=True)
+    return tf.sparse.reshape(sequence, tf.concat([shape[:2], per_step], 0))
