@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns and the `model_fn`: embeddings, pairwise products, a small network on top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from census_data import AGE_KNOTS, CATEGORICAL, DOLLAR_BUCKETS
+
+import estimator_spec as tpu_estimator
+import tpu_columns
+
+tf1 = tf.compat.v1
+
+WORKCLASSES = (
+    "Federal-gov",
+    "Local-gov",
+    "Never-worked",
+    "Private",
+    "Self-emp-inc",
+    "Self-emp-not-inc",
+    "State-gov",
+    "Without-pay",
+)
+MARITAL_STATUSES = (
+    "Divorced",
+    "Married-AF-spouse",
+    "Married-civ-spouse",
+    "Married-spouse-absent",
+    "Never-married",
+    "Separated",
+    "Widowed",
+)
+RELATIONSHIPS = ("Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife")
+NUMERIC = ("age", "hours_per_week", "schooling", "log_gain", "log_loss")
+HIDDEN_UNITS = (128, 64)
+DROPOUT = 0.4
+
+
+def embedding_columns(data_dir: str) -> list[Any]:
+    """One column of every kind a TPU looks up: the list goes to the spec and to the model."""
+    fc = tf.feature_column
+
+    def listed(key: str, words: tuple[str, ...]) -> Any:
+        return fc.categorical_column_with_vocabulary_list(key, words)
+
+    def filed(key: str) -> Any:
+        path = os.path.join(data_dir, key + ".txt")
+        return fc.categorical_column_with_vocabulary_file(key, path)
+
+    age = fc.weighted_categorical_column(
+        fc.categorical_column_with_identity("age_knots", AGE_KNOTS), "age_weights"
+    )
+    dollars = [
+        fc.categorical_column_with_identity(key, DOLLAR_BUCKETS)
+        for key in ("gain_bucket", "loss_bucket")
+    ]
+    profile = fc.sequence_categorical_column_with_vocabulary_file(
+        "profile", os.path.join(data_dir, "profile.txt")
+    )
+    return [
+        tpu_columns.embedding_column(fc.categorical_column_with_identity("education_num", 17), 8),
+        tpu_columns.embedding_column(listed("workclass", WORKCLASSES), 8),
+        tpu_columns.embedding_column(listed("marital_status", MARITAL_STATUSES), 8),
+        tpu_columns.embedding_column(listed("relationship", RELATIONSHIPS), 8),
+        tpu_columns.embedding_column(filed("occupation"), 8),
+        tpu_columns.embedding_column(filed("native_country"), 8),
+        tpu_columns.embedding_column(age, 8, combiner="sum"),
+        *tpu_columns.shared_embedding_columns(
+            dollars, 8, shared_embedding_collection_name="dollars"
+        ),
+        tpu_columns.embedding_column(profile, 16, max_sequence_length=len(CATEGORICAL)),
+    ]
+
+
+def pairwise_products(sequence: Any) -> Any:
+    """The products of all pairs of a sequence's vectors, summed: `[B, L, D]` to `[B, D]`.
+
+    The second-order term of a factorization machine (S. Rendle, ICDM 2010). Padding is zeros and
+    adds nothing.
+    """
+    total = tf.reduce_sum(sequence, axis=1)
+    return 0.5 * (tf.square(total) - tf.reduce_sum(tf.square(sequence), axis=1))
+
+
+def network(features: dict[str, Any], columns: list[Any], is_training: bool) -> Any:
+    """From features to logits `[B, 1]`."""
+    sequence_columns, pooled_columns = tpu_columns.split_sequence_columns(columns)
+    numeric = [tf.feature_column.numeric_column(key) for key in NUMERIC]
+    wide = tpu_columns.input_layer(features, pooled_columns + numeric)
+    sequence, _ = tpu_columns.sequence_input_layer(features, sequence_columns)
+    hidden = tf.concat([wide, pairwise_products(sequence)], axis=1)
+    for layer, units in enumerate(HIDDEN_UNITS):
+        hidden = tf1.layers.dense(hidden, units, tf.nn.relu, name=f"hidden_{layer}")
+        hidden = tf1.layers.dropout(hidden, rate=DROPOUT, training=is_training)
+    return tf1.layers.dense(hidden, 1, name="logits")
+
+
+def metric_fn(labels: Any, probabilities: Any) -> dict[str, Any]:
+    """Metrics of the whole evaluation, on the host."""
+    return {
+        "auc": tf1.metrics.auc(labels, probabilities, num_thresholds=2000),
+        "accuracy": tf1.metrics.accuracy(labels, tf.cast(probabilities > 0.5, tf.float32)),
+    }
+
+
+def host_call_builder(model_dir: str, every_n_steps: int = 100) -> Callable[..., Any]:
+    """Summaries written by the host, as TPU programs had to: each argument is `[1]`, one a core."""
+
+    def host_call_fn(global_step: Any, loss: Any, learning_rate: Any) -> Any:
+        step = global_step[0]
+        writer = tf.summary.create_file_writer(os.path.join(model_dir, "host_call"))
+        with writer.as_default(), tf.summary.record_if(tf.equal(step % every_n_steps, 0)):
+            tf.summary.scalar("training/loss", loss[0], step=step)
+            tf.summary.scalar("training/learning_rate", learning_rate[0], step=step)
+        return tf1.summary.all_v2_summary_ops()
+
+    return host_call_fn
+
+
+def model_fn_builder(
+    columns: list[Any], model_dir: str, learning_rate: float, train_steps: int, use_tpu: bool
+) -> Callable[..., Any]:
+    """Makes the `model_fn` for these columns."""
+
+    def model_fn(features: Any, labels: Any, mode: Any, params: dict[str, Any]) -> Any:
+        is_training = mode == tpu_estimator.ModeKeys.TRAIN
+        logits = network(features, columns, is_training)
+        probabilities = tf.sigmoid(logits)
+        predictions = {"probability": probabilities}
+        if mode == tpu_estimator.ModeKeys.PREDICT:
+            return tpu_estimator.TPUEstimatorSpec(mode, predictions=predictions)
+
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+        loss = tf.reduce_mean(losses)
+        if not is_training:
+            return tpu_estimator.TPUEstimatorSpec(
+                mode, loss=loss, eval_metrics=(metric_fn, [labels, probabilities])
+            )
+
+        step = tf1.train.get_global_step()
+        rate = tf1.train.cosine_decay(learning_rate, step, train_steps)
+        optimizer = tf1.train.AdamOptimizer(rate)
+        if use_tpu:
+            optimizer = tf1.tpu.CrossShardOptimizer(optimizer)
+        scalars = [tf.reshape(scalar, [1]) for scalar in (step, loss, rate)]
+        return tpu_estimator.TPUEstimatorSpec(
+            mode,
+            loss=loss,
+            train_op=optimizer.minimize(loss, global_step=step),
+            host_call=(host_call_builder(model_dir), scalars),
+        )
+
+    return model_fn

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the example says at its end: two numbers, and where each column was looked up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import estimator_spec as tpu_estimator
+import tpu_columns
+
+tf1 = tf.compat.v1
+
+
+class StepsPerSecondHook(tf1.train.SessionRunHook):  # type: ignore[misc]
+    """Measures training, from the end of the first step to the end of the last one."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+        self._last: tuple[int, float] | None = None
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for the step."""
+        return tf1.train.SessionRunArgs(tf1.train.get_global_step(run_context.session.graph))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Notes when it was reached."""
+        self._last = (int(run_values.results), time.perf_counter())
+        self._first = self._first or self._last
+
+    @property
+    def steps_per_second(self) -> float:
+        """0 when fewer than two steps ran."""
+        if self._first is None or self._last is None or self._first == self._last:
+            return 0.0
+        return (self._last[0] - self._first[0]) / (self._last[1] - self._first[1])
+
+
+def column_rows(columns: Sequence[Any], use_tpu: bool) -> list[tuple[str, str, str, str, str]]:
+    """One row a column: feature, table, its shape, lookup device in training and in serving."""
+    tables, features = tpu_estimator.tables_and_features(
+        tpu_estimator.EmbeddingConfigSpec(
+            feature_columns=columns,
+            optimization_parameters=tpu_estimator.AdagradParameters(0.1),
+        )
+    )
+    hardware = tpu_columns.Hardware.TPU if use_tpu else tpu_columns.Hardware.CPU
+    rows = []
+    for column in columns:
+        key = column.get_feature_key_name()
+        name = features[key].table_id
+        table = tables[name]
+        train = tpu_columns.route(column, tpu_columns.Mode.TRAIN, hardware)
+        serve = tpu_columns.route(column, tpu_columns.Mode.SERVE, tpu_columns.Hardware.CPU)
+        shape = f"{table.vocabulary_size} x {table.dimension}"
+        rows.append((key, name, shape, train.name.lower(), serve.name.lower()))
+    return rows
+
+
+def as_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of aligned columns."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def summary(auc: float, steps_per_second: float, rows: Sequence[Sequence[str]]) -> str:
+    """The closing page."""
+    numbers = as_text(("test AUC", "steps per second"), [(f"{auc:.4f}", f"{steps_per_second:.1f}")])
+    return numbers + "\n\n" + as_text(("column", "table", "shape", "training", "serving"), rows)
