@@ -15,7 +15,7 @@ import tpu_columns
 tf1 = tf.compat.v1
 
 
-class StepsPerSecondHook(tf1.train.SessionRunHook):  # type: ignore[misc]
+class StepsPerSecondHook(tf.compat.v1.train.SessionRunHook):
     """Measures training, from the end of the first step to the end of the last one."""
 
     def __init__(self) -> None:
@@ -63,11 +63,11 @@ def column_rows(columns: Sequence[Any], use_tpu: bool) -> list[tuple[str, str, s
 def as_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of aligned columns."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [head, ["-" * width for width in widths], *rows]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+    padded = (
+        [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        for row in [head, ["-" * width for width in widths], *rows]
     )
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 def summary(auc: float, steps_per_second: float, rows: Sequence[Sequence[str]]) -> str:

@@ -3,7 +3,8 @@
 
     python serve.py --saved_model DIR --data adult.test.gz --rows 512 --output probabilities.json
 
-It asks the model for the probabilities of the file's first rows. It imports neither `estimator_spec` nor `tpu_columns`, and reads the raw rows itself.
+It asks the model for the probabilities of the file's first rows. It imports neither
+`estimator_spec` nor `tpu_columns`, and reads the raw rows itself.
 """
 
 from __future__ import annotations
