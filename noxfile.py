@@ -35,7 +35,7 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["census"]
 
 
-@nox.session(venv_backend="venv", venv_location=str(ENVIRONMENTS / "tests-newest"))
+@nox.session(venv_backend="venv")
 def census(session: nox.Session) -> None:
     """Run the census example on the newest TensorFlow; arguments after -- go to the example."""
     _install(session, NEWEST)
