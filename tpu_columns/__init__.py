@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """TPU embedding columns: what a lookup is, and where it runs.
 
-    >>> import tensorflow as tf
-    >>> import tpu_columns
-    >>> words = tf.feature_column.categorical_column_with_identity("words", num_buckets=1000)
-    >>> column = tpu_columns.embedding_column(words, dimension=16, combiner="sum")
-    >>> column.get_embedding_table_size()
-    (1000, 16)
+>>> import tensorflow as tf
+>>> import tpu_columns
+>>> words = tf.feature_column.categorical_column_with_identity("words", num_buckets=1000)
+>>> column = tpu_columns.embedding_column(words, dimension=16, combiner="sum")
+>>> column.get_embedding_table_size()
+(1000, 16)
 """
 
 from tpu_columns.columns import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initializers and functions as values: when two are equal, and how they travel through a config of plain data."""
+"""Initializers and functions as values: when two are equal, and how a config holds them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import tensorflow as tf
 def identity(thing: Any) -> Any:
     """Returns something hashable that is equal for two callables exactly when they do the same.
 
-    An initializer with `get_config` is its class and config. Everything else (a function, a lambda) is itself.
+    An initializer with `get_config` is its class and config. Everything else (a function, a lambda)
+    is itself.
     """
     get_config = getattr(thing, "get_config", None)
     if get_config is None or isinstance(thing, type):
@@ -26,7 +27,8 @@ def to_config(thing: Any, where: str) -> dict[str, Any] | None:
     """Returns plain data from which `from_config` makes an equal callable.
 
     Args:
-      thing: an initializer with `get_config`, a class or function that can be imported by name, or None.
+      thing: an initializer with `get_config`, a class or function that can be imported by name, or
+        None.
       where: whose it is, for the message.
 
     Raises:
@@ -42,7 +44,8 @@ def to_config(thing: Any, where: str) -> dict[str, Any] | None:
     name = getattr(thing, "__qualname__", "")
     if not name or "<" in name:
         raise ValueError(
-            f"{where}: {thing!r} can't be written to a config, because it has no name to import it by. "
+            f"{where}: {thing!r} can't be written to a config, because it has no name to import "
+            "it by. "
             "Define it at the top of a module, or pickle the column with cloudpickle."
         )
     return {"function": name, "module": thing.__module__}
@@ -67,10 +70,13 @@ def from_config(config: dict[str, Any] | None, custom_objects: dict[str, Any] | 
         thing = _initializers()[name]
     else:
         try:
-            thing = functools.reduce(getattr, name.split("."), importlib.import_module(config["module"]))
+            thing = functools.reduce(
+                getattr, name.split("."), importlib.import_module(config["module"])
+            )
         except (ImportError, AttributeError) as error:
             raise ValueError(
-                f"Column config names {name!r} of module {config['module']!r}, which can't be imported. "
+                f"Column config names {name!r} of module {config['module']!r}, which can't be "
+                "imported. "
                 "Pass it in custom_objects."
             ) from error
     if "class_name" not in config:
@@ -81,6 +87,8 @@ def from_config(config: dict[str, Any] | None, custom_objects: dict[str, Any] | 
 
 @functools.cache
 def _initializers() -> dict[str, type]:
-    """TensorFlow's TF1 initializer classes under their class names, which are stable where their modules aren't."""
-    found = (getattr(tf.compat.v1, name) for name in dir(tf.compat.v1) if name.endswith("_initializer"))
+    """TF1's initializer classes by class name, which is stable where their modules aren't."""
+    found = (
+        getattr(tf.compat.v1, name) for name in dir(tf.compat.v1) if name.endswith("_initializer")
+    )
     return {thing.__name__: thing for thing in found if isinstance(thing, type)}

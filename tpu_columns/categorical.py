@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one reader of TensorFlow's categorical columns: what is looked up, under which keys, in a vocabulary of which size."""
+"""The one reader of categorical columns: what is looked up, under which keys, how many rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _INSTEAD = {
     ),
 }
 _SUPPORTED = (
-    "categorical_column_with_identity, categorical_column_with_vocabulary_list, categorical_column_with_vocabulary_file, "
+    "categorical_column_with_identity, categorical_column_with_vocabulary_list, "
+    "categorical_column_with_vocabulary_file, "
     "weighted_categorical_column and the sequence_ forms of the first three"
 )
 
@@ -75,7 +76,8 @@ def check_supported(column: Any, caller: str) -> None:
       caller: name of the public function, for the message.
 
     Raises:
-      TypeError: a hashed, bucketized or crossed column (the message says what to use instead), or no categorical column at all.
+      TypeError: a hashed, bucketized or crossed column (the message says what to use instead), or
+        no categorical column at all.
     """
     inner = column
     while isinstance(inner, (private.WeightedCategoricalColumn, private.SequenceCategoricalColumn)):
@@ -83,12 +85,14 @@ def check_supported(column: Any, caller: str) -> None:
     for kind, instead in _INSTEAD.items():
         if isinstance(inner, kind):
             raise TypeError(
-                f"categorical_column for tpu {caller} must not be a {kind.__name__} (denylisted type), "
+                f"categorical_column for tpu {caller} must not be a {kind.__name__} (denylisted "
+                "type), "
                 f"got {getattr(column, 'name', column)!r}. {instead}"
             )
     if not isinstance(inner, private.CategoricalColumn):
         raise TypeError(
-            f"categorical_column for tpu {caller} must be type CategoricalColumn, made by one of {_SUPPORTED}; got {column!r} "
+            f"categorical_column for tpu {caller} must be type CategoricalColumn, made by one of "
+            f"{_SUPPORTED}; got {column!r} "
             f"that is a {type(column)}."
         )
 
@@ -97,7 +101,8 @@ def read(column: Any) -> Lookup:
     """Returns what a supported categorical column says.
 
     Args:
-      column: a column that `check_supported` accepts; weights and sequence may wrap each other in either order.
+      column: a column that `check_supported` accepts; weights and sequence may wrap each other in
+        either order.
     """
     weight_key = None
     is_sequence = False
@@ -120,7 +125,7 @@ def read(column: Any) -> Lookup:
 
 
 class _BuilderCache:
-    """Lets TF2-style categorical columns read from the builder that TF1's `input_layer` hands out."""
+    """Lets categorical columns read from the builder that TF1's `input_layer` hands out."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
@@ -144,7 +149,9 @@ def cache_of(builder: Any) -> Any:
     return _BuilderCache(builder)
 
 
-def ids_and_weights(column: Any, cache: Any, state_manager: Any) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
+def ids_and_weights(
+    column: Any, cache: Any, state_manager: Any
+) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
     """Returns ids (and weights) of a batch, strings already turned into ids by the vocabulary.
 
     Args:
@@ -153,7 +160,8 @@ def ids_and_weights(column: Any, cache: Any, state_manager: Any) -> tuple[tf.Spa
       state_manager: owner of vocabulary tables, or None in a TF1 graph.
 
     Returns:
-      ids: int64, [batch, n], or [batch, time, n] for a sequence; -1 and '' are left out of dense input.
+      ids: int64, [batch, n], or [batch, time, n] for a sequence; -1 and '' are left out of dense
+        input.
       weights: float32 with the same indices, or None.
     """
     pair = column.get_sparse_tensors(cache, state_manager)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPU embedding columns: `embedding_column`, `shared_embedding_columns`, and the two classes of value that they make.
+"""TPU embedding columns: `embedding_column`, `shared_embedding_columns` and what they make.
 
-A column says what is looked up: which feature, in which table, combined how. It doesn't know an estimator, an optimizer's
-state, or the machine: `placement.route` decides where the lookup runs, and the driver says for which mode and hardware.
+A column says what is looked up: which feature, in which table, combined how. It doesn't know an
+estimator, an optimizer's state, or the machine: `placement.route` decides where the lookup runs,
+and the driver says for which mode and hardware.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import callables, categorical, lookup, tables
 from tpu_columns import _tensorflow as private
+from tpu_columns import callables, categorical, lookup, tables
 from tpu_columns.feature_column_protocol import FeatureColumnProtocol
 from tpu_columns.placement import LookupDevice
 
@@ -23,13 +24,14 @@ tf1 = tf.compat.v1
 
 
 class TPUEmbeddingColumn(FeatureColumnProtocol):
-    """What the two kinds of TPU embedding column have in common: their metadata, under the legacy getter names.
+    """What both kinds of TPU embedding column know: metadata, under the legacy getter names.
 
-    Columns are immutable values. They are equal, and hash alike, when every field is; copies are the column itself; pickle and
-    `get_config`/`from_config` give an equal one back.
+    Columns are immutable values. They are equal, and hash alike, when every field is; copies are
+    the column itself; pickle and `get_config`/`from_config` give an equal one back.
 
     Attributes:
-      categorical_column: TensorFlow's categorical column: feature key, vocabulary, weights, sequence or not.
+      categorical_column: TensorFlow's categorical column: feature key, vocabulary, weights,
+        sequence or not.
       dimension: width D of the table.
       combiner: 'mean', 'sqrtn', 'sum', or None (mean on a CPU, sum on a TPU, as ever).
       initializer: callable that makes the table's first values.
@@ -37,7 +39,8 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
       learning_rate_fn: global step -> learning rate of the table on an embedding core, or None.
       embedding_lookup_device: requested `LookupDevice`, or None.
       tensor_core_shape: (batch or None, n) of ids padded for the tensor core, or None.
-      use_safe_embedding_lookup: whether a CPU lookup drops negative ids and gives zeros for rows without ids.
+      use_safe_embedding_lookup: whether a CPU lookup drops negative ids and gives zeros for rows
+        without ids.
     """
 
     # Each subclass is a dataclass with these fields.
@@ -56,7 +59,9 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         _check_max_sequence_length(self.max_sequence_length, self._reads)
         object.__setattr__(self, "max_sequence_length", int(self.max_sequence_length))
         lookup.check_combiner(self.combiner)
-        object.__setattr__(self, "embedding_lookup_device", LookupDevice.parse(self.embedding_lookup_device))
+        object.__setattr__(
+            self, "embedding_lookup_device", LookupDevice.parse(self.embedding_lookup_device)
+        )
         object.__setattr__(self, "tensor_core_shape", _tensor_core_shape(self.tensor_core_shape))
         if self.embedding_lookup_device is LookupDevice.TPU_TENSOR_CORE:
             _check_tensor_core(self)
@@ -111,18 +116,25 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         Raises:
           ValueError: the initializer or learning_rate_fn is a lambda or an inner function.
         """
-        config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        config = self._values()
         device = self.embedding_lookup_device
         config["categorical_column"] = private.serialize_feature_column(self.categorical_column)
         config["initializer"] = callables.to_config(self.initializer, f"initializer of {self.name}")
-        config["learning_rate_fn"] = callables.to_config(self.learning_rate_fn, f"learning_rate_fn of {self.name}")
+        config["learning_rate_fn"] = callables.to_config(
+            self.learning_rate_fn, f"learning_rate_fn of {self.name}"
+        )
         config["embedding_lookup_device"] = device.value if device else None
-        config["tensor_core_shape"] = list(self.tensor_core_shape) if self.tensor_core_shape else None
+        config["tensor_core_shape"] = (
+            list(self.tensor_core_shape) if self.tensor_core_shape else None
+        )
         return config
 
     @classmethod
     def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None, columns_by_name: Any = None
+        cls,
+        config: dict[str, Any],
+        custom_objects: dict[str, Any] | None = None,
+        columns_by_name: Any = None,
     ) -> Any:
         """Returns the column that `get_config` described.
 
@@ -141,13 +153,20 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
 
     def _replace(self, **changes: Any) -> Any:
         """Returns a checked copy with some fields changed, as the named tuples of old did."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return type(self)(**{**self._values(), **changes})
+
+    def _values(self) -> dict[str, Any]:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # each subclass is a dataclass
+        return {field.name: getattr(self, field.name) for field in fields}
 
     def _identity(self) -> tuple[Any, ...]:
         known = self.__dict__.get("_value")
         if known is None:
-            values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-            known = (type(self), *(callables.identity(value) if callable(value) else value for value in values))
+            values = self._values().values()
+            known = (
+                type(self),
+                *(callables.identity(value) if callable(value) else value for value in values),
+            )
             object.__setattr__(self, "_value", known)
             object.__setattr__(self, "_hash", hash(known))
         return known
@@ -171,7 +190,7 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
 
     def __reduce__(self) -> Any:
         # Without the cached hash: that of a str differs from process to process.
-        return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return type(self), tuple(self._values().values())
 
 
 @private.register_feature_column
@@ -199,7 +218,7 @@ class EmbeddingColumn(TPUEmbeddingColumn):
         return self._reads.name
 
     def create_state(self, state_manager: Any) -> None:
-        """Makes the table as a variable of the feature layer, where this column is looked up by ops."""
+        """Makes the table as a variable of the feature layer, unless an embedding core owns it."""
         if self._core_looks_up():
             self._record_core_table()
             return
@@ -238,7 +257,8 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
     """A feature that shares its table with others. Made by `shared_embedding_columns`.
 
     Attributes:
-      shared_embedding_collection_name: the table; columns of one name (and their copies) look up in one variable.
+      shared_embedding_collection_name: the table; columns of one name (and their copies) look up in
+        one variable.
     """
 
     categorical_column: Any
@@ -262,7 +282,7 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
         return self.shared_embedding_collection_name
 
     def create_state(self, state_manager: Any) -> None:
-        """Makes nothing in a graph: the table belongs to no layer. Run eagerly, the layer keeps it alive."""
+        """Makes nothing in a graph, where no layer owns the table; eagerly, a layer holds it."""
         if tf.executing_eagerly():
             state_manager.add_resource(self, tables.WEIGHTS, self._shared_table())
 
@@ -301,26 +321,35 @@ def embedding_column(
 ) -> EmbeddingColumn:
     """Makes a column that looks up a categorical feature in a table of its own.
 
-    Takes the place of `tf.compat.v1.tpu.experimental.embedding_column` and `tf.contrib.tpu.feature_column.embedding_column`.
+    Takes the place of `tf.compat.v1.tpu.experimental.embedding_column` and
+    `tf.contrib.tpu.feature_column.embedding_column`.
 
     Args:
-      categorical_column: from `tf.feature_column.categorical_column_with_identity`, `…_with_vocabulary_list`,
-        `…_with_vocabulary_file`, `weighted_categorical_column`, or a `sequence_` form of the first three (weighted, too).
+      categorical_column: from `tf.feature_column.categorical_column_with_identity`,
+        `…_with_vocabulary_list`, `…_with_vocabulary_file`, `weighted_categorical_column`, or a
+        `sequence_` form of the first three (weighted, too).
       dimension: width of the table, > 0.
-      combiner: how the ids of a row become one vector: 'mean', 'sqrtn' or 'sum'. None is mean on a CPU and sum on a TPU.
-      initializer: makes the table's first values; default truncated normal, mean 0, deviation 1/√dimension.
-      max_sequence_length: steps of a sequence column (> 0): longer sequences are cut, shorter padded with zeros. 0 for others.
-      learning_rate_fn: global step -> learning rate of this table on an embedding core. Pass the same function object to all
-        columns that mean the same rate.
-      embedding_lookup_device: 'cpu', 'tpu_tensor_core', 'tpu_embedding_core', or None; see `tpu_columns.route`.
-      tensor_core_shape: [batch or None, n] of ids padded for the tensor core; needed by 'tpu_tensor_core'.
-      use_safe_embedding_lookup: drop negative ids and ids of weight <= 0, give zeros for rows without ids. False is faster.
+      combiner: how the ids of a row become one vector: 'mean', 'sqrtn' or 'sum'. None is mean on a
+        CPU and sum on a TPU.
+      initializer: makes the table's first values; default truncated normal, mean 0, deviation
+        1/√dimension.
+      max_sequence_length: steps of a sequence column (> 0): longer sequences are cut, shorter
+        padded with zeros. 0 for others.
+      learning_rate_fn: global step -> learning rate of this table on an embedding core. Pass the
+        same function object to all columns that mean the same rate.
+      embedding_lookup_device: 'cpu', 'tpu_tensor_core', 'tpu_embedding_core', or None; see
+        `tpu_columns.route`.
+      tensor_core_shape: [batch or None, n] of ids padded for the tensor core; needed by
+        'tpu_tensor_core'.
+      use_safe_embedding_lookup: drop negative ids and ids of weight <= 0, give zeros for rows
+        without ids. False is faster.
 
     Returns:
       The column.
 
     Raises:
-      TypeError: a categorical column of another kind (hashed, bucketized, crossed), or an argument of a wrong type.
+      TypeError: a categorical column of another kind (hashed, bucketized, crossed), or an argument
+        of a wrong type.
       ValueError: an argument out of range, or two that contradict each other.
 
     >>> words = tf.feature_column.categorical_column_with_identity("words", num_buckets=1000)
@@ -338,8 +367,8 @@ def embedding_column(
         initializer=initializer or _default_initializer(dimension),
         max_sequence_length=max_sequence_length,
         learning_rate_fn=_check_learning_rate_fn(learning_rate_fn, categorical_column.name),
-        embedding_lookup_device=embedding_lookup_device,  # type: ignore[arg-type]  # parsed by the class
-        tensor_core_shape=tensor_core_shape,  # type: ignore[arg-type]  # parsed by the class
+        embedding_lookup_device=LookupDevice.parse(embedding_lookup_device),
+        tensor_core_shape=_tensor_core_shape(tensor_core_shape),
         use_safe_embedding_lookup=bool(use_safe_embedding_lookup),
     )
 
@@ -365,9 +394,10 @@ def shared_embedding_columns(
       dimension: width of the table, > 0.
       combiner: as for `embedding_column`.
       initializer: as for `embedding_column`.
-      shared_embedding_collection_name: name of the table's variable; default: the sorted names of the categorical columns,
-        joined by `_`, and `_shared_embedding`.
-      max_sequence_lengths: one entry a column: > 0 for a sequence column, 0 for others. None or empty: all 0.
+      shared_embedding_collection_name: name of the table's variable; default: the sorted names of
+        the categorical columns, joined by `_`, and `_shared_embedding`.
+      max_sequence_lengths: one entry a column: > 0 for a sequence column, 0 for others. None or
+        empty: all 0.
       learning_rate_fn: as for `embedding_column`.
       embedding_lookup_device: as for `embedding_column`.
       tensor_core_shape: as for `embedding_column`.
@@ -387,14 +417,17 @@ def shared_embedding_columns(
     """
     categorical_columns = list(categorical_columns)
     if not categorical_columns:
-        raise ValueError("shared_embedding_columns needs at least one categorical column, got none.")
+        raise ValueError(
+            "shared_embedding_columns needs at least one categorical column, got none."
+        )
     for column in categorical_columns:
         categorical.check_supported(column, "shared_embedding_columns")
     lengths = list(max_sequence_lengths or [0] * len(categorical_columns))
     if len(lengths) != len(categorical_columns):
         raise ValueError(
             "max_sequence_lengths and categorical_columns must be of the same length. "
-            f"len(max_sequence_lengths)={len(lengths)} len(categorical_columns)={len(categorical_columns)}."
+            f"len(max_sequence_lengths)={len(lengths)} "
+            f"len(categorical_columns)={len(categorical_columns)}."
         )
     _check_dimension(dimension)
     names = sorted(column.name for column in categorical_columns)
@@ -412,8 +445,8 @@ def shared_embedding_columns(
             shared_embedding_collection_name=name,
             max_sequence_length=length,
             learning_rate_fn=_check_learning_rate_fn(learning_rate_fn, column.name),
-            embedding_lookup_device=embedding_lookup_device,  # type: ignore[arg-type]  # parsed by the class
-            tensor_core_shape=tensor_core_shape,  # type: ignore[arg-type]  # parsed by the class
+            embedding_lookup_device=LookupDevice.parse(embedding_lookup_device),
+            tensor_core_shape=_tensor_core_shape(tensor_core_shape),
             use_safe_embedding_lookup=bool(use_safe_embedding_lookup),
         )
         for column, length in zip(categorical_columns, lengths, strict=True)
@@ -429,16 +462,19 @@ def split_sequence_columns(
       feature_columns: TPU embedding columns.
 
     Returns:
-      sequence columns (for `SequenceFeatures`, `sequence_input_layer`), other columns (for `DenseFeatures`, `input_layer`).
+      sequence columns (for `SequenceFeatures`, `sequence_input_layer`), other columns (for
+      `DenseFeatures`, `input_layer`).
 
     Raises:
       TypeError: a column of another kind.
     """
-    sequence, pooled = [], []
+    sequence: list[TPUEmbeddingColumn] = []
+    pooled: list[TPUEmbeddingColumn] = []
     for column in feature_columns:
         if not isinstance(column, TPUEmbeddingColumn):
             raise TypeError(
-                f"column must be a TPU embedding column, made by embedding_column or shared_embedding_columns, "
+                "column must be a TPU embedding column, made by embedding_column or "
+                "shared_embedding_columns, "
                 f"but got {type(column)} instead."
             )
         (sequence if column.is_sequence_column() else pooled).append(column)
@@ -450,7 +486,9 @@ def _default_initializer(dimension: int) -> Callable[..., Any]:
 
 
 def _check_dimension(dimension: Any) -> None:
-    if dimension is not None and (isinstance(dimension, (bool, float, str)) or not hasattr(dimension, "__index__")):
+    if dimension is not None and (
+        isinstance(dimension, (bool, float, str)) or not hasattr(dimension, "__index__")
+    ):
         raise TypeError(f"Invalid dimension {dimension!r}. Must be an int, got {type(dimension)}.")
     if dimension is None or dimension < 1:
         raise ValueError(f"Invalid dimension {dimension}. Must be at least 1.")
@@ -459,29 +497,37 @@ def _check_dimension(dimension: Any) -> None:
 def _check_initializer(initializer: Any, column_name: str) -> None:
     if initializer is not None and not callable(initializer):
         raise ValueError(
-            f"initializer must be callable if specified. Embedding of column_name: {column_name}, got {initializer!r}."
+            f"initializer must be callable if specified. Embedding of column_name: {column_name}, "
+            f"got {initializer!r}."
         )
 
 
 def _check_learning_rate_fn(learning_rate_fn: Any, column_name: str) -> Any:
     if learning_rate_fn is not None and not callable(learning_rate_fn):
         raise ValueError(
-            f"learning_rate_fn must be callable if specified: a function of the global step. Embedding of column_name: "
-            f"{column_name}, got {learning_rate_fn!r}. A constant rate belongs in the spec's optimization_parameters."
+            "learning_rate_fn must be callable if specified: a function of the global step. "
+            "Embedding of column_name: "
+            f"{column_name}, got {learning_rate_fn!r}. A constant rate belongs in the spec's "
+            "optimization_parameters."
         )
     return learning_rate_fn
 
 
 def _check_max_sequence_length(length: Any, reads: categorical.Lookup) -> None:
     if isinstance(length, (bool, float, str)) or not hasattr(length, "__index__"):
-        raise TypeError(f"max_sequence_length of column {reads.name} must be an int, got {length!r}.")
+        raise TypeError(
+            f"max_sequence_length of column {reads.name} must be an int, got {length!r}."
+        )
     if reads.is_sequence and length < 1:
         raise ValueError(
-            f"max_sequence_length must be greater than 0 for sequence columns. Got max_sequence_length={length} "
+            "max_sequence_length must be greater than 0 for sequence columns. Got "
+            f"max_sequence_length={length} "
             f"for sequence column {reads.name}."
         )
     if not reads.is_sequence and length != 0:
-        raise ValueError(f"Non zero max_seq_length={length} specified for non sequence column {reads.name}.")
+        raise ValueError(
+            f"Non zero max_seq_length={length} specified for non sequence column {reads.name}."
+        )
 
 
 def _tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
@@ -492,9 +538,13 @@ def _tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
         raise ValueError(f"tensor_core_shape must be size 2. Got {list(shape)}.")
     batch, width = shape
     if not isinstance(width, int) or isinstance(width, bool) or width < 1:
-        raise ValueError(f"tensor_core_shape must be [batch or None, number of ids > 0]. Got {list(shape)}.")
+        raise ValueError(
+            f"tensor_core_shape must be [batch or None, number of ids > 0]. Got {list(shape)}."
+        )
     if batch is not None and (not isinstance(batch, int) or batch == 0 or batch < -1):
-        raise ValueError(f"tensor_core_shape must have a batch size, None or -1 first. Got {list(shape)}.")
+        raise ValueError(
+            f"tensor_core_shape must have a batch size, None or -1 first. Got {list(shape)}."
+        )
     return batch, width
 
 
@@ -502,7 +552,8 @@ def _check_tensor_core(column: TPUEmbeddingColumn) -> None:
     """Checks that need no graph; the old system found the last one only at the lookup."""
     if column.tensor_core_shape is None:
         raise ValueError(
-            f"Using embedding_lookup_device=tpu_tensor_core requires tensor_core_shape to be set. Column: {column.name}."
+            "Using embedding_lookup_device=tpu_tensor_core requires tensor_core_shape to be set. "
+            f"Column: {column.name}."
         )
     if column.is_sequence_column():
         raise ValueError(
@@ -511,7 +562,8 @@ def _check_tensor_core(column: TPUEmbeddingColumn) -> None:
         )
     if column.combiner is None:
         raise ValueError(
-            "Dense TPU Embedding does not support combiner other than sum and mean (and here sqrtn), got None. "
+            "Dense TPU Embedding does not support combiner other than sum and mean (and here "
+            "sqrtn), got None. "
             f"Column: {column.name}."
         )
 
@@ -521,7 +573,9 @@ def _check_same_buckets(categorical_columns: list[Any]) -> None:
     for other in others:
         if other.num_buckets != first.num_buckets:
             raise ValueError(
-                "To use shared_embedding_column, all categorical_columns must have the same number of buckets. "
-                f"Given column: {first.name} with buckets: {first.num_buckets} does not match column: {other.name} "
+                "To use shared_embedding_column, all categorical_columns must have the same "
+                "number of buckets. "
+                f"Given column: {first.name} with buckets: {first.num_buckets} does not match "
+                f"column: {other.name} "
                 f"with buckets: {other.num_buckets}."
             )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a TPU embedding column answers TensorFlow's feature layers: TF1's `input_layer`, and Keras' DenseFeatures, SequenceFeatures.
+"""How a TPU embedding column answers feature layers: TF1's functions and Keras' classes.
 
-TF1 layers call the methods with an underscore and own the variable scope; Keras layers call those without and own the variables.
-Both ends meet in `_pooled` and `_steps`, which route the lookup.
+TF1 layers call the methods with an underscore and own the variable scope; Keras layers call those
+without and own the variables. Both ends meet in `_pooled` and `_steps`, which route the lookup.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from tpu_columns.placement import LookupDevice, device_now
 
 
 class FeatureColumnProtocol(
-    private.DenseColumn, private.SequenceDenseColumn, private.DenseColumnV1, private.SequenceDenseColumnV1
+    private.DenseColumn,
+    private.SequenceDenseColumn,
+    private.DenseColumnV1,
+    private.SequenceDenseColumnV1,
 ):
-    """The feature column interfaces of TF1 and TF2, over the few questions that a subclass answers."""
+    """The feature column interfaces of TF1 and TF2, over the questions a subclass answers."""
 
     # What a subclass is asked.
 
@@ -82,42 +85,58 @@ class FeatureColumnProtocol(
 
     # Pooled lookups.
 
-    def get_dense_tensor(self, transformation_cache: Any, state_manager: Any, training: Any = None) -> tf.Tensor:
+    def get_dense_tensor(
+        self, transformation_cache: Any, state_manager: Any, training: Any = None
+    ) -> tf.Tensor:
         """Returns embeddings [batch, dimension], for DenseFeatures.
 
         Raises:
           ValueError: this is a sequence column; or its device is forbidden here (see `route`).
         """
         del training
-        return self._pooled(transformation_cache, state_manager, lambda: self._layer_table(state_manager))
+        return self._pooled(
+            transformation_cache, state_manager, lambda: self._layer_table(state_manager)
+        )
 
-    def _get_dense_tensor(self, inputs: Any, weight_collections: Any = None, trainable: Any = None) -> tf.Tensor:
+    def _get_dense_tensor(
+        self, inputs: Any, weight_collections: Any = None, trainable: Any = None
+    ) -> tf.Tensor:
         if self._core_looks_up():
             self._record_core_table()
         return self._pooled(
             categorical.cache_of(inputs),
             None,
-            lambda: self._input_layer_table(weight_collections, trainable is None or bool(trainable)),
+            lambda: self._input_layer_table(
+                weight_collections, trainable is None or bool(trainable)
+            ),
         )
 
     # Sequence lookups.
 
-    def get_sequence_dense_tensor(self, transformation_cache: Any, state_manager: Any, training: Any = None) -> Any:
-        """Returns (embeddings [batch, max_sequence_length, dimension], lengths [batch]), for SequenceFeatures.
+    def get_sequence_dense_tensor(
+        self, transformation_cache: Any, state_manager: Any, training: Any = None
+    ) -> Any:
+        """Returns embeddings [batch, max_sequence_length, dimension] and lengths [batch].
 
         Raises:
           ValueError: this is no sequence column; or its device is forbidden here.
         """
         del training
-        return self._steps(transformation_cache, state_manager, lambda: self._layer_table(state_manager))
+        return self._steps(
+            transformation_cache, state_manager, lambda: self._layer_table(state_manager)
+        )
 
-    def _get_sequence_dense_tensor(self, inputs: Any, weight_collections: Any = None, trainable: Any = None) -> Any:
+    def _get_sequence_dense_tensor(
+        self, inputs: Any, weight_collections: Any = None, trainable: Any = None
+    ) -> Any:
         if self._core_looks_up():
             self._record_core_table()
         return self._steps(
             categorical.cache_of(inputs),
             None,
-            lambda: self._input_layer_table(weight_collections, trainable is None or bool(trainable)),
+            lambda: self._input_layer_table(
+                weight_collections, trainable is None or bool(trainable)
+            ),
         )
 
     # Where the two ends meet.
@@ -128,7 +147,8 @@ class FeatureColumnProtocol(
     def _pooled(self, cache: Any, state_manager: Any, table: Any) -> tf.Tensor:
         if self._reads.is_sequence:
             raise ValueError(
-                f"In embedding_column: {self.name}. categorical_column must not be of type SequenceCategoricalColumn. "
+                f"In embedding_column: {self.name}. categorical_column must not be of type "
+                "SequenceCategoricalColumn. "
                 "Suggested fix A: use a categorical column without sequence_ in its name. "
                 "Suggested fix B: use SequenceFeatures or sequence_input_layer for this column. "
                 f"Given (type {type(self.categorical_column)}): {self.categorical_column}"
@@ -155,15 +175,21 @@ class FeatureColumnProtocol(
         if padded is not None:
             values, mask = cache.get(key, state_manager), padded
         else:
-            ids, weights = categorical.ids_and_weights(self.categorical_column, cache, state_manager)
+            ids, weights = categorical.ids_and_weights(
+                self.categorical_column, cache, state_manager
+            )
             values, mask = lookup.pad_for_tensor_core(ids, weights, self.tensor_core_shape[1])
-        return lookup.tensor_core_lookup(table, values, mask, self.combiner, name=f"{self.name}_weights")
+        return lookup.tensor_core_lookup(
+            table, values, mask, self.combiner, name=f"{self.name}_weights"
+        )
 
     def _steps(self, cache: Any, state_manager: Any, table: Any) -> Any:
         if not self._reads.is_sequence:
             raise ValueError(
-                f"In embedding_column: {self.name}. categorical_column must be of type SequenceCategoricalColumn "
-                "to use SequenceFeatures. Suggested fix: Use one of sequence_categorical_column_with_*. "
+                f"In embedding_column: {self.name}. categorical_column must be of type "
+                "SequenceCategoricalColumn "
+                "to use SequenceFeatures. Suggested fix: Use one of "
+                "sequence_categorical_column_with_*. "
                 f"Given (type {type(self.categorical_column)}): {self.categorical_column}"
             )
         pair = private.SequenceDenseColumn.TensorSequenceLengthPair
@@ -177,7 +203,9 @@ class FeatureColumnProtocol(
         variable = table()
         with tf.name_scope(f"{self.name}_weights") as scope:
             lookup.record_site(scope, self.name, key, self._reads.num_buckets)
-            steps, lengths = lookup.sequence_lookup(variable, ids, weights, self.combiner, self.max_sequence_length)
+            steps, lengths = lookup.sequence_lookup(
+                variable, ids, weights, self.combiner, self.max_sequence_length
+            )
         return pair(dense_tensor=steps, sequence_length=lengths)
 
 
@@ -186,4 +214,3 @@ def _feature_or_none(cache: Any, key: str, state_manager: Any) -> Any:
         return cache.get(key, state_manager)
     except ValueError:  # the caches' answer to an unknown key
         return None
-

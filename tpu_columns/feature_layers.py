@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feature layers: from a features dict to one tensor. TF1's two functions, and a door to Keras' two layers."""
+"""Feature layers: from a features dict to one tensor. TF1's two functions, Keras' two layers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def input_layer(
     cols_to_vars: dict[Any, Any] | None = None,
     cols_to_output_tensors: dict[Any, Any] | None = None,
 ) -> tf.Tensor:
-    """Looks up columns and joins the results, as `tf.compat.v1.feature_column.input_layer` does; shared columns are welcome.
+    """Looks up columns and joins the results, as TF1's `input_layer`; shared columns are welcome.
 
-    Variables are named `input_layer/<column name>/embedding_weights`; a shared table has its collection's name, outside of
-    the layer's scope.
+    Variables are named `input_layer/<column name>/embedding_weights`; a shared table has its
+    collection's name, outside of the layer's scope.
 
     Args:
       features: tensors by feature key.
@@ -39,7 +39,8 @@ def input_layer(
       Floats, [batch, sum of dimensions], columns sorted by name.
 
     Raises:
-      ValueError: a sequence column, a column that isn't dense, two columns of one name, or a missing feature.
+      ValueError: a sequence column, a column that isn't dense, two columns of one name, or a
+        missing feature.
     """
     columns = _listed(feature_columns)
     tensor = tf1.feature_column.input_layer(
@@ -61,9 +62,10 @@ def sequence_input_layer(
     weight_collections: Iterable[str] | None = None,
     trainable: bool = True,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Looks up every step of sequence columns, as `tf.contrib.feature_column.sequence_input_layer` did.
+    """Looks up every step of sequence columns, as contrib's `sequence_input_layer` did.
 
-    Variables are named `sequence_input_layer/<column name>/embedding_weights`; shared tables as in `input_layer`.
+    Variables are named `sequence_input_layer/<column name>/embedding_weights`; shared tables as in
+    `input_layer`.
 
     Args:
       features: tensors by feature key.
@@ -73,7 +75,8 @@ def sequence_input_layer(
 
     Returns:
       embeddings: floats, [batch, max_sequence_length, sum of dimensions], columns sorted by name.
-      lengths: int64, [batch]. The columns' lengths must agree; that is asserted when the graph runs.
+      lengths: int64, [batch]. The columns' lengths must agree; that is asserted when the graph
+        runs.
 
     Raises:
       ValueError: a column that is no sequence, or columns of different max_sequence_length.
@@ -103,7 +106,7 @@ def sequence_input_layer(
 
 
 def __getattr__(name: str) -> Any:
-    """Gives Keras' DenseFeatures and SequenceFeatures, without loading Keras for those who don't ask."""
+    """Gives Keras' two layers without loading Keras for those who don't ask."""
     if name == "DenseFeatures":
         return _legacy_keras_layer("DenseFeatures")
     if name == "SequenceFeatures":
@@ -119,15 +122,20 @@ def _legacy_keras_layer(name: str) -> Any:
         found = getattr(getattr(tf.keras, "experimental", None), name, None)
     if found is None:
         raise RuntimeError(
-            f"{name} needs legacy Keras, but tf.keras is Keras {getattr(tf.keras, '__version__', '3')}. Install the "
-            "tf_keras of your TensorFlow's version and set TF_USE_LEGACY_KERAS=1 before anything uses tf.keras."
+            f"{name} needs legacy Keras, but tf.keras is Keras "
+            f"{getattr(tf.keras, '__version__', '3')}. Install the "
+            "tf_keras of your TensorFlow's version and set TF_USE_LEGACY_KERAS=1 before anything "
+            "uses tf.keras."
         )
     return found
 
 
 def _listed(feature_columns: Any) -> list[Any]:
     if isinstance(feature_columns, dict):
-        raise ValueError("Expected feature_columns to be iterable, found dict. Pass list(feature_columns.values()).")
+        raise ValueError(
+            "Expected feature_columns to be iterable, found dict. Pass "
+            "list(feature_columns.values())."
+        )
     if isinstance(feature_columns, TPUEmbeddingColumn):
         return [feature_columns]
     columns = list(feature_columns)
@@ -139,7 +147,9 @@ def _listed(feature_columns: Any) -> list[Any]:
 def _add_shared_tables(columns: list[Any], cols_to_vars: dict[Any, Any]) -> None:
     """TensorFlow collects a column's variables by scope, and shared tables lie outside of it."""
     for column in columns:
-        if isinstance(column, TPUEmbeddingColumn) and hasattr(column, "shared_embedding_collection_name"):
+        if isinstance(column, TPUEmbeddingColumn) and hasattr(
+            column, "shared_embedding_collection_name"
+        ):
             cols_to_vars[column] = [column._shared_table()]
 
 
@@ -148,7 +158,8 @@ def _check_sequence_columns(columns: list[Any]) -> None:
     for column in columns:
         if not isinstance(column, private.SequenceDenseColumnV1):
             raise ValueError(
-                "All feature_columns must be of type _SequenceDenseColumn. You can wrap a sequence_categorical_column "
+                "All feature_columns must be of type _SequenceDenseColumn. You can wrap a "
+                "sequence_categorical_column "
                 f"with an embedding_column. Given (type {type(column)}): {column}"
             )
         if column.name in names:
@@ -157,7 +168,8 @@ def _check_sequence_columns(columns: list[Any]) -> None:
     lengths = {c.name: c.max_sequence_length for c in columns if isinstance(c, TPUEmbeddingColumn)}
     if len(set(lengths.values())) > 1:
         raise ValueError(
-            "Columns of one sequence_input_layer must have the same max_sequence_length to be joined along their last axis, "
+            "Columns of one sequence_input_layer must have the same max_sequence_length to be "
+            "joined along their last axis, "
             f"got {lengths}. Use a layer for each length."
         )
 
@@ -167,7 +179,7 @@ def _equal_lengths(columns: list[Any], lengths: list[tf.Tensor]) -> list[Any]:
         tf1.assert_equal(
             lengths[0],
             other,
-            message=f"Sequences of {columns[0].name!r} and {column.name!r} differ in length within a batch",
+            message=f"Sequences of {columns[0].name!r} and {column.name!r} differ in length",
         )
         for column, other in zip(columns[1:], lengths[1:], strict=True)
     ]

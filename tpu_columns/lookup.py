@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lookups as ops: pooled, per step of a sequence, and on the tensor core.
 
-The formulas are those of `tf.nn.safe_embedding_lookup_sparse`, which the old columns called, so that numbers and gradients stay the same.
-The ops are chosen so that Grappler leaves them alone: its arithmetic optimizer turns Unique -> Gather -> SparseSegmentMean
-into a segment mean over the *whole table*, read and copied in every training step. It does not know UniqueWithCounts.
+The formulas are those of `tf.nn.safe_embedding_lookup_sparse`, which the old columns called, so
+that numbers and gradients stay the same. The ops are chosen so that Grappler leaves them alone: its
+arithmetic optimizer turns Unique -> Gather -> SparseSegmentMean into a segment mean over the *whole
+table*, read and copied in every training step. It does not know UniqueWithCounts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ tf1 = tf.compat.v1
 
 COMBINERS = ("mean", "sqrtn", "sum")
 
-# A tuple, not a str: TensorFlow leaves such collections out of exported graphs, where Python objects could not go.
+# A tuple, not a str: TensorFlow leaves such collections out of exported graphs, where Python
+# objects could not go.
 LOOKUP_SITES = ("tpu_columns", "lookup_sites")
 
 _OUT_OF_RANGE = re.compile(r"= (-?\d+) is not in \[0, (\d+)\)")
@@ -54,7 +56,7 @@ def record_site(scope: str, column_name: str, feature_key: str, num_rows: int) -
 
 
 def explain(error: tf.errors.InvalidArgumentError, graph: tf.Graph) -> IdOutOfRangeError | None:
-    """Returns an error that names column, id and vocabulary size, if `error` came from a lookup of `graph`.
+    """Returns an error that names column, id and vocabulary size, if a lookup of `graph` failed.
 
     Args:
       error: what a session raised.
@@ -74,8 +76,10 @@ def explain(error: tf.errors.InvalidArgumentError, graph: tf.Graph) -> IdOutOfRa
             return IdOutOfRangeError(
                 error.node_def,
                 error.op,
-                f"Column {site.column_name!r}: id {found.group(1)} of feature {site.feature_key!r} is outside of the "
-                f"vocabulary, whose size is {site.num_rows} (valid: 0 to {site.num_rows - 1}). Mend the input, give the "
+                f"Column {site.column_name!r}: id {found.group(1)} of feature "
+                f"{site.feature_key!r} is outside of the "
+                f"vocabulary, whose size is {site.num_rows} (valid: 0 to {site.num_rows - 1}). "
+                "Mend the input, give the "
                 "categorical column a default_value, or enlarge its num_buckets.",
             )
     return None
@@ -93,14 +97,16 @@ def pooled_lookup(
 ) -> tf.Tensor:
     """Looks up each row's ids and combines them into one vector.
 
-    With weights w and embeddings e of a row: sum = Σ w·e, mean = Σ w·e / Σ w, sqrtn = Σ w·e / √Σ w².
+    With weights w and embeddings e of a row: sum = Σ w·e, mean = Σ w·e / Σ w, sqrtn = Σ w·e / √Σ
+    w².
 
     Args:
       table: variable, partitioned variable, list of shards, or tensor, [rows, D].
       ids: integers, [B, n] (or of higher rank; the last axis is combined).
       weights: floats with the indices of `ids`, or None for ones.
       combiner: 'mean', 'sqrtn', 'sum'; None is mean, as the legacy columns on a CPU.
-      safe: drop negative ids, and ids with weights <= 0 unless the combiner is sum; rows without ids give zeros.
+      safe: drop negative ids, and ids with weights <= 0 unless the combiner is sum; rows without
+        ids give zeros.
       partition_strategy: how ids map to the shards of a partitioned table, 'div' or 'mod'.
       name: name scope.
 
@@ -124,7 +130,9 @@ def pooled_lookup(
             result = _combined(table, ids, weights, combiner, partition_strategy)
         if leading is not None:
             depth = result.shape[-1]
-            result = tf.reshape(result, tf.concat([leading, tf.shape(result, out_type=tf.int64)[1:]], 0))
+            result = tf.reshape(
+                result, tf.concat([leading, tf.shape(result, out_type=tf.int64)[1:]], 0)
+            )
             if rank is not None:
                 result.set_shape([None] * (rank - 1) + [depth])
         return result
@@ -176,7 +184,9 @@ def sequence_lengths(ids: tf.SparseTensor) -> tf.Tensor:
     Returns:
       int64, [B].
     """
-    last = tf.math.unsorted_segment_max(ids.indices[:, 1] + 1, ids.indices[:, 0], ids.dense_shape[0])
+    last = tf.math.unsorted_segment_max(
+        ids.indices[:, 1] + 1, ids.indices[:, 0], ids.dense_shape[0]
+    )
     # The maximum over no element is the lowest int64.
     return tf.maximum(last, 0, name="sequence_lengths")
 
@@ -229,7 +239,8 @@ def tensor_core_lookup(
     """
     if combiner not in COMBINERS:
         raise ValueError(
-            "Dense TPU Embedding does not support combiner other than sum and mean (and here sqrtn), "
+            "Dense TPU Embedding does not support combiner other than sum and mean (and here "
+            "sqrtn), "
             f"got {combiner!r}."
         )
     with tf.name_scope(name or "tensor_core_lookup"):
@@ -249,19 +260,25 @@ def check_combiner(combiner: str | None) -> str | None:
       ValueError: otherwise.
     """
     if combiner is not None and combiner not in COMBINERS:
-        raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum' (or None), got {combiner!r}.")
+        raise ValueError(
+            f"combiner must be one of 'mean', 'sqrtn' or 'sum' (or None), got {combiner!r}."
+        )
     return combiner
 
 
 def _safe_lookup(
-    table: Any, ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: str, partition_strategy: str
+    table: Any,
+    ids: tf.SparseTensor,
+    weights: tf.SparseTensor | None,
+    combiner: str,
+    partition_strategy: str,
 ) -> tf.Tensor:
     keep = ids.values >= 0
     if weights is not None and combiner != "sum":
         keep = keep & (weights.values > 0)
     ids = tf.sparse.retain(ids, keep)
-    # An empty row looks up row 0 and is zeroed afterwards, so that optimizers see the same rows as in the old system:
-    # some (Momentum, Ftrl) move a row even for a gradient of zero.
+    # An empty row looks up row 0 and is zeroed afterwards, so that optimizers see the same rows as
+    # in the old system: some (Momentum, Ftrl) move a row even for a gradient of zero.
     ids, empty = tf.sparse.fill_empty_rows(ids, tf.zeros([], ids.dtype))
     if weights is not None:
         weights = tf.sparse.retain(weights, keep)
@@ -271,7 +288,11 @@ def _safe_lookup(
 
 
 def _combined(
-    table: Any, ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: str, partition_strategy: str
+    table: Any,
+    ids: tf.SparseTensor,
+    weights: tf.SparseTensor | None,
+    combiner: str,
+    partition_strategy: str,
 ) -> tf.Tensor:
     """Combines without any check; rows past the last one with an id are zeros too."""
     segments, num_rows = ids.indices[:, 0], ids.dense_shape[0]
@@ -289,7 +310,9 @@ def _combined(
     if combiner == "sum":
         return summed
     if combiner == "mean":
-        return tf.math.divide_no_nan(summed, tf.math.unsorted_segment_sum(factor, segments, num_rows))
+        return tf.math.divide_no_nan(
+            summed, tf.math.unsorted_segment_sum(factor, segments, num_rows)
+        )
     norm = tf.sqrt(tf.math.unsorted_segment_sum(tf.square(factor), segments, num_rows))
     return tf.math.divide_no_nan(summed, norm)
 
@@ -298,7 +321,9 @@ def _first_steps(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:
     """Drops all steps of [B, T, …] from `count` on; a shorter sequence keeps its T."""
     shape = sequence.dense_shape
     steps = tf.minimum(shape[1], count)
-    return tf.sparse.slice(sequence, tf.zeros_like(shape), tf.concat([shape[:1], steps[tf.newaxis], shape[2:]], 0))
+    return tf.sparse.slice(
+        sequence, tf.zeros_like(shape), tf.concat([shape[:1], steps[tf.newaxis], shape[2:]], 0)
+    )
 
 
 def _three_axes(sequence: tf.SparseTensor) -> tf.SparseTensor:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class LookupDevice(enum.Enum):
-    """A place that can look up rows of a table. The value is the name that `embedding_column` takes."""
+    """A place that can look up rows. The value is the name that `embedding_column` takes."""
 
     CPU = "cpu"
     TPU_TENSOR_CORE = "tpu_tensor_core"
@@ -40,7 +40,7 @@ class LookupDevice(enum.Enum):
 
 
 class Mode(enum.Enum):
-    """What the program does with the graph. The first three have the values of `ModeKeys`; SERVE is a graph made for export."""
+    """What a graph is for. The first three have the values of `ModeKeys`; SERVE is an export."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -49,7 +49,7 @@ class Mode(enum.Enum):
 
 
 class Hardware(enum.Enum):
-    """What the program runs on: a TPU (or a stand-in with a TPU's semantics), or nothing but CPUs."""
+    """What a program runs on: a TPU (or a stand-in with its semantics), or CPUs only."""
 
     CPU = "cpu"
     TPU = "tpu"
@@ -57,11 +57,13 @@ class Hardware(enum.Enum):
 
 _NO_CPU_TRAINING = (
     'Using TPUEmbeddingColumn with embedding_lookup_device="cpu" during training is not supported. '
-    "Train with tpu_embedding_core or tpu_tensor_core (or leave the device unset) and keep cpu for evaluation, prediction and serving."
+    "Train with tpu_embedding_core or tpu_tensor_core (or leave the device unset) and keep cpu "
+    "for evaluation, prediction and serving."
 )
 _NO_EMBEDDING_CORE_SERVING = (
     "Using embedding_lookup_device=tpu_embedding_core during inference is not supported. "
-    "Serve with cpu or tpu_tensor_core, or leave the device unset: then training uses the embedding core and serving the CPU."
+    "Serve with cpu or tpu_tensor_core, or leave the device unset: then training uses the "
+    "embedding core and serving the CPU."
 )
 
 
@@ -74,7 +76,9 @@ def _routes() -> dict[tuple[LookupDevice | None, Mode, Hardware], LookupDevice |
             table[device, mode, Hardware.CPU] = LookupDevice.CPU
         table[LookupDevice.TPU_TENSOR_CORE, mode, Hardware.TPU] = LookupDevice.TPU_TENSOR_CORE
         serving = mode is Mode.SERVE
-        table[None, mode, Hardware.TPU] = LookupDevice.CPU if serving else LookupDevice.TPU_EMBEDDING_CORE
+        table[None, mode, Hardware.TPU] = (
+            LookupDevice.CPU if serving else LookupDevice.TPU_EMBEDDING_CORE
+        )
         table[LookupDevice.TPU_EMBEDDING_CORE, mode, Hardware.TPU] = (
             _NO_EMBEDDING_CORE_SERVING if serving else LookupDevice.TPU_EMBEDDING_CORE
         )
@@ -88,7 +92,7 @@ _ROUTES = _routes()
 
 
 def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
-    """Returns the device that looks up `column`, from its requested device, the mode and the hardware alone.
+    """Returns the device that looks up `column`: a pure function of device, mode and hardware.
 
     | requested device   | hardware | TRAIN              | EVAL               | PREDICT            | SERVE           |
     |--------------------|----------|--------------------|--------------------|--------------------|-----------------|
@@ -101,11 +105,13 @@ def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
     | tpu_embedding_core | CPU      | cpu                | cpu                | cpu                | cpu             |
     | tpu_embedding_core | TPU      | tpu_embedding_core | tpu_embedding_core | tpu_embedding_core | error           |
 
-    The rules are those that the legacy `embedding_column` documents (training: the two TPU devices; serving: cpu and the tensor core),
-    without its slip of calling every use of `cpu` on a CPU "training".
+    The rules are those that the legacy `embedding_column` documents (training: the two TPU devices;
+    serving: cpu and the tensor core), without its slip of calling every use of `cpu` on a CPU
+    "training".
 
     Args:
-      column: anything with an `embedding_lookup_device`: a TPU embedding column, or a column of another kind (taken as None).
+      column: anything with an `embedding_lookup_device`: a TPU embedding column, or a column of
+        another kind (taken as None).
       mode: what the graph is for.
       hardware: what it runs on.
 
@@ -115,7 +121,7 @@ def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
     Raises:
       ValueError: a forbidden combination; the message names the column and what to use instead.
       TypeError: `mode` or `hardware` isn't of its enum.
-    """
+    """  # noqa: E501 - the table
     if not isinstance(mode, Mode):
         raise TypeError(f"mode must be a tpu_columns.Mode, got {mode!r}.")
     if not isinstance(hardware, Hardware):
@@ -135,12 +141,14 @@ class Placement:
     hardware: Hardware
 
 
-_current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar("tpu_columns.placement", default=None)
+_current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
+    "tpu_columns.placement", default=None
+)
 
 
 @contextlib.contextmanager
 def running(mode: Mode, hardware: Hardware) -> Iterator[None]:
-    """Within this context columns look up as `route(column, mode, hardware)` says. Drivers enter it around a `model_fn`.
+    """Makes columns look up as `route(column, mode, hardware)` says; entered around a `model_fn`.
 
     Args:
       mode: what the graph is for.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What columns keep in a graph: shared tables, and the scopes in which tables live that an embedding core owns."""
+"""What columns keep in a graph: shared tables, and the names of an embedding core's tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _eager_shared: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictiona
 
 @dataclasses.dataclass(frozen=True)
 class CoreTable:
-    """Where a table would be if it were a variable of the model; an embedding core gives it that name.
+    """Where a table would be as a variable of the model; an embedding core names it so.
 
     Attributes:
       scope: variable scope, without a closing slash; '' at the top.
@@ -46,7 +46,11 @@ class CoreTable:
 
 
 def shared_variable(
-    name: str, shape: tuple[int, int], initializer: Any, scope: str | None = None, trainable: bool = True
+    name: str,
+    shape: tuple[int, int],
+    initializer: Any,
+    scope: str | None = None,
+    trainable: bool = True,
 ) -> Any:
     """Returns the variable of a shared table: the same one for all its columns and their copies.
 
@@ -65,7 +69,10 @@ def shared_variable(
         held = _eager_shared.get(key)
         if held is None:
             held = _eager_shared[key] = tf.Variable(
-                lambda: initializer(shape, dtype=tf.float32), trainable=trainable, name=name, shape=shape
+                lambda: initializer(shape, dtype=tf.float32),
+                trainable=trainable,
+                name=name,
+                shape=shape,
             )
         return held
     collection = tf1.get_default_graph().get_collection_ref(_SHARED)
@@ -80,8 +87,10 @@ def shared_variable(
     variable = variables[name]
     if tuple(variable.shape.as_list()) != shape:
         raise ValueError(
-            f"Shared embedding {name!r} already has shape {tuple(variable.shape.as_list())} in this graph, "
-            f"but a column wants {shape}. Give the two shared_embedding_columns different shared_embedding_collection_names."
+            f"Shared embedding {name!r} already has shape {tuple(variable.shape.as_list())} in "
+            "this graph, "
+            f"but a column wants {shape}. Give the two shared_embedding_columns different "
+            "shared_embedding_collection_names."
         )
     return variable
 
@@ -104,22 +113,25 @@ def record_core_table(table: str, name: str, shared: bool) -> None:
     known = collection[0].setdefault(table, CoreTable(scope, name))
     if known.scope != scope and not shared:
         raise ValueError(
-            f"For embedding var name {table}, the variable scope name is different, got {scope}; expected {known.scope}. "
-            "A table has one name, so use its column in one feature layer only, or share it by shared_embedding_columns."
+            f"For embedding var name {table}, the variable scope name is different, got {scope}; "
+            f"expected {known.scope}. "
+            "A table has one name, so use its column in one feature layer only, or share it by "
+            "shared_embedding_columns."
         )
     if known.name != name:
         raise ValueError(
-            f"For embedding var name {table}, the embedding name is different, got {name}; expected {known.name}."
+            f"For embedding var name {table}, the embedding name is different, got {name}; "
+            f"expected {known.name}."
         )
 
 
 def core_tables(graph: tf.Graph) -> dict[str, CoreTable]:
-    """Returns the tables that columns of `graph` expect from an embedding core, by `get_embedding_var_name()`."""
+    """Returns an embedding core's tables in `graph`, by the columns' `get_embedding_var_name()`."""
     collection = graph.get_collection(_SCOPES)
     return dict(collection[0]) if collection else {}
 
 
-def _scope_named(name: str | None) -> tf1.VariableScope:
+def _scope_named(name: str | None) -> Any:
     """The current variable scope, under another full name."""
     now = tf1.get_variable_scope()
     if name is None:
