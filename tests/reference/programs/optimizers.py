@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table for each optimizer of TensorFlow 1, all in one model; a scaffold and hooks.
+
+The same rows go through every table, so that only the update differs.
+"""
+
+from __future__ import annotations
+
+import side
+import tensorflow as tf
+from programs import common
+
+tf1 = tf.compat.v1
+
+
+def optimizers():
+    """By the key of the column they train; `rest` trains what is no table."""
+    return {
+        "adagrad": tf1.train.AdagradOptimizer(0.1, initial_accumulator_value=0.2),
+        "adam": tf1.train.AdamOptimizer(0.01),
+        "ftrl": tf1.train.FtrlOptimizer(
+            0.1, l1_regularization_strength=0.001, l2_regularization_strength=0.01
+        ),
+        "momentum": tf1.train.MomentumOptimizer(0.05, 0.9),
+        "proximal": tf1.train.ProximalAdagradOptimizer(0.1, l2_regularization_strength=0.01),
+        "rmsprop": tf1.train.RMSPropOptimizer(0.01, momentum=0.5),
+        "sgd": tf1.train.GradientDescentOptimizer(0.1),
+        "rest": tf1.train.AdagradOptimizer(0.1),
+    }
+
+
+KEYS = ("adagrad", "adam", "ftrl", "momentum", "proximal", "rmsprop", "sgd")
+
+
+def rows(random, count):
+    """The features of `count` rows."""
+    return {key: common.sparse(random, count, 4, lambda r: r.randint(0, 13)) for key in KEYS}
+
+
+train_input_fn, test_input_fn = common.input_fns(rows, seed=700)
+
+
+def train_op(loss):
+    """Each table's gradient to its optimizer."""
+    left = list(tf1.trainable_variables())
+    groups = {}
+    for key in KEYS:
+        groups[key] = [v for v in left if key + "_embedding" in v.op.name]
+        left = [v for v in left if key + "_embedding" not in v.op.name]
+    groups["rest"] = left
+    steps = [
+        optimizer.minimize(loss, var_list=groups[key], name=key + "_step")
+        for key, optimizer in optimizers().items()
+    ]
+    with tf1.control_dependencies(steps):
+        return tf1.assign_add(tf1.train.get_global_step(), 1).op
+
+
+class FreezeHook(tf1.train.SessionRunHook):
+    """A program's own training hook that reads the graph and the session."""
+
+    def begin(self):
+        """Finds the step."""
+        self._step = tf1.train.get_global_step()
+
+    def before_run(self, run_context):
+        """Asks for it."""
+        del run_context
+        return tf1.train.SessionRunArgs(self._step)
+
+
+def make_estimator(model_dir):
+    """The estimator."""
+    identity = tf.feature_column.categorical_column_with_identity
+    tpu_columns = [
+        side.tpu_columns.embedding_column(
+            identity(key, 13), 4, initializer=common.normal(71 + i), combiner="sum"
+        )
+        for i, key in enumerate(KEYS)
+    ]
+
+    def scaffold_fn():
+        return tf1.train.Scaffold(saver=tf1.train.Saver(max_to_keep=None, sharded=True))
+
+    def model_fn(features, labels, mode, params):
+        del params
+        hidden = tf1.feature_column.input_layer(features, tpu_columns)
+        logits = common.head(hidden, seed=80)
+        return common.spec(
+            mode,
+            logits,
+            labels,
+            train_op,
+            scaffold_fn=scaffold_fn,
+            training_hooks=[FreezeHook()],
+        )
+
+    return common.make_estimator(model_fn, model_dir, tpu_columns)
