@@ -6,6 +6,13 @@ The names that programs written for `TPUEstimator` use, sorted by the room they 
 
 from __future__ import annotations
 
+from estimator_spec.driver import (
+    CheckpointError,
+    Estimator,
+    ExportSavedModelApiVersion,
+    ModelDirError,
+    TPUEstimator,
+)
 from estimator_spec.export_outputs import (
     ClassificationOutput,
     EvalOutput,
@@ -14,11 +21,76 @@ from estimator_spec.export_outputs import (
     RegressionOutput,
 )
 from estimator_spec.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
+from estimator_spec.optimizers import (
+    AdagradMomentumParameters,
+    AdagradParameters,
+    AdamParameters,
+    FrequencyEstimatorParameters,
+    FtrlParameters,
+    MomentumParameters,
+    OptimizationParameters,
+    ProximalAdagradParameters,
+    ProximalYogiParameters,
+    RMSPropParameters,
+    StochasticGradientDescentParameters,
+)
+from estimator_spec.receivers import (
+    ServingInputReceiver,
+    SupervisedInputReceiver,
+    TensorServingInputReceiver,
+    build_parsing_serving_input_receiver_fn,
+    build_raw_serving_input_receiver_fn,
+    build_raw_supervised_input_receiver_fn,
+)
 from estimator_spec.run_config import InputPipelineConfig, TaskType, TPUConfig
 from estimator_spec.run_config import TPURunConfig as RunConfig
+from estimator_spec.spec import (
+    EmbeddingConfigSpec,
+    FeatureConfig,
+    TableConfig,
+    tables_and_features,
+)
 from estimator_spec.warm_start import VocabInfo, WarmStartSettings
+from tpu_columns import (
+    Hardware,
+    LookupDevice,
+    Mode,
+    embedding_column,
+    input_layer,
+    route,
+    sequence_input_layer,
+    shared_embedding_columns,
+    split_sequence_columns,
+)
 
 __all__ = [
+    # tpu_columns
+    "Hardware",
+    "LookupDevice",
+    "Mode",
+    "embedding_column",
+    "input_layer",
+    "route",
+    "sequence_input_layer",
+    "shared_embedding_columns",
+    "split_sequence_columns",
+    # optimizers
+    "AdagradMomentumParameters",
+    "AdagradParameters",
+    "AdamParameters",
+    "FrequencyEstimatorParameters",
+    "FtrlParameters",
+    "MomentumParameters",
+    "OptimizationParameters",
+    "ProximalAdagradParameters",
+    "ProximalYogiParameters",
+    "RMSPropParameters",
+    "StochasticGradientDescentParameters",
+    # spec
+    "EmbeddingConfigSpec",
+    "FeatureConfig",
+    "TableConfig",
+    "tables_and_features",
     # run_config
     "InputPipelineConfig",
     "RunConfig",
@@ -37,4 +109,17 @@ __all__ = [
     "ExportOutput",
     "PredictOutput",
     "RegressionOutput",
+    # receivers
+    "ServingInputReceiver",
+    "SupervisedInputReceiver",
+    "TensorServingInputReceiver",
+    "build_parsing_serving_input_receiver_fn",
+    "build_raw_serving_input_receiver_fn",
+    "build_raw_supervised_input_receiver_fn",
+    # driver
+    "CheckpointError",
+    "Estimator",
+    "ExportSavedModelApiVersion",
+    "ModelDirError",
+    "TPUEstimator",
 ]

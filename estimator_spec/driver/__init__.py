@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a model: training, evaluation, prediction and export on TensorFlow's sessions."""
+
+from __future__ import annotations
+
+from estimator_spec.driver.errors import CheckpointError, ModelDirError
+from estimator_spec.driver.estimator import Estimator
+from estimator_spec.driver.tpu_estimator import ExportSavedModelApiVersion, TPUEstimator
+
+__all__ = [
+    "CheckpointError",
+    "Estimator",
+    "ExportSavedModelApiVersion",
+    "ModelDirError",
+    "TPUEstimator",
+]

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong with files, and how TensorFlow's own errors are put into the user's words."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from tpu_columns import lookup
+
+
+class CheckpointError(RuntimeError, ValueError):
+    """A checkpoint that should be there is missing, or can't be read.
+
+    It is a `ValueError` as well, because that is what a wrong `checkpoint_path` has always been.
+
+    Attributes:
+        path: the file (or the prefix of the files) at fault.
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class ModelDirError(ValueError):
+    """`model_dir` is no directory that can be written.
+
+    Attributes:
+        path: the directory.
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+@contextlib.contextmanager
+def explained(graph: Any) -> Iterator[None]:
+    """Within this context an id outside a table raises an error that names column, id and size.
+
+    Args:
+        graph: the graph whose ops run here.
+    """
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        better = lookup.explain(error, graph)
+        if better is None:
+            raise
+        raise better from error

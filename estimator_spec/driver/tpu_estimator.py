@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TPUEstimator: an Estimator with batch sizes, TPU embeddings, and a TPU if there is one."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.driver import dict_mode, inputs, model
+from estimator_spec.driver.context import RunContext
+from estimator_spec.driver.estimator import Estimator
+from estimator_spec.driver.hooks import ExamplesPerSecond
+from estimator_spec.functions import argument_names
+from estimator_spec.model_spec import ModeKeys
+from estimator_spec.run_config import InputPipelineConfig, TPURunConfig
+from estimator_spec.tpu_config import check_positive_integer, parse_iterations_per_loop
+from tpu_columns import placement
+
+tf1 = tf.compat.v1
+
+_BATCH_SIZE = "batch_size"
+_CONTEXT = "context"
+_USE_TPU = "use_tpu"
+_RESERVED = [_BATCH_SIZE, _CONTEXT]
+
+
+class ExportSavedModelApiVersion(enum.Enum):
+    """Who makes a graph fit for serving on a TPU: the export (V1), or the `model_fn` (V2)."""
+
+    V1 = 1
+    V2 = 2
+
+
+class TPUEstimator(Estimator):
+    """An `Estimator` for programs written for TPUs; with `use_tpu=False` it runs on the CPU.
+
+    `model_fn` and `input_fn` get `params['batch_size']`, the size of the mode at hand (unless it
+    is None), and `model_fn` gets `params['use_tpu']`. While exporting there is no batch size.
+
+    Args:
+        model_fn: function of `features`, `params`, and any of `labels`, `mode` and `config`; it
+            returns a `TPUEstimatorSpec` or an `EstimatorSpec`.
+        model_dir: as for `Estimator`.
+        config: a `RunConfig` with a `tpu_config`.
+        params: hyperparameters, a dict or an object with `set_hparam` and `add_hparam`.
+        use_tpu: whether to run on a TPU. Without one, training, evaluation and prediction then
+            raise a RuntimeError.
+        train_batch_size: examples in a training step. A TPU needs it.
+        eval_batch_size: examples in a batch of evaluation, or None.
+        predict_batch_size: examples in a batch of prediction, or None.
+        batch_axis: the batch dimension of each input tensor, for cutting batches among the cores
+            of a TPU. No effect on a CPU.
+        eval_on_tpu: False evaluates on the CPU, even with `use_tpu=True`.
+        export_to_tpu: adds a graph for serving on a TPU to a SavedModel. Skipped without a TPU.
+        export_to_cpu: adds a graph for serving on a CPU.
+        warm_start_from: as for `Estimator`.
+        embedding_config_spec: an `EmbeddingConfigSpec`. On a CPU its columns' tables are ordinary
+            variables that the model's optimizer trains. With dictionaries in place of columns the
+            lookups are done before `model_fn` (see `dict_mode`).
+        export_saved_model_api_version: V1 or V2, 1 or 2. No effect on a CPU.
+
+    Raises:
+        ValueError: an argument breaks a rule; the message names it.
+        TypeError: a batch size isn't an int.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any] | None = None,
+        model_dir: Any = None,
+        config: TPURunConfig | None = None,
+        params: Any = None,
+        use_tpu: bool = True,
+        train_batch_size: int | None = None,
+        eval_batch_size: int | None = None,
+        predict_batch_size: int | None = None,
+        batch_axis: Any = None,
+        eval_on_tpu: bool = True,
+        export_to_tpu: bool = True,
+        export_to_cpu: bool = True,
+        warm_start_from: Any = None,
+        embedding_config_spec: Any = None,
+        export_saved_model_api_version: Any = ExportSavedModelApiVersion.V1,
+    ) -> None:
+        if not isinstance(config, TPURunConfig):
+            raise ValueError(
+                "`config` must be provided with type `tpu_config.RunConfig`, that is "
+                f"estimator_spec.RunConfig; got {config!r}."
+            )
+        if params is not None and any(key in params for key in _RESERVED):
+            raise ValueError(f"{_RESERVED} are reserved keys but existed in params {params}.")
+        tpu_config = config.tpu_config
+        if use_tpu:
+            _check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
+            _check_input_pipeline(tpu_config, embedding_config_spec)
+        _check_embeddings(tpu_config, embedding_config_spec, on_tpu=use_tpu and eval_on_tpu)
+        if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
+            raise ValueError(
+                "export_saved_model_api_version should be 1 or 2; got "
+                f"{export_saved_model_api_version}."
+            )
+        super().__init__(model_fn, model_dir, config, params, warm_start_from)  # type: ignore[arg-type]
+        self._ctx = RunContext(
+            self._config,
+            train_batch_size,
+            eval_batch_size,
+            predict_batch_size,
+            use_tpu,
+            eval_on_tpu,
+            embedding_config_spec,
+        )
+        self._batch_axis = batch_axis
+        self._export_to_tpu = export_to_tpu
+        self._export_to_cpu = export_to_cpu
+        self._export_saved_model_api_version = ExportSavedModelApiVersion(
+            getattr(export_saved_model_api_version, "value", export_saved_model_api_version)
+        )
+
+    def _assert_members_are_not_overridden(self) -> None:
+        """Lets subclasses override what they like, as programs do."""
+
+    def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
+        with self._ctx.with_mode(mode) as ctx:
+            on_cpu = ctx.is_running_on_cpu()
+            if on_cpu and ctx.is_input_slice_broadcast_to_all_cores():
+                raise ValueError(
+                    "Invalid TPUConfig `eval_training_input_configuration` value. SLICED mode "
+                    "only works on use_tpu = True."
+                )
+        for kind, fn in (("model_fn", self._model_fn), ("input_fn", input_fn)):
+            _check_takes_params(kind, fn)
+        super()._check_before_graph(mode, input_fn)
+
+    def _call_input_fn(
+        self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
+    ) -> Any:
+        params = self.params
+        with self._ctx.with_mode(mode) as ctx:
+            _put(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
+        return inputs.call(input_fn, mode, params, self.config, input_context)
+
+    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+        params = self.params
+        exporting = _is_exporting()
+        with self._ctx.with_mode(mode) as ctx:
+            on_cpu = ctx.is_running_on_cpu(is_export_mode=exporting)
+            if not exporting:
+                _put(params, _BATCH_SIZE, ctx.batch_size_for_model_fn)
+        _put(params, _USE_TPU, not on_cpu)
+        spec = self._ctx.embedding_config_spec
+        if spec is not None and spec.feature_to_config_dict:
+            features = dict_mode.look_up(spec, features)
+        tf1.logging.info("Running %s on CPU/GPU", mode)
+        return model.call(self._model_fn, features, labels, mode, params, config)
+
+    def _create_global_step(self, graph: Any) -> Any:
+        """Makes the step counter a resource variable, whatever the default is: TPUs need it."""
+        if tf1.train.get_global_step(graph) is not None:
+            raise ValueError('"global_step" already exists.')
+        with graph.as_default(), graph.name_scope(None):
+            return tf1.get_variable(
+                tf1.GraphKeys.GLOBAL_STEP,
+                shape=[],
+                dtype=tf.int64,
+                initializer=tf1.zeros_initializer(),
+                trainable=False,
+                use_resource=True,
+                collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
+            )
+
+    def _speed_hooks(self) -> list[Any]:
+        """What logs steps and examples per second."""
+        with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
+            batch_size = ctx.global_batch_size
+        if batch_size is None:
+            return super()._speed_hooks()
+        # A duration also says how often the user wants to hear.
+        loop = parse_iterations_per_loop(self._config.tpu_config.iterations_per_loop)
+        seconds = loop.value if loop.unit == "seconds" else None
+        steps = None if seconds else self._config.log_step_count_steps
+        if steps is None and seconds is None:
+            return []
+        output_dir = self._model_dir if self._config.save_summary_steps else None
+        return [ExamplesPerSecond(batch_size, steps, seconds, output_dir)]
+
+    def _export_all_saved_models(
+        self,
+        export_dir_base: Any,
+        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
+        *args: Any,
+        **kwargs: Any,
+    ) -> bytes:
+        _check_takes_params("model_fn", self._model_fn)
+        if not self._export_to_cpu:
+            if not self._export_to_tpu:
+                raise ValueError("One of export_to_cpu and export_to_tpu must be true.")
+            raise RuntimeError(
+                "export_to_cpu=False leaves nothing to export: graphs for serving on a TPU can't "
+                "be made here. Set export_to_cpu=True."
+            )
+        if self._export_to_tpu:
+            tf1.logging.info(
+                "export_to_tpu is skipped: the SavedModel gets the graph for serving on a CPU."
+            )
+        return super()._export_all_saved_models(
+            export_dir_base, input_receiver_fn_map, *args, **kwargs
+        )
+
+
+def _is_exporting() -> bool:
+    """Whether `model_fn` is called for anything but a run of this driver's."""
+    now = placement.current()
+    return now is None or now.mode is placement.Mode.SERVE
+
+
+def _check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
+    if train is None:
+        raise ValueError("`train_batch_size` cannot be `None`")
+    check_positive_integer(train, "train_batch_size")
+    if evaluate is not None:
+        check_positive_integer(evaluate, "eval_batch_size")
+    if predict is not None:
+        check_positive_integer(predict, "predict_batch_size")
+
+
+def _check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
+    deployment = tpu_config.per_host_input_for_training
+    if deployment == InputPipelineConfig.PER_SHARD_V1 and tpu_config.num_cores_per_replica:
+        raise ValueError(
+            "Model parallelism only supports per host input for training. Please adjust "
+            "TPURunconfig.per_host_input_for_training."
+        )
+    per_host = (InputPipelineConfig.PER_HOST_V1, InputPipelineConfig.PER_HOST_V2)
+    if embedding_config_spec and deployment not in per_host:
+        raise ValueError(
+            "Only PER_HOST_V1 and PER_HOST_V2 is supported when using TPU Embedding; got "
+            f"{deployment}."
+        )
+
+
+def _check_embeddings(tpu_config: Any, embedding_config_spec: Any, on_tpu: bool) -> None:
+    if embedding_config_spec is None:
+        return
+    if not on_tpu and embedding_config_spec.partition_strategy == "mod":
+        raise ValueError(
+            "Mod sharding of embedding tables not supported on CPU. Use "
+            'partition_strategy="div" there.'
+        )
+    if tpu_config.num_shards == 1 and tpu_config.num_cores_per_replica is None:
+        raise ValueError(
+            "Setting TPUConfig.num_shards==1 is unsupported when embedding_config_spec is not "
+            "None. Leave num_shards out."
+        )
+
+
+def _check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
+    if "params" not in argument_names(fn):
+        raise ValueError(
+            f"{kind} ({fn}) does not include params argument, required by TPUEstimator to pass "
+            "batch size as params['batch_size']"
+        )
+
+
+def _put(params: Any, key: str, value: Any) -> None:
+    """Sets one of our entries in the user's params, which may be an HParams object."""
+    if value is None:
+        return
+    if not hasattr(params, "set_hparam"):
+        params[key] = value
+    elif key in params:
+        params.set_hparam(key, value)
+    else:
+        params.add_hparam(key, value)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training: from a built `EstimatorSpec` to the loss of the last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.driver import checkpoints, errors, inputs
+
+tf1 = tf.compat.v1
+
+
+def check_steps(steps: int | None, max_steps: int | None) -> None:
+    """Refuses both at once, and what isn't positive.
+
+    Raises:
+        ValueError: names the argument.
+    """
+    if steps is not None and max_steps is not None:
+        raise ValueError("Can not provide both steps and max_steps.")
+    for name, value in (("steps", steps), ("max_steps", max_steps)):
+        if value is not None and value <= 0:
+            raise ValueError(f"Must specify {name} > 0, given: {value}")
+
+
+def run(
+    spec: Any,
+    *,
+    config: Any,
+    checkpoint: str | None,
+    input_fn: Callable[..., Any],
+    input_hooks: Sequence[Any],
+    hooks: Sequence[Any],
+    speed_hooks: Sequence[Any],
+    saving_listeners: Sequence[Any],
+) -> Any:
+    """Trains in the current graph until a hook stops it or the input ends.
+
+    Args:
+        spec: the `EstimatorSpec` of the current graph.
+        config: the `RunConfig`, with its `model_dir` and `session_config`.
+        checkpoint: the checkpoint that the session will restore, if any.
+        input_fn: where the batches come from; named in messages.
+        input_hooks: what the input needs.
+        hooks: the user's, and those that end the training.
+        speed_hooks: what logs steps and examples per second.
+        saving_listeners: told of every checkpoint.
+
+    Returns:
+        The loss of the last step; None if a hook stopped before the first.
+
+    Raises:
+        ValueError: the input yields nothing, or listeners without anything that saves.
+        CheckpointError: the checkpoint can't be restored.
+        tf.errors.InvalidArgumentError: an id outside its table, among others.
+    """
+    _add_loss_summary(spec.loss)
+    _add_saver(spec, config)
+    all_hooks = [*input_hooks, *hooks, tf1.train.NanTensorHook(spec.loss)]
+    if config.log_step_count_steps is not None:
+        all_hooks.append(_loss_logger(spec.loss, config.log_step_count_steps))
+    all_hooks.extend(spec.training_hooks)
+    saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
+    _listen([*saver_hooks, *all_hooks, *spec.training_chief_hooks], saving_listeners)
+    with (
+        errors.explained(tf1.get_default_graph()),
+        _session(
+            spec,
+            config,
+            checkpoint,
+            hooks=all_hooks,
+            chief_only_hooks=[*saver_hooks, *spec.training_chief_hooks, *speed_hooks],
+        ) as session,
+    ):
+        return _loop(session, spec, input_fn)
+
+
+def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> Any:
+    with checkpoints.restoring(checkpoint):
+        return tf1.train.MonitoredTrainingSession(
+            master=config.master,
+            is_chief=config.is_chief,
+            checkpoint_dir=config.model_dir,
+            scaffold=spec.scaffold,
+            save_checkpoint_secs=0,  # A hook of ours saves.
+            save_summaries_steps=config.save_summary_steps,
+            log_step_count_steps=None,  # A hook of ours counts.
+            config=config.session_config,
+            max_wait_secs=config.session_creation_timeout_secs,
+            save_graph_def=config.checkpoint_save_graph_def,
+            **hooks,
+        )
+
+
+def _loop(session: Any, spec: Any, input_fn: Callable[..., Any]) -> Any:
+    """One session call a step; the place where a device's own loop will go."""
+    loss = None
+    steps = 0
+    while not session.should_stop():
+        try:
+            _, loss = session.run([spec.train_op, spec.loss])
+        except (tf.errors.OutOfRangeError, StopIteration) as end:
+            if steps:
+                raise  # The session takes this for the end of the input.
+            raise inputs.nothing_read(input_fn, "train") from end
+        steps += 1
+    if not steps:
+        tf1.logging.warning(
+            "Training made no steps: a hook stopped it, or the input is empty or misspecified."
+        )
+    return loss
+
+
+def _add_loss_summary(loss: Any) -> None:
+    """Shows the loss in TensorBoard under this name, unless the model does so itself."""
+    if not any(s.op.name == "loss" for s in tf1.get_collection(tf1.GraphKeys.SUMMARIES)):
+        tf1.summary.scalar("loss", loss)
+    tf1.add_to_collection(tf1.GraphKeys.LOSSES, loss)
+
+
+def _add_saver(spec: Any, config: Any) -> None:
+    """The default saver: shards, and paths that stay right when the directory moves."""
+    if spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS):
+        return
+    saver = tf1.train.Saver(
+        sharded=True,
+        max_to_keep=config.keep_checkpoint_max,
+        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+        defer_build=True,
+        save_relative_paths=True,
+    )
+    tf1.add_to_collection(tf1.GraphKeys.SAVERS, saver)
+
+
+def _loss_logger(loss: Any, every_n_steps: int) -> Any:
+    step = tf1.train.get_global_step()
+    return tf1.train.LoggingTensorHook({"loss": loss, "step": step}, every_n_iter=every_n_steps)
+
+
+def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
+    """A hook that saves by steps or seconds, unless the user brought one or wants none."""
+    if any(isinstance(hook, tf1.train.CheckpointSaverHook) for hook in present):
+        return []
+    if not (config.save_checkpoints_secs or config.save_checkpoints_steps):
+        return []
+    return [
+        tf1.train.CheckpointSaverHook(
+            config.model_dir,
+            save_secs=config.save_checkpoints_secs,
+            save_steps=config.save_checkpoints_steps,
+            scaffold=spec.scaffold,
+            save_graph_def=config.checkpoint_save_graph_def,
+        )
+    ]
+
+
+def _listen(present: Sequence[Any], saving_listeners: Sequence[Any]) -> None:
+    """Hands the listeners to the first hook that saves."""
+    if not saving_listeners:
+        return
+    saver_hooks = [hook for hook in present if isinstance(hook, tf1.train.CheckpointSaverHook)]
+    if not saver_hooks:
+        raise ValueError(
+            "There should be a CheckpointSaverHook to use saving_listeners. Please set one of "
+            "the RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
+        )
+    # The constructor takes listeners, but the hook may be the user's.
+    told = saver_hooks[0]._listeners
+    told.extend(listener for listener in saving_listeners if listener not in told)
