@@ -248,7 +248,12 @@ class EmbeddingColumn(TPUEmbeddingColumn):
         )
 
     def _record_core_table(self) -> None:
-        tables.record_core_table(self.get_embedding_var_name(), tables.WEIGHTS, shared=False)
+        tables.record_core_table(
+            self.get_embedding_var_name(),
+            tables.WEIGHTS,
+            column_name=self.name,
+            shared=False,
+        )
 
 
 @private.register_feature_column

@@ -179,7 +179,7 @@ def _equal_lengths(columns: list[Any], lengths: list[tf.Tensor]) -> list[Any]:
         tf1.assert_equal(
             lengths[0],
             other,
-            message=f"Sequences of {columns[0].name!r} and {column.name!r} differ in length",
+            message=f"Sequences of {columns[0].name} and {column.name} differ in length",
         )
         for column, other in zip(columns[1:], lengths[1:], strict=True)
     ]

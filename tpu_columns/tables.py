@@ -95,12 +95,13 @@ def shared_variable(
     return variable
 
 
-def record_core_table(table: str, name: str, shared: bool) -> None:
+def record_core_table(table: str, name: str, *, column_name: str = "", shared: bool) -> None:
     """Notes in the default graph in which variable scope a table of the embedding core is used.
 
     Args:
       table: the column's `get_embedding_var_name()`.
       name: name that the variable has within the current scope.
+      column_name: the layer's scope for the column ends with it; '' for a table of no layer.
       shared: shared tables may be used in several scopes; the first one names them.
 
     Raises:
@@ -110,6 +111,9 @@ def record_core_table(table: str, name: str, shared: bool) -> None:
     if not collection:
         collection.append({})
     scope = tf1.get_variable_scope().name
+    if not scope.endswith(column_name):
+        # Keras' newer layers name variables by the name scope.
+        scope = tf1.get_default_graph().get_name_scope()
     known = collection[0].setdefault(table, CoreTable(scope, name))
     if known.scope != scope and not shared:
         raise ValueError(

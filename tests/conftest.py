@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings that must stand before TensorFlow is imported."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    TENSORFLOW = version("tensorflow")
+except PackageNotFoundError:
+    TENSORFLOW = version("tensorflow-cpu")
+
+# Graph-mode model functions are programs of Keras 2, which TensorFlow has built in up to 2.15.
+if tuple(map(int, TENSORFLOW.split(".")[:2])) >= (2, 16):
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

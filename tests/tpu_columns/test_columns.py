@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What columns say about themselves, how they compare, travel and refuse bad arguments."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tpu_columns
+from tpu_columns import EmbeddingColumn, LookupDevice, SharedEmbeddingColumn
+
+fc = tf.feature_column
+tf1 = tf.compat.v1
+
+
+def identity(key: str = "a", buckets: int = 10):
+    """An identity column."""
+    return fc.categorical_column_with_identity(key, buckets)
+
+
+def rate(step):
+    """A learning rate function that can be imported by name."""
+    return 0.1 / (1.0 + step)
+
+
+@pytest.fixture
+def vocabulary_file(tmp_path):
+    """A vocabulary of four words."""
+    path = tmp_path / "words.txt"
+    path.write_text("one\ntwo\nthree\nfour\n")
+    return str(path)
+
+
+def every_kind(vocabulary_file: str):
+    """Each supported categorical column with (feature key, weight key, buckets, sequence)."""
+    sequence = fc.sequence_categorical_column_with_identity("s", 7)
+    return [
+        (identity(), ("a", None, 10, False)),
+        (fc.categorical_column_with_vocabulary_list("l", ["x", "y"]), ("l", None, 2, False)),
+        (
+            fc.categorical_column_with_vocabulary_list("l", ["x", "y"], num_oov_buckets=3),
+            ("l", None, 5, False),
+        ),
+        (
+            fc.categorical_column_with_vocabulary_file("f", vocabulary_file, 4),
+            ("f", None, 4, False),
+        ),
+        (fc.weighted_categorical_column(identity(), "w"), ("a", "w", 10, False)),
+        (sequence, ("s", None, 7, True)),
+        (
+            fc.sequence_categorical_column_with_vocabulary_list("sl", ["x", "y", "z"]),
+            ("sl", None, 3, True),
+        ),
+        (
+            fc.sequence_categorical_column_with_vocabulary_file("sf", vocabulary_file, 4),
+            ("sf", None, 4, True),
+        ),
+        (fc.weighted_categorical_column(sequence, "w"), ("s", "w", 7, True)),
+    ]
+
+
+def test_getters_tell_what_is_looked_up(vocabulary_file):
+    """The legacy getters give key, weights, sizes and sequence for each kind of column."""
+    for categorical, (key, weight, buckets, is_sequence) in every_kind(vocabulary_file):
+        length = 3 if is_sequence else 0
+        column = tpu_columns.embedding_column(categorical, 4, max_sequence_length=length)
+        assert column.get_feature_key_name() == key
+        assert column.get_weight_key_name() == weight
+        assert column.is_categorical_column_weighted() is (weight is not None)
+        assert column.get_embedding_table_size() == (buckets, 4)
+        assert column.is_sequence_column() is is_sequence
+        assert column.get_max_sequence_length() == length
+        assert column.get_sequence_length_feature_key_name() == f"{key}_seq_length_"
+        assert column.get_embedding_var_name() == categorical.name
+        assert column.name == f"{categorical.name}_embedding"
+        assert column.variable_shape.as_list() == [4]
+        assert column.get_combiner() == "mean"
+        assert column.get_learning_rate_fn() is None
+        assert column.parse_example_spec == categorical.parse_example_spec
+
+
+def test_getters_agree_with_the_old_columns(vocabulary_file):
+    """Names and metadata are those of TensorFlow's own TPU columns, where it takes the column."""
+    old = tf1.tpu.experimental
+    for categorical, (_, weight, _, is_sequence) in every_kind(vocabulary_file):
+        if weight and is_sequence:
+            continue  # TensorFlow's refuses it
+        length = 3 if is_sequence else 0
+        ours = tpu_columns.embedding_column(categorical, 4, "sum", max_sequence_length=length)
+        theirs = old.embedding_column(categorical, 4, "sum", max_sequence_length=length)
+        for getter in (
+            "get_combiner",
+            "get_embedding_table_size",
+            "get_feature_key_name",
+            "get_weight_key_name",
+            "get_embedding_var_name",
+            "get_max_sequence_length",
+            "get_learning_rate_fn",
+            "get_sequence_length_feature_key_name",
+            "is_sequence_column",
+            "is_categorical_column_weighted",
+        ):
+            assert getattr(ours, getter)() == getattr(theirs, getter)(), getter
+        assert ours.name == theirs.name
+        assert ours.parse_example_spec == theirs.parse_example_spec
+        assert ours.get_initializer().get_config() == theirs.get_initializer().get_config()
+
+
+def test_shared_columns_agree_with_the_old_ones():
+    """Collection name, column names and order are those of TensorFlow's own shared columns."""
+    categoricals = [identity("z", 5), identity("b", 5), identity("k", 5)]
+    ours = tpu_columns.shared_embedding_columns(categoricals, 3)
+    theirs = tf1.tpu.experimental.shared_embedding_columns(categoricals, 3)
+    assert [c.name for c in ours] == [c.name for c in theirs]
+    assert {c.get_embedding_var_name() for c in ours} == {"b_k_z_shared_embedding"}
+    assert [c.get_embedding_var_name() for c in ours] == [
+        c.get_embedding_var_name() for c in theirs
+    ]
+    named = tpu_columns.shared_embedding_columns(
+        categoricals, 3, shared_embedding_collection_name="t"
+    )
+    assert {c.get_embedding_var_name() for c in named} == {"t"}
+
+
+def test_positional_arguments_keep_their_order():
+    """Old calls that pass everything by position mean the same as before."""
+    init = tf1.ones_initializer()
+    column = tpu_columns.embedding_column(
+        identity(), 4, "sum", init, 0, rate, "tpu_tensor_core", [None, 8], False
+    )
+    assert (column.dimension, column.combiner, column.initializer) == (4, "sum", init)
+    assert column.learning_rate_fn is rate
+    assert column.embedding_lookup_device is LookupDevice.TPU_TENSOR_CORE
+    assert column.tensor_core_shape == (None, 8)
+    assert column.use_safe_embedding_lookup is False
+    (shared,) = tpu_columns.shared_embedding_columns(
+        [identity()], 4, "sum", init, "t", [0], rate, "cpu", None, False
+    )
+    assert shared.shared_embedding_collection_name == "t"
+    assert shared.embedding_lookup_device is LookupDevice.CPU
+
+
+def test_default_initializer_is_scaled_by_dimension():
+    """The default is truncated normal with mean 0 and deviation 1/√dimension."""
+    column = tpu_columns.embedding_column(identity(), 16)
+    config = column.get_initializer().get_config()
+    assert (config["mean"], config["stddev"]) == (0.0, 1 / math.sqrt(16))
+
+
+CHANGES = {
+    "categorical_column": identity("other"),
+    "dimension": 5,
+    "combiner": "sqrtn",
+    "initializer": tf1.zeros_initializer(),
+    "learning_rate_fn": rate,
+    "embedding_lookup_device": LookupDevice.CPU,
+    "tensor_core_shape": (None, 3),
+    "use_safe_embedding_lookup": False,
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_equality_and_hash_see_every_field(field):
+    """Changing any one field makes a column that is unequal and hashes differently."""
+    column = tpu_columns.embedding_column(identity(), 4)
+    changed = column._replace(**{field: CHANGES[field]})
+    assert changed != column
+    assert hash(changed) != hash(column)
+    assert getattr(column, field) != CHANGES[field], "the original keeps its value"
+    (shared,) = tpu_columns.shared_embedding_columns([identity()], 4)
+    assert shared._replace(**{field: CHANGES[field]}) != shared
+
+
+def test_equality_sees_sequence_length_and_collection_name():
+    """Two sequence columns of different length, or two collections of different name, differ."""
+    sequence = fc.sequence_categorical_column_with_identity("s", 7)
+    make = tpu_columns.embedding_column
+    assert make(sequence, 4, max_sequence_length=3) != make(sequence, 4, max_sequence_length=4)
+    share = tpu_columns.shared_embedding_columns
+    assert share([identity()], 4, shared_embedding_collection_name="t") != share([identity()], 4)
+    assert tpu_columns.embedding_column(identity(), 4) != share([identity()], 4)[0]
+
+
+def test_columns_made_alike_are_equal():
+    """A column is the value of its arguments, the default initializer included."""
+    assert tpu_columns.embedding_column(identity(), 4) == tpu_columns.embedding_column(
+        identity(), 4
+    )
+    assert len({tpu_columns.embedding_column(identity(), 4) for _ in range(3)}) == 1
+    init = lambda: tf1.random_uniform_initializer(-1, 1, seed=3)  # noqa: E731 - local shorthand
+    assert tpu_columns.embedding_column(
+        identity(), 4, initializer=init()
+    ) == tpu_columns.embedding_column(identity(), 4, initializer=init())
+
+
+def columns():
+    """Columns with every field drawn."""
+    categorical = st.sampled_from(
+        [
+            identity("a", 10),
+            fc.categorical_column_with_vocabulary_list("l", ["x", "y", "z"], num_oov_buckets=1),
+            fc.weighted_categorical_column(identity("a", 10), "w"),
+        ]
+    )
+    fields = {
+        "dimension": st.integers(1, 64),
+        "combiner": st.sampled_from(["mean", "sum", "sqrtn"]),
+        "initializer": st.sampled_from(
+            [None, tf1.zeros_initializer(), tf1.truncated_normal_initializer(0.0, 0.1, seed=2)]
+        ),
+        "learning_rate_fn": st.sampled_from([None, rate]),
+        "embedding_lookup_device": st.sampled_from(
+            [None, "cpu", "tpu_tensor_core", "tpu_embedding_core"]
+        ),
+        "tensor_core_shape": st.sampled_from([[None, 4], [-1, 2], [8, 16]]),
+        "use_safe_embedding_lookup": st.booleans(),
+    }
+    plain = st.builds(tpu_columns.embedding_column, categorical, **fields)
+    name = st.sampled_from([None, "table"])
+    shared = st.builds(
+        lambda column, name, **kw: tpu_columns.shared_embedding_columns(
+            [column], shared_embedding_collection_name=name, **kw
+        )[0],
+        categorical,
+        name,
+        **fields,
+    )
+    return plain | shared
+
+
+@settings(deadline=None, max_examples=60)
+@given(columns())
+def test_columns_survive_every_way_of_travelling(column):
+    """Copy, deepcopy, pickle and a config through JSON give an equal column with an equal hash."""
+    through_json = json.loads(json.dumps(column.get_config()))
+    for other in (
+        copy.copy(column),
+        copy.deepcopy(column),
+        pickle.loads(pickle.dumps(column)),
+        type(column).from_config(through_json),
+        column._replace(),
+    ):
+        assert other == column
+        assert hash(other) == hash(column)
+        assert type(other) is type(column)
+
+
+def test_sharing_survives_copies_made_one_by_one():
+    """Shared columns copied, pickled or configured separately still look up in one variable."""
+    pair = tpu_columns.shared_embedding_columns([identity("p", 6), identity("q", 6)], 3)
+    ways = {
+        "deepcopy of each": [copy.deepcopy(column) for column in pair],
+        "deepcopy of the list": copy.deepcopy(pair),
+        "pickle of each": [pickle.loads(pickle.dumps(column)) for column in pair],
+        "config of each": [SharedEmbeddingColumn.from_config(c.get_config()) for c in pair],
+    }
+    for way, copies in ways.items():
+        with tf.Graph().as_default():
+            features = {"p": tf.constant([[1]]), "q": tf.constant([[2]])}
+            tpu_columns.input_layer(features, copies)
+            names = [variable.op.name for variable in tf1.global_variables()]
+        assert names == ["p_q_shared_embedding"], way
+
+
+def test_a_pickle_made_by_another_process_is_found_in_a_set():
+    """The cached hash stays at home: str hashes differ between processes."""
+    column = tpu_columns.embedding_column(identity(), 4)
+    hash(column)
+    assert b"_hash" not in pickle.dumps(column)
+
+
+def test_a_lambda_has_no_config():
+    """get_config of a column with a lambda says which argument it is and what to do."""
+    column = tpu_columns.embedding_column(identity(), 4, learning_rate_fn=lambda step: 0.1)
+    with pytest.raises(ValueError, match="learning_rate_fn of a_embedding.*top of a module"):
+        column.get_config()
+
+
+def test_functions_come_back_from_custom_objects():
+    """from_config asks custom_objects before it imports anything."""
+    config = tpu_columns.embedding_column(identity(), 4, learning_rate_fn=rate).get_config()
+    other = EmbeddingColumn.from_config(config, custom_objects={"rate": math.sqrt})
+    assert other.learning_rate_fn is math.sqrt
+    config["learning_rate_fn"] = {"function": "gone", "module": "no_such_module"}
+    with pytest.raises(ValueError, match="'gone' of module 'no_such_module'.*custom_objects"):
+        EmbeddingColumn.from_config(config)
+
+
+class TestRefusals:
+    """Bad arguments are refused when the column is made."""
+
+    @pytest.mark.parametrize(
+        "column, instead",
+        [
+            (fc.categorical_column_with_hash_bucket("h", 10), "to_hash_bucket_fast"),
+            (fc.crossed_column(["x", "y"], 10), "cross_hashed"),
+            (fc.bucketized_column(fc.numeric_column("n"), [0.0, 1.0]), "searchsorted"),
+            (
+                fc.weighted_categorical_column(
+                    fc.categorical_column_with_hash_bucket("h", 10), "w"
+                ),
+                "to_hash_bucket_fast",
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("shared", [False, True])
+    def test_hashed_crossed_and_bucketized_columns(self, column, instead, shared):
+        """A hashed, crossed or bucketized column is a TypeError that says what to use instead."""
+        with pytest.raises(TypeError, match=f"denylisted(.|\n)*{instead}"):
+            if shared:
+                tpu_columns.shared_embedding_columns([column], 4)
+            else:
+                tpu_columns.embedding_column(column, 4)
+
+    @pytest.mark.parametrize("column", [None, "a", fc.numeric_column("n"), 3])
+    def test_no_categorical_column(self, column):
+        """Something that isn't a categorical column is a TypeError naming what would be."""
+        with pytest.raises(TypeError, match="must be type.*categorical_column_with_identity"):
+            tpu_columns.embedding_column(column, 4)
+
+    @pytest.mark.parametrize("dimension", [0, -1, None])
+    def test_dimension_below_one(self, dimension):
+        """`Invalid dimension {}.` as ever."""
+        with pytest.raises(ValueError, match=f"Invalid dimension {dimension}\\."):
+            tpu_columns.embedding_column(identity(), dimension)
+        with pytest.raises(ValueError, match=f"Invalid dimension {dimension}\\."):
+            tpu_columns.shared_embedding_columns([identity()], dimension)
+
+    @pytest.mark.parametrize("dimension", ["8", 8.0, True, [8]])
+    def test_dimension_of_a_wrong_type(self, dimension):
+        """A dimension that isn't an int is a TypeError, not a shape error later."""
+        with pytest.raises(TypeError, match="Invalid dimension"):
+            tpu_columns.embedding_column(identity(), dimension)
+
+    def test_numpy_integers_are_integers(self):
+        """Sizes computed by NumPy work and become plain ints."""
+        column = tpu_columns.embedding_column(
+            fc.sequence_categorical_column_with_identity("s", 7),
+            np.int64(8),
+            max_sequence_length=np.int32(3),
+        )
+        assert type(column.dimension) is int
+        assert type(column.get_max_sequence_length()) is int
+
+    def test_initializer(self):
+        """An initializer that can't be called is refused with the column's name."""
+        with pytest.raises(ValueError, match="initializer must be callable if specified.*: a"):
+            tpu_columns.embedding_column(identity(), 4, initializer="zeros")
+        with pytest.raises(ValueError, match="initializer must be callable if specified"):
+            tpu_columns.shared_embedding_columns([identity()], 4, initializer=0.0)
+
+    def test_learning_rate_fn(self):
+        """A number for learning_rate_fn is refused before it fails in a graph."""
+        with pytest.raises(ValueError, match="learning_rate_fn must be callable"):
+            tpu_columns.embedding_column(identity(), 4, learning_rate_fn=0.1)
+
+    def test_sequence_lengths(self):
+        """Sequence columns need a length, others must have none."""
+        sequence = fc.sequence_categorical_column_with_identity("s", 7)
+        message = "max_sequence_length must be greater than 0 for sequence columns. "
+        with pytest.raises(ValueError, match=message + "Got max_sequence_length=0 for sequence"):
+            tpu_columns.embedding_column(sequence, 4)
+        message = "Non zero max_seq_length=2 specified for non sequence column a."
+        with pytest.raises(ValueError, match=message):
+            tpu_columns.embedding_column(identity(), 4, max_sequence_length=2)
+        with pytest.raises(TypeError, match="max_sequence_length of column s must be an int"):
+            tpu_columns.embedding_column(sequence, 4, max_sequence_length="5")
+        message = "max_sequence_lengths and categorical_columns must be of the same length"
+        with pytest.raises(ValueError, match=message):
+            tpu_columns.shared_embedding_columns([sequence], 4, max_sequence_lengths=[1, 2])
+
+    def test_devices(self):
+        """Unknown devices are refused, and the tensor core with what it lacks."""
+        with pytest.raises(ValueError, match="embedding_lookup_device must be in"):
+            tpu_columns.embedding_column(identity(), 4, embedding_lookup_device="gpu")
+        with pytest.raises(ValueError, match="requires tensor_core_shape to be set."):
+            tpu_columns.embedding_column(identity(), 4, embedding_lookup_device="tpu_tensor_core")
+        with pytest.raises(ValueError, match="does not support sequence columns"):
+            tpu_columns.embedding_column(
+                fc.sequence_categorical_column_with_identity("s", 7),
+                4,
+                max_sequence_length=2,
+                embedding_lookup_device="tpu_tensor_core",
+                tensor_core_shape=[None, 2],
+            )
+
+    @pytest.mark.parametrize("shape", [[4], [None, 4, 4]])
+    def test_tensor_core_shape(self, shape):
+        """Only rank 2 shapes."""
+        with pytest.raises(ValueError, match="tensor_core_shape must be size 2. Got"):
+            tpu_columns.embedding_column(identity(), 4, tensor_core_shape=shape)
+
+    @pytest.mark.parametrize("shape", [[None, 0], [None, None], [-2, 3], ["a", 3]])
+    def test_tensor_core_shape_entries(self, shape):
+        """A shape without a number of ids, or with a senseless batch, is refused."""
+        with pytest.raises(ValueError, match="tensor_core_shape must"):
+            tpu_columns.embedding_column(identity(), 4, tensor_core_shape=shape)
+
+    def test_combiner(self):
+        """A bad combiner is found when the column is made, on any device."""
+        with pytest.raises(ValueError, match="combiner must be one of 'mean', 'sqrtn' or 'sum'"):
+            tpu_columns.embedding_column(identity(), 4, combiner="max")
+        with pytest.raises(ValueError, match="does not support combiner other than sum and mean"):
+            tpu_columns.embedding_column(
+                identity(),
+                4,
+                combiner=None,
+                embedding_lookup_device="tpu_tensor_core",
+                tensor_core_shape=[None, 2],
+            )
+
+    def test_buckets_of_shared_columns(self):
+        """Columns of different vocabularies can't share; the message names both."""
+        with pytest.raises(ValueError, match="same number of buckets.*a with.*10.*b with.*11"):
+            tpu_columns.shared_embedding_columns([identity("b", 11), identity("a", 10)], 4)
+
+    def test_no_columns_to_share(self):
+        """An empty list is refused instead of giving nothing back."""
+        with pytest.raises(ValueError, match="at least one categorical column"):
+            tpu_columns.shared_embedding_columns([], 4)
+
+    def test_replace_checks_too(self):
+        """A changed copy passes the same checks as a new column."""
+        column = tpu_columns.embedding_column(identity(), 4)
+        with pytest.raises(ValueError, match="Non zero max_seq_length=2"):
+            column._replace(max_sequence_length=2)
+        with pytest.raises(TypeError):
+            column._replace(no_such_field=2)
+
+
+def test_split_sequence_columns():
+    """Sequence columns come first, each list in the given order; other kinds are refused."""
+    sequence = fc.sequence_categorical_column_with_identity("s", 7)
+    weighted = fc.weighted_categorical_column(sequence, "w")
+    s, w = (tpu_columns.embedding_column(c, 4, max_sequence_length=2) for c in (sequence, weighted))
+    a, b = tpu_columns.shared_embedding_columns([identity("a"), identity("b")], 4)
+    assert tpu_columns.split_sequence_columns([a, s, b, w]) == ([s, w], [a, b])
+    with pytest.raises(TypeError, match="column must be a TPU embedding column"):
+        tpu_columns.split_sequence_columns([a, fc.numeric_column("n")])

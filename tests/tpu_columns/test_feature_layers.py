@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns in the feature layers of old code: values and variable names beside TensorFlow's own."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tpu_columns
+from tpu_columns import Hardware, Mode, feature_layers, placement, tables
+
+fc = tf.feature_column
+tf1 = tf.compat.v1
+OLD = tf1.tpu.experimental
+
+
+def init(seed):
+    """An initializer whose values don't depend on the graph around it."""
+    return tf1.random_normal_initializer(seed=seed)
+
+
+def pooled_columns(api):
+    """Columns of each pooled kind and combiner, made by our functions or TensorFlow's."""
+    identity = fc.categorical_column_with_identity
+    words = fc.categorical_column_with_vocabulary_list("words", ["x", "y", "z"], num_oov_buckets=2)
+    return [
+        api.embedding_column(identity("one", 9), 3, initializer=init(1)),
+        api.embedding_column(identity("many", 9, default_value=0), 2, "sqrtn", init(2)),
+        api.embedding_column(words, 4, "sum", init(3)),
+        api.embedding_column(
+            fc.weighted_categorical_column(identity("ids", 9), "weights"), 2, "mean", init(4)
+        ),
+        api.embedding_column(
+            identity("fast", 9), 3, "mean", init(5), use_safe_embedding_lookup=False
+        ),
+    ]
+
+
+def shared_columns(api):
+    """Two columns over one table."""
+    return api.shared_embedding_columns(
+        [fc.categorical_column_with_identity(key, 8) for key in ("p", "q")], 3, initializer=init(6)
+    )
+
+
+def sequence_columns(api):
+    """Two sequence columns of one length, one with a vocabulary."""
+    words = fc.sequence_categorical_column_with_vocabulary_list("steps_words", ["x", "y"])
+    return [
+        api.embedding_column(
+            fc.sequence_categorical_column_with_identity("steps", 9),
+            3,
+            initializer=init(7),
+            max_sequence_length=4,
+        ),
+        api.embedding_column(words, 2, initializer=init(8), max_sequence_length=4),
+    ]
+
+
+def batch():
+    """Features of three rows: dense and sparse, missing values, empty rows, unknown words."""
+    return {
+        "one": tf.constant([[1], [-1], [8]]),
+        "many": tf.sparse.from_dense([[1, 2, 2], [0, 0, 0], [44, 3, 0]]),
+        "words": tf.constant([["x", "z"], ["", ""], ["new", "y"]]),
+        "ids": tf.SparseTensor([[0, 0], [0, 1], [2, 0]], [3, 4, 5], [3, 2]),
+        "weights": tf.SparseTensor([[0, 0], [0, 1], [2, 0]], [0.5, 2.0, 1.0], [3, 2]),
+        "fast": tf.constant([[1, 2], [3, 3], [0, 4]]),
+        "p": tf.constant([[1], [2], [3]]),
+        "q": tf.constant([[3, 2], [0, 1], [7, -1]]),
+        "steps": tf.sparse.from_dense([[1, 2, 3, 8], [4, 0, 0, 0], [5, 6, 0, 0]]),
+        "steps_words": tf.sparse.from_dense(
+            [["x", "y", "x", "x"], ["y", "", "", ""], ["x", "y", "", ""]]
+        ),
+    }
+
+
+def run(build, scope=None):
+    """Builds in a fresh graph, initializes, runs; returns values and variable names."""
+    with tf.Graph().as_default() as graph:
+        around = tf1.variable_scope(scope) if scope else contextlib.nullcontext()
+        with around:
+            tensors = build(batch())
+        names = sorted(variable.op.name for variable in tf1.global_variables())
+        with tf1.Session(graph=graph) as session:
+            session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+            return session.run(tensors), names
+
+
+def dense_features(columns):
+    """Keras' layer, built in a graph."""
+    return lambda features: feature_layers.DenseFeatures(columns)(features)
+
+
+@pytest.mark.parametrize("scope", [None, "model"])
+def test_input_layer_equals_tensorflows(scope):
+    """TF1's input_layer gives the same values and variable names as with its own columns."""
+    ours, our_names = run(
+        lambda f: tf1.feature_column.input_layer(f, pooled_columns(tpu_columns)), scope
+    )
+    theirs, their_names = run(
+        lambda f: tf1.feature_column.input_layer(f, pooled_columns(OLD)), scope
+    )
+    assert our_names == their_names
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("scope", [None, "model"])
+def test_dense_features_equals_tensorflows(scope):
+    """Keras' DenseFeatures gives the same values and variable names, shared columns included."""
+    ours, our_names = run(
+        dense_features(pooled_columns(tpu_columns) + shared_columns(tpu_columns)), scope
+    )
+    theirs, their_names = run(dense_features(pooled_columns(OLD) + shared_columns(OLD)), scope)
+    assert our_names == their_names
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+def test_two_layers_number_their_scopes():
+    """A second layer's tables get the scope that old checkpoints have."""
+
+    def build(api):
+        return lambda features: [
+            tf1.feature_column.input_layer(features, [column]) for column in pooled_columns(api)[:2]
+        ]
+
+    _, ours = run(build(tpu_columns))
+    _, theirs = run(build(OLD))
+    assert ours == theirs
+    assert "input_layer_1/many_embedding/embedding_weights" in ours
+
+    def build_keras(api):
+        return lambda features: [
+            feature_layers.DenseFeatures([column])(features) for column in pooled_columns(api)[:2]
+        ]
+
+    _, ours = run(build_keras(tpu_columns))
+    _, theirs = run(build_keras(OLD))
+    assert ours == theirs
+    assert len(ours) == 2
+
+
+def test_sequence_features_equals_tensorflows():
+    """Keras' SequenceFeatures gives the same values, lengths and names (the batch is 4 long)."""
+
+    def build(api):
+        return lambda features: feature_layers.SequenceFeatures(sequence_columns(api))(features)
+
+    (ours, our_lengths), our_names = run(build(tpu_columns))
+    (theirs, their_lengths), their_names = run(build(OLD))
+    assert our_names == their_names
+    assert our_lengths.tolist() == their_lengths.tolist() == [4, 1, 2]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+def test_sequence_input_layer():
+    """contrib's sequence_input_layer, back again: its scope, values of SequenceFeatures."""
+    (values, lengths), names = run(
+        lambda f: tpu_columns.sequence_input_layer(f, sequence_columns(tpu_columns))
+    )
+    assert names == [
+        "sequence_input_layer/steps_embedding/embedding_weights",
+        "sequence_input_layer/steps_words_embedding/embedding_weights",
+    ]
+    (keras, keras_lengths), _ = run(
+        lambda f: feature_layers.SequenceFeatures(sequence_columns(tpu_columns))(f)
+    )
+    np.testing.assert_allclose(values, keras)
+    assert lengths.tolist() == keras_lengths.tolist()
+    assert values.shape == (3, 4, 5)
+
+
+@pytest.mark.parametrize("scope", [None, "model", "outer/model"])
+def test_input_layer_takes_shared_columns(scope):
+    """Shared tables lie outside of the layer's scope, in TensorFlow's function and in ours."""
+    prefix = f"{scope}/" if scope else ""
+    columns = shared_columns(tpu_columns)
+    keras, _ = run(dense_features(columns), scope)
+    for layer in (tpu_columns.input_layer, tf1.feature_column.input_layer):
+        value, names = run(lambda f, layer=layer: layer(f, columns), scope)
+        assert names == [f"{prefix}p_q_shared_embedding"]
+        np.testing.assert_allclose(value, keras)
+
+
+def test_shared_sequence_columns():
+    """Sequence columns share a table with each other and with a pooled column."""
+    identity, sequence = (
+        fc.categorical_column_with_identity,
+        fc.sequence_categorical_column_with_identity,
+    )
+    pooled, steps = tpu_columns.shared_embedding_columns(
+        [identity("one", 9), sequence("steps", 9)], 3, max_sequence_lengths=[0, 4]
+    )
+
+    def build(features):
+        flat = tpu_columns.input_layer(features, [pooled])
+        return flat, tpu_columns.sequence_input_layer(features, [steps])[0]
+
+    (flat, sequence_values), names = run(build)
+    assert names == ["one_steps_shared_embedding"]
+    np.testing.assert_allclose(flat[0], sequence_values[0, 0])  # both look up id 1
+
+
+def test_input_layer_reports_variables_and_tensors():
+    """cols_to_vars and cols_to_output_tensors are filled, shared tables included."""
+    columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
+    with tf.Graph().as_default():
+        variables, tensors = {}, {}
+        tpu_columns.input_layer(
+            batch(), columns, cols_to_vars=variables, cols_to_output_tensors=tensors
+        )
+        names = {c.name: [v.op.name for v in variables[c]] for c in columns}
+    assert names == {
+        "one_embedding": ["input_layer/one_embedding/embedding_weights"],
+        "p_shared_embedding": ["p_q_shared_embedding"],
+        "q_shared_embedding": ["p_q_shared_embedding"],
+    }
+    assert set(tensors) == set(columns)
+
+
+def test_other_columns_may_join():
+    """Numeric and TensorFlow's own embedding columns work beside ours."""
+    columns = [
+        *pooled_columns(tpu_columns)[:1],
+        fc.numeric_column("price"),
+        fc.embedding_column(fc.categorical_column_with_identity("fast", 9), 2),
+    ]
+    with tf.Graph().as_default():
+        features = {**batch(), "price": tf.constant([[1.0], [2.0], [3.0]])}
+        assert tpu_columns.input_layer(features, columns).shape.as_list() == [3, 3 + 1 + 2]
+
+
+def test_weight_collections_and_trainable():
+    """Tables join the asked collections, and stay out of the trainable ones if asked."""
+    with tf.Graph().as_default():
+        tpu_columns.input_layer(
+            batch(), pooled_columns(tpu_columns)[:1], weight_collections=["mine"], trainable=False
+        )
+        (mine,) = tf1.get_collection("mine")
+        assert mine in tf1.global_variables()
+        assert not tf1.trainable_variables()
+
+
+def test_reuse_finds_the_same_table():
+    """A layer built again under reuse looks up in the same variables."""
+    columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
+
+    def build(features):
+        template = tf1.make_template(
+            "tower", lambda f: tpu_columns.input_layer(f, columns), unique_name_="tower"
+        )
+        return template(features), template(features)
+
+    (first, second), names = run(build)
+    np.testing.assert_allclose(first, second)
+    assert len(names) == 2
+
+
+def test_partitioner_splits_tables():
+    """Under a partitioner the table is a partitioned variable, and lookups agree with the whole."""
+    columns = [
+        tpu_columns.embedding_column(
+            fc.categorical_column_with_identity("one", 9), 3, initializer=tf1.ones_initializer()
+        )
+    ]
+
+    def build(features):
+        with tf1.variable_scope("m", partitioner=tf1.fixed_size_partitioner(2)):
+            return tpu_columns.input_layer(features, columns)
+
+    value, names = run(build)
+    assert names == [f"m/input_layer/one_embedding/embedding_weights/part_{i}" for i in (0, 1)]
+    np.testing.assert_allclose(value, [[1, 1, 1], [0, 0, 0], [1, 1, 1]])
+
+
+class TestEager:
+    """Keras layers outside of any graph."""
+
+    def test_pooled(self):
+        """DenseFeatures runs eagerly and trains its tables."""
+        layer = feature_layers.DenseFeatures(pooled_columns(tpu_columns))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(batch()) ** 2)
+        assert len(layer.trainable_variables) == 5
+        assert all(g is not None for g in tape.gradient(loss, layer.trainable_variables))
+
+    def test_shared(self):
+        """Two layers over copies of shared columns look up in one variable while one lives."""
+        p, q = shared_columns(tpu_columns)
+        first = feature_layers.DenseFeatures([p])
+        second = feature_layers.DenseFeatures([q])
+        features = {"p": tf.constant([[3]]), "q": tf.constant([[3]])}
+        np.testing.assert_allclose(first(features), second(features))
+
+    def test_a_layer_travels_through_its_config(self):
+        """DenseFeatures.from_config brings our columns back."""
+        layer = feature_layers.DenseFeatures(pooled_columns(tpu_columns)[:2])
+        other = type(layer).from_config(layer.get_config())
+        assert list(other._feature_columns) == list(layer._feature_columns)
+
+
+def test_parse_specs():
+    """Both of TensorFlow's parse-spec makers read our columns, and the result parses."""
+    columns = pooled_columns(tpu_columns)[:4] + shared_columns(tpu_columns)
+    spec = fc.make_parse_example_spec(columns)
+    assert spec == tf1.feature_column.make_parse_example_spec(columns)
+    assert set(spec) == {"one", "many", "words", "ids", "weights", "p", "q"}
+    example = tf.train.Example()
+    example.features.feature["one"].int64_list.value.append(4)
+    parsed = tf.io.parse_example([example.SerializeToString()], spec)
+    assert parsed["one"].values.numpy().tolist() == [4]
+
+
+class TestRefusals:
+    """What a layer can't take, told with the column's name."""
+
+    def test_sequence_column_in_a_pooled_layer(self):
+        """Both layers name the column and both fixes."""
+        columns = sequence_columns(tpu_columns)[:1]
+        message = "steps_embedding.*must not be of type SequenceCategoricalColumn.*fix A.*fix B"
+        with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
+            tpu_columns.input_layer(batch(), columns)
+        with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
+            feature_layers.DenseFeatures(columns)(batch())
+
+    def test_pooled_column_in_a_sequence_layer(self):
+        """A sequence layer names the column and what to make it of."""
+        columns = pooled_columns(tpu_columns)[:1]
+        message = "one_embedding.*must be of type SequenceCategoricalColumn"
+        with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
+            tpu_columns.sequence_input_layer(batch(), columns)
+        numeric = [fc.numeric_column("n")]
+        with (
+            tf.Graph().as_default(),
+            pytest.raises(ValueError, match="must be of type _SequenceDenseColumn"),
+        ):
+            tpu_columns.sequence_input_layer(batch(), numeric)
+
+    def test_sequences_of_different_length_limits(self):
+        """Columns of one sequence layer must agree in max_sequence_length."""
+        first, second = sequence_columns(tpu_columns)
+        with (
+            tf.Graph().as_default(),
+            pytest.raises(ValueError, match="same max_sequence_length.*'steps_embedding': 4.*9"),
+        ):
+            columns = [first, second._replace(max_sequence_length=9)]
+            tpu_columns.sequence_input_layer(batch(), columns)
+
+    def test_sequences_of_different_lengths(self):
+        """Sequences whose lengths differ within a batch fail when run, naming both columns."""
+        features = batch()
+        with tf.Graph().as_default() as graph:
+            features = batch()
+            features["steps"] = tf.sparse.from_dense([[1, 2], [3, 4], [5, 6]])
+            value, _ = tpu_columns.sequence_input_layer(features, sequence_columns(tpu_columns))
+            with tf1.Session(graph=graph) as session:
+                session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+                with pytest.raises(
+                    tf.errors.InvalidArgumentError,
+                    match="steps_embedding and steps_words_embedding differ",
+                ):
+                    session.run(value)
+
+    def test_no_columns(self):
+        """An empty list, a dict and twins are refused."""
+        with pytest.raises(ValueError, match="must not be empty"):
+            tpu_columns.input_layer(batch(), [])
+        with pytest.raises(ValueError, match="found dict"):
+            tpu_columns.input_layer(batch(), {"a": 1})
+        twins = sequence_columns(tpu_columns)[:1] * 2
+        with tf.Graph().as_default(), pytest.raises(ValueError, match="Duplicate feature column"):
+            tpu_columns.sequence_input_layer(batch(), twins)
+
+    def test_missing_feature(self):
+        """A feature that isn't there is named."""
+        with tf.Graph().as_default(), pytest.raises(ValueError, match="Feature one is not in"):
+            tpu_columns.input_layer({"two": tf.constant([[1]])}, pooled_columns(tpu_columns)[:1])
+
+    def test_one_collection_name_for_two_shapes(self):
+        """Two shared tables of one name and different shapes are refused, naming the table."""
+        make = fc.categorical_column_with_identity
+        share = tpu_columns.shared_embedding_columns
+        first = share([make("p", 8)], 3, shared_embedding_collection_name="table")
+        second = share([make("q", 8)], 5, shared_embedding_collection_name="table")
+        with tf.Graph().as_default(), pytest.raises(ValueError, match="'table' already has shape"):
+            tpu_columns.input_layer(batch(), first + second)
+
+
+class TestEmbeddingCore:
+    """Under a placement with an embedding core, activations come with the features."""
+
+    @pytest.fixture(autouse=True)
+    def _on_tpu(self):
+        with placement.running(Mode.TRAIN, Hardware.TPU), tf.Graph().as_default():
+            yield
+
+    def test_activations_pass_through(self):
+        """The feature's activations are the column's value; no variable is made, names are kept."""
+        columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
+        activations = {key: tf.ones([2, 3]) * i for i, key in enumerate(("one", "p", "q"))}
+        value = tpu_columns.input_layer(activations, columns)
+        assert value.shape.as_list() == [2, 9]
+        assert not tf1.global_variables()
+        recorded = tables.core_tables(tf1.get_default_graph())
+        names = {key: table.variable_name for key, table in recorded.items()}
+        assert names["one"] == "input_layer/one_embedding/embedding_weights"
+        assert names["p_q_shared_embedding"].endswith("p_q_shared_embedding")
+
+    def test_keras_records_names_too(self):
+        """DenseFeatures notes the variable name that a CPU run would give the table."""
+        feature_layers.DenseFeatures(pooled_columns(tpu_columns)[:1])({"one": tf.ones([2, 3])})
+        recorded = tables.core_tables(tf1.get_default_graph())
+        assert recorded["one"].variable_name == "dense_features/one_embedding/embedding_weights"
+
+    def test_sequences_pass_through(self):
+        """Activations and the lengths under their key become the sequence layer's result."""
+        column = sequence_columns(tpu_columns)[0]
+        features = {"steps": tf.ones([2, 4, 3]), "steps_seq_length_": tf.constant([1, 4])}
+        value, lengths = tpu_columns.sequence_input_layer(features, [column])
+        with tf1.Session() as session:
+            value, lengths = session.run([value, lengths])
+        assert value.shape == (2, 4, 3)
+        assert lengths.tolist() == [1, 4]
+
+    def test_one_table_in_two_scopes(self):
+        """A table used under two variable scopes has no single name: refused."""
+        column = pooled_columns(tpu_columns)[0]
+        features = {"one": tf.ones([2, 3])}
+        tpu_columns.input_layer(features, [column])
+        with pytest.raises(ValueError, match="one, the variable scope name is different"):
+            tpu_columns.input_layer(features, [column])
+
+    def test_tensor_core(self):
+        """A tensor-core column takes padded ids with their mask, and owns its table."""
+        column = pooled_columns(tpu_columns)[0]._replace(
+            embedding_lookup_device="tpu_tensor_core", tensor_core_shape=[None, 2]
+        )
+
+        def padded(_):
+            features = {
+                "one": tf.constant([[1, 2], [3, 0]]),
+                "one__TENSOR_CORE_MASK": tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+            }
+            return tpu_columns.input_layer(features, [column])
+
+        def plain(_):
+            return tpu_columns.input_layer({"one": tf.constant([[1, 2], [3, -1]])}, [column])
+
+        on_core, core_names = run(padded)
+        from_sparse, _ = run(plain)
+        with placement.running(Mode.EVAL, Hardware.CPU):
+            on_cpu, cpu_names = run(plain)
+        assert core_names == cpu_names == ["input_layer/one_embedding/embedding_weights"]
+        np.testing.assert_allclose(on_core, on_cpu, rtol=1e-6)
+        np.testing.assert_allclose(from_sparse, on_cpu, rtol=1e-6)
+
+
+def test_keras_3_is_named():
+    """Without legacy Keras the error says what to install and to set."""
+
+    class Keras3:
+        __version__ = "3.0"
+        layers = object()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feature_layers.tf, "keras", Keras3)
+        with pytest.raises(RuntimeError, match="DenseFeatures needs legacy Keras.*TF_USE_LEGACY"):
+            _ = feature_layers.DenseFeatures
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = feature_layers.Nothing

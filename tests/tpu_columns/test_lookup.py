@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookups against NumPy oracles and against TensorFlow's own, values and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tpu_columns import IdOutOfRangeError, lookup
+
+tf1 = tf.compat.v1
+ROWS, DIM = 7, 3
+TABLE = np.random.RandomState(0).normal(size=(ROWS, DIM)).astype(np.float32)
+
+
+def ragged(row, max_rows=5, max_ids=4):
+    """A batch of rows with 0 to `max_ids` entries each."""
+    return st.lists(st.lists(row, max_size=max_ids), min_size=1, max_size=max_rows)
+
+
+def sparse(rows, dtype):
+    """A SparseTensor [len(rows), longest] of Python rows."""
+    indices = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
+    values = np.array([value for row in rows for value in row], dtype)
+    shape = [len(rows), max([len(row) for row in rows] + [1])]
+    return tf.SparseTensor(np.reshape(indices, [-1, 2]).astype(np.int64), values, shape)
+
+
+def oracle(rows, combiner, safe=True):
+    """The formulas, in float64: rows of (id, weight)."""
+    result = np.zeros([len(rows), DIM])
+    for i, row in enumerate(rows):
+        kept = [(id_, w) for id_, w in row if id_ >= 0 and (w > 0 or combiner == "sum")]
+        if not safe:
+            kept = row
+        if not kept:
+            continue
+        ids, weights = zip(*kept, strict=True)
+        weights = np.array(weights, np.float64)
+        norm = {"sum": 1.0, "mean": weights.sum(), "sqrtn": np.sqrt((weights**2).sum())}[combiner]
+        result[i] = weights @ TABLE[list(ids)].astype(np.float64) / norm
+    return result
+
+
+combiners = st.sampled_from(lookup.COMBINERS)
+weighted_ids = st.tuples(
+    st.integers(-1, ROWS - 1),
+    st.floats(-2, 4, width=32).filter(lambda w: w == 0 or abs(w) > 0.01),
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(ragged(st.integers(-1, ROWS - 1)), combiners)
+def test_pooled_lookup_without_weights(rows, combiner):
+    """Any batch of ids, with repeats, negative ids and empty rows, combines as the formulas say."""
+    found = lookup.pooled_lookup(TABLE, sparse(rows, np.int64), None, combiner)
+    wanted = oracle([[(id_, 1.0) for id_ in row] for row in rows], combiner)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=80)
+@given(ragged(weighted_ids), combiners)
+def test_pooled_lookup_with_weights(rows, combiner):
+    """Weights count as the formulas say; those at or below zero are dropped unless summing."""
+    ids = sparse([[id_ for id_, _ in row] for row in rows], np.int64)
+    weights = sparse([[w for _, w in row] for row in rows], np.float32)
+    found = lookup.pooled_lookup(TABLE, ids, weights, combiner)
+    np.testing.assert_allclose(found, oracle(rows, combiner), rtol=1e-4, atol=1e-4)
+
+
+@settings(deadline=None, max_examples=40)
+@given(ragged(weighted_ids), combiners, st.booleans())
+def test_pooled_lookup_equals_tensorflows(rows, combiner, with_weights):
+    """Values and gradients are those of tf.nn.safe_embedding_lookup_sparse, row 0's included."""
+    ids = sparse([[id_ for id_, _ in row] for row in rows], np.int64)
+    weights = sparse([[w for _, w in row] for row in rows], np.float32) if with_weights else None
+    results = []
+    for function in (lookup.pooled_lookup, tf1.nn.safe_embedding_lookup_sparse):
+        table = tf.Variable(TABLE)
+        with tf.GradientTape() as tape:
+            value = function(table, ids, weights, combiner=combiner)
+            loss = tf.reduce_sum(value**2)
+        slices = tape.gradient(loss, table)
+        touched = sorted(set(slices.indices.numpy().tolist()))
+        results.append((value, tf.convert_to_tensor(slices), touched))
+    (value, gradient, touched), (their_value, their_gradient, their_touched) = results
+    np.testing.assert_allclose(value, their_value, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient, their_gradient, rtol=1e-4, atol=1e-5)
+    # Momentum and Ftrl move every row that a gradient mentions, even by zero.
+    assert touched == their_touched
+
+
+@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+def test_without_safety_all_rows_come_back(combiner):
+    """safe=False skips the checks, but rows at the end without ids still give zeros."""
+    rows = [[1, 2, 2], [], [3], [], []]
+    found = lookup.pooled_lookup(TABLE, sparse(rows, np.int64), None, combiner, safe=False)
+    wanted = oracle([[(id_, 1.0) for id_ in row] for row in rows], combiner)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_no_combiner_is_mean():
+    """combiner=None is mean on a CPU."""
+    ids = sparse([[1, 2]], np.int64)
+    np.testing.assert_allclose(
+        lookup.pooled_lookup(TABLE, ids, None, None), TABLE[[1, 2]].mean(0, keepdims=True)
+    )
+
+
+def test_a_third_axis_is_kept():
+    """Ids [B, T, n] are combined along the last axis, with empty steps as zeros."""
+    ids = tf.SparseTensor(
+        [[0, 0, 0], [0, 0, 1], [1, 2, 0]], tf.constant([1, 2, 3], tf.int64), [2, 3, 2]
+    )
+    found = lookup.pooled_lookup(TABLE, ids, None, "sum").numpy()
+    assert found.shape == (2, 3, DIM)
+    np.testing.assert_allclose(found[0, 0], TABLE[1] + TABLE[2], rtol=1e-6)
+    np.testing.assert_allclose(found[1, 2], TABLE[3], rtol=1e-6)
+    assert not found[0, 1:].any()
+
+
+@pytest.mark.parametrize("strategy", ["div", "mod"])
+def test_partitioned_tables(strategy):
+    """A table in shards gives what the whole table gives, for both strategies."""
+    ids = sparse([[0, 6, 3], [5]], np.int64)
+    shards = {
+        "div": [TABLE[:3], TABLE[3:5], TABLE[5:]],
+        "mod": [TABLE[0::3], TABLE[1::3], TABLE[2::3]],
+    }[strategy]
+    found = lookup.pooled_lookup(
+        [tf.constant(shard) for shard in shards], ids, None, "sum", partition_strategy=strategy
+    )
+    np.testing.assert_allclose(found, lookup.pooled_lookup(TABLE, ids, None, "sum"), rtol=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(ragged(st.integers(0, ROWS - 1), max_ids=6), st.integers(1, 5))
+def test_sequence_lookup_cuts_and_pads(rows, length):
+    """Every step gets its own embedding; the result has exactly the asked length, zeros last."""
+    steps, lengths = lookup.sequence_lookup(TABLE, sparse(rows, np.int64), None, "mean", length)
+    assert steps.shape == (len(rows), length, DIM)
+    assert lengths.dtype == tf.int64
+    for i, row in enumerate(rows):
+        kept = row[:length]
+        assert lengths[i] == len(kept)
+        np.testing.assert_allclose(steps[i, : len(kept)], TABLE[kept].reshape(-1, DIM))
+        assert not steps[i, len(kept) :].numpy().any()
+
+
+def test_weighted_sequences():
+    """Weights of a sequence scale a sum, and cancel out of a mean of one id a step."""
+    rows, weights = sparse([[1, 2, 3]], np.int64), sparse([[2.0, 0.5, 1.0]], np.float32)
+    summed, _ = lookup.sequence_lookup(TABLE, rows, weights, "sum", 2)
+    np.testing.assert_allclose(summed[0], TABLE[[1, 2]] * [[2.0], [0.5]], rtol=1e-6)
+    mean, lengths = lookup.sequence_lookup(TABLE, rows, weights, "mean", 2)
+    np.testing.assert_allclose(mean[0], TABLE[[1, 2]], rtol=1e-6)
+    assert lengths.numpy().tolist() == [2]
+
+
+def test_sequence_lookup_has_a_static_length():
+    """In a graph the time axis is known, which a recurrent layer needs."""
+    with tf.Graph().as_default():
+        ids = tf1.sparse_placeholder(tf.int64, [None, None])
+        steps, _ = lookup.sequence_lookup(tf.constant(TABLE), ids, None, "mean", 5)
+        assert steps.shape.as_list() == [None, 5, DIM]
+
+
+@settings(deadline=None, max_examples=60)
+@given(ragged(st.tuples(st.integers(0, ROWS - 1), st.floats(0.125, 4, width=32))), combiners)
+def test_tensor_core_lookup_equals_pooled(rows, combiner):
+    """Ids padded with a mask give what the pooled lookup gives, weights and sqrtn included."""
+    ids = sparse([[id_ for id_, _ in row] for row in rows], np.int64)
+    weights = sparse([[w for _, w in row] for row in rows], np.float32)
+    values, mask = lookup.pad_for_tensor_core(ids, weights, 6)
+    assert values.shape == mask.shape == (len(rows), 6)
+    found = lookup.tensor_core_lookup(TABLE, values, mask, combiner)
+    wanted = lookup.pooled_lookup(TABLE, ids, weights, combiner)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_tensor_core_drops_what_does_not_fit():
+    """Ids past the given width are dropped, as the static shape demands."""
+    values, mask = lookup.pad_for_tensor_core(sparse([[1, 2, 3], [4]], np.int64), None, 2)
+    assert values.numpy().tolist() == [[1, 2], [4, 0]]
+    assert mask.numpy().tolist() == [[1, 1], [1, 0]]
+
+
+def test_tensor_core_lookup_compiles():
+    """XLA compiles the tensor-core lookup; it has no op of dynamic shape."""
+
+    @tf.function(jit_compile=True)
+    def compiled(values, mask):
+        return lookup.tensor_core_lookup(tf.constant(TABLE), values, mask, "sqrtn")
+
+    values, mask = lookup.pad_for_tensor_core(sparse([[1, 2], [4]], np.int64), None, 3)
+    plain = lookup.tensor_core_lookup(TABLE, values, mask, "sqrtn")
+    np.testing.assert_allclose(compiled(values, mask), plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("combiner", ["max", "", None])
+def test_bad_combiners(combiner):
+    """Lookups refuse combiners they don't know, in the words of the old system."""
+    ids = sparse([[1]], np.int64)
+    if combiner is not None:
+        with pytest.raises(ValueError, match="combiner must be one of 'mean', 'sqrtn' or 'sum'"):
+            lookup.pooled_lookup(TABLE, ids, None, combiner or "none")
+    values, mask = lookup.pad_for_tensor_core(ids, None, 1)
+    with pytest.raises(ValueError, match="does not support combiner other than sum and mean"):
+        lookup.tensor_core_lookup(TABLE, values, mask, combiner)
+
+
+class TestGrappler:
+    """The reason for UniqueWithCounts: no step may read a whole table."""
+
+    @staticmethod
+    def ops_after_grappler(function):
+        """Op types of a training graph after TensorFlow's graph optimizers."""
+        with tf.Graph().as_default() as graph:
+            table = tf1.get_variable("table", [1000, 4], use_resource=True)
+            ids = tf1.sparse_placeholder(tf.int64, [None, None])
+            loss = tf.reduce_sum(function(table, ids, None, combiner="mean"))
+            train = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+            config = tf1.ConfigProto()
+            config.graph_options.rewrite_options.min_graph_nodes = -1
+            with tf1.Session(graph=graph, config=config) as session:
+                session.run(tf1.global_variables_initializer())
+                metadata = tf1.RunMetadata()
+                session.run(
+                    train,
+                    {ids: tf1.SparseTensorValue([[0, 0], [1, 0]], [1, 2], [2, 1])},
+                    tf1.RunOptions(output_partition_graphs=True),
+                    metadata,
+                )
+        return {node.op for g in metadata.partition_graphs for node in g.node}
+
+    def test_the_table_is_gathered_from(self):
+        """Grappler leaves the gather in place, and no ReadVariableOp copies the table."""
+        ops = self.ops_after_grappler(lookup.pooled_lookup)
+        assert "ResourceGather" in ops
+        assert "ReadVariableOp" not in ops
+
+
+class TestExplain:
+    """A failing gather, told in the user's words."""
+
+    @staticmethod
+    def failing(ids):
+        """Runs a lookup that fails; returns the error and the graph."""
+        with tf.Graph().as_default() as graph:
+            table = tf1.get_variable("table", [ROWS, DIM], use_resource=True)
+            with tf.name_scope("words_embedding_weights") as scope:
+                lookup.record_site(scope, "words_embedding", "words", ROWS)
+                value = lookup.pooled_lookup(table, sparse([ids], np.int64), None, "mean")
+            with tf1.Session(graph=graph) as session:
+                session.run(tf1.global_variables_initializer())
+                with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                    session.run(value)
+        return caught.value, graph
+
+    def test_names_column_id_and_size(self):
+        """The error names column, feature, id and vocabulary size, and old excepts catch it."""
+        error = lookup.explain(*self.failing([1, 99]))
+        assert isinstance(error, IdOutOfRangeError)
+        assert isinstance(error, tf.errors.InvalidArgumentError)
+        assert isinstance(error, ValueError)
+        for part in ("'words_embedding'", "id 99", "'words'", f"size is {ROWS}"):
+            assert part in str(error)
+
+    def test_leaves_other_errors_alone(self):
+        """An error from elsewhere, or from an unknown graph, isn't explained."""
+        error, _ = self.failing([1, 99])
+        assert lookup.explain(error, tf.Graph()) is None
+        other = tf.errors.InvalidArgumentError(None, None, "shapes do not match")
+        assert lookup.explain(other, tf.Graph()) is None
