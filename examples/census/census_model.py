@@ -114,8 +114,11 @@ def host_call_builder(model_dir: str, every_n_steps: int = 100) -> Callable[...,
         step = global_step[0]
         writer = tf.summary.create_file_writer(os.path.join(model_dir, "host_call"))
         with writer.as_default(), tf.summary.record_if(tf.equal(step % every_n_steps, 0)):
-            tf.summary.scalar("training/loss", loss[0], step=step)
-            tf.summary.scalar("training/learning_rate", learning_rate[0], step=step)
+            scalars = [
+                tf1.summary.scalar("training/loss", loss[0], collections=[]),
+                tf1.summary.scalar("training/learning_rate", learning_rate[0], collections=[]),
+            ]
+            tf.summary.experimental.write_raw_pb(tf1.summary.merge(scalars, collections=[]), step)
         return tf1.summary.all_v2_summary_ops()
 
     return host_call_fn

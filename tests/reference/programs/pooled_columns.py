@@ -70,7 +70,9 @@ def host_call_fn(global_step, loss):
     """Summaries from the host; both arguments are `[1]`."""
     writer = tf.summary.create_file_writer(os.environ["HOST_CALL_DIR"])
     with writer.as_default(), tf.summary.record_if(True):
-        tf.summary.scalar("host_loss", loss[0], step=global_step[0])
+        # Not tf.summary.scalar: it needs TensorBoard, which TensorFlow 2.21 doesn't bring.
+        scalar = tf1.summary.scalar("host_loss", loss[0], collections=[])
+        tf.summary.experimental.write_raw_pb(scalar, global_step[0])
     return tf1.summary.all_v2_summary_ops()
 
 
