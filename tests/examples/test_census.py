@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The census example runs from end to end: train, evaluate, predict, export, serve elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "census"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A short run of the program in a process of its own: its model_dir, and what it printed."""
+    model_dir = tmp_path_factory.mktemp("census")
+    command = [
+        sys.executable,
+        str(EXAMPLE / "census.py"),
+        f"--model_dir={model_dir}",
+        "--train_steps=300",
+        "--learning_rate=0.003",
+    ]
+    environment = {
+        name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"
+    }
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-6000:]
+    return model_dir, done.stdout
+
+
+def test_it_learns(finished):
+    """A few seconds of training tell incomes apart well above chance."""
+    auc = re.search(r"test AUC.*\n.*\n(\S+)", finished[1])
+    assert auc is not None
+    assert float(auc[1]) > 0.89
+
+
+def test_another_process_serves_the_same(finished):
+    """The program itself compares, and says on how many rows."""
+    assert "serves the same 512 probabilities" in finished[1]
+    assert (finished[0] / "served.json").exists()
+
+
+def test_it_ends_with_a_row_for_each_column(finished):
+    """The table names each column's table, shape and lookup devices."""
+    rows = [line.split("  ") for line in finished[1].splitlines()]
+    cells = {row[0].strip(): [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
+    for key in ("gain_bucket", "loss_bucket"):
+        assert cells[key] == ["tbl_dollars", "70 x 8", "cpu", "cpu"]
+    assert cells["profile"] == ["tbl_profile", "99 x 16", "cpu", "cpu"]
+    assert cells["age_knots"][1:] == ["16 x 8", "cpu", "cpu"]
+    assert cells["occupation"] == ["tbl_occupation", "14 x 8", "cpu", "cpu"]
+
+
+def test_the_host_call_writes_summaries(finished):
+    """The legacy summary writer of the host leaves an event file."""
+    (events,) = (finished[0] / "host_call").iterdir()
+    assert events.stat().st_size > 100
+
+
+@pytest.mark.parametrize(("name", "rows"), [("adult.data.gz", 32561), ("adult.test.gz", 16281)])
+def test_the_data_is_whole(name, rows):
+    """The shipped files hold every row of the data set and nothing that changes with time."""
+    path = EXAMPLE / "data" / name
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        assert sum(1 for _ in lines) == rows + 1
+    assert path.read_bytes()[4:8] == bytes(4)  # gzip's time stamp

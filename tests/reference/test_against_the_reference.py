@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One program under TensorFlow 2.15.1's own TPUEstimator and under ours gives the same numbers.
+
+Five programs (`programs/`), 200 steps each. What is compared is all that a program can see: losses,
+metrics, predictions, checkpoints, and what an exported model serves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+PROGRAMS = (
+    "pooled_columns",
+    "shared_dense_features",
+    "sequences",
+    "optimizers",
+    "warm_start",
+)
+HALF = 100
+
+pytestmark = [pytest.mark.reference, pytest.mark.slow]
+
+every_program = pytest.mark.parametrize("program", PROGRAMS)
+
+
+def group(record, name):
+    """The entries of one group, without its prefix."""
+    prefix = name + ":"
+    return {key[len(prefix) :]: record[key] for key in record if key.startswith(prefix)}
+
+
+def assert_same(actual, expected, rtol):
+    """The same names, types, shapes, and values up to rounding."""
+    assert sorted(actual) == sorted(expected)
+    for name, value in expected.items():
+        assert actual[name].dtype == value.dtype, name
+        assert actual[name].shape == value.shape, name
+        if value.dtype.kind == "f":
+            # Against the largest entry: a small one is a difference of large ones.
+            atol = rtol * max(1e-2, float(np.abs(value).max(initial=0.0)))
+            np.testing.assert_allclose(actual[name], value, rtol=rtol, atol=atol, err_msg=name)
+        else:
+            np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+@every_program
+def test_every_loss_of_200_steps(runs, tolerance, program):
+    """Training takes the same path, step by step."""
+    run = runs(program)
+    assert run.reference["losses"].shape == (200,)
+    assert np.ptp(run.reference["losses"]) > 0.05  # it trains at all
+    np.testing.assert_allclose(run.ours["losses"], run.reference["losses"], rtol=tolerance)
+
+
+@every_program
+def test_evaluation(runs, tolerance, program):
+    """`evaluate` gives the same metrics: of all rows, and of two batches at an older checkpoint."""
+    run = runs(program)
+    for name in ("metrics", "metrics_of_two_batches"):
+        assert_same(group(run.ours, name), group(run.reference, name), tolerance)
+
+
+@every_program
+def test_predictions(runs, tolerance, program):
+    """`predict` yields exactly the rows of a short last batch, batches, and chosen keys."""
+    run = runs(program)
+    for name in ("predictions", "batch", "keys"):
+        assert_same(group(run.ours, name), group(run.reference, name), 10 * tolerance)
+    assert len(run.ours["predictions:logit"]) == 50
+
+
+@every_program
+def test_checkpoint_variables(runs, tolerance, program):
+    """The checkpoint holds the same variables: names, shapes, types and values, slots included."""
+    run = runs(program)
+    expected = group(run.reference, "variables")
+    assert_same(group(run.ours, "variables"), expected, 10 * tolerance)
+    assert any("embedding" in name for name in expected)
+
+
+@every_program
+def test_a_checkpoint_of_the_reference_continues_in_ours(runs, tolerance, program):
+    """100 steps there and 100 here are 200 steps there."""
+    run = runs(program)
+    losses = run.ours_continued["losses"]
+    np.testing.assert_allclose(losses, run.reference["losses"][HALF:], rtol=tolerance)
+    name = "predictions"
+    assert_same(group(run.ours_continued, name), group(run.reference, name), 10 * tolerance)
+
+
+@every_program
+def test_a_checkpoint_of_ours_continues_in_the_reference(runs, tolerance, program):
+    """100 steps here and 100 there are 200 steps there."""
+    run = runs(program)
+    losses = run.reference_continued["losses"]
+    np.testing.assert_allclose(losses, run.reference["losses"][HALF:], rtol=tolerance)
+    name = "predictions"
+    assert_same(group(run.reference_continued, name), group(run.reference, name), 10 * tolerance)
+
+
+def test_export_serves_the_same(runs, tolerance):
+    """The exported model has the same signatures and inputs, and answers alike."""
+    run = runs("pooled_columns")
+    expected = group(run.reference, "served")
+    assert_same(group(run.ours, "served"), expected, 10 * tolerance)
+    assert "serving_default/probability" in expected
