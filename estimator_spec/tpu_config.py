@@ -57,9 +57,9 @@ def parse_iterations_per_loop(iterations_per_loop: int | str) -> IterationsPerLo
     match = _ITERATIONS.fullmatch(str(iterations_per_loop))
     if match is None:
         raise ValueError(
-            "Invalid TPUConfig `iterations_per_loop` value. It must be a positive integer value, "
-            "the number of steps, or a time-based value `<N><s|m|h>`, N seconds, minutes or "
-            f"hours: `3600s`, `60m`, `1h`. Got {iterations_per_loop!r}."
+            "Invalid TPUConfig `iterations_per_loop` value. Value must be positive integer value, "
+            "a number of steps, or time-based value `<N><s|m|h>`, N seconds, minutes or hours: "
+            f"`3600s`, `60m`, `1h`. Got {iterations_per_loop!r}."
         )
     value, unit = int(match["value"]), match["unit"]
     if not unit:
