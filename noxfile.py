@@ -28,7 +28,7 @@ OLDEST = {(3, 10): "2.15.1", (3, 11): "2.15.1", (3, 12): "2.16.2", (3, 13): "2.2
 REFERENCE = "2.15.1"
 REFERENCE_PYTHON = "TPU_COLUMNS_REFERENCE_PYTHON"
 
-QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 nox.needs_version = ">=2024.4.15"
 nox.options.reuse_existing_virtualenvs = True
@@ -39,7 +39,7 @@ nox.options.sessions = ["census"]
 def census(session: nox.Session) -> None:
     """Run the census example on the newest TensorFlow; arguments after -- go to the example."""
     _install(session, NEWEST)
-    session.run("python", "examples/census/main.py", *session.posargs, env=QUIET)
+    session.run("python", "examples/census/census.py", *session.posargs, env=QUIET)
 
 
 @nox.session(venv_backend="venv")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents and docstrings say holds: links, the map's file names, examples, coverage."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import estimator_spec
+import tpu_columns
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("tpu_columns", "estimator_spec")
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "docs", "examples", "benchmarks", "tests")
+    for path in (ROOT / folder).glob("*.md" if folder == "." else "**/*.md")
+)
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+PUBLIC = sorted(
+    (module.__name__, name)
+    for module in (tpu_columns, estimator_spec)
+    for name in module.__all__
+    if inspect.isclass(getattr(module, name)) or inspect.isroutine(getattr(module, name))
+)
+
+
+def without_code(text: str) -> str:
+    """Markdown without its fenced blocks, where brackets mean other things."""
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+def anchor(heading: str) -> str:
+    """The name that a Markdown heading can be linked by, as code hosts make it."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file in one of the packages."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_relative_links_lead_somewhere(document):
+    """Each relative link of a document names a file that exists, and a heading that file has."""
+    path = ROOT / document
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(path.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, fragment = target.partition("#")
+        linked = path.parent / name if name else path
+        if not linked.exists():
+            broken.append(target)
+        elif fragment:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
+            if fragment not in map(anchor, headings):
+                broken.append(target)
+    assert not broken
+
+
+def test_the_map_shows_every_room():
+    """docs/architecture.md names every module of both packages."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+\.py\b", text))
+    missing = [
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCES
+        if path.name not in named and path.name != "__init__.py"
+    ]
+    assert not missing
+
+
+def test_the_map_shows_no_room_that_is_gone():
+    """Every module that docs/architecture.md names exists."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    folders = (*PACKAGES, "tests", "examples", "benchmarks")
+    files = {path.name for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    files |= {path.name for path in ROOT.glob("*.py")}
+    gone = [name for name in re.findall(r"\w+\.py\b", text) if name not in files]
+    assert not gone
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_names_in_documents_exist(document):
+    """Each name of ours that a document writes out, such as `tpu_columns.route`, exists."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`", text))):
+        if not name.endswith(".X"):  # any name, in a table of spellings
+            pkgutil.resolve_name(name)
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_public_names_are_documented(module, name):
+    """Every public name of both packages has a docstring of its own."""
+    value = getattr(importlib.import_module(module), name)
+    text = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
+    assert text and text.strip()
+    # What namedtuple and dataclass write by themselves isn't documentation.
+    assert not text.startswith(f"{name}(")
+
+
+@pytest.mark.parametrize(
+    "module", [module_name(path) for path in SOURCES if ">>> " in path.read_text(encoding="utf-8")]
+)
+def test_examples_in_docstrings_hold(module):
+    """Every `>>>` example in a docstring gives what it shows."""
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    result = doctest.testmod(importlib.import_module(module), optionflags=flags)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_every_file_says_what_it_is_for(path):
+    """Every module opens with the licence line and a docstring."""
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# SPDX-License-Identifier: Apache-2.0\n")
+    assert text.split("\n", 2)[1].startswith(('"""', 'r"""'))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What importing the packages loads, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = ("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "torch")
+
+
+def modules_after(statement: str) -> set[str]:
+    """The modules that a fresh process has after a statement."""
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    env.pop("TF_USE_LEGACY_KERAS", None)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def tensorflow_alone() -> set[str]:
+    """The modules of a bare `import tensorflow`."""
+    return modules_after("import tensorflow")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["tpu_columns", "estimator_spec"])
+def test_import_loads_no_keras_and_no_option(package, tensorflow_alone):
+    """Importing a package loads no Keras, which would fix the choice of its version, nor an option.
+
+    An access to `tf.keras` would show as well: it loads keras or tf_keras.
+    """
+    added = modules_after(f"import tensorflow, {package}") - tensorflow_alone
+    assert any(name.split(".")[0] == package for name in added)
+    assert not [name for name in sorted(added) if name.split(".")[0] in HEAVY]
+
+
+@pytest.mark.slow
+def test_import_adds_few_modules(tensorflow_alone):
+    """Both packages add their own files and a handful of others to a bare `import tensorflow`."""
+    added = modules_after("import tensorflow, tpu_columns, estimator_spec") - tensorflow_alone
+    others = [name for name in added if name.split(".")[0] not in ("tpu_columns", "estimator_spec")]
+    assert len(others) < 30, sorted(others)
+
+
+@pytest.mark.slow
+def test_columns_do_not_need_the_estimator():
+    """`import tpu_columns` doesn't load estimator_spec."""
+    loaded = modules_after("import tpu_columns")
+    assert not [name for name in loaded if name.split(".")[0] == "estimator_spec"]
