@@ -58,9 +58,7 @@ class OptimizationParameters:
     clip_gradient_max: float | None
 
     def __post_init__(self) -> None:
-        if not dataclasses.is_dataclass(self):
-            raise TypeError(f"{type(self).__name__} is no optimizer. Use one of its subclasses.")
-        for field in dataclasses.fields(self):
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # its subclasses are
             value = _checked(self, field.name, str(field.type))
             object.__setattr__(self, field.name, value)
         clips_gradient = self.clip_gradient_min is not None or self.clip_gradient_max is not None
