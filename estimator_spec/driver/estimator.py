@@ -1,48 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimator: trains, evaluates, predicts with and exports a model that a `model_fn` builds.
 
-This file keeps the state between calls and builds the graphs; running them is the work of
-`training`, `evaluation`, `prediction` and `export`.
+Each method checks, lets `graphs` build, and lets `training`, `evaluation` or `prediction` run.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
-import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow, legacy_keras
-from estimator_spec.driver import (
-    checkpoints,
-    evaluation,
-    export,
-    inputs,
-    model,
-    prediction,
-    training,
-)
+from estimator_spec import _tensorflow
+from estimator_spec.driver import checkpoints, evaluation, inputs, prediction, training
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.progress import ProgressLine
-from estimator_spec.model_spec import ModeKeys, default_warm_start_settings
-from estimator_spec.run_config import (
-    RunConfig,
-    TaskType,
-    get_default_session_config,
-    path_to_str,
-)
-from tpu_columns import placement
+from estimator_spec.driver.saved_models import ModelExports
+from estimator_spec.model_spec import ModeKeys
+from estimator_spec.run_config import RunConfig, TaskType
 
 tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
 
 
-class Estimator:
+class Estimator(ModelExports):
     """A model, its checkpoints, and what can be done with them.
 
     Subclasses add methods, and may override the protected ones `_call_model_fn`,
@@ -74,38 +58,7 @@ class Estimator:
         warm_start_from: Any = None,
     ) -> None:
         self._assert_members_are_not_overridden()
-        model.check_arguments(model_fn, params)
-        self._config = _settled(config, model_dir)
-        self._model_dir = str(self._config.model_dir)
-        self._session_config = self._config.session_config
-        self._model_fn = model_fn
-        self._params = copy.deepcopy(params or {})
-        self._warm_start_settings = default_warm_start_settings(warm_start_from)
-        tf1.logging.info("Using config: %s", vars(self._config))
-
-    @property
-    def model_dir(self) -> str:
-        """Directory of checkpoints and summaries."""
-        return self._model_dir
-
-    @property
-    def config(self) -> Any:
-        """A copy of the configuration, with the directory and session that are in use."""
-        return copy.deepcopy(self._config)
-
-    @property
-    def params(self) -> Any:
-        """A copy of the hyperparameters."""
-        return copy.deepcopy(self._params)
-
-    @property
-    def model_fn(self) -> Callable[..., Any]:
-        """The model function with `params` bound: `model_fn(features, labels, mode, config)`."""
-
-        def public_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
-            return self._call_model_fn(features, labels, mode, config)
-
-        return public_model_fn
+        super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def get_variable_names(self) -> list[str]:
         """Names of all variables in the latest checkpoint.
@@ -305,122 +258,16 @@ class Estimator:
                 else:
                     yield values
 
-    def export_saved_model(
-        self,
-        export_dir_base: Any,
-        serving_input_receiver_fn: Callable[[], Any] | None,
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-        experimental_mode: str = ModeKeys.PREDICT,
-    ) -> bytes:
-        """Writes a SavedModel of one mode.
-
-        Args:
-            export_dir_base: the SavedModel becomes a directory below it, named by the time.
-            serving_input_receiver_fn: returns a `ServingInputReceiver` (or another receiver).
-            assets_extra: files to copy, by their destination below `assets.extra`.
-            as_text: writes the graph as text.
-            checkpoint_path: which checkpoint. None: the latest.
-            experimental_mode: another mode of the model, with a receiver that has labels.
-
-        Returns:
-            The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: no receiver function, no checkpoint, or variables that it doesn't have.
-            CheckpointError: the checkpoint is missing or damaged.
-        """
-        if serving_input_receiver_fn is None:
-            raise ValueError("An input_receiver_fn must be defined.")
-        return self._export_all_saved_models(
-            export_dir_base,
-            {experimental_mode: serving_input_receiver_fn},
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-        )
-
-    def experimental_export_all_saved_models(
-        self,
-        export_dir_base: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-    ) -> bytes:
-        """Writes one SavedModel with a graph for each mode.
-
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            input_receiver_fn_map: receiver functions by mode.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
-
-        Returns:
-            The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: no known mode, no checkpoint, or variables that it doesn't have.
-            CheckpointError: the checkpoint is missing or damaged.
-        """
-        return self._export_all_saved_models(
-            export_dir_base,
-            input_receiver_fn_map,
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-        )
-
-    def export_savedmodel(
-        self,
-        export_dir_base: Any,
-        serving_input_receiver_fn: Callable[[], Any] | None,
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-        strip_default_attrs: bool = False,
-    ) -> bytes:
-        """The older name of `export_saved_model`; it keeps default attributes in the graph.
-
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            serving_input_receiver_fn: as for `export_saved_model`.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
-            strip_default_attrs: leaves out attributes that have their default value, so that
-                older servers can read the graph.
-
-        Returns:
-            The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: as for `export_saved_model`.
-            CheckpointError: as for `export_saved_model`.
-        """
-        if serving_input_receiver_fn is None:
-            raise ValueError("An input_receiver_fn must be defined.")
-        return self._export_all_saved_models(
-            export_dir_base,
-            {ModeKeys.PREDICT: serving_input_receiver_fn},
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-            strip_default_attrs=strip_default_attrs,
-        )
-
     # What subclasses override.
 
     def _assert_members_are_not_overridden(self) -> None:
         """Refuses a subclass that overrides a public method of `Estimator`."""
         overridden = sorted(
             name
-            for name, member in vars(Estimator).items()
+            for name in dir(Estimator)
             if not name.startswith("_")
             and name not in _MAY_BE_OVERRIDDEN
-            and getattr(type(self), name) is not member
+            and getattr(type(self), name) is not getattr(Estimator, name)
         )
         if overridden:
             raise ValueError(
@@ -428,16 +275,6 @@ class Estimator:
                 f"does override {overridden}. Put the change into the model_fn, or into a method "
                 "of another name."
             )
-
-    def _call_input_fn(
-        self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
-    ) -> Any:
-        """Calls the user's `input_fn`, with what it takes."""
-        return inputs.call(input_fn, mode, self.params, self.config, input_context)
-
-    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
-        """Calls the user's `model_fn`, with what it takes; returns an `EstimatorSpec`."""
-        return model.call(self._model_fn, features, labels, mode, self.params, config)
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         """What ends the training."""
@@ -449,10 +286,6 @@ class Estimator:
         """What ends an evaluation."""
         evaluation.check_steps(steps)
         return [] if steps is None else [hooks_lib.StopAfterBatches(steps)]
-
-    def _create_global_step(self, graph: Any) -> Any:
-        """Makes the step counter."""
-        return tf1.train.create_global_step(graph)
 
     def _train_model(
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
@@ -483,42 +316,6 @@ class Estimator:
             return []
         return [tf1.train.StepCounterHook(every_n_steps=every, output_dir=self._model_dir)]
 
-    def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
-        """Everything that can be refused before a graph is built."""
-        del input_fn
-        checkpoints.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
-
-    def _hardware(self) -> placement.Hardware:
-        """What the graph is for."""
-        return placement.Hardware.CPU
-
-    # One step each on the way to a run.
-
-    def _start(self, graph: Any) -> None:
-        """What every graph begins with: the seed, and the step counter."""
-        tf1.set_random_seed(self._config.tf_random_seed)
-        step = self._create_global_step(graph)
-        if step is not tf1.train.get_global_step(graph) or not step.dtype.is_integer:
-            raise ValueError(
-                "_create_global_step must return the graph's global step, an integer variable in "
-                f"the collection {tf1.GraphKeys.GLOBAL_STEP!r}; got {step}."
-            )
-
-    def _batch(self, input_fn: Callable[..., Any], mode: str) -> inputs.Inputs:
-        with self._users_code(placement.Mode(mode)):
-            return inputs.parse(self._call_input_fn(input_fn, mode), input_fn)
-
-    def _spec(self, features: Any, labels: Any, mode: str) -> Any:
-        with self._users_code(placement.Mode(mode)):
-            return self._call_model_fn(features, labels, mode, self.config)
-
-    @contextlib.contextmanager
-    def _users_code(self, mode: placement.Mode) -> Iterator[None]:
-        """Around everything that the user wrote: the right Keras, and where columns look up."""
-        legacy_keras.prefer()
-        with placement.running(mode, self._hardware()):
-            yield
-
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
         checkpoint = checkpoints.chosen(checkpoint_path, self._model_dir)
         if checkpoint is None:
@@ -528,98 +325,3 @@ class Estimator:
                 task,
             )
         return checkpoint
-
-    def _maybe_warm_start(self, checkpoint: str | None) -> None:
-        """Takes initial values from elsewhere, unless a checkpoint will overwrite them."""
-        if checkpoint or not self._warm_start_settings:
-            return
-        tf1.logging.info("Warm-starting with WarmStartSettings: %s", self._warm_start_settings)
-        tf1.train.warm_start(*self._warm_start_settings)
-
-    def _export_all_saved_models(
-        self,
-        export_dir_base: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-        strip_default_attrs: bool = True,
-    ) -> bytes:
-        checkpoint = checkpoints.chosen(checkpoint_path, self._model_dir)
-        if checkpoint is None and self._warm_start_settings:
-            checkpoint = export.warm_start_checkpoint(self._warm_start_settings)
-        if checkpoint is None:
-            raise ValueError(
-                f"Couldn't find trained model at {self._model_dir}. Train first, or give "
-                "checkpoint_path."
-            )
-        modes = export.modes_in_order(input_receiver_fn_map)
-        with export.directory(export_dir_base, assets_extra) as writing:
-            builder = tf1.saved_model.Builder(writing.temporary)
-            for mode in modes:
-                self._add_meta_graph_for_mode(
-                    builder,
-                    input_receiver_fn_map,
-                    checkpoint,
-                    save_variables=mode == modes[0],
-                    mode=mode,
-                    strip_default_attrs=strip_default_attrs,
-                )
-            builder.save(as_text)
-        return tf.compat.as_bytes(writing.final)
-
-    def _add_meta_graph_for_mode(
-        self,
-        builder: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        checkpoint_path: str,
-        save_variables: bool = True,
-        mode: str = ModeKeys.PREDICT,
-        strip_default_attrs: bool = True,
-    ) -> None:
-        """Builds the graph of a mode anew, and adds it to the SavedModel."""
-        with tf.Graph().as_default() as graph:
-            self._start(graph)
-            with self._users_code(placement.Mode.SERVE):
-                receiver = input_receiver_fn_map[mode]()
-                labels = getattr(receiver, "labels", None)
-                spec = self._call_model_fn(receiver.features, labels, mode, self.config)
-            export.add_graph(
-                builder,
-                spec,
-                receiver,
-                mode=mode,
-                session_config=self._session_config,
-                checkpoint=checkpoint_path,
-                save_variables=save_variables,
-                strip_default_attrs=strip_default_attrs,
-            )
-
-
-def _settled(config: Any, model_dir: Any) -> Any:
-    """The configuration with a directory and a session."""
-    if config is None:
-        config = RunConfig()
-        tf1.logging.info("Using default config.")
-    if not isinstance(config, RunConfig):
-        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
-    for name in ("train_distribute", "eval_distribute"):
-        if getattr(config, name, None) is not None:
-            raise ValueError(
-                f"RunConfig.{name} is set, but this version runs on one device only. Leave it out."
-            )
-    if config.session_config is None:
-        config = config.replace(session_config=get_default_session_config())
-    model_dir = path_to_str(model_dir)
-    if model_dir is not None and config.model_dir not in (None, model_dir):
-        raise ValueError(
-            "`model_dir` are set both in constructor and `RunConfig`, but with different values. "
-            f"In constructor: '{model_dir}', in `RunConfig`: '{config.model_dir}'"
-        )
-    if model_dir:
-        return config.replace(model_dir=model_dir)
-    if config.model_dir is None:
-        temporary = tempfile.mkdtemp()
-        tf1.logging.warning("Using temporary folder as model directory: %s", temporary)
-        return config.replace(model_dir=temporary)
-    return config

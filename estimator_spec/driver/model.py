@@ -16,12 +16,15 @@ tf1 = tf.compat.v1
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
-def check_arguments(model_fn: Callable[..., Any], params: Any) -> None:
+def check_arguments(
+    model_fn: Callable[..., Any], params: Any, others_add_params: bool = False
+) -> None:
     """Refuses a `model_fn` that can't be called.
 
     Args:
         model_fn: the user's function.
         params: what the constructor was given for it; None if nothing.
+        others_add_params: whether it gets some even so.
 
     Raises:
         ValueError: it takes no features, or not the params that are given, or something that
@@ -37,7 +40,7 @@ def check_arguments(model_fn: Callable[..., Any], params: Any) -> None:
             f"model_fn ({model_fn}) does not include params argument, but params ({params}) is "
             "passed to Estimator."
         )
-    if params is None and "params" in names:
+    if params is None and "params" in names and not others_add_params:
         tf1.logging.warning(
             "Estimator's model_fn (%s) includes params argument, but params are not passed to "
             "Estimator.",

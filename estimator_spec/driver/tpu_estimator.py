@@ -67,6 +67,8 @@ class TPUEstimator(Estimator):
         TypeError: a batch size isn't an int.
     """
 
+    _adds_params = True
+
     def __init__(
         self,
         model_fn: Callable[..., Any] | None = None,

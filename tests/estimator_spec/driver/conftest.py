@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A line to fit, y = 3x + 1: the model that most tests of the driver use."""
+
+from __future__ import annotations
+
+import logging
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+
+tf1 = tf.compat.v1
+
+X = np.linspace(-1, 1, 32, dtype=np.float32)[:, np.newaxis]
+Y = 3 * X + 1
+
+
+def input_fn(mode, params):
+    """32 points; endless in training."""
+    size = params.get("batch_size", 8)
+    data = tf.data.Dataset.from_tensor_slices(({"x": X}, Y))
+    if mode == estimator_spec.ModeKeys.TRAIN:
+        data = data.repeat()
+    return data.batch(size)
+
+
+def forward(features):
+    """The model: a weight of 0.5 and a bias of 0, at first."""
+    weight = tf1.get_variable("weight", [1, 1], initializer=tf1.constant_initializer(0.5))
+    bias = tf1.get_variable("bias", [1], initializer=tf1.zeros_initializer())
+    return tf.matmul(features["x"], weight) + bias
+
+
+def mean_absolute_error(labels, predictions):
+    return {"mae": tf1.metrics.mean_absolute_error(labels, predictions)}
+
+
+def model_fn(features, labels, mode, params):
+    """A model in the manner of TPU programs. `params['spec']` replaces parts of what it returns."""
+    predictions = forward(features)
+    spec = {"mode": mode, "predictions": {"y": predictions}}
+    if mode != estimator_spec.ModeKeys.PREDICT:
+        spec["loss"] = tf1.losses.mean_squared_error(labels, predictions)
+        spec["eval_metrics"] = (mean_absolute_error, [labels, predictions])
+    if mode == estimator_spec.ModeKeys.TRAIN:
+        optimizer = tf1.train.MomentumOptimizer(0.05, 0.5)
+        spec["train_op"] = optimizer.minimize(
+            spec["loss"], global_step=tf1.train.get_global_step()
+        )
+    change = params.get("spec")
+    if change:
+        spec.update(change(mode))
+    return estimator_spec.TPUEstimatorSpec(**spec)
+
+
+@pytest.fixture
+def line():
+    """The parts of the example, for tests that change some."""
+    return types.SimpleNamespace(
+        x=X, y=Y, input_fn=input_fn, model_fn=model_fn, forward=forward
+    )
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Makes a TPUEstimator of the line in a fresh directory."""
+
+    def make(model=model_fn, config=None, **kwargs):
+        options = {
+            "model_dir": str(tmp_path / "model"),
+            "train_batch_size": 8,
+            "eval_batch_size": 8,
+            "predict_batch_size": 8,
+            "use_tpu": False,
+        }
+        options.update(kwargs)
+        config = estimator_spec.RunConfig(**{"tf_random_seed": 1, **(config or {})})
+        return estimator_spec.TPUEstimator(model, config=config, **options)
+
+    return make
+
+
+@pytest.fixture
+def tf_log():
+    """TensorFlow's log of this test, a list of lines."""
+    lines = []
+
+    class Lines(logging.Handler):
+        def emit(self, record):
+            lines.append(record.getMessage())
+
+    logger = logging.getLogger("tensorflow")
+    handler, level = Lines(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+@pytest.fixture
+def events():
+    """Reads the summaries of a directory: a dict of tag to {step: value}."""
+
+    def read(directory):
+        found = {}
+        for path in sorted(tf.io.gfile.glob(f"{directory}/events.out.tfevents.*")):
+            for event in tf1.train.summary_iterator(path):
+                for value in event.summary.value:
+                    kind = value.WhichOneof("value")
+                    found.setdefault(value.tag, {})[event.step] = getattr(value, kind)
+        return found
+
+    return read

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each argument of `evaluate` does, seen from outside."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+
+tf1 = tf.compat.v1
+
+
+def by_hand(line, weight, bias):
+    """Loss and mean absolute error over the whole data."""
+    errors = line.y - (line.x * weight + bias)
+    return np.mean(errors**2), np.mean(np.abs(errors))
+
+
+def test_metrics_of_a_checkpoint(make, line):
+    """The result has the model's metrics, the mean loss, and the global step."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=5)
+    result = estimator.evaluate(line.input_fn)
+    loss, error = by_hand(
+        line, estimator.get_variable_value("weight"), estimator.get_variable_value("bias")
+    )
+    assert sorted(result) == ["global_step", "loss", "mae"]
+    np.testing.assert_allclose(result["loss"], loss, rtol=1e-5)
+    np.testing.assert_allclose(result["mae"], error, rtol=1e-5)
+    assert result["global_step"] == 5
+
+
+def test_steps(make, line, tf_log):
+    """Only so many batches are read."""
+    estimator = make()
+    result = estimator.evaluate(line.input_fn, steps=1)
+    errors = line.y[:8] - line.x[:8] * 0.5
+    np.testing.assert_allclose(result["loss"], np.mean(errors**2), rtol=1e-5)
+    assert "Evaluation [1/1]" in tf_log
+
+
+def test_more_steps_than_data(make, line):
+    """An evaluation also ends with its data."""
+    assert make().evaluate(line.input_fn, steps=100)["loss"] > 0
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_refuses_bad_steps(make, line, steps):
+    """Steps must be positive."""
+    with pytest.raises(ValueError, match="Must specify steps > 0, given"):
+        make().evaluate(line.input_fn, steps=steps)
+
+
+def test_without_a_checkpoint(make, line, tf_log):
+    """An untrained model is evaluated with its initial values, and the log says so."""
+    estimator = make()
+    result = estimator.evaluate(line.input_fn)
+    loss, _ = by_hand(line, 0.5, 0)
+    np.testing.assert_allclose(result["loss"], loss, rtol=1e-5)
+    assert result["global_step"] == 0
+    assert (
+        f"Could not find trained model in model_dir: {estimator.model_dir}, running "
+        "initialization to evaluate." in tf_log
+    )
+
+
+def test_train_without_saving_then_evaluate(make, line):
+    """With both checkpoint intervals None there is nothing to restore, and that is no error."""
+    estimator = make(config={"save_checkpoints_steps": None, "save_checkpoints_secs": None})
+    estimator.train(line.input_fn, steps=3)
+    assert estimator.evaluate(line.input_fn)["global_step"] == 0
+
+
+def test_checkpoint_path(make, line):
+    """An older checkpoint can be evaluated."""
+    estimator = make(config={"save_checkpoints_steps": 2})
+    estimator.train(line.input_fn, steps=4)
+    path = os.path.join(estimator.model_dir, "model.ckpt-2")
+    older = estimator.evaluate(line.input_fn, checkpoint_path=path)
+    assert older["global_step"] == 2
+    assert older["loss"] > estimator.evaluate(line.input_fn)["loss"]
+
+
+def test_summaries_go_to_a_directory_of_their_own(make, line, events):
+    """The metrics are written to eval/ or eval_<name>/, at the global step."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=3)
+    result = estimator.evaluate(line.input_fn)
+    named = estimator.evaluate(line.input_fn, steps=1, name="first")
+    assert estimator.eval_dir() == os.path.join(estimator.model_dir, "eval")
+    assert estimator.eval_dir("first") == os.path.join(estimator.model_dir, "eval_first")
+    found = events(estimator.eval_dir())
+    assert found["mae"] == {3: pytest.approx(result["mae"])}
+    assert "global_step" not in found
+    path = tf.make_ndarray(found["checkpoint_path"][3]).item()
+    assert path.decode() == estimator.latest_checkpoint()
+    assert events(estimator.eval_dir("first"))["loss"] == {3: pytest.approx(named["loss"])}
+
+
+def test_kinds_of_metrics(make, line, events, tf_log):
+    """Numbers, arrays and serialized summaries are written; other values are passed over."""
+
+    def metrics(mode):
+        image = tf1.Summary(value=[tf1.Summary.Value(tag="x", simple_value=5.0)])
+        constants = {
+            "whole": tf.constant(7, tf.int32),
+            "double": tf.constant(0.5, tf.float64),
+            "several": tf.constant([1.0, 2.0]),
+            "packed": tf.constant(image.SerializeToString()),
+            "garbage": tf.constant(b"\xff\xff not a summary"),
+        }
+        return {
+            "eval_metrics": (
+                lambda: {name: (value, tf.no_op()) for name, value in constants.items()},
+                [],
+            )
+        }
+
+    estimator = make(params={"spec": metrics})
+    result = estimator.evaluate(line.input_fn)
+    found = events(estimator.eval_dir())
+    assert result["several"].tolist() == [1, 2]
+    assert found["whole"] == {0: 7.0}
+    assert found["double"] == {0: 0.5}
+    assert found["packed/0"] == {0: 5.0}
+    assert tf.make_ndarray(found["several"][0]).tolist() == [1, 2]
+    assert "Skipping summary for garbage, cannot parse string to Summary." in tf_log
+
+
+def test_log_lines(make, line, tf_log):
+    """The log says what was found, in the form that scripts look for."""
+    make().evaluate(line.input_fn)
+    text = "\n".join(tf_log)
+    assert "Starting evaluation at" in text
+    assert "Finished evaluation at" in text
+    assert "Saving dict for global step 0: global_step = 0, loss = " in text
+
+
+@pytest.mark.parametrize("name", ["loss", "global_step"])
+def test_names_that_are_taken(make, line, name):
+    """The model can't have a metric with the name of one of the driver's."""
+
+    def metrics(mode):
+        return {"eval_metrics": (lambda: {name: tf1.metrics.mean([1.0])}, [])}
+
+    with pytest.raises(ValueError, match=f"Metric with name `{name}` is not allowed"):
+        make(params={"spec": metrics}).evaluate(line.input_fn)
+
+
+def test_hooks(make, line):
+    """The user's hooks and the model's see every batch."""
+
+    class Count(tf1.train.SessionRunHook):
+        def __init__(self):
+            self.batches = 0
+
+        def after_run(self, run_context, run_values):
+            self.batches += 1
+
+    mine, models = Count(), Count()
+    estimator = make(params={"spec": lambda mode: {"evaluation_hooks": [models]}})
+    estimator.evaluate(line.input_fn, hooks=[mine])
+    assert (mine.batches, models.batches) == (4, 4)
+
+
+def test_refuses_other_hooks(make, line):
+    """A hook must be a SessionRunHook."""
+    with pytest.raises(TypeError, match="Hooks must be a SessionRunHook"):
+        make().evaluate(line.input_fn, hooks=[1])
+
+
+def test_a_local_init_op_of_the_models(make, line):
+    """A scaffold's local_init_op is run as well as the metrics' initializers."""
+
+    def scaffold(mode):
+        def scaffold_fn():
+            mine = tf1.get_variable(
+                "mine",
+                initializer=1.0,
+                trainable=False,
+                collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+            )
+            return tf1.train.Scaffold(local_init_op=tf.group(mine.initializer))
+
+        return {"scaffold_fn": scaffold_fn}
+
+    assert make(params={"spec": scaffold}).evaluate(line.input_fn)["mae"] > 0
+
+
+def test_twice_is_the_same(make, line):
+    """An evaluation starts its metrics anew each time."""
+    estimator = make()
+    assert estimator.evaluate(line.input_fn) == estimator.evaluate(line.input_fn)
+
+
+def test_an_estimator_spec(make, line):
+    """The model may return an EstimatorSpec with eval_metric_ops."""
+
+    def model_fn(features, labels, mode, params):
+        loss = tf1.losses.mean_squared_error(labels, line.forward(features))
+        metric = tf1.metrics.mean(labels)
+        return estimator_spec.EstimatorSpec(mode, loss=loss, eval_metric_ops={"label": metric})
+
+    assert make(model_fn).evaluate(line.input_fn)["label"] == pytest.approx(1.0, abs=1e-5)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an `input_fn` may take and return."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+
+tf1 = tf.compat.v1
+
+
+def test_what_it_is_given(make, line):
+    """An input_fn gets what its signature names: mode, params and config, all copies."""
+    seen = []
+
+    def input_fn(mode, params, config):
+        seen.append((mode, dict(params), config.model_dir))
+        params["batch_size"] = 4
+        config._model_dir = "elsewhere"
+        return line.input_fn("eval", params)
+
+    estimator = make(params={"mine": [1]})
+    estimator.train(input_fn)
+    estimator.evaluate(input_fn)
+    list(estimator.predict(input_fn))
+    modes = ["train", "eval", "infer"]
+    given = {"mine": [1], "batch_size": 8}
+    assert seen == [(mode, given, estimator.model_dir) for mode in modes]
+
+
+def test_partials_and_objects(make, line):
+    """Partials, methods and callable objects are input functions too."""
+
+    class Input:
+        def __call__(self, params):
+            return line.input_fn("eval", params)
+
+        def method(self, params, mode):
+            return line.input_fn(mode, params)
+
+    estimator = make()
+    for input_fn in (functools.partial(line.input_fn, mode="eval"), Input(), Input().method):
+        assert estimator.evaluate(input_fn)["loss"] > 0
+
+
+def test_it_runs_on_the_host(make, line):
+    """Input ops are placed on the CPU."""
+    devices = []
+
+    def input_fn(params):
+        devices.append(tf.zeros([]).device)
+        return line.input_fn("eval", params)
+
+    make().evaluate(input_fn)
+    assert devices == ["/device:CPU:0"]
+
+
+@pytest.mark.parametrize("run", ["train", "evaluate", "predict"])
+def test_none(make, run):
+    """An input_fn that forgot its return is named."""
+
+    def forgetful_input_fn(params):
+        pass
+
+    with pytest.raises(ValueError, match=r"forgetful_input_fn.* returned None"):
+        list(getattr(make(), run)(forgetful_input_fn) or ())
+
+
+def test_three_elements(make):
+    """Three elements are neither features nor a pair."""
+    triple = lambda params: tf.data.Dataset.from_tensors((1.0, 2.0, 3.0))  # noqa: E731
+    with pytest.raises(ValueError, match=r"\(features, labels\) as a len 2 tuple"):
+        make().train(triple, steps=1)
+    with pytest.raises(ValueError, match=r"\(features, labels\) as a len 2 tuple"):
+        make().train(lambda params: (1, 2, 3), steps=1)
+
+
+def test_features_that_are_none(make):
+    """Labels alone are not enough."""
+    with pytest.raises(ValueError, match="returned None as features"):
+        make().train(lambda params: (None, tf.constant([1.0])), steps=1)
+
+
+@pytest.mark.parametrize("task", ["train", "evaluate"])
+def test_no_batch_at_all(make, line, task):
+    """Data that end before the first batch are an error that names the function."""
+
+    def empty_input_fn(params):
+        return line.input_fn("eval", params).filter(lambda features, labels: False)
+
+    with pytest.raises(ValueError, match=f"empty_input_fn.* yields no batch.* to {task} on"):
+        getattr(make(), task)(empty_input_fn)
+
+
+def test_no_batch_loses_nothing(make, line):
+    """The checkpoint of an earlier training stays when the next one has no data."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=2)
+    with pytest.raises(ValueError, match="yields no batch"):
+        estimator.train(lambda params: line.input_fn("eval", params).take(0), steps=2)
+    assert estimator.get_variable_value("global_step") == 2
+
+
+def test_a_dataset_from_outside(make, line):
+    """A dataset that was made outside of input_fn is refused, and the message says what to do."""
+    outside = line.input_fn("eval", {})
+    with pytest.raises(ValueError, match="Build the dataset inside input_fn"):
+        make().train(lambda params: outside, steps=1)
+
+
+def test_labels_that_the_model_does_not_take(make, line):
+    """Labels without a place to go are an error."""
+
+    def model_fn(features, mode, params):
+        raise AssertionError("not reached")
+
+    with pytest.raises(ValueError, match="model_fn does not take labels, but input_fn returns"):
+        make(model_fn).train(line.input_fn, steps=1)
+
+
+def test_sparse_and_ragged_features(make, line):
+    """Features may be sparse and ragged."""
+
+    def input_fn(params):
+        ragged = tf.ragged.constant([[1.0, 2.0], [3.0]])
+        return tf.data.Dataset.from_tensors(
+            ({"x": [[1.0], [2.0]], "s": tf.sparse.from_dense([[1, 0], [0, 2]]), "r": ragged},)
+            + ([[1.0], [2.0]],)
+        )
+
+    kinds = {}
+
+    def model_fn(features, labels, mode, params):
+        kinds.update({key: type(value) for key, value in features.items()})
+        return line.model_fn(features, labels, mode, params)
+
+    make(model_fn).train(input_fn)
+    assert issubclass(kinds["s"], tf.SparseTensor)
+    assert issubclass(kinds["r"], tf.RaggedTensor)
+
+
+def test_queues(make, line):
+    """Input queues, the way before datasets, still feed a model and end it."""
+
+    def input_fn(params):
+        x, y = tf1.train.slice_input_producer(
+            [tf.constant(line.x), tf.constant(line.y)], num_epochs=1, shuffle=False
+        )
+        x, y = tf1.train.batch([x, y], batch_size=params["batch_size"])
+        return {"x": x}, y
+
+    estimator = make()
+    estimator.train(input_fn)
+    assert estimator.get_variable_value("global_step") == 4
+    found = [prediction["y"] for prediction in estimator.predict(input_fn)]
+    assert len(found) == 32
+
+
+@pytest.mark.parametrize(
+    "fn, message",
+    [
+        (lambda: None, "does not include params argument, required by TPUEstimator"),
+        (lambda mode, config: None, "does not include params argument, required by TPUEstimator"),
+    ],
+)
+def test_tpu_input_takes_params(make, fn, message):
+    """TPUEstimator passes the batch size in params, so an input_fn must take them."""
+    for run in ("train", "evaluate"):
+        with pytest.raises(ValueError, match=message):
+            getattr(make(), run)(fn)
+
+
+def test_plain_input_needs_no_arguments(line, tmp_path):
+    """Estimator calls an input_fn without arguments too."""
+
+    def model_fn(features, labels, mode):
+        return line.model_fn(features, labels, mode, {})
+
+    estimator = estimator_spec.Estimator(model_fn, tmp_path)
+    estimator.train(lambda: line.input_fn("train", {}), steps=2)
+    assert np.isfinite(estimator.evaluate(lambda: line.input_fn("eval", {}))["loss"])

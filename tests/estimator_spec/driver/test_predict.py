@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each argument of `predict` does, seen from outside."""
+
+from __future__ import annotations
+
+import inspect
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture
+def trained(make, line):
+    """An estimator with a checkpoint."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=5)
+    return estimator
+
+
+def expected(estimator, line):
+    """Predictions of the latest checkpoint, by hand."""
+    return line.x * estimator.get_variable_value("weight") + estimator.get_variable_value("bias")
+
+
+def test_one_example_after_the_other(trained, line):
+    """Each example comes as a dict of its own."""
+    found = list(trained.predict(line.input_fn))
+    assert [sorted(example) for example in found] == [["y"]] * 32
+    np.testing.assert_allclose(
+        [example["y"] for example in found], expected(trained, line), rtol=1e-5
+    )
+
+
+def test_partial_last_batch(make, line):
+    """A last batch that isn't full gives exactly its examples."""
+    estimator = make(predict_batch_size=10)
+    found = list(estimator.predict(line.input_fn))
+    assert len(found) == 32
+    np.testing.assert_allclose(found[-1]["y"], line.x[-1] * 0.5, rtol=1e-5)
+
+
+def test_whole_batches(trained, line):
+    """yield_single_examples=False gives the batches as they are."""
+    found = list(trained.predict(line.input_fn, yield_single_examples=False))
+    assert [batch["y"].shape for batch in found] == [(8, 1)] * 4
+
+
+def test_a_single_tensor(make, line):
+    """Predictions may be one tensor; then examples are arrays."""
+
+    def model_fn(features, labels, mode, params):
+        return estimator_spec.EstimatorSpec(mode, predictions=line.forward(features))
+
+    found = list(make(model_fn).predict(line.input_fn))
+    np.testing.assert_allclose(found, line.x * 0.5)
+
+
+@pytest.fixture
+def two_outputs(make, line):
+    """A model that predicts y and its double."""
+
+    def outputs(mode):
+        graph = tf1.get_default_graph()
+        y = graph.get_tensor_by_name("add:0")
+        return {"predictions": {"y": y, "double": 2 * y, "scalars": tf.zeros([3])}}
+
+    return make(params={"spec": outputs})
+
+
+def test_predict_keys(two_outputs, line):
+    """Only the predictions that are asked for are computed."""
+    found = list(two_outputs.predict(line.input_fn, predict_keys=["double"]))
+    assert sorted(found[0]) == ["double"]
+    np.testing.assert_allclose([f["double"] for f in found], line.x, rtol=1e-5)
+
+
+def test_predict_keys_that_the_model_does_not_have(two_outputs, line):
+    """Asking for nothing that exists is an error that names both sides."""
+    with pytest.raises(ValueError, match="Expected to run at least one output from .*'double'"):
+        next(two_outputs.predict(line.input_fn, predict_keys=["nothing"]))
+
+
+def test_predict_keys_of_a_tensor(make, line):
+    """A single tensor has no keys."""
+
+    def model_fn(features, labels, mode, params):
+        return estimator_spec.EstimatorSpec(mode, predictions=line.forward(features))
+
+    with pytest.raises(ValueError, match="predict_keys argument is not valid"):
+        next(make(model_fn).predict(line.input_fn, predict_keys=["y"]))
+
+
+def test_predictions_of_different_lengths(two_outputs, line):
+    """Predictions that aren't batch-major can only be had as whole batches."""
+    with pytest.raises(ValueError, match=r"Batch length of predictions should be same\. scalars"):
+        next(two_outputs.predict(line.input_fn))
+    batch = next(two_outputs.predict(line.input_fn, yield_single_examples=False))
+    assert batch["scalars"].shape == (3,)
+
+
+def test_checkpoint_path(make, line):
+    """An older checkpoint can predict."""
+    estimator = make(config={"save_checkpoints_steps": 2})
+    estimator.train(line.input_fn, steps=4)
+    path = os.path.join(estimator.model_dir, "model.ckpt-2")
+    weight = tf.train.load_variable(path, "weight")
+    bias = tf.train.load_variable(path, "bias")
+    found = next(estimator.predict(line.input_fn, checkpoint_path=path))
+    np.testing.assert_allclose(found["y"], line.x[0] * weight[0] + bias, rtol=1e-5)
+
+
+def test_without_a_checkpoint(make, line, tf_log):
+    """An untrained model predicts with its initial values, and the log says so."""
+    estimator = make()
+    next(estimator.predict(line.input_fn))
+    assert (
+        f"Could not find trained model in model_dir: {estimator.model_dir}, running "
+        "initialization to predict." in tf_log
+    )
+
+
+def test_labels_are_ignored(make, line):
+    """A dataset of pairs predicts as one of features does."""
+
+    def features_only(params, mode):
+        return line.input_fn(mode, params).map(lambda features, labels: features)
+
+    pairs = [p["y"] for p in make().predict(line.input_fn)]
+    alone = [p["y"] for p in make().predict(features_only)]
+    np.testing.assert_array_equal(pairs, alone)
+
+
+def test_nothing_to_predict(make, line):
+    """Empty data give no predictions, and no error."""
+    assert list(make().predict(lambda params: line.input_fn("infer", params).take(0))) == []
+
+
+def test_endless_input_warns(make, line, tf_log):
+    """Tensors instead of a dataset never end, which the log says."""
+    predictions = make().predict(lambda params: {"x": tf.constant(line.x)})
+    assert len([next(predictions) for _ in range(40)]) == 40
+    assert any("That means predict yields forever" in entry for entry in tf_log)
+
+
+def test_is_lazy(make):
+    """Nothing happens before the first prediction is asked for, as ever."""
+    predictions = make().predict(None)
+    assert inspect.isgenerator(predictions)
+
+
+def test_two_at_a_time(trained, line):
+    """Two predictions can be read in turn, which the legacy Estimator could not do."""
+    want = expected(trained, line)
+    both = zip(trained.predict(line.input_fn), trained.predict(line.input_fn), strict=True)
+    found = [(a["y"], b["y"]) for a, b in both]
+    np.testing.assert_allclose([a for a, _ in found], want, rtol=1e-5)
+    np.testing.assert_allclose([b for _, b in found], want, rtol=1e-5)
+
+
+def test_training_between_two_predictions(trained, line):
+    """A prediction that was begun goes on with its own variables after training and evaluating."""
+    want = expected(trained, line)
+    predictions = trained.predict(line.input_fn)
+    found = [next(predictions)["y"] for _ in range(3)]
+    graph = tf1.get_default_graph()
+    trained.train(line.input_fn, steps=20)
+    trained.evaluate(line.input_fn)
+    found += [prediction["y"] for prediction in predictions]
+    assert tf1.get_default_graph() is graph
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+    later = [prediction["y"] for prediction in trained.predict(line.input_fn)]
+    assert np.abs(later - want).max() > 0.1
+
+
+class Ends(tf1.train.SessionRunHook):
+    """Keeps its session, and counts."""
+
+    def __init__(self):
+        self.batches = 0
+        self.ended = 0
+
+    def after_create_session(self, session, coord):
+        self.session = session
+
+    def after_run(self, run_context, run_values):
+        self.batches += 1
+
+    def end(self, session):
+        self.ended += 1
+
+
+def test_hooks(make, line):
+    """The user's hooks and the model's see every batch, and the end."""
+    mine, models = Ends(), Ends()
+    estimator = make(params={"spec": lambda mode: {"prediction_hooks": [models]}})
+    list(estimator.predict(line.input_fn, hooks=[mine]))
+    assert (mine.batches, mine.ended) == (4, 1)
+    assert (models.batches, models.ended) == (4, 1)
+
+
+def test_refuses_other_hooks(make, line):
+    """A hook must be a SessionRunHook."""
+    with pytest.raises(TypeError, match="Hooks must be a SessionRunHook"):
+        next(make().predict(line.input_fn, hooks=["x"]))
+
+
+def test_closing_early(make, line):
+    """Closing the generator closes the session, and leaves no graph behind."""
+    hook = Ends()
+    graph = tf1.get_default_graph()
+    predictions = make().predict(line.input_fn, hooks=[hook])
+    next(predictions)
+    predictions.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        hook.session.run("weight/Read/ReadVariableOp:0")
+    assert hook.batches == 1
+    assert tf1.get_default_graph() is graph
+
+
+def test_dropping_it_early(make, line):
+    """So does forgetting it."""
+    hook = Ends()
+    predictions = make().predict(line.input_fn, hooks=[hook])
+    next(predictions)
+    del predictions
+    with pytest.raises(RuntimeError, match="closed"):
+        hook.session.run("weight/Read/ReadVariableOp:0")

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each argument of `train` does, seen from outside."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+
+tf1 = tf.compat.v1
+
+
+class Steps(tf1.train.SessionRunHook):
+    """Notes the global step after each step, and what else happens."""
+
+    def __init__(self):
+        self.steps = []
+        self.calls = []
+
+    def begin(self):
+        self.calls.append("begin")
+
+    def after_create_session(self, session, coord):
+        self.calls.append("after_create_session")
+        self.first = session.run(tf1.train.get_global_step())
+
+    def before_run(self, run_context):
+        return tf1.train.SessionRunArgs(tf1.train.get_global_step())
+
+    def after_run(self, run_context, run_values):
+        self.steps.append(int(run_values.results))
+
+    def end(self, session):
+        self.calls.append("end")
+        self.last = int(session.run(tf1.train.get_global_step()))
+
+
+def test_learns(make, line):
+    """Training finds the line that the data lie on, and says where it stopped."""
+    estimator = make()
+    assert estimator.train(line.input_fn, steps=150) is estimator
+    np.testing.assert_allclose(estimator.get_variable_value("weight"), [[3]], atol=1e-2)
+    np.testing.assert_allclose(estimator.get_variable_value("bias"), [1], atol=1e-2)
+    assert estimator.get_variable_value("global_step") == 150
+
+
+def test_steps_add_up_and_max_steps_do_not(make, line, tf_log):
+    """`steps` counts from where training is, `max_steps` from zero."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=3)
+    estimator.train(line.input_fn, steps=3)
+    assert estimator.get_variable_value("global_step") == 6
+    estimator.train(line.input_fn, max_steps=8)
+    assert estimator.get_variable_value("global_step") == 8
+    estimator.train(line.input_fn, max_steps=8)
+    assert "Skipping training since max_steps has already saved." in tf_log
+    assert estimator.get_variable_value("global_step") == 8
+
+
+def test_a_new_estimator_continues_an_old_directory(make, line):
+    """The state of a training is in its directory: variables and slots go on from there."""
+    once, twice = make(model_dir=None), make(model_dir=None)
+    once.train(line.input_fn, steps=6)
+    twice.train(lambda params: line.input_fn("train", params), steps=4)
+    again = make(model_dir=twice.model_dir)
+    again.train(lambda params: line.input_fn("train", params).skip(4), steps=2)
+    assert again.get_variable_names() == once.get_variable_names()
+    for name in once.get_variable_names():
+        np.testing.assert_allclose(
+            again.get_variable_value(name), once.get_variable_value(name), rtol=1e-6
+        )
+
+
+def test_ends_with_the_input(make, line):
+    """Without a number of steps training ends when the data do."""
+    estimator = make()
+    estimator.train(lambda params: line.input_fn("eval", params))
+    assert estimator.get_variable_value("global_step") == 4
+
+
+def test_input_ends_before_max_steps(make, line):
+    """Data that end earlier end the training earlier, with a checkpoint."""
+    estimator = make()
+    estimator.train(lambda params: line.input_fn("eval", params), max_steps=100)
+    assert estimator.get_variable_value("global_step") == 4
+
+
+@pytest.mark.parametrize(
+    "steps, message",
+    [
+        ({"steps": 0}, "Must specify steps > 0, given: 0"),
+        ({"steps": -2}, "Must specify steps > 0, given: -2"),
+        ({"max_steps": 0}, "Must specify max_steps > 0, given: 0"),
+        ({"steps": 1, "max_steps": 1}, "Can not provide both steps and max_steps"),
+    ],
+)
+def test_refuses_bad_steps(make, line, steps, message):
+    """Step counts must be positive, and only one may be given."""
+    with pytest.raises(ValueError, match=message):
+        make().train(line.input_fn, **steps)
+
+
+def test_hooks_are_called_in_order(make, line):
+    """A hook begins, sees a session, every step, and the end."""
+    hook = Steps()
+    make().train(line.input_fn, hooks=[hook], steps=3)
+    assert hook.calls == ["begin", "after_create_session", "end"]
+    assert hook.first == 0
+    assert len(hook.steps) == 3
+    assert hook.last == 3
+
+
+def test_hooks_of_the_spec(make, line):
+    """Training hooks of the model run in training only."""
+    hook = Steps()
+    estimator = make(params={"spec": lambda mode: {"training_hooks": [hook]}})
+    estimator.train(line.input_fn, steps=2)
+    estimator.evaluate(line.input_fn)
+    assert len(hook.steps) == 2
+
+
+def test_a_hook_can_stop(make, line):
+    """request_stop ends the training after the step, with a checkpoint."""
+
+    class Stop(tf1.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            run_context.request_stop()
+
+    estimator = make()
+    estimator.train(line.input_fn, hooks=[Stop()], steps=10)
+    assert estimator.get_variable_value("global_step") == 1
+
+
+def test_refuses_other_hooks(make, line):
+    """A hook must be a SessionRunHook."""
+    with pytest.raises(TypeError, match="Hooks must be a SessionRunHook, given: a hook"):
+        make().train(line.input_fn, hooks=["a hook"], steps=1)
+
+
+class Listener(tf1.train.CheckpointSaverListener):
+    """Notes the steps that are saved."""
+
+    def __init__(self):
+        self.saved = []
+
+    def after_save(self, session, global_step_value):
+        self.saved.append(int(global_step_value))
+
+
+def test_listeners_hear_of_every_checkpoint(make, line):
+    """Listeners are told of the first, the regular and the last checkpoint."""
+    listener = Listener()
+    estimator = make(config={"save_checkpoints_steps": 2})
+    estimator.train(line.input_fn, steps=5, saving_listeners=[listener])
+    assert listener.saved == [0, 2, 4, 5]
+
+
+def test_listeners_of_a_hook_of_the_users(make, line, tmp_path):
+    """A CheckpointSaverHook of the user's replaces the driver's, and gets the listeners."""
+    listener = Listener()
+    hook = tf1.train.CheckpointSaverHook(str(tmp_path / "model"), save_steps=3)
+    estimator = make(config={"save_checkpoints_steps": 1})
+    estimator.train(line.input_fn, hooks=[hook], steps=4, saving_listeners=[listener])
+    assert listener.saved == [0, 3, 4]
+
+
+def test_listeners_need_something_that_saves(make, line):
+    """Without checkpoints a listener would wait for ever."""
+    estimator = make(config={"save_checkpoints_steps": None, "save_checkpoints_secs": None})
+    with pytest.raises(ValueError, match="There should be a CheckpointSaverHook"):
+        estimator.train(line.input_fn, steps=1, saving_listeners=[Listener()])
+
+
+def test_refuses_other_listeners(make, line):
+    """A listener must be a CheckpointSaverListener."""
+    with pytest.raises(TypeError, match="must be a list of CheckpointSaverListener"):
+        make().train(line.input_fn, steps=1, saving_listeners=[print])
+
+
+def test_checkpoints_by_steps(make, line):
+    """Checkpoints come every so many steps, and only the newest ones stay."""
+    estimator = make(config={"save_checkpoints_steps": 2, "keep_checkpoint_max": 2})
+    estimator.train(line.input_fn, steps=7)
+    state = tf.train.get_checkpoint_state(estimator.model_dir)
+    kept = [os.path.basename(path) for path in state.all_model_checkpoint_paths]
+    assert kept == ["model.ckpt-6", "model.ckpt-7"]
+    assert estimator.latest_checkpoint() == os.path.join(estimator.model_dir, "model.ckpt-7")
+
+
+def test_checkpoints_by_seconds(make, line):
+    """A short interval in seconds saves in between."""
+
+    class Slow(tf1.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            time.sleep(0.5)
+
+    listener = Listener()
+    estimator = make(config={"save_checkpoints_secs": 1})
+    estimator.train(line.input_fn, hooks=[Slow()], steps=4, saving_listeners=[listener])
+    assert listener.saved[0] == 0
+    assert listener.saved[-1] == 4
+    assert len(listener.saved) > 2
+
+
+def test_no_checkpoints(make, line):
+    """With both intervals None nothing is saved."""
+    estimator = make(config={"save_checkpoints_steps": None, "save_checkpoints_secs": None})
+    estimator.train(line.input_fn, steps=2)
+    assert estimator.latest_checkpoint() is None
+
+
+def test_a_directory_can_be_moved(make, line, tmp_path):
+    """The state file has relative paths, so a copied directory works."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=1)
+    os.rename(estimator.model_dir, tmp_path / "moved")
+    moved = make(model_dir=str(tmp_path / "moved"))
+    assert moved.latest_checkpoint() == str(tmp_path / "moved" / "model.ckpt-1")
+    moved.train(line.input_fn, max_steps=2)
+
+
+def test_a_scaffold_brings_its_saver(make, line):
+    """scaffold_fn's saver decides what is in a checkpoint."""
+
+    def without_slots(mode):
+        names = ("weight:0", "bias:0", "global_step:0")
+        variables = [v for v in tf1.global_variables() if v.name in names]
+        saver = tf1.train.Saver(variables)
+        return {"scaffold_fn": lambda: tf1.train.Scaffold(saver=saver)}
+
+    estimator = make(params={"spec": without_slots})
+    estimator.train(line.input_fn, steps=1)
+    assert estimator.get_variable_names() == ["bias", "global_step", "weight"]
+
+
+def test_slots_are_in_the_checkpoint(make, line):
+    """The optimizer's slots are saved under the names they always had."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=1)
+    assert estimator.get_variable_names() == [
+        "bias",
+        "bias/Momentum",
+        "global_step",
+        "weight",
+        "weight/Momentum",
+    ]
+
+
+def test_nan_stops_training(make, line):
+    """A loss of NaN raises, rather than training on."""
+    estimator = make()
+    bad = lambda params: tf.data.Dataset.from_tensors(({"x": [[np.nan]]}, [[1.0]])).repeat()  # noqa: E731
+    with pytest.raises(tf1.train.NanLossDuringTrainingError):
+        estimator.train(bad, steps=5)
+
+
+def test_loss_summary(make, line, events):
+    """The loss is written under 'loss' every so many steps, with the speed."""
+    estimator = make(config={"save_summary_steps": 2, "log_step_count_steps": 4})
+    estimator.train(line.input_fn, steps=8)
+    found = events(estimator.model_dir)
+    assert sorted(found["loss"])[:3] == [1, 3, 5]
+    assert set(found) >= {"loss", "global_step/sec", "examples/sec"}
+
+
+def test_a_loss_summary_of_the_models(make, line, events):
+    """A model that writes 'loss' itself isn't given a second one."""
+
+    def summarize(mode):
+        tf1.summary.scalar("loss", tf.constant(42.0))
+        return {}
+
+    estimator = make(params={"spec": summarize}, config={"save_summary_steps": 1})
+    estimator.train(line.input_fn, steps=2)
+    found = events(estimator.model_dir)
+    assert set(found["loss"].values()) == {42.0}
+    assert not [tag for tag in found if tag.startswith("loss_")]
+
+
+def test_no_summaries(make, line, events):
+    """save_summary_steps=0 writes none."""
+    estimator = make(config={"save_summary_steps": 0})
+    estimator.train(line.input_fn, steps=3)
+    assert events(estimator.model_dir) == {}
+
+
+def test_log_lines(make, line, tf_log):
+    """The log has the lines that people (and their scripts) look for."""
+    estimator = make(config={"log_step_count_steps": 2, "save_checkpoints_steps": 4})
+    estimator.train(line.input_fn, steps=5)
+    text = "\n".join(tf_log)
+    assert "Calling model_fn." in text
+    assert "Done calling model_fn." in text
+    assert f"Saving checkpoints for 4 into {estimator.model_dir}/model.ckpt" in text
+    assert "global_step/sec: " in text
+    assert "examples/sec: " in text
+    assert "Loss for final step: " in text
+    losses = [entry for entry in tf_log if entry.startswith("loss = ")]
+    assert [entry.split("step = ")[1].split(" ")[0] for entry in losses] == ["0", "2", "4"]
+
+
+def test_no_log_lines(make, line, tf_log):
+    """log_step_count_steps=None logs neither loss nor speed."""
+    make(config={"log_step_count_steps": None}).train(line.input_fn, steps=5)
+    text = "\n".join(tf_log)
+    assert "loss = " not in text
+    assert "/sec" not in text
+
+
+def test_seeds(make, line):
+    """The same seed gives the same initial values, another seed others."""
+
+    def random(features, labels, mode, params):
+        tf1.get_variable("noise", [4])
+        return line.model_fn(features, labels, mode, params)
+
+    def noise(seed):
+        estimator = make(random, model_dir=None, config={"tf_random_seed": seed})
+        estimator.train(line.input_fn, steps=1)
+        return estimator.get_variable_value("noise").tolist()
+
+    assert noise(7) == noise(7)
+    assert noise(7) != noise(8)
+
+
+def test_session_config_arrives(make, line):
+    """The session runs with the user's configuration."""
+    seen = []
+
+    class Look(tf1.train.SessionRunHook):
+        def after_create_session(self, session, coord):
+            seen.append(session._config)
+
+    config = tf1.ConfigProto(inter_op_parallelism_threads=1, operation_timeout_in_ms=54321)
+    make(config={"session_config": config}).train(line.input_fn, hooks=[Look()], steps=1)
+    assert seen[0].operation_timeout_in_ms == 54321
+
+
+def test_default_session_config(make, line):
+    """Without one, placement is soft and the graph optimizers run once."""
+    config = make().config.session_config
+    assert config.allow_soft_placement
+    rewrites = config.graph_options.rewrite_options
+    assert rewrites.meta_optimizer_iterations == rewrites.ONE
+
+
+def test_warm_start(make, line):
+    """warm_start_from gives a new model old values, but a checkpoint of its own comes first."""
+    old = make(model_dir=None)
+    old.train(line.input_fn, steps=20)
+    new = make(warm_start_from=old.model_dir)
+    start = Steps()
+
+    class First(tf1.train.SessionRunHook):
+        def after_create_session(self, session, coord):
+            graph = tf1.get_default_graph()
+            self.weight = session.run(graph.get_tensor_by_name("weight/Read/ReadVariableOp:0"))
+
+    first = First()
+    new.train(line.input_fn, hooks=[first, start], steps=1)
+    assert first.weight == old.get_variable_value("weight")
+    assert start.first == 0
+    new.train(line.input_fn, hooks=[first], steps=1)
+    assert first.weight != old.get_variable_value("weight")
+
+
+def test_warm_start_settings(make, line):
+    """Settings choose the variables by pattern."""
+    old = make(model_dir=None)
+    old.train(line.input_fn, steps=20)
+    settings = estimator_spec.WarmStartSettings(old.model_dir, vars_to_warm_start="bias")
+    new = make(warm_start_from=settings)
+    new.train(line.input_fn, steps=1)
+    names = ("weight", "bias")
+    weight, bias = (new.get_variable_value(name) for name in names)
+    old_weight, old_bias = (old.get_variable_value(name) for name in names)
+    assert abs(weight - 0.5) < abs(weight - old_weight)
+    assert abs(bias - old_bias) < abs(bias - 0)
+
+
+def test_init_from_checkpoint(make, line):
+    """A model that calls init_from_checkpoint starts from those values."""
+    old = make(model_dir=None)
+    old.train(line.input_fn, steps=20)
+
+    def load(mode):
+        def scaffold_fn():
+            tf1.train.init_from_checkpoint(old.model_dir, {"weight": "weight"})
+            return tf1.train.Scaffold()
+
+        return {"scaffold_fn": scaffold_fn}
+
+    new = make(params={"spec": load})
+    new.train(line.input_fn, steps=1)
+    weight = new.get_variable_value("weight")
+    assert abs(weight - old.get_variable_value("weight")) < abs(weight - 0.5)
+
+
+def test_tables_are_initialized(make, line):
+    """Lookup tables of the input and of the model work."""
+
+    def words_input_fn(params):
+        words = tf.constant([["a"], ["b"]])
+        return tf.data.Dataset.from_tensors(({"w": words}, [[1.0], [2.0]])).repeat()
+
+    def words_model_fn(features, labels, mode, params):
+        table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(["a", "b"], [1.0, 2.0]), -1.0
+        )
+        return line.model_fn({"x": table.lookup(features["w"])}, labels, mode, params)
+
+    make(words_model_fn).train(words_input_fn, steps=2)
+
+
+def test_host_call(make, line):
+    """A host call runs in every step and can write summaries."""
+
+    def host_call(mode):
+        def write(step):
+            with tf.summary.create_file_writer(str(directory)).as_default():
+                tf.summary.experimental.set_step(step[0])
+                tf.summary.write("custom", tf.cast(step[0], tf.float32))
+                return tf1.summary.all_v2_summary_ops()
+
+        step = tf.reshape(tf1.train.get_global_step(), [1])
+        return {"host_call": (write, [step])}
+
+    directory = make().model_dir + "_host"
+    make(params={"spec": host_call}).train(line.input_fn, steps=3)
+    path = glob.glob(f"{directory}/events*")[0]
+    values = [v.tag for event in tf1.train.summary_iterator(path) for v in event.summary.value]
+    assert values == ["custom"] * 3
+
+
+def test_without_a_batch_size(make, line, tf_log):
+    """A CPU needs no train_batch_size; then there is no examples/sec."""
+    estimator = make(train_batch_size=None, config={"log_step_count_steps": 2})
+    estimator.train(line.input_fn, steps=4)
+    text = "\n".join(tf_log)
+    assert "global_step/sec" in text
+    assert "examples/sec" not in text
+
+
+def test_tensors_instead_of_a_dataset(make, line):
+    """An input_fn may return tensors; then every step sees the same batch."""
+    make().train(lambda params: ({"x": tf.constant(line.x)}, tf.constant(line.y)), steps=2)
+
+
+def test_training_in_train_is_refused_for_an_evaluator(make, line, monkeypatch):
+    """A process whose TF_CONFIG says evaluator doesn't train."""
+    cluster = {"chief": ["localhost:1"]}
+    task = {"type": "evaluator", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    with pytest.raises(ValueError, match="Train has been called wrong configuration"):
+        make().train(line.input_fn, steps=1)
+
+
+def test_eager_mode_stays_on(make, line):
+    """A program may go on eagerly after training."""
+    make().train(line.input_fn, steps=1)
+    assert tf.executing_eagerly()
+    assert tf.constant(1).numpy() == 1
+
+
+@pytest.mark.slow
+def test_without_v2_behavior(line, tmp_path):
+    """The whole driver works after disable_v2_behavior(), with that mode's kind of variables."""
+    script = f"""
+import importlib.util, sys
+import tensorflow as tf
+tf.compat.v1.disable_v2_behavior()
+spec = importlib.util.spec_from_file_location("parts", {__file__.replace("test_train", "conftest")!r})
+parts = importlib.util.module_from_spec(spec); spec.loader.exec_module(parts)
+import estimator_spec
+kinds = set()
+def model_fn(features, labels, mode, params):
+    found = parts.model_fn(features, labels, mode, params)
+    kinds.update(type(v).__name__ for v in tf.compat.v1.trainable_variables())
+    return found
+estimator = estimator_spec.TPUEstimator(
+    model_fn, config=estimator_spec.RunConfig(model_dir={str(tmp_path)!r}),
+    use_tpu=False, train_batch_size=8, eval_batch_size=8, predict_batch_size=8)
+estimator.train(parts.input_fn, steps=3)
+assert estimator.evaluate(parts.input_fn)["global_step"] == 3
+assert len(list(estimator.predict(parts.input_fn))) == 32
+receiver = estimator_spec.build_raw_serving_input_receiver_fn({{"x": tf.zeros([1, 1])}})
+path = estimator.export_saved_model({str(tmp_path / "export")!r}, receiver)
+assert kinds == {{"RefVariable"}}, kinds
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
