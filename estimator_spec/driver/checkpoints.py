@@ -214,8 +214,15 @@ def check_directory(model_dir: str, writable: bool) -> None:
         writable: makes it, if need be, and refuses one that can't be written too.
 
     Raises:
-        ModelDirError: it is a file, can't be made, or is read-only.
+        ModelDirError: it is a file, can't be made, is read-only, or has a name that TensorFlow
+            misreads.
     """
+    if "[" in model_dir or "\\" in model_dir:
+        raise ModelDirError(
+            model_dir,
+            f"model_dir {model_dir!r} has a '[' or a backslash in it. TensorFlow reads that as a "
+            "pattern of file names and would not find its own checkpoints. Give another name.",
+        )
     if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
         raise ModelDirError(
             model_dir, f"model_dir must be a directory, but {model_dir!r} is a file."

@@ -35,6 +35,7 @@ def forward(features):
 
 
 def mean_absolute_error(labels, predictions):
+    """The model's metric."""
     return {"mae": tf1.metrics.mean_absolute_error(labels, predictions)}
 
 
@@ -47,9 +48,7 @@ def model_fn(features, labels, mode, params):
         spec["eval_metrics"] = (mean_absolute_error, [labels, predictions])
     if mode == estimator_spec.ModeKeys.TRAIN:
         optimizer = tf1.train.MomentumOptimizer(0.05, 0.5)
-        spec["train_op"] = optimizer.minimize(
-            spec["loss"], global_step=tf1.train.get_global_step()
-        )
+        spec["train_op"] = optimizer.minimize(spec["loss"], global_step=tf1.train.get_global_step())
     change = params.get("spec")
     if change:
         spec.update(change(mode))
@@ -59,9 +58,7 @@ def model_fn(features, labels, mode, params):
 @pytest.fixture
 def line():
     """The parts of the example, for tests that change some."""
-    return types.SimpleNamespace(
-        x=X, y=Y, input_fn=input_fn, model_fn=model_fn, forward=forward
-    )
+    return types.SimpleNamespace(x=X, y=Y, input_fn=input_fn, model_fn=model_fn, forward=forward)
 
 
 @pytest.fixture

@@ -474,11 +474,12 @@ def test_eager_mode_stays_on(make, line):
 @pytest.mark.slow
 def test_without_v2_behavior(line, tmp_path):
     """The whole driver works after disable_v2_behavior(), with that mode's kind of variables."""
+    parts = __file__.replace("test_train", "conftest")
     script = f"""
-import importlib.util, sys
+import importlib.util
 import tensorflow as tf
 tf.compat.v1.disable_v2_behavior()
-spec = importlib.util.spec_from_file_location("parts", {__file__.replace("test_train", "conftest")!r})
+spec = importlib.util.spec_from_file_location("parts", {parts!r})
 parts = importlib.util.module_from_spec(spec); spec.loader.exec_module(parts)
 import estimator_spec
 kinds = set()

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `TPUEstimator` adds: its constructor's rules, params, and its place."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig
+
+tf1 = tf.compat.v1
+
+
+def model_fn(features, labels, mode, params):
+    raise AssertionError("not called")
+
+
+def make_on_tpu(tpu_config=None, **kwargs):
+    """A TPUEstimator with use_tpu=True and no training data in sight."""
+    options = {"train_batch_size": 8, **kwargs}
+    return estimator_spec.TPUEstimator(
+        model_fn, "/tmp/never", RunConfig(tpu_config=tpu_config or TPUConfig()), **options
+    )
+
+
+Spec = collections.namedtuple("Spec", "partition_strategy feature_to_config_dict")
+
+
+@pytest.mark.parametrize("config", [None, {}, estimator_spec.run_config.RunConfig()])
+def test_config_is_a_tpu_run_config(config):
+    """The configuration must have a TPU part."""
+    with pytest.raises(ValueError, match="must be provided with type `tpu_config.RunConfig`"):
+        estimator_spec.TPUEstimator(model_fn, config=config, use_tpu=False)
+
+
+@pytest.mark.parametrize("key", ["batch_size", "context"])
+def test_reserved_params(key):
+    """The two names that TPUEstimator passes itself can't be the user's."""
+    with pytest.raises(
+        ValueError, match=r"\['batch_size', 'context'\] are reserved keys but existed in params"
+    ):
+        make_on_tpu(params={key: 1})
+
+
+@pytest.mark.parametrize(
+    "kwargs, error, message",
+    [
+        ({"train_batch_size": None}, ValueError, "`train_batch_size` cannot be `None`"),
+        ({"train_batch_size": 1.5}, TypeError, "train_batch_size must be int"),
+        ({"train_batch_size": 0}, ValueError, "train_batch_size must be positive"),
+        ({"eval_batch_size": "8"}, TypeError, "eval_batch_size must be int"),
+        ({"eval_batch_size": -1}, ValueError, "eval_batch_size must be positive"),
+        ({"predict_batch_size": 2.0}, TypeError, "predict_batch_size must be int"),
+        ({"predict_batch_size": 0}, ValueError, "predict_batch_size must be positive"),
+    ],
+)
+def test_batch_sizes_on_a_tpu(kwargs, error, message):
+    """A TPU needs whole, positive batch sizes."""
+    with pytest.raises(error, match=message):
+        make_on_tpu(**kwargs)
+
+
+def test_model_parallelism_needs_per_host_input():
+    """PER_SHARD_V1 and several cores to a replica don't go together."""
+    config = TPUConfig(
+        num_cores_per_replica=2, per_host_input_for_training=InputPipelineConfig.PER_SHARD_V1
+    )
+    with pytest.raises(ValueError, match="Model parallelism only supports per host input"):
+        make_on_tpu(config)
+
+
+@pytest.mark.parametrize(
+    "deployment", [InputPipelineConfig.PER_SHARD_V1, InputPipelineConfig.BROADCAST]
+)
+def test_embeddings_need_per_host_input(deployment):
+    """The embedding core is fed by hosts."""
+    config = TPUConfig(per_host_input_for_training=deployment)
+    with pytest.raises(ValueError, match="Only PER_HOST_V1 and PER_HOST_V2 is supported"):
+        make_on_tpu(config, embedding_config_spec=Spec("div", None))
+
+
+@pytest.mark.parametrize("places", [{"use_tpu": False}, {"eval_on_tpu": False}])
+def test_mod_needs_a_tpu(places):
+    """mod-partitioned tables can't be looked up on a CPU."""
+    with pytest.raises(ValueError, match="Mod sharding of embedding tables not supported on CPU"):
+        make_on_tpu(embedding_config_spec=Spec("mod", None), **places)
+
+
+def test_one_shard_with_embeddings():
+    """num_shards=1 and embeddings are refused, as ever."""
+    with pytest.raises(ValueError, match="Setting TPUConfig.num_shards==1 is unsupported"):
+        make_on_tpu(TPUConfig(num_shards=1), embedding_config_spec=Spec("div", None))
+
+
+@pytest.mark.parametrize("version", [0, 3, "1", None])
+def test_wrong_api_version(version):
+    """There are two versions."""
+    with pytest.raises(ValueError, match="export_saved_model_api_version should be 1 or 2"):
+        make_on_tpu(export_saved_model_api_version=version)
+
+
+@pytest.mark.parametrize("version", [1, 2, *estimator_spec.ExportSavedModelApiVersion])
+def test_api_version(version):
+    """They can be given as numbers or as members."""
+    make_on_tpu(export_saved_model_api_version=version)
+
+
+@pytest.mark.parametrize("task", ["train", "evaluate", "predict"])
+def test_no_tpu(task, line):
+    """use_tpu=True without a TPU says so before any graph, and what to do."""
+    estimator = make_on_tpu()
+    options = {"steps": 1} if task != "predict" else {}
+    with pytest.raises(RuntimeError, match="Cannot find any TPU cores in the system.*use_tpu=Fal"):
+        list(getattr(estimator, task)(lambda params: 1 / 0, **options))
+
+
+def test_eval_on_cpu(make, line):
+    """eval_on_tpu=False evaluates on the CPU in spite of use_tpu=True."""
+    estimator = make(use_tpu=True, eval_on_tpu=False)
+    assert estimator.evaluate(line.input_fn)["loss"] > 0
+    with pytest.raises(RuntimeError, match="Cannot find any TPU cores"):
+        estimator.train(line.input_fn, steps=1)
+
+
+def test_sliced_input(make, line):
+    """Slices of a batch are for the cores of a TPU."""
+    config = TPUConfig(eval_training_input_configuration=InputPipelineConfig.SLICED)
+    config = TPUConfig(
+        eval_training_input_configuration=InputPipelineConfig.SLICED,
+        per_host_input_for_training=InputPipelineConfig.PER_HOST_V2,
+    )
+    estimator = make(config={"tpu_config": config})
+    estimator.train(line.input_fn, steps=1)
+    with pytest.raises(ValueError, match="SLICED mode only works on use_tpu = True"):
+        estimator.evaluate(line.input_fn)
+
+
+def test_model_fn_takes_params(make, line):
+    """A model_fn without params could not see its batch size."""
+
+    def no_params(features, labels, mode):
+        raise AssertionError("not reached")
+
+    with pytest.raises(ValueError, match="does not include params argument"):
+        make(no_params).train(line.input_fn, steps=1)
+
+
+def test_params_of_each_mode(make, line):
+    """Both functions see the batch size of the mode; model_fn sees use_tpu too; all are copies."""
+    seen = []
+
+    def input_fn(params, mode):
+        seen.append(("input", mode, dict(params)))
+        params["batch_size"] = 1
+        return line.input_fn(mode, {"batch_size": 8})
+
+    def own(features, labels, mode, params):
+        seen.append(("model", mode, dict(params)))
+        params["mine"] = "changed"
+        return line.model_fn(features, labels, mode, {})
+
+    estimator = make(
+        own, params={"mine": 1}, train_batch_size=2, eval_batch_size=3, predict_batch_size=None
+    )
+    estimator.train(input_fn, steps=1)
+    estimator.evaluate(input_fn)
+    next(estimator.predict(input_fn))
+    receiver = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+    estimator.export_saved_model(estimator.model_dir + "-export", receiver)
+    assert seen == [
+        ("input", "train", {"mine": 1, "batch_size": 2}),
+        ("model", "train", {"mine": 1, "batch_size": 2, "use_tpu": False}),
+        ("input", "eval", {"mine": 1, "batch_size": 3}),
+        ("model", "eval", {"mine": 1, "batch_size": 3, "use_tpu": False}),
+        ("input", "infer", {"mine": 1}),
+        ("model", "infer", {"mine": 1, "use_tpu": False}),
+        ("model", "infer", {"mine": 1, "use_tpu": False}),
+    ]
+    assert estimator.params == {"mine": 1}
+
+
+class HParams:
+    """Hyperparameters with the interface of the old HParams class."""
+
+    def __init__(self, **values):
+        self.values = values
+
+    def __contains__(self, key):
+        return key in self.values
+
+    def add_hparam(self, key, value):
+        assert key not in self.values
+        self.values[key] = value
+
+    def set_hparam(self, key, value):
+        assert key in self.values
+        self.values[key] = value
+
+    def get(self, key, default=None):
+        return self.values.get(key, default)
+
+
+def test_hparams(make, line):
+    """params may be an HParams object; entries are added or set by its methods."""
+    seen = []
+
+    def own(features, labels, mode, params):
+        seen.append(params.values)
+        return line.model_fn(features, labels, mode, params)
+
+    estimator = make(own, params=HParams(use_tpu="mine", rate=1))
+    estimator.train(line.input_fn, steps=1)
+    assert seen == [{"use_tpu": False, "rate": 1, "batch_size": 8}]
+    with pytest.raises(ValueError, match="are reserved keys"):
+        make(own, params=HParams(batch_size=1))
+
+
+def test_subclasses_override_what_they_like(make, line):
+    """The hooks that programs override work, public methods included; _ctx answers them."""
+    answers = []
+
+    class Mine(estimator_spec.TPUEstimator):
+        def _call_model_fn(self, features, labels, mode, config):
+            with self._ctx.with_mode(mode) as ctx:
+                answers.append((ctx.mode, ctx.is_running_on_cpu(), ctx.batch_size_for_model_fn))
+            return super()._call_model_fn(features, labels, mode, config)
+
+        def _call_input_fn(self, input_fn, mode, input_context=None):
+            return super()._call_input_fn(input_fn, mode)
+
+        def _convert_train_steps_to_hooks(self, steps, max_steps):
+            with self._ctx.with_mode("train") as ctx:
+                if ctx.is_running_on_cpu():
+                    return super()._convert_train_steps_to_hooks(steps, max_steps)
+            raise AssertionError("not on a TPU")
+
+        def train(self, *args, **kwargs):
+            answers.append("train")
+            return super().train(*args, **kwargs)
+
+    config = RunConfig(model_dir=make().model_dir)
+    estimator = Mine(line.model_fn, config=config, use_tpu=False, train_batch_size=4)
+    estimator.train(line.input_fn, steps=2)
+    assert answers == ["train", ("train", True, 4)]
+
+
+def test_a_mode_is_needed(make):
+    """Outside of with_mode the context can't know the mode."""
+    with pytest.raises(RuntimeError, match="`mode` needs to be set via contextmanager"):
+        make()._ctx.is_input_slice_broadcast_to_all_cores()
+
+
+def test_logging_by_a_duration(make, line, tf_log):
+    """iterations_per_loop as a duration is also how often the speed is logged."""
+    estimator = make(config={"tpu_config": TPUConfig("1h"), "log_step_count_steps": 1})
+    estimator.train(line.input_fn, steps=3)
+    assert not [entry for entry in tf_log if entry.startswith("examples/sec")]
+    assert [entry for entry in tf_log if entry.startswith("loss = ")]
+
+
+def test_global_step_is_a_resource(make, line):
+    """The step counter is a resource variable with its usual name, whatever the default is."""
+    seen = []
+
+    def own(features, labels, mode, params):
+        seen.append(tf1.train.get_global_step())
+        return line.model_fn(features, labels, mode, params)
+
+    make(own).evaluate(line.input_fn)
+    assert seen[0].name == "global_step:0"
+    assert seen[0].dtype == tf.int64
+    assert "ResourceVariable" in type(seen[0]).__name__
