@@ -40,6 +40,7 @@ def cut(path, keep):
 
 
 def remove(path):
+    """Deletes a file."""
     os.remove(path)
 
 

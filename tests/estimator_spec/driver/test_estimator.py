@@ -17,6 +17,7 @@ tf1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode, params, config):
+    """Is checked, but never called."""
     raise AssertionError("not called")
 
 
