@@ -75,7 +75,11 @@ def record_run(program, estimator, model_dir):
     estimator.train(program.train_input_fn, hooks=[hook], max_steps=STEPS)
     middle = os.path.join(model_dir, f"model.ckpt-{HALF}")
     test = program.test_input_fn
-    record = {"losses": np.array(hook.losses)}
+    record = {
+        "losses": np.array(hook.losses),
+        "tensorflow": np.array(tf.__version__),
+        "estimator": np.array(type(estimator).__module__),
+    }
     groups = {
         "metrics": estimator.evaluate(test, name="all"),
         "metrics_of_two_batches": estimator.evaluate(test, steps=2, checkpoint_path=middle),

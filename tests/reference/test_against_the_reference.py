@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 PROGRAMS = (
     "pooled_columns",
@@ -42,6 +43,15 @@ def assert_same(actual, expected, rtol):
             np.testing.assert_allclose(actual[name], value, rtol=rtol, atol=atol, err_msg=name)
         else:
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def test_the_sides_are_what_they_say(runs):
+    """The reference is TensorFlow 2.15's own estimator, and ours is ours."""
+    run = runs(PROGRAMS[0])
+    assert str(run.reference["tensorflow"]).startswith("2.15.")
+    assert str(run.ours["tensorflow"]) == tf.__version__
+    assert str(run.reference["estimator"]).startswith("tensorflow_estimator.")
+    assert str(run.ours["estimator"]).startswith("estimator_spec.")
 
 
 @every_program

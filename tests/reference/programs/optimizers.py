@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One table for each optimizer of TensorFlow 1, all in one model; a scaffold and hooks.
 
-The same rows go through every table, so that only the update differs.
+It says `disable_v2_behavior()` as most old programs do: no eager mode, and reference variables.
+Some tables are cut in two by a partitioner.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tensorflow as tf
 from programs import common
 
 tf1 = tf.compat.v1
+tf1.disable_v2_behavior()
 
 
 def optimizers():
@@ -30,6 +32,7 @@ def optimizers():
 
 
 KEYS = ("adagrad", "adam", "ftrl", "momentum", "proximal", "rmsprop", "sgd")
+CUT = 3  # the first of them have tables in parts
 
 
 def rows(random, count):
@@ -41,22 +44,27 @@ train_input_fn, test_input_fn = common.input_fns(rows, seed=700)
 
 
 def train_op(loss):
-    """Each table's gradient to its optimizer."""
-    left = list(tf1.trainable_variables())
-    groups = {}
-    for key in KEYS:
-        groups[key] = [v for v in left if key + "_embedding" in v.op.name]
-        left = [v for v in left if key + "_embedding" not in v.op.name]
-    groups["rest"] = left
-    steps = [
-        optimizer.minimize(loss, var_list=groups[key], name=key + "_step")
-        for key, optimizer in optimizers().items()
-    ]
+    """Each table's gradient to its optimizer.
+
+    All gradients come first: a reference variable may change under a reader.
+    """
+    variables = tf1.trainable_variables()
+    gradients = tf1.gradients(loss, variables)
+    groups = {key: [] for key in optimizers()}
+    for gradient, variable in zip(gradients, variables, strict=True):
+        keys = [key for key in KEYS if f"/{key}_embedding/" in variable.op.name]
+        groups[keys[0] if keys else "rest"].append((gradient, variable))
+    values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+    with tf1.control_dependencies(values):
+        steps = [
+            optimizer.apply_gradients(groups[key], name=key + "_step")
+            for key, optimizer in optimizers().items()
+        ]
     with tf1.control_dependencies(steps):
         return tf1.assign_add(tf1.train.get_global_step(), 1).op
 
 
-class FreezeHook(tf1.train.SessionRunHook):
+class ReadHook(tf1.train.SessionRunHook):
     """A program's own training hook that reads the graph and the session."""
 
     def begin(self):
@@ -84,7 +92,11 @@ def make_estimator(model_dir):
 
     def model_fn(features, labels, mode, params):
         del params
-        hidden = tf1.feature_column.input_layer(features, tpu_columns)
+        partitioner = tf1.min_max_variable_partitioner(max_partitions=2, min_slice_size=120)
+        with tf1.variable_scope("cut", partitioner=partitioner):
+            cut = tf1.feature_column.input_layer(features, tpu_columns[:CUT])
+        whole = tf1.feature_column.input_layer(features, tpu_columns[CUT:])
+        hidden = tf.concat([cut, whole], axis=1)
         logits = common.head(hidden, seed=80)
         return common.spec(
             mode,
@@ -92,7 +104,7 @@ def make_estimator(model_dir):
             labels,
             train_op,
             scaffold_fn=scaffold_fn,
-            training_hooks=[FreezeHook()],
+            training_hooks=[ReadHook()],
         )
 
     return common.make_estimator(model_fn, model_dir, tpu_columns)
