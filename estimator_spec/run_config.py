@@ -246,9 +246,7 @@ class RunConfig:
             if not inner:
                 continue
             if getattr(self, "_" + name):
-                raise ValueError(
-                    f"Either `{name}` or `experimental_distribute.{name}` can be set."
-                )
+                raise ValueError(f"Either `{name}` or `experimental_distribute.{name}` can be set.")
             setattr(self, "_" + name, inner)
         cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
         remote = getattr(given, "remote_cluster", None)
@@ -367,9 +365,7 @@ class TPURunConfig(RunConfig):
         else:
             config.CopyFrom(self._session_config)
         if config.HasField("cluster_def"):
-            raise ValueError(
-                "You cannot provide a ClusterResolver and session_config.cluster_def."
-            )
+            raise ValueError("You cannot provide a ClusterResolver and session_config.cluster_def.")
         if cluster_spec:
             config.cluster_def.CopyFrom(cluster_spec.as_cluster_def())
         return config

@@ -207,8 +207,7 @@ def _check_spec(spec: EmbeddingConfigSpec) -> None:
         )
     if spec.partition_strategy not in ("div", "mod"):
         raise ValueError(
-            f"Invalid partition_strategy {spec.partition_strategy}. Must be one of "
-            '"mod" or "div".'
+            f'Invalid partition_strategy {spec.partition_strategy}. Must be one of "mod" or "div".'
         )
     multiplier = spec.experimental_gradient_multiplier_fn
     if multiplier and not callable(multiplier):

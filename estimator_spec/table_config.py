@@ -130,8 +130,7 @@ class FeatureConfig(_FeatureFields):
         """Checks the values; see the class."""
         if not _is_int(max_sequence_length) or max_sequence_length < 0:
             raise ValueError(
-                "max_sequence_length must be zero or a positive int, got "
-                f"{max_sequence_length!r}."
+                f"max_sequence_length must be zero or a positive int, got {max_sequence_length!r}."
             )
         return super().__new__(cls, table_id, int(max_sequence_length), weight_key)
 

@@ -176,9 +176,7 @@ class TPUConfig(_TPUConfigFields):
         elif per_host_input_for_training is False:
             per_host_input_for_training = InputPipelineConfig.PER_SHARD_V1
         if initial_infeed_sleep_secs:
-            check_positive_integer(
-                initial_infeed_sleep_secs, "TPUConfig initial_infeed_sleep_secs"
-            )
+            check_positive_integer(initial_infeed_sleep_secs, "TPUConfig initial_infeed_sleep_secs")
         return super().__new__(
             cls,
             iterations_per_loop,

@@ -53,6 +53,7 @@ BAD_VALUES = [
     ),
 ]
 
+
 class TestValues:
     def test_defaults(self):
         """Without arguments: checkpoints every 600 seconds, five kept, alone, chief."""
@@ -341,6 +342,7 @@ class TestAgainstTheOldClasses:
                 if not name.startswith("_") and name != "replace":
                     old, new = getattr(theirs, name), getattr(ours, name)
                     assert old == new, name
+
     @pytest.mark.parametrize("values, message", BAD_VALUES)
     def test_bad_values(self, old_estimator, compare, values, message):
         """The same values are refused, in the same words."""
