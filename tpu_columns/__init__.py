@@ -19,6 +19,7 @@ from tpu_columns.columns import (
 )
 from tpu_columns.feature_layers import input_layer, sequence_input_layer
 from tpu_columns.lookup import IdOutOfRangeError
+from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, LookupDevice, Mode, route
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "IdOutOfRangeError",
     "LookupDevice",
     "Mode",
+    "RowPartition",
     "SharedEmbeddingColumn",
     "TPUEmbeddingColumn",
     "embedding_column",

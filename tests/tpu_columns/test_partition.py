@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row layouts: their arithmetic, and TensorFlow's own lookups in shards laid out by them."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpu_columns.partition import RowPartition
+
+layouts = st.builds(
+    RowPartition,
+    st.sampled_from(["div", "mod"]),
+    st.integers(0, 200),
+    st.integers(1, 30),
+)
+
+
+@given(layouts)
+def test_every_row_has_one_place(layout):
+    """Shards and local rows of all rows are all the places that there are, each once."""
+    shards, local = layout.locate(np.arange(layout.num_rows))
+    places = [(s, r) for s, size in enumerate(layout.shard_sizes) for r in range(size)]
+    assert sorted(zip(shards.tolist(), local.tolist(), strict=True)) == places
+    assert sum(layout.shard_sizes) == layout.num_rows
+    assert len(layout.shard_sizes) == layout.num_shards
+
+
+@given(layouts)
+def test_rows_of_a_shard(layout):
+    """`rows_of` lists a shard's rows in the order of their local rows."""
+    for shard, size in enumerate(layout.shard_sizes):
+        rows = layout.rows_of(shard)
+        shards, local = layout.locate(list(rows))
+        assert len(rows) == size
+        assert (shards == shard).all()
+        assert local.tolist() == list(range(size))
+
+
+@given(layouts)
+def test_permutation_and_inverse(layout):
+    """Each undoes the other, and concatenated shards are what the inverse takes from the table."""
+    table = np.arange(layout.num_rows) * 7
+    shards = [table[list(layout.rows_of(shard))] for shard in range(layout.num_shards)]
+    concatenated = np.concatenate(shards)
+    np.testing.assert_array_equal(table[layout.inverse_permutation()], concatenated)
+    np.testing.assert_array_equal(concatenated[layout.permutation()], table)
+    assert layout.in_row_order == (concatenated.tolist() == table.tolist())
+    for shard, start in enumerate(layout.shard_starts):
+        np.testing.assert_array_equal(shards[shard], concatenated[start:][: len(shards[shard])])
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.sampled_from(["div", "mod"]), st.data())
+def test_lookups_are_tensorflows(num_rows, num_shards, strategy, data):
+    """`tf.nn.embedding_lookup` finds every row in shards that a layout cut."""
+    if strategy == "div":
+        # With more shards than rows, TensorFlow divides by zero.
+        num_shards = min(num_shards, num_rows)
+    ids = data.draw(st.lists(st.integers(0, num_rows - 1), min_size=1, max_size=20))
+    layout = RowPartition(strategy, num_rows, num_shards)
+    table = np.arange(num_rows * 2, dtype=np.float32).reshape(num_rows, 2)
+    shards = [tf.constant(table[list(layout.rows_of(s))]) for s in range(num_shards)]
+    found = tf.compat.v1.nn.embedding_lookup(
+        shards, tf.constant(ids, tf.int64), partition_strategy=strategy
+    )
+    np.testing.assert_array_equal(found, table[ids])
+
+
+@given(layouts.filter(lambda layout: layout.num_rows))
+def test_div_is_the_form_of_partitioned_variables(layout):
+    """Shard sizes are those that TensorFlow's fixed-size partitioner gives a variable."""
+    if layout.num_shards > layout.num_rows:
+        return  # the partitioner makes fewer shards then
+    with tf.Graph().as_default():
+        parts = tf.compat.v1.get_variable(
+            "table",
+            [layout.num_rows, 1],
+            partitioner=tf.compat.v1.fixed_size_partitioner(layout.num_shards),
+        )
+        sizes = [part.shape[0] for part in parts]
+    assert tuple(sizes) == layout.shard_sizes
+
+
+def test_more_shards_than_rows():
+    """Three rows on five shards leave two shards empty, with either strategy."""
+    for strategy in ("div", "mod"):
+        layout = RowPartition(strategy, 3, 5)
+        assert layout.shard_sizes == (1, 1, 1, 0, 0)
+        assert [list(layout.rows_of(shard)) for shard in range(5)] == [[0], [1], [2], [], []]
+        assert layout.permutation().tolist() == [0, 1, 2]
+
+
+def test_arrays_keep_their_shape():
+    """Ids of any shape and integer type are located elementwise."""
+    layout = RowPartition("mod", 10, 3)
+    shards, local = layout.locate(np.array([[0, 4], [9, 5]], np.int32))
+    assert shards.tolist() == [[0, 1], [0, 2]]
+    assert local.tolist() == [[0, 1], [3, 1]]
+    assert layout.positions(9) == 3
+    assert layout.rows_at(layout.positions([])).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (("diiv", 3, 1), ValueError, 'diiv. Must be one of "mod" or "div"'),
+        (("div", -1, 1), ValueError, "num_rows must be at least 0, got -1"),
+        (("div", 3, 0), ValueError, "num_shards must be at least 1, got 0"),
+        (("div", 3.0, 1), TypeError, "num_rows must be an int, got 3.0"),
+        (("mod", 3, True), TypeError, "num_shards must be an int, got True"),
+    ],
+)
+def test_bad_layouts_are_refused(arguments, error, words):
+    """The message names the argument and what was expected."""
+    with pytest.raises(error, match=words):
+        RowPartition(*arguments)
+
+
+def test_rows_outside_are_refused():
+    """A row, position or shard that isn't there is named together with the limit."""
+    layout = RowPartition("div", 10, 3)
+    for ids in ([3, 10], [-1]):
+        with pytest.raises(ValueError, match=rf"row of {ids[-1]} is not in \[0, 10\)"):
+            layout.locate(ids)
+    with pytest.raises(ValueError, match=r"position of 11 is not in \[0, 10\)"):
+        layout.rows_at(11)
+    with pytest.raises(ValueError, match=r"Shard 3 is not in \[0, 3\)"):
+        layout.rows_of(3)
+    with pytest.raises(TypeError, match="must be an integer, got float64"):
+        layout.locate([0.5])
+
+
+def test_a_layout_is_a_value():
+    """Layouts compare and hash by value, and can't be changed."""
+    assert RowPartition("mod", np.int64(5), 2) == RowPartition("mod", 5, 2)
+    assert len({RowPartition("div", 5), RowPartition("div", 5, 1)}) == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        RowPartition("div", 5).num_rows = 6
+
+
+def test_it_needs_no_tensorflow():
+    """The file runs in a process that doesn't import TensorFlow."""
+    code = (
+        "import runpy, sys\n"
+        "runpy.run_path(sys.argv[1])\n"
+        "assert 'tensorflow' not in sys.modules\n"
+    )
+    path = sys.modules[RowPartition.__module__].__file__
+    subprocess.run([sys.executable, "-c", code, path], check=True)
