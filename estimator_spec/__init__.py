@@ -10,8 +10,18 @@ from estimator_spec.driver import (
     CheckpointError,
     Estimator,
     ExportSavedModelApiVersion,
+    InMemoryEvaluatorHook,
     ModelDirError,
     TPUEstimator,
+)
+from estimator_spec.driver.train_and_evaluate import train_and_evaluate
+from estimator_spec.early_stopping import (
+    make_early_stopping_hook,
+    make_stop_at_checkpoint_step_hook,
+    stop_if_higher_hook,
+    stop_if_lower_hook,
+    stop_if_no_decrease_hook,
+    stop_if_no_increase_hook,
 )
 from estimator_spec.export_outputs import (
     ClassificationOutput,
@@ -20,6 +30,9 @@ from estimator_spec.export_outputs import (
     PredictOutput,
     RegressionOutput,
 )
+from estimator_spec.exporters import BestExporter, Exporter, FinalExporter, LatestExporter
+from estimator_spec.inputs import numpy_input_fn, pandas_input_fn
+from estimator_spec.logit_fn import call_logit_fn
 from estimator_spec.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
 from estimator_spec.optimizers import (
     AdagradMomentumParameters,
@@ -50,6 +63,7 @@ from estimator_spec.spec import (
     TableConfig,
     tables_and_features,
 )
+from estimator_spec.train_spec import EvalSpec, TrainSpec
 from estimator_spec.warm_start import VocabInfo, WarmStartSettings
 from tpu_columns import (
     Hardware,
@@ -116,10 +130,32 @@ __all__ = [
     "build_parsing_serving_input_receiver_fn",
     "build_raw_serving_input_receiver_fn",
     "build_raw_supervised_input_receiver_fn",
+    # train_spec
+    "EvalSpec",
+    "TrainSpec",
+    # exporters
+    "BestExporter",
+    "Exporter",
+    "FinalExporter",
+    "LatestExporter",
+    # inputs
+    "numpy_input_fn",
+    "pandas_input_fn",
+    # early_stopping
+    "make_early_stopping_hook",
+    "make_stop_at_checkpoint_step_hook",
+    "stop_if_higher_hook",
+    "stop_if_lower_hook",
+    "stop_if_no_decrease_hook",
+    "stop_if_no_increase_hook",
+    # logit_fn
+    "call_logit_fn",
     # driver
     "CheckpointError",
     "Estimator",
     "ExportSavedModelApiVersion",
+    "InMemoryEvaluatorHook",
     "ModelDirError",
     "TPUEstimator",
+    "train_and_evaluate",
 ]

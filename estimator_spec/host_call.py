@@ -92,8 +92,11 @@ class HostCallHook(tf.compat.v1.train.SessionRunHook):
     def begin(self) -> None:
         """Finds the graph's summary writers."""
         graph = tf.compat.v1.get_default_graph()
-        self._open = [op for op in graph.get_operations() if op.type in _WRITER_OPS]
-        self._flush = [tf.raw_ops.FlushSummaryWriter(writer=op.inputs[0]) for op in self._open]
+        found = [op for op in graph.get_operations() if op.type in _WRITER_OPS]
+        if found == self._open:
+            return  # A second session in the same graph, which is final by now.
+        self._open = found
+        self._flush = [tf.raw_ops.FlushSummaryWriter(writer=op.inputs[0]) for op in found]
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Opens the writers."""

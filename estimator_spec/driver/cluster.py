@@ -51,7 +51,7 @@ def refuse_several_processes(config: Any) -> None:
     if not config.cluster_spec or getattr(config, "cluster", None) is not None:
         return  # alone, or a cluster of TPU workers
     tasks = {job: len(addresses) for job, addresses in config.cluster_spec.as_dict().items()}
-    if sum(tasks.values()) == 1 and config.task_type != TaskType.PS:
+    if sum(tasks.values()) == 1:
         return
     raise NotImplementedError(
         "TF_CONFIG describes a cluster of several training processes "

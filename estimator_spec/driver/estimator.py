@@ -188,7 +188,7 @@ class Estimator(ModelExports):
             update_op, values = evaluation.metric_ops(spec)
             self._maybe_warm_start(checkpoint)
             results = evaluation.run(
-                spec,
+                evaluation.scaffold(spec.scaffold),
                 update_op,
                 values,
                 config=self._config,

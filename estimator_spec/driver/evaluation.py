@@ -60,8 +60,20 @@ def _refuse(name: str, metrics: Mapping[str, Any]) -> None:
         )
 
 
+def scaffold(given: Any) -> Any:
+    """The user's scaffold; metrics are local variables, so a local_init_op must have them too.
+
+    Args:
+        given: from the `EstimatorSpec` of the current graph, or None.
+    """
+    if not (given and given.local_init_op):
+        return given
+    both = tf.group(given.local_init_op, tf1.train.Scaffold.default_local_init_op())
+    return tf1.train.Scaffold(local_init_op=both, copy_from_scaffold=given)
+
+
 def run(
-    spec: Any,
+    session_scaffold: Any,
     update_op: Any,
     values: Mapping[str, Any],
     *,
@@ -73,7 +85,7 @@ def run(
     """Evaluates in the current graph until a hook stops it or the input ends.
 
     Args:
-        spec: the `EstimatorSpec` of the current graph.
+        session_scaffold: from `scaffold`.
         update_op: runs for each batch.
         values: read once, at the end.
         config: the `RunConfig`.
@@ -98,7 +110,7 @@ def run(
                 session_creator=tf1.train.ChiefSessionCreator(
                     checkpoint_filename_with_path=checkpoint,
                     master=config.evaluation_master,
-                    scaffold=_scaffold(spec.scaffold),
+                    scaffold=session_scaffold,
                     config=config.session_config,
                 ),
                 hooks=[*hooks, final],
@@ -120,14 +132,6 @@ def _loop(session: Any, update_op: Any, input_fn: Callable[..., Any]) -> None:
                 raise  # The session takes this for the end of the input.
             raise inputs.nothing_read(input_fn, "evaluate") from end
         batches += 1
-
-
-def _scaffold(scaffold: Any) -> Any:
-    """The user's scaffold; metrics are local variables, so a local_init_op must have them too."""
-    if not (scaffold and scaffold.local_init_op):
-        return scaffold
-    both = tf.group(scaffold.local_init_op, tf1.train.Scaffold.default_local_init_op())
-    return tf1.train.Scaffold(local_init_op=both, copy_from_scaffold=scaffold)
 
 
 def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import legacy_keras
-from estimator_spec.driver import checkpoints, inputs, model
+from estimator_spec.driver import checkpoints, cluster, inputs, model
 from estimator_spec.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.run_config import RunConfig, get_default_session_config, path_to_str
 from tpu_columns import placement
@@ -89,6 +89,8 @@ class ModelGraphs:
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         """Everything that can be refused before a graph is built."""
         del input_fn
+        if mode != ModeKeys.EVAL:  # An evaluation is always of one process.
+            cluster.refuse_several_processes(self._config)
         checkpoints.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
 
     def _hardware(self) -> placement.Hardware:

@@ -134,8 +134,7 @@ class _Evaluations:
         checkpoint = self._estimator.latest_checkpoint()
         if not checkpoint:
             self._warn(
-                "Estimator is not trained yet. Will start an evaluation when a checkpoint is "
-                "ready."
+                "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready."
             )
             return None
         if checkpoint == self._evaluated:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What earlier evaluations found: the numbers in TensorBoard's event files.
+
+Early stopping and `BestExporter` look there, and so know about evaluations of an earlier process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+def scalars(pattern: str) -> Iterator[tuple[int, dict[str, float]]]:
+    """Reads event files, in the order of their names, which is that of time.
+
+    A file that is damaged, or is being written, is read as far as it goes.
+
+    Args:
+        pattern: the files, such as '/models/census/eval/*.tfevents.*'.
+
+    Yields:
+        (global step, value by tag) for each event that has simple values.
+    """
+    for path in sorted(tf.io.gfile.glob(pattern)):
+        for event in _events(path):
+            values = {
+                value.tag: value.simple_value
+                for value in event.summary.value
+                if value.HasField("simple_value")
+            }
+            if values:
+                yield event.step, values
+
+
+def _events(path: str) -> Iterator[Any]:
+    try:
+        yield from tf1.train.summary_iterator(path)
+    except tf.errors.DataLossError as error:
+        tf1.logging.warning(
+            "Skipping the rest of event file %s, which is damaged: %s", path, error.message
+        )

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names that programs know as `tf.estimator.experimental.*`."""
+
+from __future__ import annotations
+
+from estimator_spec.driver.in_memory import InMemoryEvaluatorHook
+from estimator_spec.early_stopping import (
+    make_early_stopping_hook,
+    make_stop_at_checkpoint_step_hook,
+    stop_if_higher_hook,
+    stop_if_lower_hook,
+    stop_if_no_decrease_hook,
+    stop_if_no_increase_hook,
+)
+from estimator_spec.logit_fn import call_logit_fn
+from estimator_spec.receivers import build_raw_supervised_input_receiver_fn
+
+__all__ = [
+    "InMemoryEvaluatorHook",
+    "build_raw_supervised_input_receiver_fn",
+    "call_logit_fn",
+    "make_early_stopping_hook",
+    "make_stop_at_checkpoint_step_hook",
+    "stop_if_higher_hook",
+    "stop_if_lower_hook",
+    "stop_if_no_decrease_hook",
+    "stop_if_no_increase_hook",
+]

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names that programs know as `tf.estimator.export.*`."""
+
+from __future__ import annotations
+
+from estimator_spec.export_outputs import (
+    ClassificationOutput,
+    EvalOutput,
+    ExportOutput,
+    PredictOutput,
+    RegressionOutput,
+)
+from estimator_spec.receivers import (
+    ServingInputReceiver,
+    SupervisedInputReceiver,
+    TensorServingInputReceiver,
+    build_parsing_serving_input_receiver_fn,
+    build_raw_serving_input_receiver_fn,
+    build_raw_supervised_input_receiver_fn,
+)
+
+__all__ = [
+    "ClassificationOutput",
+    "EvalOutput",
+    "ExportOutput",
+    "PredictOutput",
+    "RegressionOutput",
+    "ServingInputReceiver",
+    "SupervisedInputReceiver",
+    "TensorServingInputReceiver",
+    "build_parsing_serving_input_receiver_fn",
+    "build_raw_serving_input_receiver_fn",
+    "build_raw_supervised_input_receiver_fn",
+]
