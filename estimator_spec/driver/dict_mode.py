@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.spec import tables_and_features
 from tpu_columns import categorical, lookup
 
 tf1 = tf.compat.v1
@@ -51,24 +52,22 @@ def look_up(spec: Any, features: Any) -> dict[str, Any]:
             f"input_fn returned {type(features).__name__}."
         )
     found = dict(features)
-    tables = _tables(spec)
-    for key in sorted(spec.feature_to_config_dict):
-        config = spec.feature_to_config_dict[key]
-        combiner = spec.table_to_config_dict[config.table_id].combiner
+    table_configs, feature_configs = tables_and_features(spec)
+    tables = _tables(table_configs)
+    for key, config in sorted(feature_configs.items()):
+        combiner = table_configs[config.table_id].combiner
         ids, dense = _ids(key, found, combiner)
         weights = _weights(key, config.weight_key, found, dense, combiner)
         _look_up_one(key, config, tables[config.table_id], ids, weights, combiner, found)
     return found
 
 
-def _tables(spec: Any) -> dict[str, Any]:
-    """The variables of all tables that are looked up, named by their bare keys."""
-    used = sorted({config.table_id for config in spec.feature_to_config_dict.values()})
+def _tables(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of all tables, named by their bare keys."""
     tables = {}
     # At the top, whatever scope the caller is in.
     with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):
-        for key in used:
-            config = spec.table_to_config_dict[key]
+        for key, config in sorted(configs.items()):
             tables[key] = tf1.get_variable(
                 key,
                 shape=(config.vocabulary_size, config.dimension),

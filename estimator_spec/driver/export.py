@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ _TAGS = {
 _TRAIN_OP_COLLECTION = "saved_model_train_op"  # what TensorFlow's own loaders look for
 _SIGNATURE = {ModeKeys.TRAIN: "train", ModeKeys.EVAL: "eval"}
 _ATTEMPTS = 10
+_PART = re.compile(r"/part_\d+$")
 
 
 class Directories(NamedTuple):
@@ -154,11 +156,14 @@ def add_graph(
             with checkpoints.restoring(checkpoint):
                 saver.restore(session, checkpoint)
         except tf.errors.NotFoundError as error:
+            saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+            # A checkpoint has partitioned variables as a whole.
+            names = {_PART.sub("", variable.op.name) for variable in tf1.global_variables()}
             raise ValueError(
                 "Could not load all requested variables from checkpoint. Please make sure your "
-                "model_fn does not expect variables that were not saved in the checkpoint.\n\n"
-                f"Encountered error with mode `{mode}` while restoring checkpoint from: "
-                f"`{checkpoint}`: {error.message}"
+                "model_fn does not expect variables that were not saved in the checkpoint. In "
+                f"mode `{mode}` it has these, which {checkpoint!r} lacks: "
+                f"{sorted(names - set(saved))}."
             ) from error
         if save_variables:
             builder.add_meta_graph_and_variables(session, **meta_graph)

@@ -16,6 +16,7 @@ from estimator_spec.driver.hooks import ExamplesPerSecond
 from estimator_spec.functions import argument_names
 from estimator_spec.model_spec import ModeKeys
 from estimator_spec.run_config import InputPipelineConfig, TPURunConfig
+from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
 from estimator_spec.tpu_config import check_positive_integer, parse_iterations_per_loop
 from tpu_columns import placement
 
@@ -64,7 +65,7 @@ class TPUEstimator(Estimator):
 
     Raises:
         ValueError: an argument breaks a rule; the message names it.
-        TypeError: a batch size isn't an int.
+        TypeError: a batch size isn't an int, or the embedding specification is of another class.
     """
 
     _adds_params = True
@@ -246,6 +247,13 @@ def _check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
 def _check_embeddings(tpu_config: Any, embedding_config_spec: Any, on_tpu: bool) -> None:
     if embedding_config_spec is None:
         return
+    if not isinstance(embedding_config_spec, EmbeddingConfigSpec):
+        raise TypeError(
+            "embedding_config_spec must be an estimator_spec.EmbeddingConfigSpec, got "
+            f"{type(embedding_config_spec)}."
+        )
+    if embedding_config_spec.feature_to_config_dict:
+        tables_and_features(embedding_config_spec)
     if not on_tpu and embedding_config_spec.partition_strategy == "mod":
         raise ValueError(
             "Mod sharding of embedding tables not supported on CPU. Use "

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import collections
-
 import pytest
 import tensorflow as tf
 
@@ -27,7 +25,13 @@ def make_on_tpu(tpu_config=None, **kwargs):
     )
 
 
-Spec = collections.namedtuple("Spec", "partition_strategy feature_to_config_dict")
+def embeddings(partition_strategy="div"):
+    """A specification of one table."""
+    return estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={"word": estimator_spec.FeatureConfig("words")},
+        table_to_config_dict={"words": estimator_spec.TableConfig(10, 2)},
+        partition_strategy=partition_strategy,
+    )
 
 
 @pytest.mark.parametrize("config", [None, {}, estimator_spec.run_config.RunConfig()])
@@ -80,20 +84,34 @@ def test_embeddings_need_per_host_input(deployment):
     """The embedding core is fed by hosts."""
     config = TPUConfig(per_host_input_for_training=deployment)
     with pytest.raises(ValueError, match="Only PER_HOST_V1 and PER_HOST_V2 is supported"):
-        make_on_tpu(config, embedding_config_spec=Spec("div", None))
+        make_on_tpu(config, embedding_config_spec=embeddings())
 
 
 @pytest.mark.parametrize("places", [{"use_tpu": False}, {"eval_on_tpu": False}])
 def test_mod_needs_a_tpu(places):
     """mod-partitioned tables can't be looked up on a CPU."""
     with pytest.raises(ValueError, match="Mod sharding of embedding tables not supported on CPU"):
-        make_on_tpu(embedding_config_spec=Spec("mod", None), **places)
+        make_on_tpu(embedding_config_spec=embeddings("mod"), **places)
 
 
 def test_one_shard_with_embeddings():
     """num_shards=1 and embeddings are refused, as ever."""
     with pytest.raises(ValueError, match="Setting TPUConfig.num_shards==1 is unsupported"):
-        make_on_tpu(TPUConfig(num_shards=1), embedding_config_spec=Spec("div", None))
+        make_on_tpu(TPUConfig(num_shards=1), embedding_config_spec=embeddings())
+
+
+def test_another_embedding_spec():
+    """The specification must be an EmbeddingConfigSpec."""
+    with pytest.raises(TypeError, match="must be an estimator_spec.EmbeddingConfigSpec"):
+        make_on_tpu(embedding_config_spec={"feature_columns": []})
+
+
+def test_a_table_without_features():
+    """A table that no feature uses is found when the estimator is made."""
+    spec = embeddings()
+    spec.table_to_config_dict["unused"] = estimator_spec.TableConfig(10, 2)
+    with pytest.raises(ValueError, match="table that is not used.*unused"):
+        make_on_tpu(embedding_config_spec=spec)
 
 
 @pytest.mark.parametrize("version", [0, 3, "1", None])

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SavedModels: where they are written, what they serve, and who can load them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import estimator_spec
+from estimator_spec.driver import export
+
+tf1 = tf.compat.v1
+SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+@pytest.fixture
+def trained(make, line):
+    """An estimator with a checkpoint."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=5)
+    return estimator
+
+
+@pytest.fixture
+def receiver():
+    """A receiver function of raw features."""
+    return estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+
+
+def supervised_receiver():
+    """A receiver of features and labels."""
+    x = tf1.placeholder(tf.float32, [None, 1], name="x")
+    y = tf1.placeholder(tf.float32, [None, 1], name="y")
+    return estimator_spec.SupervisedInputReceiver({"x": x}, y, {"x": x, "y": y})
+
+
+def parse(path):
+    """The SavedModel's protocol buffer."""
+    found = saved_model_pb2.SavedModel()
+    with open(f"{path}/saved_model.pb", "rb") as file:
+        found.ParseFromString(file.read())
+    return found
+
+
+def by_hand(estimator, x):
+    """Predictions of the latest checkpoint."""
+    return x * estimator.get_variable_value("weight") + estimator.get_variable_value("bias")
+
+
+def test_loads_and_serves(trained, receiver, line, tmp_path):
+    """A plain tf.saved_model.load gives a function with the checkpoint's predictions."""
+    path = trained.export_saved_model(str(tmp_path / "export"), receiver)
+    serve = tf.saved_model.load(path.decode()).signatures[SERVING]
+    found = serve(x=tf.constant(line.x))
+    assert sorted(found) == ["y"]
+    np.testing.assert_allclose(found["y"], by_hand(trained, line.x), rtol=1e-5)
+
+
+def test_the_directory(trained, receiver, tmp_path):
+    """The path is bytes, ends in a number, and nothing temporary stays beside it."""
+    path = trained.export_saved_model(tmp_path / "export", receiver)
+    assert isinstance(path, bytes)
+    directory, name = os.path.split(path.decode())
+    assert directory == str(tmp_path / "export")
+    assert name.isdigit()
+    assert os.listdir(directory) == [name]
+    assert os.path.exists(os.path.join(path.decode(), "saved_model.pb"))
+
+
+def test_two_in_one_second(trained, receiver, tmp_path):
+    """A second export waits for a name of its own."""
+    base = tmp_path / "export"
+    paths = {trained.export_saved_model(base, receiver) for _ in range(2)}
+    assert len(paths) == 2
+
+
+def test_no_optimizer_slots(trained, receiver, tmp_path):
+    """Only what the prediction graph has is exported."""
+    path = trained.export_saved_model(tmp_path / "export", receiver)
+    names = [name for name, _ in tf.train.list_variables(path.decode() + "/variables/variables")]
+    assert names == ["bias", "global_step", "weight"]
+
+
+def test_failure_leaves_nothing(trained, tmp_path):
+    """If exporting fails, no half-written directory stays."""
+
+    def receiver():
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        trained.export_saved_model(tmp_path / "export", receiver)
+    assert not os.path.exists(tmp_path / "export") or not os.listdir(tmp_path / "export")
+
+
+def test_an_older_checkpoint(make, line, receiver, tmp_path):
+    """checkpoint_path chooses the variables."""
+    estimator = make(config={"save_checkpoints_steps": 2})
+    estimator.train(line.input_fn, steps=4)
+    older = os.path.join(estimator.model_dir, "model.ckpt-2")
+    path = estimator.export_saved_model(tmp_path / "export", receiver, checkpoint_path=older)
+    variables = path.decode() + "/variables/variables"
+    assert tf.train.load_variable(variables, "weight") == tf.train.load_variable(older, "weight")
+
+
+def test_without_a_checkpoint(make, receiver, tmp_path):
+    """There is nothing to export before training."""
+    with pytest.raises(ValueError, match="Couldn't find trained model at"):
+        make().export_saved_model(tmp_path / "export", receiver)
+
+
+def test_a_checkpoint_path_that_does_not_exist(trained, receiver, tmp_path):
+    """A wrong checkpoint_path is an error."""
+    with pytest.raises(ValueError, match="not a valid checkpoint"):
+        trained.export_saved_model(tmp_path / "export", receiver, checkpoint_path="/tmp/nowhere")
+
+
+def test_from_warm_start(make, trained, receiver, tmp_path):
+    """An untrained model that is warm-started exports what it starts from."""
+    new = make(model_dir=str(tmp_path / "new"), warm_start_from=trained.model_dir)
+    path = new.export_saved_model(tmp_path / "export", receiver)
+    variables = path.decode() + "/variables/variables"
+    assert tf.train.load_variable(variables, "weight") == trained.get_variable_value("weight")
+
+
+def test_no_receiver(trained, tmp_path):
+    """A receiver function must be given."""
+    with pytest.raises(ValueError, match="An input_receiver_fn must be defined"):
+        trained.export_saved_model(tmp_path, None)
+
+
+def test_variables_that_the_checkpoint_lacks(make, trained, line, receiver, tmp_path):
+    """A model with more variables than its checkpoint can't be exported."""
+
+    def grown(features, labels, mode, params):
+        tf1.get_variable("new_one", [2])
+        return line.model_fn(features, labels, mode, params)
+
+    with pytest.raises(ValueError, match="Could not load all requested variables.*new_one"):
+        make(grown).export_saved_model(tmp_path / "export", receiver)
+
+
+def test_assets(make, line, receiver, tmp_path):
+    """The model's own files are exported with it; extra ones are copied where they should be."""
+    (tmp_path / "words.txt").write_text("a\nb\n")
+    (tmp_path / "note.txt").write_text("hello")
+
+    def with_table(features, labels, mode, params):
+        table = tf.lookup.StaticVocabularyTable(
+            tf.lookup.TextFileInitializer(
+                str(tmp_path / "words.txt"),
+                tf.string,
+                tf.lookup.TextFileIndex.WHOLE_LINE,
+                tf.int64,
+                tf.lookup.TextFileIndex.LINE_NUMBER,
+            ),
+            1,
+        )
+        shift = tf.cast(table.lookup(tf.constant(["b"])), tf.float32)
+        return line.model_fn({"x": features["x"] + shift}, labels, mode, params)
+
+    estimator = make(with_table)
+    estimator.train(line.input_fn, steps=2)
+    extra = {"notes/first.txt": str(tmp_path / "note.txt")}
+    path = estimator.export_saved_model(tmp_path / "export", receiver, assets_extra=extra).decode()
+    (tmp_path / "words.txt").unlink()
+    with open(f"{path}/assets.extra/notes/first.txt") as file:
+        assert file.read() == "hello"
+    with open(f"{path}/assets/words.txt") as file:
+        assert file.read() == "a\nb\n"
+    found = tf.saved_model.load(path).signatures[SERVING](x=tf.zeros([1, 1]))["y"]
+    np.testing.assert_allclose(found, by_hand(estimator, 1.0), rtol=1e-5)
+
+
+def test_as_text(trained, receiver, tmp_path):
+    """as_text writes a readable graph."""
+    path = trained.export_saved_model(tmp_path / "export", receiver, as_text=True).decode()
+    assert "saved_model.pbtxt" in os.listdir(path)
+    assert tf.saved_model.load(path).signatures[SERVING] is not None
+
+
+@pytest.mark.parametrize("stripped", [False, True])
+def test_the_older_name(trained, receiver, tmp_path, stripped):
+    """export_savedmodel works too, with a choice about default attributes."""
+    path = trained.export_savedmodel(tmp_path / "export", receiver, strip_default_attrs=stripped)
+    loaded = parse(path.decode())
+    assert loaded.meta_graphs[0].meta_info_def.stripped_default_attrs is stripped
+
+
+def several_heads(mode):
+    """Three outputs: the default one, a regression, and a classification."""
+    graph = tf1.get_default_graph()
+    y = graph.get_tensor_by_name("add:0")
+    return {
+        "export_outputs": {
+            SERVING: estimator_spec.PredictOutput({"y": y}),
+            "regression": estimator_spec.RegressionOutput(y),
+            "classes": estimator_spec.ClassificationOutput(scores=y),
+        }
+    }
+
+
+def test_signatures_of_parsed_examples(make, line, tmp_path, tf_log):
+    """Each output becomes a signature; serialized examples feed all kinds of them."""
+    estimator = make(params={"spec": several_heads})
+    estimator.train(line.input_fn, steps=2)
+    receiver = estimator_spec.build_parsing_serving_input_receiver_fn(
+        {"x": tf.io.FixedLenFeature([1], tf.float32)}
+    )
+    path = estimator.export_saved_model(tmp_path / "export", receiver)
+    signatures = tf.saved_model.load(path.decode()).signatures
+    assert sorted(signatures) == ["classes", "regression", SERVING]
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.append(0.5)
+    found = signatures[SERVING](examples=tf.constant([example.SerializeToString()]))
+    np.testing.assert_allclose(found["y"], by_hand(estimator, 0.5), rtol=1e-5)
+    assert "Signature INCLUDED in export: regression (regress)" in tf_log
+
+
+def test_signatures_that_cannot_be_fed_are_left_out(make, line, receiver, tmp_path, tf_log):
+    """Classification and regression need serialized examples: raw features serve predictions."""
+    estimator = make(params={"spec": several_heads})
+    estimator.train(line.input_fn, steps=2)
+    path = estimator.export_saved_model(tmp_path / "export", receiver)
+    assert list(tf.saved_model.load(path.decode()).signatures) == [SERVING]
+    left_out = [entry for entry in tf_log if "EXCLUDED" in entry]
+    assert len(left_out) == 2
+
+
+def test_alternative_receivers(trained, tmp_path):
+    """receiver_tensors_alternatives give more signatures, fed downstream of the parsing."""
+
+    def receiver():
+        serialized = tf1.placeholder(tf.string, [None], name="serialized")
+        parsed = tf.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([1], tf.float32)})
+        return estimator_spec.ServingInputReceiver(parsed, serialized, {"raw": {"x": parsed["x"]}})
+
+    path = trained.export_saved_model(tmp_path / "export", receiver)
+    signatures = tf.saved_model.load(path.decode()).signatures
+    assert sorted(signatures) == [f"raw:{SERVING}", SERVING]
+    found = signatures[f"raw:{SERVING}"](x=tf.constant([[2.0]]))
+    np.testing.assert_allclose(found["y"], by_hand(trained, 2.0), rtol=1e-5)
+
+
+def test_an_alternative_that_does_not_suffice(trained, tmp_path, tf_log):
+    """A set of inputs from which the output can't be computed is left out, and reported."""
+
+    def receiver():
+        x = tf1.placeholder(tf.float32, [None, 1], name="x")
+        other = tf1.placeholder(tf.float32, [None, 1], name="other")
+        return estimator_spec.ServingInputReceiver({"x": x}, {"x": x}, {"other": other})
+
+    path = trained.export_saved_model(tmp_path / "export", receiver)
+    assert list(tf.saved_model.load(path.decode()).signatures) == [SERVING]
+    assert any("insufficient to compute ['y']" in entry for entry in tf_log)
+
+
+def test_a_tensor_as_features(line, tmp_path):
+    """TensorServingInputReceiver hands the model a tensor, not a dict."""
+
+    def model_fn(features, labels, mode):
+        return line.model_fn({"x": features}, labels, mode, {})
+
+    def receiver():
+        x = tf1.placeholder(tf.float32, [None, 1])
+        return estimator_spec.TensorServingInputReceiver(x, x)
+
+    estimator = estimator_spec.Estimator(model_fn, tmp_path / "model")
+    estimator.train(lambda: (tf.constant(line.x), tf.constant(line.y)), steps=1)
+    path = estimator.export_saved_model(tmp_path / "export", receiver)
+    found = tf.saved_model.load(path.decode()).signatures[SERVING](input=tf.constant([[1.0]]))
+    np.testing.assert_allclose(found["y"], by_hand(estimator, 1.0), rtol=1e-5)
+
+
+def test_all_modes(trained, receiver, tmp_path):
+    """One SavedModel can have the graphs of three modes, with one set of variables."""
+    path = trained.experimental_export_all_saved_models(
+        tmp_path / "export",
+        {"infer": receiver, "eval": supervised_receiver, "train": supervised_receiver},
+    ).decode()
+    parsed = parse(path)
+    found = {
+        tuple(graph.meta_info_def.tags): sorted(graph.signature_def) for graph in parsed.meta_graphs
+    }
+    assert found == {("train",): ["train"], ("eval",): ["eval"], ("serve",): [SERVING]}
+    evaluation = parsed.meta_graphs[1].signature_def["eval"]
+    assert {"loss", "metrics/mae/value", "metrics/mae/update_op"} <= set(evaluation.outputs)
+    training = parsed.meta_graphs[0]
+    assert "saved_model_train_op" in training.collection_def
+    variables = dict(tf.train.list_variables(path + "/variables/variables"))
+    assert "weight/Momentum" in variables
+    loaded = tf.saved_model.load(path, tags=["serve"])
+    assert loaded.signatures[SERVING] is not None
+
+
+def test_one_other_mode(trained, tmp_path):
+    """experimental_mode exports an evaluation graph."""
+    path = trained.export_saved_model(
+        tmp_path / "export", supervised_receiver, experimental_mode="eval"
+    ).decode()
+    parsed = parse(path)
+    assert [list(graph.meta_info_def.tags) for graph in parsed.meta_graphs] == [["eval"]]
+
+
+@pytest.mark.parametrize("receivers", [{}, {"other": print}, {"infer": None}])
+def test_no_known_mode(trained, tmp_path, receivers):
+    """Something must be exported."""
+    with pytest.raises(ValueError, match="No valid modes for exporting found"):
+        trained.experimental_export_all_saved_models(tmp_path / "export", receivers)
+
+
+def test_tpu_graphs_are_skipped(trained, receiver, tmp_path, tf_log):
+    """export_to_tpu is skipped without a TPU, with one line in the log."""
+    trained.export_saved_model(tmp_path / "export", receiver)
+    assert len([entry for entry in tf_log if "export_to_tpu is skipped" in entry]) == 1
+
+
+def test_nothing_to_export(make, line, receiver, tmp_path):
+    """Without a graph for CPUs nothing would be left."""
+    make().train(line.input_fn, steps=1)
+    with pytest.raises(ValueError, match="One of export_to_cpu and export_to_tpu must be true"):
+        make(export_to_cpu=False, export_to_tpu=False).export_saved_model(tmp_path, receiver)
+    with pytest.raises(RuntimeError, match="export_to_cpu=False leaves nothing to export"):
+        make(export_to_cpu=False).export_saved_model(tmp_path, receiver)
+
+
+def test_use_tpu_exports_without_one(make, line, receiver, tmp_path):
+    """A SavedModel for CPUs can be had from a program that trains on a TPU."""
+    make().train(line.input_fn, steps=1)
+    path = make(use_tpu=True).export_saved_model(tmp_path / "export", receiver)
+    assert list(tf.saved_model.load(path.decode()).signatures) == [SERVING]
+
+
+def test_names_run_out(monkeypatch, tmp_path):
+    """If every second is taken, the error says so."""
+    monkeypatch.setattr(export.tf.io.gfile, "exists", lambda path: True)
+    monkeypatch.setattr(export.time, "sleep", lambda seconds: None)
+    with pytest.raises(RuntimeError, match="Failed to obtain a unique export directory name"):
+        export._unused(str(tmp_path))
