@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from importlib.metadata import PackageNotFoundError, version
 
+from hypothesis import settings
+
 try:
     TENSORFLOW = version("tensorflow")
 except PackageNotFoundError:
@@ -15,3 +17,7 @@ except PackageNotFoundError:
 if tuple(map(int, TENSORFLOW.split(".")[:2])) >= (2, 16):
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+# A first call builds a graph, and the machine may be busy: how long an example took says nothing.
+settings.register_profile("patient", parent=settings.default, deadline=None)
+settings.load_profile("patient")
