@@ -26,6 +26,7 @@ def table(combiner="mean", **kwargs):
 
 
 def make_spec(features, tables):
+    """An EmbeddingConfigSpec of these dictionaries."""
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict=features, table_to_config_dict=tables
     )

@@ -48,6 +48,15 @@ def test_partials_and_objects(make, line):
         assert estimator.evaluate(input_fn)["loss"] > 0
 
 
+def test_input_context(make):
+    """A subclass may pass an input context on."""
+    context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1)
+    estimator = make()
+    found = estimator._call_input_fn(lambda params, input_context: input_context, "train", context)
+    assert found is context
+    assert estimator._call_input_fn(lambda params, input_context=None: input_context, "t") is None
+
+
 def test_it_runs_on_the_host(make, line):
     """Input ops are placed on the CPU."""
     devices = []

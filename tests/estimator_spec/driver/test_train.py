@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import tpu_columns
 
 tf1 = tf.compat.v1
 
@@ -453,6 +454,51 @@ def test_without_a_batch_size(make, line, tf_log):
 def test_tensors_instead_of_a_dataset(make, line):
     """An input_fn may return tensors; then every step sees the same batch."""
     make().train(lambda params: ({"x": tf.constant(line.x)}, tf.constant(line.y)), steps=2)
+
+
+def test_an_id_outside_of_a_vocabulary(make):
+    """A column's id that is out of range is named, with its column and the vocabulary's size."""
+    ids = tf.feature_column.categorical_column_with_identity("word", num_buckets=10)
+    column = tpu_columns.embedding_column(ids, dimension=2)
+
+    def bad_ids(params):
+        features = {"word": tf.sparse.from_dense([[1, 99]])}
+        return tf.data.Dataset.from_tensors((features, [[1.0]])).repeat()
+
+    def model_fn(features, labels, mode, params):
+        y = tf.reduce_sum(tpu_columns.input_layer(features, [column]), axis=1, keepdims=True)
+        loss = tf1.losses.mean_squared_error(labels, y)
+        step = tf1.train.get_global_step()
+        train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+        return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = make(model_fn)
+    for kind in (tf.errors.InvalidArgumentError, ValueError):
+        with pytest.raises(kind, match="Column 'word_embedding': id 99 of feature 'word'.*is 10"):
+            estimator.train(bad_ids, steps=1)
+
+
+def test_other_errors_stay(make, line):
+    """An error of the model's own ops comes through as it is."""
+
+    def wrong(mode):
+        with tf.control_dependencies([tf.debugging.Assert(False, ["mine"])]):
+            return {"train_op": tf.no_op()}
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="mine"):
+        make(params={"spec": wrong}).train(line.input_fn, steps=1)
+
+
+def test_device_fn(make, line):
+    """A device function places the ops of training."""
+    seen = set()
+
+    def device_fn(op):
+        seen.add(op.name)
+        return "/device:CPU:0"
+
+    make(config={"device_fn": device_fn}).train(line.input_fn, steps=1)
+    assert "weight" in seen
 
 
 def test_training_in_train_is_refused_for_an_evaluator(make, line, monkeypatch):
