@@ -5,9 +5,16 @@ from __future__ import annotations
 
 import inspect
 import re
+import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
+
+import estimator_spec
+from estimator_spec import experimental, export, inputs, run_config
+
+tf1 = tf.compat.v1
 
 
 @pytest.fixture(scope="session")
@@ -59,3 +66,95 @@ class Comparison:
 def compare():
     """The comparisons."""
     return Comparison()
+
+
+def _names_of(estimator, config, inputs_room, export_room, experimental_room):
+    """The names that a model_fn program uses, wherever they come from."""
+    return types.SimpleNamespace(
+        **{
+            name: getattr(room, name)
+            for room, names in (
+                (estimator, "Estimator EstimatorSpec ModeKeys WarmStartSettings VocabInfo"),
+                (estimator, "TrainSpec EvalSpec train_and_evaluate"),
+                (estimator, "Exporter LatestExporter FinalExporter BestExporter"),
+                (config, "RunConfig"),
+                (inputs_room, "numpy_input_fn pandas_input_fn"),
+                (export_room, "build_raw_serving_input_receiver_fn"),
+                (experimental_room, "make_early_stopping_hook make_stop_at_checkpoint_step_hook"),
+                (experimental_room, "stop_if_higher_hook stop_if_lower_hook InMemoryEvaluatorHook"),
+                (
+                    experimental_room,
+                    "stop_if_no_increase_hook stop_if_no_decrease_hook call_logit_fn",
+                ),
+            )
+            for name in names.split()
+        }
+    )
+
+
+_APIS = ["ours"]
+if hasattr(tf1, "estimator"):
+    _APIS.append(pytest.param("reference", marks=pytest.mark.reference))
+
+
+@pytest.fixture(params=_APIS)
+def api(request):
+    """Our names, and with TensorFlow 2.15 the field's own: what a test shows holds for both."""
+    if request.param == "ours":
+        return _names_of(estimator_spec, run_config, inputs, export, experimental)
+    old = request.getfixturevalue("old_estimator")
+    return _names_of(old, old, old.inputs, old.export, old.experimental)
+
+
+class Line:
+    """y = 3x + 1, a plain Estimator's model of it, and its input.
+
+    Args:
+        api: where the names come from.
+        model_dir: of the estimators.
+    """
+
+    x = np.linspace(-1, 1, 32, dtype=np.float32)[:, np.newaxis]
+    y = 3 * x + 1
+
+    def __init__(self, api, model_dir):
+        self.api = api
+        self.model_dir = model_dir
+
+    def input_fn(self, mode=None):
+        """Batches of 8; endless in training."""
+        data = tf.data.Dataset.from_tensor_slices(({"x": self.x}, self.y))
+        if mode == "train":
+            data = data.repeat()
+        return data.batch(8)
+
+    def model_fn(self, features, labels, mode):
+        """A weight of 0.5 and a bias of 0, at first."""
+        weight = tf1.get_variable("weight", [1, 1], initializer=tf1.constant_initializer(0.5))
+        bias = tf1.get_variable("bias", [1], initializer=tf1.zeros_initializer())
+        predictions = tf.matmul(features["x"], weight) + bias
+        spec = {"mode": mode, "predictions": {"y": predictions}}
+        if mode != "infer":
+            spec["loss"] = tf1.losses.mean_squared_error(labels, predictions)
+            spec["eval_metric_ops"] = {"mae": tf1.metrics.mean_absolute_error(labels, predictions)}
+        if mode == "train":
+            optimizer = tf1.train.GradientDescentOptimizer(0.1)
+            spec["train_op"] = optimizer.minimize(spec["loss"], tf1.train.get_global_step())
+        return self.api.EstimatorSpec(**spec)
+
+    def estimator(self, model_fn=None, config=None, **kwargs):
+        """An Estimator; `config` are arguments of its RunConfig."""
+        options = {"model_dir": str(self.model_dir), "tf_random_seed": 1, **(config or {})}
+        run_config = self.api.RunConfig(**options)
+        return self.api.Estimator(model_fn or self.model_fn, config=run_config, **kwargs)
+
+    def receiver_fn(self):
+        """What an exported model is fed."""
+        fed = tf1.placeholder(tf.float32, [None, 1], name="x")
+        return self.api.build_raw_serving_input_receiver_fn({"x": fed})()
+
+
+@pytest.fixture
+def fit(api, tmp_path, no_tf_config):
+    """The line, by our names and by the field's own."""
+    return Line(api, tmp_path / "model")

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the exporters export, and which exports they keep. Ours and the field's own alike."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+
+tf1 = tf.compat.v1
+
+
+class Exported:
+    """Stands in for an Estimator: an export is a directory, one second after the last.
+
+    Args:
+        model_dir: its directory.
+    """
+
+    def __init__(self, model_dir):
+        self.model_dir = str(model_dir)
+        self.now = 1_600_000_000
+        self.calls = []
+
+    def export_saved_model(self, export_dir_base, serving_input_receiver_fn, **kwargs):
+        path = os.path.join(export_dir_base, str(self.now))
+        os.makedirs(path)
+        self.now += 1
+        self.calls.append((export_dir_base, serving_input_receiver_fn, kwargs))
+        return path.encode()
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model whose exports go to <model_dir>/export."""
+    (tmp_path / "export").mkdir()
+    return Exported(tmp_path)
+
+
+def export(exporter, model, result=None, final=False, checkpoint="model.ckpt-1"):
+    """Lets an exporter see one evaluation."""
+    return exporter.export(
+        model, os.path.join(model.model_dir, "export"), checkpoint, result or {"loss": 1.0}, final
+    )
+
+
+def kept(model):
+    """The exports that are there, by their number."""
+    names = sorted(os.listdir(os.path.join(model.model_dir, "export")))
+    return [int(name) - 1_600_000_000 for name in names if len(name) == 10]
+
+
+def evaluated(directory, *results):
+    """Writes what `evaluate` writes: an event for each result, at steps from 1 on."""
+    with tf.Graph().as_default(), tf1.summary.FileWriter(str(directory)) as writer:
+        for step, result in enumerate(results, start=1):
+            values = [
+                tf1.Summary.Value(tag=tag, simple_value=value) for tag, value in result.items()
+            ]
+            writer.add_summary(tf1.Summary(value=values), step)
+
+
+def test_latest_exports_every_time(api, model):
+    """LatestExporter hands its arguments on, whether or not it is the end."""
+    receiver_fn = lambda: None  # noqa: E731
+    exporter = api.LatestExporter("latest", receiver_fn, {"a/b": "/c"}, as_text=True)
+    assert exporter.name == "latest"
+    paths = [export(exporter, model), export(exporter, model, final=True, checkpoint="c-2")]
+    assert [os.path.basename(path) for path in paths] == [b"1600000000", b"1600000001"]
+    base, given_fn, kwargs = model.calls[1]
+    assert base == os.path.join(model.model_dir, "export")
+    assert given_fn is receiver_fn
+    assert kwargs == {"assets_extra": {"a/b": "/c"}, "as_text": True, "checkpoint_path": "c-2"}
+
+
+def test_latest_keeps_five(api, model):
+    """Older exports are deleted, whatever else is there isn't."""
+    others = {"temp-1500000000", "1234", "notes"}
+    for name in others:
+        os.makedirs(os.path.join(model.model_dir, "export", name))
+    exporter = api.LatestExporter("latest", None)
+    for _ in range(8):
+        export(exporter, model)
+    assert kept(model) == [3, 4, 5, 6, 7]
+    assert others <= set(os.listdir(os.path.join(model.model_dir, "export")))
+
+
+@pytest.mark.parametrize(("keep", "left"), [(1, [3]), (3, [1, 2, 3]), (None, [0, 1, 2, 3])])
+def test_how_many_are_kept(api, model, keep, left):
+    """exports_to_keep counts the newest; None keeps all."""
+    exporter = api.LatestExporter("latest", None, exports_to_keep=keep)
+    for _ in range(4):
+        export(exporter, model)
+    assert kept(model) == left
+
+
+def test_a_deletion_that_somebody_else_did(api, model, monkeypatch):
+    """An export that is gone already is no error."""
+    exporter = api.LatestExporter("latest", None, exports_to_keep=1)
+    export(exporter, model)
+
+    def gone(path):
+        raise tf.errors.NotFoundError(None, None, f"{path} is gone")
+
+    monkeypatch.setattr(tf.io.gfile, "rmtree", gone)
+    monkeypatch.setattr(tf1.gfile, "DeleteRecursively", gone)
+    assert export(exporter, model) is not None
+
+
+@pytest.mark.parametrize("kind", ["LatestExporter", "BestExporter"])
+@pytest.mark.parametrize("keep", [0, -1])
+def test_none_is_too_few(api, kind, keep):
+    """exports_to_keep is positive or None."""
+    with pytest.raises(ValueError, match="`exports_to_keep`, if provided, must be"):
+        getattr(api, kind)("name", None, exports_to_keep=keep)
+
+
+def test_final_exports_at_the_end(api, model):
+    """FinalExporter waits for the end, and keeps everything."""
+    exporter = api.FinalExporter("final", None, assets_extra={"a": "b"})
+    assert exporter.name == "final"
+    assert export(exporter, model) is None
+    assert model.calls == []
+    for _ in range(7):
+        assert export(exporter, model, final=True)
+    assert len(kept(model)) == 7
+    assert model.calls[0][2]["assets_extra"] == {"a": "b"}
+
+
+def losses(exporter, model, *values):
+    """Which of these losses in a row are exported."""
+    return [value for value in values if export(exporter, model, {"loss": value}) is not None]
+
+
+def test_best_by_the_loss(api, model):
+    """The first one, and then each with a smaller loss than all before."""
+    exporter = api.BestExporter(serving_input_receiver_fn=None)
+    assert exporter.name == "best_exporter"
+    assert losses(exporter, model, 5.0, 6.0, 4.0, 4.0, 4.5, 3.0) == [5.0, 4.0, 3.0]
+
+
+def test_best_by_another_metric(api, model):
+    """compare_fn decides; it may be a partial or an object."""
+
+    def higher(metric, best_eval_result, current_eval_result):
+        return best_eval_result[metric] < current_eval_result[metric]
+
+    exporter = api.BestExporter(
+        "best", lambda: None, compare_fn=functools.partial(higher, "auc"), exports_to_keep=1
+    )
+    results = [{"loss": 1.0, "auc": auc} for auc in (0.5, 0.7, 0.6, 0.8)]
+    found = [export(exporter, model, result) is not None for result in results]
+    assert found == [True, True, False, True]
+    assert kept(model) == [2]
+
+
+@pytest.mark.parametrize(
+    ("compare_fn", "message"),
+    [
+        (None, "`compare_fn` must not be None"),
+        (lambda current_eval_result: True, "must include best_eval_result argument"),
+        (lambda best_eval_result: True, "must include current_eval_result argument"),
+        (
+            lambda best_eval_result, current_eval_result, step: True,
+            "has following not expected args: ..step",
+        ),
+    ],
+)
+def test_compare_fn_is_checked(api, compare_fn, message):
+    """Its two arguments have fixed names."""
+    with pytest.raises(ValueError, match=message):
+        api.BestExporter("best", None, compare_fn=compare_fn)
+
+
+def test_best_needs_a_loss(api, model):
+    """Without compare_fn there must be a loss to compare."""
+    exporter = api.BestExporter("best", None)
+    export(exporter, model, {"loss": 1.0})
+    with pytest.raises(ValueError, match="current_eval_result cannot be empty or no loss is found"):
+        export(exporter, model, {"auc": 1.0})
+
+
+def test_first_export_although_evaluations_were_better(api, model):
+    """Without an export of an earlier process the first evaluation is exported."""
+    evaluated(f"{model.model_dir}/eval", {"loss": 2.0}, {"loss": 3.0})
+    assert losses(api.BestExporter("best", None), model, 4.0, 5.0, 3.5) == [4.0, 3.5]
+
+
+def resumed(model, *history, **kwargs):
+    """A BestExporter of a second process; the first one made an export."""
+    losses(estimator_spec.BestExporter("best", None), model, 100.0)
+    evaluated(f"{model.model_dir}/eval", *history)
+    return estimator_spec.BestExporter("best", None, **kwargs)
+
+
+def test_a_worse_model_does_not_replace_an_earlier_process_best(model):
+    """After a restart the best loss is read from the event files, the model's own included."""
+    exporter = resumed(model, {"loss": 2.0}, {"accuracy_of_a_summary": 1.0}, {"loss": 4.0})
+    assert losses(exporter, model, 4.0, 3.0, 2.0, 1.5, 1.75) == [1.5]
+
+
+@pytest.mark.parametrize("value", [1 / 3, 0.1, np.float64(0.7)])
+def test_the_best_one_is_exported_after_a_restart(model, value):
+    """An evaluation's own event doesn't count as an earlier, equally good one."""
+    exporter = resumed(model, {"loss": 2.0}, {"loss": float(value)})
+    assert losses(exporter, model, value) == [value]
+
+
+def test_a_tie_after_a_restart(model):
+    """A compare_fn that prefers the later of two equals exports it."""
+    later = lambda best_eval_result, current_eval_result: (  # noqa: E731
+        current_eval_result["loss"] <= best_eval_result["loss"]
+    )
+    exporter = resumed(model, {"loss": 2.0}, {"loss": 2.0}, compare_fn=later)
+    assert losses(exporter, model, 2.0, 2.5, 2.0) == [2.0, 2.0]
+
+
+def test_without_a_pattern_nothing_is_remembered(model):
+    """event_file_pattern=None starts anew."""
+    exporter = resumed(model, {"loss": 2.0}, event_file_pattern=None)
+    assert losses(exporter, model, 4.0, 3.0) == [4.0, 3.0]
+
+
+def test_a_named_evaluation_has_its_own_events(model):
+    """event_file_pattern says where the evaluations write."""
+    exporter = resumed(model, {"loss": 9.0}, event_file_pattern="eval_test/*.tfevents.*")
+    evaluated(f"{model.model_dir}/eval_test", {"loss": 2.0})
+    assert losses(exporter, model, 4.0, 1.0) == [1.0]
+
+
+def test_a_damaged_event_file(model, tmp_path):
+    """Events before the damage count, and the rest is no reason to fail."""
+    exporter = resumed(model, {"loss": 2.0}, {"loss": 1.0})
+    (path,) = (tmp_path / "eval").iterdir()
+    path.write_bytes(path.read_bytes()[:-10])
+    assert losses(exporter, model, 1.5) == [1.5]
+    assert losses(resumed(model, {"loss": 1.0}), model, 1.5) == []
