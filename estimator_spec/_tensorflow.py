@@ -6,6 +6,11 @@ Each name says why no public one serves. Tried on TensorFlow 2.15.1, 2.16 and 2.
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
+from typing import Any
+
 import tensorflow as tf
 
 # The dense columns that a spec accepts beside TPU columns. Only the functions that make them are
@@ -18,6 +23,15 @@ from tensorflow.python.feature_column.feature_column_v2 import (
     NumericColumn,
     SharedEmbeddingColumn,
 )
+
+# What tensorflow.contrib.lookup and tensorflow.contrib.summary were: the v1 signatures (`family`,
+# the step of the graph) and the tables of ids have no public names.
+from tensorflow.python.ops import lookup_ops
+from tensorflow.python.ops import summary_ops_v2 as summary_ops
+
+# How many replicas a computation is built for, and the loops of tensorflow.contrib.tpu: neither
+# has a public name.
+from tensorflow.python.tpu import tpu_function, training_loop
 
 # The step counter's readable copy: MonitoredSession's hooks make it when they begin. A legacy
 # Estimator makes it before the model, which op seeds that nobody set depend on (they are the
@@ -39,4 +53,42 @@ def keras_is_chosen() -> bool:
     return vars(loader).get("_tfll_initialized", True) if loader is not None else False
 
 
-__all__ = ["DENSE_COLUMNS", "get_or_create_global_step_read", "keras_is_chosen"]
+def look_for_keras_in(package: str) -> None:
+    """Makes `import tensorflow.keras` and its like find this package's Keras.
+
+    TensorFlow puts the directories of one Keras into the paths of its modules when it is imported,
+    by the value that TF_USE_LEGACY_KERAS has then.
+    """
+    spec = importlib.util.find_spec(package)
+    home = os.path.dirname(str(spec.origin)) if spec is not None else ""
+    for name in ("", "._api.v2.compat.v1", ".compat.v1", "._api.v2.compat.v2", ".compat.v2"):
+        module = sys.modules.get("tensorflow" + name)
+        if module is None:
+            continue
+        face = "_v1" if name.endswith("v1") else "_v2"
+        folder = os.path.join(home, "api", face)
+        if os.path.isdir(folder) and folder not in module.__path__:
+            module.__path__ = [folder, *module.__path__]
+
+
+def replace_input(tensor: Any, value: Any) -> None:
+    """Makes the op of `tensor` read `value` as its first input.
+
+    The name of an embedding core's table is known only after the model used its column, and a
+    variable can't be renamed; so the model is built on stand-ins. TensorFlow's own while loops
+    are built in the same way, by the same method.
+    """
+    tensor.op._update_input(0, value)
+
+
+__all__ = [
+    "DENSE_COLUMNS",
+    "get_or_create_global_step_read",
+    "keras_is_chosen",
+    "look_for_keras_in",
+    "lookup_ops",
+    "replace_input",
+    "summary_ops",
+    "tpu_function",
+    "training_loop",
+]

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an embedding core takes out of the features of a step, as a TPU does.
+
+| ids                 | combiner         | what a row becomes                                   |
+|---------------------|------------------|------------------------------------------------------|
+| sparse or ragged    | mean, sum, sqrtn | that combination, weighted if there are weights      |
+| sparse or ragged    | None             | their sum                                            |
+| dense [B] or [B, n] | mean, sum, sqrtn | that combination; ids 0 are padding and dropped      |
+| dense [B] or [B, 1] | None             | the row of its only id, 0 included                   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+class Enqueued(NamedTuple):
+    """The ids of one feature in one step.
+
+    Attributes:
+      ids: integers, SparseTensor [B, n].
+      weights: float32 SparseTensor with the same indices, or None.
+      combiner: 'mean', 'sum' or 'sqrtn'.
+      max_sequence_length: steps L if each id has a row of its own, else 0.
+    """
+
+    ids: tf.SparseTensor
+    weights: tf.SparseTensor | None
+    combiner: str
+    max_sequence_length: int
+
+
+def take(key: str, feature: Any, table: Any, features: MutableMapping[str, Any]) -> Enqueued:
+    """Takes a feature's ids and weights out of `features`.
+
+    Args:
+      key: the feature's key.
+      feature: its `FeatureConfig`.
+      table: the `TableConfig` of its table.
+      features: tensors by key; the ids' and weights' keys are removed.
+
+    Raises:
+      ValueError: ids or weights are missing, or of a type or shape that a TPU can't look up.
+    """
+    ids, dense = _ids(key, features, table.combiner)
+    weights = _weights(key, feature.weight_key, features, dense, table.combiner)
+    return Enqueued(ids, weights, table.combiner or "sum", feature.max_sequence_length)
+
+
+def _ids(
+    key: str, features: MutableMapping[str, Any], combiner: str | None
+) -> tuple[tf.SparseTensor, bool]:
+    """Takes a feature's ids out; the second value tells whether they were dense."""
+    if key not in features:
+        raise ValueError(
+            f"Feature {key!r} of the embedding_config_spec is missing. input_fn gave "
+            f"{sorted(map(str, features))}."
+        )
+    ids = features.pop(key)
+    if not ids.dtype.is_integer:
+        raise ValueError(
+            f"Feature {key!r} has ids of type {ids.dtype.name}: SparseTensor with string as "
+            "values are not supported (nor other types than integers). Turn them into integer "
+            "ids in input_fn, for example with a lookup table."
+        )
+    if isinstance(ids, tf.RaggedTensor):
+        ids = ids.to_sparse()
+    if isinstance(ids, tf.SparseTensor):
+        return ids, False
+    if combiner is None:
+        return _one_id_each(key, ids), True
+    if ids.shape.rank == 1:
+        ids = ids[:, tf.newaxis]
+    return tf.sparse.from_dense(ids), True
+
+
+def _one_id_each(key: str, ids: Any) -> tf.SparseTensor:
+    """Dense ids of a table without a combiner: a row has one, and 0 is an id like any other."""
+    if ids.shape.rank not in (1, 2) or (ids.shape.rank == 2 and ids.shape[1] != 1):
+        raise ValueError(
+            f"Feature {key!r}: dense ids of a table with combiner None must have the shape [B] or "
+            f"[B, 1], one id a row, but have {ids.shape}. Give the table a combiner, or make the "
+            "ids sparse."
+        )
+    ids = tf.reshape(ids, [-1])
+    rows = tf.range(tf.size(ids, out_type=tf.int64))
+    indices = tf.stack([rows, tf.zeros_like(rows)], axis=1)
+    return tf.SparseTensor(indices, ids, [tf.size(ids, out_type=tf.int64), 1])
+
+
+def _weights(
+    key: str,
+    weight_key: str | None,
+    features: MutableMapping[str, Any],
+    dense: bool,
+    combiner: str | None,
+) -> tf.SparseTensor | None:
+    """Takes a feature's weights out."""
+    if weight_key is None:
+        return None
+    if dense and combiner is None:
+        raise ValueError(
+            f"Found weights {weight_key} for weighted_categorical_column, which is not "
+            f"compatible with sparse feature {key} enqueued as dense tensor. Make ids and "
+            "weights sparse."
+        )
+    if dense:
+        # A TPU gets dense ids without them; refusing here would refuse what runs there.
+        tf1.logging.warning(
+            "The weights %s of feature %s have no effect: its ids are dense.", weight_key, key
+        )
+        return None
+    if weight_key not in features:
+        raise ValueError(
+            f"Cannot find weights {weight_key} of feature {key}. Please check if the weights are "
+            "present in feature dict. Two features can't have the same weights."
+        )
+    weights = features.pop(weight_key)
+    if isinstance(weights, tf.RaggedTensor):
+        weights = weights.to_sparse()
+    if not isinstance(weights, tf.SparseTensor):
+        raise ValueError(
+            f"Feature {key} with weight key name {weight_key} has dense weights. Dense weights "
+            "are not supported on TPU. Please use sparse weights instead."
+        )
+    return tf.cast(weights, tf.float32)

@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedding core on the host: a TPU's semantics on any machine that TensorFlow runs on.
+
+One step of training, for each table:
+
+    ids of all its features ─▶ unique ─▶ gather rows ─▶ combine ─▶ activations ─▶ model ─▶ loss
+                                 │           │                                           │
+                                 │           └────────────▶ update rule ◀── gradients ◀──┘
+                                 └────────────────▶ scatter rows and slots
+
+Rows are gathered once; the gradient with respect to them already is the sum over the occurrences of
+an id. Tables aren't trainable variables, so no optimizer of the model sees them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import _tensorflow as private
+from estimator_spec import optimizers
+from estimator_spec.cores import enqueue, update_rules
+from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, table_name, tables_and_features
+from tpu_columns import categorical, lookup, tables
+from tpu_columns.partition import RowPartition
+
+tf1 = tf.compat.v1
+
+# A tuple, so that TensorFlow leaves the collection out of exported graphs.
+HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
+
+
+@dataclasses.dataclass
+class _Gathered:
+    """The rows of one table in one step.
+
+    Attributes:
+      variable: the table, [V, D].
+      ids: where the step's rows are in the table: unique positions, [U].
+      rows: those rows, [U, D].
+      index: of each occurrence, its place in `ids`, [N].
+      occurrences: rows of each occurrence, [N, D]; None where gradients are summed by `rows`.
+    """
+
+    variable: Any
+    ids: Any
+    rows: Any
+    index: Any
+    occurrences: Any
+
+
+@dataclasses.dataclass
+class _Step:
+    """What one step does to one table.
+
+    Attributes:
+      gathered: its rows.
+      gradient: of the rows, [U, D], or of the occurrences, [N, D].
+      learning_rate: scalar.
+      global_step: scalar.
+    """
+
+    gathered: _Gathered
+    gradient: Any
+    learning_rate: Any
+    global_step: Any
+
+
+class HostCore:
+    """Looks up and trains the tables of a spec within a TF1 graph.
+
+    Call `look_up` before the model, `attach` after it, and in training `update` last.
+
+    Args:
+      spec: what is looked up and how it is trained.
+      training: whether tables are trained: then they have slot variables.
+      num_shards: shards of each table; `spec.partition_strategy` says how rows map to them. A
+        checkpoint holds the shards one after the other.
+
+    Raises:
+      ValueError: no optimizer for a table, or what `tables_and_features` refuses.
+      TypeError: as `tables_and_features`.
+    """
+
+    def __init__(self, spec: EmbeddingConfigSpec, training: bool, num_shards: int = 1) -> None:
+        self._spec = spec
+        self._training = training
+        self._tables, self._features = tables_and_features(spec)
+        self._parameters = {
+            key: table.optimization_parameters or spec.optimization_parameters
+            for key, table in self._tables.items()
+        }
+        if training:
+            missing = sorted(key for key, found in self._parameters.items() if found is None)
+            if missing:
+                raise ValueError(
+                    f"Tables {missing} have no optimizer. Give the spec (or their TableConfig) "
+                    "optimization_parameters."
+                )
+        self._partitions = {
+            key: RowPartition(spec.partition_strategy, table.vocabulary_size, num_shards)
+            for key, table in self._tables.items()
+        }
+        self._enqueued: dict[str, enqueue.Enqueued] = {}
+        self._activations: dict[str, Any] = {}
+        self._gathered: dict[str, _Gathered] = {}
+        self._step: Any = None
+
+    def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
+        """Replaces ids by activations.
+
+        Args:
+          features: tensors by key; left as they are.
+          global_step: the step counter; read before the model can count on.
+
+        Returns:
+          A new dict: float32 [B, D] under each feature's key ([B, L, D] for a sequence, with int64
+          lengths [B] under `<key>_seq_length_`); weights are gone.
+
+        Raises:
+          ValueError: a feature that a TPU can't look up.
+        """
+        found = dict(features)
+        self._step = tf.identity(global_step, name="step_of_embeddings")
+        for key, feature in self._features.items():
+            table = self._tables[feature.table_id]
+            enqueued = enqueue.take(key, feature, table, found)
+            self._enqueued[key] = enqueued
+            batch, length = enqueued.ids.shape[0], enqueued.max_sequence_length
+            shape = [batch, length, table.dimension] if length else [batch, table.dimension]
+            # The table's name depends on where the model uses its column, so it is made later, by
+            # `attach`, which puts it in the place of this stand-in.
+            stand_in = tf1.placeholder(tf.float32, shape, f"{_op(key)}_stand_in")
+            with tf.control_dependencies([self._step]):
+                activation = tf.identity(stand_in, name=f"{_op(key)}_activation")
+            self._activations[key] = found[key] = activation
+            if length:
+                ids = _first_steps(enqueued.ids, length)
+                lengths = lookup.sequence_lengths(ids)
+                lengths.set_shape([batch])
+                found[categorical.sequence_length_key(key)] = lengths
+        return found
+
+    def attach(self) -> None:
+        """Makes the tables under their names, and connects the lookups to the model.
+
+        Raises:
+          RuntimeError: a column of the spec is in no feature layer of the model.
+        """
+        names = self._variable_names()
+        for key, table in sorted(self._tables.items()):
+            users = [f for f, feature in self._features.items() if feature.table_id == key]
+            variable = _variable(names[key], self._initial(key, table), table)
+            self._gathered[key] = self._look_up_table(key, variable, users)
+
+    def variable_names(self) -> dict[str, str]:
+        """Returns the full name of each table's variable, by table key."""
+        return {key: gathered.variable.op.name for key, gathered in self._gathered.items()}
+
+    def update(self, loss: Any) -> Any:
+        """Returns the op that trains all tables once.
+
+        With pipelining it holds this step's update back, and the graph's collection
+        `HELD_UPDATES` gets an op that applies what is held.
+
+        Args:
+          loss: what the model minimizes, a scalar.
+        """
+        global_step = self._step
+        multiplier = self._spec.experimental_gradient_multiplier_fn
+        factor = None if multiplier is None else tf.cast(multiplier(global_step), tf.float32)
+        keys = sorted(self._gathered)
+        sources = [_differentiable(self._gathered[key]) for key in keys]
+        gradients = tf1.gradients(loss, sources, name="embedding_gradients")
+        rates: dict[Any, Any] = {}
+        ops = []
+        for key, source, gradient in zip(keys, sources, gradients, strict=True):
+            if gradient is None:  # the model doesn't use it, but its rows count as looked up
+                gradient = tf.zeros_like(source)
+            if isinstance(gradient, tf.IndexedSlices):
+                gradient = tf.convert_to_tensor(gradient)
+            if factor is not None:
+                gradient *= factor
+            rate = self._learning_rate(key, global_step, rates)
+            step = _Step(self._gathered[key], gradient, rate, global_step)
+            with tf.name_scope(f"update_{_op(key)}"):
+                if self._spec.pipeline_execution_with_tensor_core:
+                    ops.append(self._update_later(key, step))
+                else:
+                    ops.append(self._update_table(key, step))
+        return tf.group(*ops, name="update_embeddings")
+
+    def _variable_names(self) -> dict[str, str]:
+        if self._spec.feature_columns is None:
+            return {key: key for key in self._tables}
+        recorded = tables.core_tables(tf1.get_default_graph())
+        names = {table_name(key): table.variable_name for key, table in recorded.items()}
+        missing = sorted(set(self._tables) - set(names))
+        if missing:
+            raise RuntimeError(
+                f"Embedding feature column did not capture any thing for tables {missing}. Make "
+                "sure the feature columns passed to TPUEstimator constructor is properly used in "
+                "model_fn: give them to input_layer, DenseFeatures or one of the sequence layers."
+            )
+        return names
+
+    def _initial(self, key: str, table: TableConfig) -> Any:
+        """The initializer, with the rows in the order of the shards."""
+        partition = self._partitions[key]
+        if partition.in_row_order:
+            return table.initializer
+        order = partition.inverse_permutation()
+
+        def initializer(shape: Any, dtype: Any = tf.float32, **kwargs: Any) -> Any:
+            return tf.gather(table.initializer(shape, dtype=dtype, **kwargs), order)
+
+        return initializer
+
+    def _positions(self, key: str, ids: Any) -> Any:
+        """Where rows are in the concatenation of the shards."""
+        partition = self._partitions[key]
+        if partition.in_row_order:
+            return ids
+        starts = tf.constant(partition.shard_starts, ids.dtype)
+        shard, local = ids % partition.num_shards, ids // partition.num_shards
+        position = tf.gather(starts, shard) + local
+        # An id out of range must not land on another's row: left as it is, the gather refuses it.
+        in_range = (ids >= 0) & (ids < partition.num_rows)
+        return tf.where(in_range, position, ids)
+
+    def _look_up_table(self, key: str, variable: Any, users: list[str]) -> _Gathered:
+        with tf.name_scope(f"look_up_{_op(key)}") as scope:
+            together_named = ", ".join(users)
+            lookup.record_site(
+                scope, together_named, together_named, self._tables[key].vocabulary_size
+            )
+            batches = [_cut(self._enqueued[feature]) for feature in users]
+            values = [tf.cast(batch.ids.values, tf.int64) for batch in batches]
+            together = values[0] if len(values) == 1 else tf.concat(values, 0)
+            # With counts: Grappler would turn the plain one into a copy of the whole table.
+            ids, index, _ = tf.unique_with_counts(self._positions(key, together))
+            rows = tf.nn.embedding_lookup(variable, ids)
+            occurrences = None
+            if not self._sums_gradients(key):
+                occurrences = tf.gather(rows, index)
+            indices = [index] if len(users) == 1 else tf.split(index, [tf.size(v) for v in values])
+            start = 0
+            for feature, batch, own in zip(users, batches, indices, strict=True):
+                if occurrences is None:
+                    source, places = rows, own
+                else:
+                    source, places = occurrences, tf.range(start, start + tf.size(own))
+                    start += tf.size(own)
+                self._connect(feature, _combine(source, places, batch))
+            return _Gathered(variable, ids, rows, index, occurrences)
+
+    def _connect(self, feature: str, value: Any) -> None:
+        length = self._enqueued[feature].max_sequence_length
+        activation = self._activations[feature]
+        if length:
+            value = tf.reshape(value, [-1, length, activation.shape[-1]])
+        private.replace_input(activation, value)
+
+    def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
+        parameters = self._parameters[key]
+        assert parameters is not None  # checked when training began
+        return parameters
+
+    def _sums_gradients(self, key: str) -> bool:
+        parameters = self._parameters[key]
+        return parameters is None or parameters.use_gradient_accumulation
+
+    def _learning_rate(self, key: str, global_step: Any, known: dict[Any, Any]) -> Any:
+        table, parameters = self._tables[key], self._optimizer(key)
+        if table.learning_rate_fn is not None:
+            if table.learning_rate_fn not in known:
+                rate = tf.cast(table.learning_rate_fn(global_step), tf.float32)
+                known[table.learning_rate_fn] = rate
+            return known[table.learning_rate_fn]
+        rate = parameters.learning_rate if table.learning_rate is None else table.learning_rate
+        return tf.constant(rate, tf.float32)
+
+    def _update_table(self, key: str, now: _Step) -> Any:
+        gathered, parameters = now.gathered, self._optimizer(key)
+        slots = _slot_variables(gathered.variable, parameters)
+        if not self._sums_gradients(key):
+            return _one_after_the_other(now, slots, parameters)
+        if update_rules.updates_all_rows(parameters):
+            return _all_rows(now, slots, parameters)
+        slot_rows = _rows_of(slots, gathered.ids)
+        rows, new_slot_rows = update_rules.apply(
+            parameters, gathered.rows, slot_rows, now.gradient, now.learning_rate, now.global_step
+        )
+        rows = update_rules.decay(parameters, rows, gathered.rows, now.learning_rate)
+        rows = update_rules.clip_weights(parameters, rows)
+        # A new value needn't depend on all old ones, and must not overtake their reading.
+        with tf.control_dependencies([gathered.rows, *slot_rows.values()]):
+            return _scatter(gathered.variable, slots, gathered.ids, rows, new_slot_rows)
+
+    def _update_later(self, key: str, now: _Step) -> Any:
+        """Holds this step's update back, and applies the last one's after all lookups."""
+        pending = [
+            now.gathered.ids,
+            now.gathered.index,
+            now.gradient,
+            now.learning_rate,
+            tf.convert_to_tensor(now.global_step),
+        ]
+        # A queue, not variables: Grappler takes a variable's shape for that of what the same
+        # step assigns to it, and folds the old value's Size to the new one's.
+        held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
+        nothing = [tf.zeros([n or 0 for n in value.shape], value.dtype) for value in pending]
+        looked_up = [gathered.rows for gathered in self._gathered.values()]
+        applied = self._update_from(key, held, nothing, looked_up)
+        with tf.control_dependencies([applied]):
+            hold = held.enqueue(pending)
+        tf1.add_to_collection(HELD_UPDATES, self._update_from(key, held, nothing, []))
+        return hold
+
+    def _update_from(self, key: str, held: Any, nothing: list[Any], after: list[Any]) -> Any:
+        """Applies the update that a queue holds; with nothing in it, an update of no rows."""
+        variable = self._gathered[key].variable
+        with tf.control_dependencies(after):
+            values = tf.cond(held.size() > 0, held.dequeue, lambda: nothing)
+            shapes = [[None], [None], [None, variable.shape[1]], [], []]
+            ids, index, gradient, rate, step = map(tf.ensure_shape, values, shapes)
+            rows = tf.nn.embedding_lookup(variable, ids)
+            gathered = _Gathered(variable, ids, rows, index, None)
+            return self._update_table(key, _Step(gathered, gradient, rate, step))
+
+
+def _variable(name: str, initializer: Any, table: TableConfig) -> Any:
+    """A table at the top of the graph, outside of the trainable variables."""
+    with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):
+        return tf1.get_variable(
+            name,
+            shape=(table.vocabulary_size, table.dimension),
+            dtype=tf.float32,
+            initializer=initializer,
+            trainable=False,
+            use_resource=True,
+        )
+
+
+def _slot_variables(variable: Any, parameters: Any) -> dict[str, Any]:
+    names = optimizers.slot_names(parameters, variable.op.name)
+    values = optimizers.slot_initial_values(parameters)
+    with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):
+        return {
+            slot: tf1.get_variable(
+                name,
+                shape=variable.shape,
+                dtype=tf.float32,
+                initializer=tf1.constant_initializer(values[slot]),
+                trainable=False,
+                use_resource=True,
+            )
+            for slot, name in names.items()
+        }
+
+
+def _op(key: str) -> str:
+    """A key as part of an op's name."""
+    return "".join(c if c.isalnum() or c in "_.-" else "_" for c in key)
+
+
+def _first_steps(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
+    shape = ids.dense_shape
+    return tf.sparse.slice(ids, [0, 0], tf.stack([shape[0], tf.minimum(shape[1], length)]))
+
+
+def _cut(enqueued: enqueue.Enqueued) -> enqueue.Enqueued:
+    """Drops the steps of a sequence that come too late, and makes each step a row of its own."""
+    length = enqueued.max_sequence_length
+    if not length:
+        return enqueued
+    return enqueued._replace(
+        ids=_steps_as_rows(enqueued.ids, length),
+        weights=None if enqueued.weights is None else _steps_as_rows(enqueued.weights, length),
+    )
+
+
+def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
+    """[B, T] -> [B·L, 1]."""
+    ids = _first_steps(ids, length)
+    flat = ids.indices[:, 0] * length + ids.indices[:, 1]
+    shape = tf.stack([ids.dense_shape[0] * length, tf.constant(1, tf.int64)])
+    return tf.SparseTensor(tf.stack([flat, tf.zeros_like(flat)], 1), ids.values, shape)
+
+
+def _combine(source: Any, places: Any, batch: enqueue.Enqueued) -> Any:
+    """Rows of `source` at `places`, combined by the rows of the batch; zeros without ids."""
+    segments, num_rows = batch.ids.indices[:, 0], batch.ids.dense_shape[0]
+    if batch.weights is None:
+        combine = {
+            "sum": tf.sparse.segment_sum,
+            "mean": tf.sparse.segment_mean,
+            "sqrtn": tf.sparse.segment_sqrt_n,
+        }[batch.combiner]
+        return combine(source, places, segments, num_segments=num_rows)
+    weights = batch.weights.values[:, tf.newaxis]
+    summed = tf.math.unsorted_segment_sum(tf.gather(source, places) * weights, segments, num_rows)
+    if batch.combiner == "sum":
+        return summed
+    norm = weights if batch.combiner == "mean" else tf.square(weights)
+    norm = tf.math.unsorted_segment_sum(norm, segments, num_rows)
+    return tf.math.divide_no_nan(summed, norm if batch.combiner == "mean" else tf.sqrt(norm))
+
+
+def _differentiable(gathered: _Gathered) -> Any:
+    return gathered.rows if gathered.occurrences is None else gathered.occurrences
+
+
+def _rows_of(slots: dict[str, Any], ids: Any) -> dict[str, Any]:
+    return {name: tf.nn.embedding_lookup(slot, ids) for name, slot in slots.items()}
+
+
+def _scatter(variable: Any, slots: dict[str, Any], ids: Any, rows: Any, slot_rows: Any) -> Any:
+    writes = [variable.scatter_update(tf.IndexedSlices(rows, ids)).op]
+    for name, slot in slots.items():
+        writes.append(slot.scatter_update(tf.IndexedSlices(slot_rows[name], ids)).op)
+    return tf.group(*writes)
+
+
+def _all_rows(now: _Step, slots: Any, parameters: Any) -> Any:
+    """Adam that isn't lazy: m of a row that wasn't looked up still moves it."""
+    gathered = now.gathered
+    shape = gathered.variable.shape
+    places = gathered.ids[:, tf.newaxis]
+    dense = tf.scatter_nd(places, now.gradient, tf.constant(shape.as_list(), tf.int64))
+    looked_up = tf.scatter_nd(places, gathered.rows, tf.constant(shape.as_list(), tf.int64))
+    table = gathered.variable.read_value()
+    values = {name: slot.read_value() for name, slot in slots.items()}
+    rows, new_values = update_rules.apply(
+        parameters, table, values, dense, now.learning_rate, now.global_step
+    )
+    rows = update_rules.decay(parameters, rows, looked_up, now.learning_rate)
+    rows = update_rules.clip_weights(parameters, rows)
+    with tf.control_dependencies([table, *values.values()]):
+        writes = [gathered.variable.assign(rows, read_value=False)]
+        writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]
+    return tf.group(*writes)
+
+
+def _one_after_the_other(now: _Step, slots: Any, parameters: Any) -> Any:
+    """Without gradient accumulation: round k applies the k-th occurrence of every id."""
+    gathered, variable = now.gathered, now.gathered.variable
+    order = tf.argsort(gathered.index, stable=True)  # occurrences of an id side by side
+    sorted_index = tf.gather(gathered.index, order)
+    count = tf.size(order)
+    first = tf.math.unsorted_segment_min(tf.range(count), sorted_index, tf.size(gathered.ids))
+    nth = tf.range(count) - tf.gather(first, sorted_index)
+    rounds = tf.reduce_max(tf.concat([nth, [-1]], 0)) + 1
+
+    def one_round(number: Any) -> Any:
+        chosen = tf.gather(order, tf.where(tf.equal(nth, number))[:, 0])
+        places = tf.gather(gathered.index, chosen)
+        ids = tf.gather(gathered.ids, places)
+        rows = tf.nn.embedding_lookup(variable, ids)
+        slot_rows = _rows_of(slots, ids)
+        rows, new_slot_rows = update_rules.apply(
+            parameters,
+            rows,
+            slot_rows,
+            tf.gather(now.gradient, chosen),
+            now.learning_rate,
+            now.global_step,
+        )
+        rows = update_rules.clip_weights(parameters, rows)
+        with tf.control_dependencies(list(slot_rows.values())):
+            written = _scatter(variable, slots, ids, rows, new_slot_rows)
+        with tf.control_dependencies([written]):
+            return number + 1
+
+    done = tf.while_loop(
+        lambda number: number < rounds, one_round, [tf.constant(0)], parallel_iterations=1
+    )
+    if not parameters.weight_decay_factor:
+        return tf.group(done)
+    # Once a step, however often a row occurs in it.
+    with tf.control_dependencies([*done, gathered.rows]):
+        rows = tf.nn.embedding_lookup(variable, gathered.ids)
+        rows = update_rules.decay(parameters, rows, gathered.rows, now.learning_rate)
+        return _scatter(variable, {}, gathered.ids, update_rules.clip_weights(parameters, rows), {})

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The update rules of the embedding core, as functions of rows.
+
+A step is `apply`, then `decay`, then `clip_weights`. The formulas are those of the optimizers'
+docstrings, which follow the field's `optimization_parameters.proto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import optimizers
+
+Slots = dict[str, Any]
+Rule = Callable[[Any, Any, Slots, Any, Any, Any], tuple[Any, Slots]]
+
+
+def apply(
+    parameters: optimizers.OptimizationParameters,
+    w: Any,
+    slots: Slots,
+    g: Any,
+    learning_rate: Any,
+    step: Any,
+) -> tuple[Any, Slots]:
+    """Applies gradients to rows: clips g, and follows the optimizer's rule.
+
+    Args:
+      parameters: the optimizer.
+      w: rows, float32 [U, D].
+      slots: rows of each slot, by the optimizer's slot names, [U, D].
+      g: gradients, [U, D].
+      learning_rate: scalar.
+      step: global step, scalar; only FrequencyEstimator reads it.
+
+    Returns:
+      New rows and new slots, of the shapes of the old. `decay` and `clip_weights` are still due.
+    """
+    g = _clipped(g, parameters.clip_gradient_min, parameters.clip_gradient_max)
+    return _RULES[type(parameters)](parameters, w, slots, g, learning_rate, step)
+
+
+def decay(
+    parameters: optimizers.OptimizationParameters, new_w: Any, old_w: Any, learning_rate: Any
+) -> Any:
+    """Returns rows less their decay, which is a part of what they were before the step.
+
+    Args:
+      parameters: the optimizer.
+      new_w: rows after `apply`, [U, D].
+      old_w: the rows before the step, 0 for those that it didn't look up, [U, D].
+      learning_rate: scalar.
+    """
+    factor = parameters.weight_decay_factor
+    if not factor:
+        return new_w
+    if parameters.multiply_weight_decay_factor_by_learning_rate:
+        factor = factor * learning_rate
+    return new_w - factor * old_w
+
+
+def clip_weights(parameters: optimizers.OptimizationParameters, w: Any) -> Any:
+    """Returns rows within the optimizer's limits."""
+    return _clipped(w, parameters.clip_weight_min, parameters.clip_weight_max)
+
+
+def updates_all_rows(parameters: optimizers.OptimizationParameters) -> bool:
+    """Returns whether a step moves rows that it didn't look up: only Adam that isn't lazy."""
+    return isinstance(parameters, optimizers.AdamParameters) and not parameters.lazy_adam
+
+
+def _clipped(value: Any, low: float | None, high: float | None) -> Any:
+    if low is not None:
+        value = tf.maximum(value, low)
+    if high is not None:
+        value = tf.minimum(value, high)
+    return value
+
+
+def _sgd(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
+    return w - lr * g, {}
+
+
+def _adagrad(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
+    a = slots["accumulator"] + g * g
+    return w - lr * g * tf.math.rsqrt(a), {"accumulator": a}
+
+
+def _adagrad_momentum(
+    p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any
+) -> tuple[Any, Slots]:
+    a = slots["accumulator"]
+    a = a + g * g if p.beta2 == 1 else p.beta2 * a + (1 - p.beta2) * g * g
+    s = tf.pow(a + p.epsilon, -1.0 / p.exponent)
+    m = p.momentum * slots["momenta"] + s
+    u = p.momentum * m + s if p.use_nesterov else m
+    return w - lr * g * u, {"accumulator": a, "momenta": m}
+
+
+def _proximal_adagrad(
+    p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any
+) -> tuple[Any, Slots]:
+    a = slots["accumulator"] + g * g
+    eta = lr * tf.math.rsqrt(a)
+    return _proximal(w - eta * g, eta, p), {"accumulator": a}
+
+
+def _adam(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
+    m = p.beta1 * slots["m"] + (1 - p.beta1) * g
+    v = p.beta2 * slots["v"] + (1 - p.beta2) * g * g
+    if p.sum_inside_sqrt:
+        moved = m * tf.math.rsqrt(v + p.epsilon**2)
+    else:
+        moved = m / (tf.sqrt(v) + p.epsilon)
+    return w - lr * moved, {"m": m, "v": v}
+
+
+def _ftrl(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
+    a, z = slots["accumulator"], slots["linear"]
+    new_a = a + g * g
+    power = -p.learning_rate_power
+    root, new_root = _power(a, power), _power(new_a, power)
+    l2 = p.l2_regularization_strength
+    if p.multiply_linear_by_learning_rate:
+        # The slot holds z·lr: the formula below, times lr, which allows a rate of 0.
+        z = z + lr * g - (new_root - root) * w
+        l1 = p.l1_regularization_strength * lr
+        curvature = new_root + 2 * lr * l2 + p.beta
+    else:
+        z = z + g - (new_root - root) / lr * w
+        l1 = p.l1_regularization_strength
+        curvature = (new_root + p.beta) / lr + 2 * l2
+    shrunk = tf.clip_by_value(z, -l1, l1) - z
+    return tf.math.divide_no_nan(shrunk, curvature), {"accumulator": new_a, "linear": z}
+
+
+def _proximal_yogi(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
+    v = slots["v"]
+    m = p.beta1 * slots["m"] + (1 - p.beta1) * g
+    v = v - (1 - p.beta2) * tf.sign(v - g * g) * g * g
+    eta = lr / (tf.sqrt(v) + p.epsilon)
+    return _proximal(w - eta * m, eta, p), {"v": v, "m": m}
+
+
+def _momentum(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
+    m = p.momentum * slots["momenta"] + g
+    moved = g + p.momentum * m if p.use_nesterov else m
+    return w - lr * moved, {"momenta": m}
+
+
+def _rms_prop(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
+    ms = p.rho * slots["ms"] + (1 - p.rho) * g * g
+    mom = p.momentum * slots["mom"] + lr * g * tf.math.rsqrt(ms + p.epsilon)
+    return w - mom, {"ms": ms, "mom": mom}
+
+
+def _frequency_estimator(
+    p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any
+) -> tuple[Any, Slots]:
+    step = tf.cast(step, w.dtype)
+    since = step - slots["last_hit_step"]
+    capped = tf.minimum(since, p.max_delta)
+    smoothed = w * (1 - p.tau) + capped * p.tau
+    is_outlier = since >= p.outlier_threshold * w
+    return tf.where(is_outlier, capped, smoothed), {"last_hit_step": tf.zeros_like(w) + step}
+
+
+def _proximal(w: Any, eta: Any, p: Any) -> Any:
+    """sign(w)·max(|w| - η·l1, 0) / (1 + η·l2)."""
+    l1, l2 = p.l1_regularization_strength, p.l2_regularization_strength
+    if l1:
+        w = tf.sign(w) * tf.maximum(tf.abs(w) - eta * l1, 0.0)
+    return w / (1 + eta * l2) if l2 else w
+
+
+def _power(a: Any, power: float) -> Any:
+    return tf.sqrt(a) if power == 0.5 else tf.pow(a, power)
+
+
+_RULES: dict[type, Rule] = {
+    optimizers.StochasticGradientDescentParameters: _sgd,
+    optimizers.AdagradParameters: _adagrad,
+    optimizers.AdagradMomentumParameters: _adagrad_momentum,
+    optimizers.ProximalAdagradParameters: _proximal_adagrad,
+    optimizers.AdamParameters: _adam,
+    optimizers.FtrlParameters: _ftrl,
+    optimizers.ProximalYogiParameters: _proximal_yogi,
+    optimizers.MomentumParameters: _momentum,
+    optimizers.RMSPropParameters: _rms_prop,
+    optimizers.FrequencyEstimatorParameters: _frequency_estimator,
+}

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host core against a NumPy oracle: every optimizer, every argument, every kind of feature."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec as es
+from estimator_spec import optimizers
+from estimator_spec.cores import host
+
+sys.path.insert(0, str(Path(__file__).parent))
+import oracle
+
+tf1 = tf.compat.v1
+ROWS, DIM, BATCH, LENGTH, STEPS = 9, 3, 4, 3, 20
+RATE = 0.05
+
+SGD = es.StochasticGradientDescentParameters
+VARIANTS = [
+    SGD(RATE),
+    es.AdagradParameters(RATE),
+    es.AdagradParameters(RATE, initial_accumulator=1.5),
+    es.AdagradMomentumParameters(RATE, momentum=0.6),
+    es.AdagradMomentumParameters(RATE, 0.6, use_nesterov=True),
+    es.AdagradMomentumParameters(RATE, 0.6, exponent=3),
+    es.AdagradMomentumParameters(RATE, 0.6, beta2=0.9),
+    es.AdagradMomentumParameters(RATE, 0.6, epsilon=0.01),
+    es.ProximalAdagradParameters(RATE),
+    es.ProximalAdagradParameters(RATE, initial_accumulator=1.0),
+    es.ProximalAdagradParameters(RATE, l1_regularization_strength=0.2),
+    es.ProximalAdagradParameters(RATE, l2_regularization_strength=0.3),
+    es.AdamParameters(RATE),
+    es.AdamParameters(RATE, beta1=0.5),
+    es.AdamParameters(RATE, beta2=0.7),
+    es.AdamParameters(RATE, epsilon=0.1),
+    es.AdamParameters(RATE, epsilon=0.1, sum_inside_sqrt=False),
+    es.AdamParameters(RATE, lazy_adam=False),
+    es.FtrlParameters(RATE),
+    es.FtrlParameters(RATE, learning_rate_power=-0.7),
+    es.FtrlParameters(RATE, learning_rate_power=0.0),
+    es.FtrlParameters(RATE, initial_accumulator_value=0.5),
+    es.FtrlParameters(RATE, l1_regularization_strength=0.05),
+    es.FtrlParameters(RATE, l2_regularization_strength=0.4),
+    es.FtrlParameters(RATE, beta=0.3),
+    es.FtrlParameters(RATE, multiply_linear_by_learning_rate=True),
+    es.FtrlParameters(
+        RATE, l1_regularization_strength=0.05, beta=0.3, multiply_linear_by_learning_rate=True
+    ),
+    es.FtrlParameters(RATE, initial_accumulator_value=0.0, allow_zero_accumulator=True),
+    es.ProximalYogiParameters(RATE),
+    es.ProximalYogiParameters(RATE, beta1=0.5, beta2=0.8),
+    es.ProximalYogiParameters(RATE, epsilon=0.1),
+    es.ProximalYogiParameters(RATE, l1_regularization_strength=0.1),
+    es.ProximalYogiParameters(RATE, l2_regularization_strength=0.1),
+    es.ProximalYogiParameters(RATE, initial_accumulator_value=0.5),
+    es.MomentumParameters(RATE, 0.8),
+    es.MomentumParameters(RATE, 0.8, use_nesterov=True),
+    es.RMSPropParameters(RATE, rho=0.9, momentum=0.5, epsilon=1e-3),
+    es.FrequencyEstimatorParameters(0.3, 5.0, 1.5, 1.0),
+    # The arguments that all optimizers share, on one without slots and on one with.
+    *[
+        make(**shared)
+        for make in (
+            lambda **kw: SGD(RATE, **kw),
+            lambda **kw: es.AdagradParameters(RATE, **kw),
+            lambda **kw: es.FtrlParameters(RATE, **kw),
+        )
+        for shared in (
+            {"use_gradient_accumulation": False},
+            {"clip_weight_min": -0.2, "clip_weight_max": 0.3},
+            {"clip_gradient_min": -0.1, "clip_gradient_max": 0.05},
+            {"weight_decay_factor": 0.1},
+            {"weight_decay_factor": 0.1, "multiply_weight_decay_factor_by_learning_rate": True},
+            {"weight_decay_factor": 0.1, "use_gradient_accumulation": False},
+        )
+    ],
+    es.AdamParameters(RATE, use_gradient_accumulation=False),
+    es.AdamParameters(RATE, lazy_adam=False, weight_decay_factor=0.1, clip_weight_max=0.3),
+    es.MomentumParameters(RATE, 0.8, use_gradient_accumulation=False),
+]
+
+
+def shown(parameters):
+    """A short test id."""
+    default = type(parameters).__name__.removesuffix("Parameters")
+    return default + repr(parameters).split("(", 1)[1].replace("learning_rate=0.05", "")[:60]
+
+
+def batches(seed, steps=STEPS):
+    """Batches of three features, as rows of (id, weight): repeats, empty rows, long sequences."""
+    rng = np.random.RandomState(seed)
+
+    def rows(most, weighted):
+        return [
+            [
+                (int(rng.randint(ROWS)), float(rng.uniform(0.5, 2)) if weighted else 1.0)
+                for _ in range(rng.randint(0, most + 1))
+            ]
+            for _ in range(BATCH)
+        ]
+
+    return [
+        {"plain": rows(4, False), "weighted": rows(3, True), "steps": rows(5, False)}
+        for _ in range(steps)
+    ]
+
+
+def make_spec(parameters, combiner="mean", **kwargs):
+    """Three features over one table, in dict mode."""
+    table = es.TableConfig(ROWS, DIM, initializer=initial, combiner=combiner)
+    return es.EmbeddingConfigSpec(
+        feature_to_config_dict={
+            "plain": es.FeatureConfig("table"),
+            "weighted": es.FeatureConfig("table", weight_key="weights"),
+            "steps": es.FeatureConfig("table", max_sequence_length=LENGTH),
+        },
+        table_to_config_dict={"table": table},
+        optimization_parameters=parameters,
+        **kwargs,
+    )
+
+
+VALUES = np.random.RandomState(1).uniform(0.1, 0.9, [ROWS, DIM]).astype(np.float32)
+TARGETS = {
+    "plain": np.random.RandomState(2).normal(size=[BATCH, DIM]),
+    "weighted": np.random.RandomState(3).normal(size=[BATCH, DIM]),
+    "steps": np.random.RandomState(4).normal(size=[BATCH, LENGTH, DIM]),
+}
+
+
+def initial(shape, dtype=tf.float32, partition_info=None):
+    """The table's first values, the same on both sides."""
+    del partition_info
+    return tf.constant(VALUES, dtype=dtype, shape=shape)
+
+
+def placeholders():
+    """Sparse inputs of the three features."""
+    return {
+        "plain": tf1.sparse_placeholder(tf.int64, [BATCH, None]),
+        "weighted": tf1.sparse_placeholder(tf.int32, [BATCH, None]),
+        "weights": tf1.sparse_placeholder(tf.float32, [BATCH, None]),
+        "steps": tf1.sparse_placeholder(tf.int64, [BATCH, None]),
+    }
+
+
+def fed(inputs, batch):
+    """A feed dict of a batch."""
+
+    def value(rows, which, dtype):
+        indices = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
+        values = np.array([pair[which] for row in rows for pair in row], dtype)
+        width = max([len(row) for row in rows] + [1])
+        return tf1.SparseTensorValue(
+            np.reshape(indices, [-1, 2]).astype(np.int64), values, [len(rows), width]
+        )
+
+    return {
+        inputs["plain"]: value(batch["plain"], 0, np.int64),
+        inputs["weighted"]: value(batch["weighted"], 0, np.int32),
+        inputs["weights"]: value(batch["weighted"], 1, np.float32),
+        inputs["steps"]: value(batch["steps"], 0, np.int64),
+    }
+
+
+def train_core(spec, data, drain=False, num_shards=1):
+    """Trains with the host core; returns variables by name, and each step's activations."""
+    with tf.Graph().as_default() as graph:
+        step = tf1.train.get_or_create_global_step()
+        inputs = placeholders()
+        core = host.HostCore(spec, training=True, num_shards=num_shards)
+        features = core.look_up(inputs, step)
+        loss = sum(
+            tf.reduce_sum(0.5 * (features[key] - target) ** 2) for key, target in TARGETS.items()
+        )
+        core.attach()
+        with tf.control_dependencies([core.update(loss)]):
+            train = tf1.assign_add(step, 1)
+        with tf1.Session(graph=graph) as session:
+            session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+            seen = []
+            for batch in data:
+                seen.append(
+                    session.run([{k: features[k] for k in TARGETS}, train], fed(inputs, batch))[0]
+                )
+            if drain:
+                session.run(graph.get_collection(host.HELD_UPDATES))
+            variables = {v.op.name: session.run(v) for v in tf1.global_variables()}
+    return variables, seen
+
+
+def train_oracle(parameters, data, combiner="mean", rate=None, multiplier=None, stale=False):
+    """The same in NumPy."""
+    table = oracle.Table(VALUES, parameters)
+    rate = rate or (lambda step: parameters.learning_rate)
+    held, seen = None, []
+    for step, batch in enumerate(data):
+        occurrences, activations = [], {}
+        for key in ("plain", "weighted", "steps"):
+            length = LENGTH if key == "steps" else 0
+            value, uses = oracle.look_up(table.w, batch[key], combiner, length)
+            gradient = value - TARGETS[key]
+            if multiplier:
+                gradient = gradient * multiplier(step)
+            occurrences += [(row, weight * gradient[place]) for row, weight, place in uses]
+            activations[key] = value
+        seen.append(activations)
+        if not stale:
+            table.update(occurrences, rate(step), step)
+            continue
+        if held:
+            table.update(*held)
+        held = (occurrences, rate(step), step)
+    return table, seen, held
+
+
+def check(variables, table, prefix="table", atol=1e-5):
+    """The table and its slots, by name."""
+    np.testing.assert_allclose(variables[prefix], table.w, rtol=1e-5, atol=atol)
+    names = optimizers.slot_names(table.p, prefix)
+    for slot, name in names.items():
+        np.testing.assert_allclose(variables[name], table.slots[slot], rtol=1e-4, atol=atol)
+    assert set(variables) == {prefix, *names.values(), "global_step"}
+
+
+@pytest.mark.parametrize("parameters", VARIANTS, ids=shown)
+def test_twenty_steps_equal_the_oracle(parameters):
+    """Tables and slots after 20 steps are those of the formulas, repeats and weights included."""
+    data = batches(seed=7)
+    variables, seen = train_core(make_spec(parameters), data)
+    table, wanted, _ = train_oracle(parameters, data)
+    for found, activations in zip(seen, wanted, strict=True):
+        for key, value in activations.items():
+            np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-5)
+    check(variables, table)
+
+
+@pytest.mark.parametrize("combiner", ["sum", "sqrtn", None])
+def test_combiners(combiner):
+    """All combiners train as the formulas say; None is sum, as on a TPU."""
+    parameters = es.AdagradParameters(RATE)
+    data = batches(seed=8)
+    variables, _ = train_core(make_spec(parameters, combiner), data)
+    table, _, _ = train_oracle(parameters, data, combiner or "sum")
+    check(variables, table)
+
+
+def test_gradient_multiplier_and_learning_rate_fn():
+    """Both are functions of the step as it began; the table's own rate replaces the optimizer's."""
+    parameters = SGD(123.0)
+    rate = lambda step: 0.1 / (1.0 + step)  # noqa: E731 - a formula
+    spec = make_spec(
+        parameters,
+        experimental_gradient_multiplier_fn=lambda s: 1.0 - 0.02 * tf.cast(s, tf.float32),
+    )
+    table = spec.table_to_config_dict["table"]._replace(
+        learning_rate_fn=lambda s: 0.1 / (1.0 + tf.cast(s, tf.float32))
+    )
+    spec = spec._replace(table_to_config_dict={"table": table})
+    data = batches(seed=9)
+    variables, _ = train_core(spec, data)
+    wanted, _, _ = train_oracle(parameters, data, rate=rate, multiplier=lambda s: 1 - 0.02 * s)
+    check(variables, wanted)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        SGD(RATE),
+        es.AdagradParameters(RATE),
+        es.AdagradParameters(RATE, use_gradient_accumulation=False),
+    ],
+    ids=shown,
+)
+def test_pipelining_is_one_step_stale(parameters):
+    """Step N reads tables that lack step N-1's update; draining applies the held one."""
+    data = batches(seed=10)
+    spec = make_spec(parameters, pipeline_execution_with_tensor_core=True)
+    variables, seen = train_core(spec, data)
+    table, wanted, held = train_oracle(parameters, data, stale=True)
+    for found, activations in zip(seen, wanted, strict=True):
+        np.testing.assert_allclose(found["plain"], activations["plain"], rtol=1e-4, atol=1e-5)
+    check(variables, table)
+    drained, _ = train_core(spec, data, drain=True)
+    table.update(*held)
+    check(drained, table)
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 4, 11])
+def test_mod_shards_are_a_permutation(num_shards):
+    """A mod run trains as a div run; its variable holds shard after shard."""
+    data = batches(seed=11)
+    parameters = es.AdagradParameters(RATE)
+    mod = make_spec(parameters, partition_strategy="mod")
+    variables, _ = train_core(mod, data, num_shards=num_shards)
+    plain, _ = train_core(make_spec(parameters), data, num_shards=num_shards)
+    order = np.concatenate([np.arange(shard, ROWS, num_shards) for shard in range(num_shards)])
+    for name in ("table", "table/Adagrad"):
+        np.testing.assert_allclose(variables[name], plain[name][order], rtol=1e-6)
