@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that must stand before TensorFlow is imported."""
+"""Settings that must stand before TensorFlow is imported, and which Python is the reference."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from importlib.metadata import PackageNotFoundError, version
 
+import pytest
 from hypothesis import settings
 
 try:
@@ -21,3 +24,26 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # A first call builds a graph, and the machine may be busy: how long an example took says nothing.
 settings.register_profile("patient", parent=settings.default, deadline=None)
 settings.load_profile("patient")
+
+REFERENCE = "TPU_COLUMNS_REFERENCE_PYTHON"
+
+
+@pytest.fixture(scope="session")
+def reference_python() -> str:
+    """The Python of TensorFlow 2.15.1 with its own Estimator: the one named, or this one."""
+    named = os.environ.get(REFERENCE)
+    if named:
+        assert os.access(named, os.X_OK), f"{REFERENCE}={named} isn't an executable file."
+        return named
+    if importlib.util.find_spec("tensorflow_estimator") and TENSORFLOW.startswith("2.15."):
+        return sys.executable
+    return pytest.skip(
+        f"no reference: set {REFERENCE} to a python with TensorFlow 2.15.1 "
+        "(pip install tensorflow==2.15.1 'numpy<2' on Python 3.10 or 3.11)"
+    )
+
+
+@pytest.fixture(scope="session")
+def tolerance() -> float:
+    """The relative difference that is left between two versions' kernels."""
+    return 1e-5 if TENSORFLOW.startswith("2.15.") else 1e-4

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the programs under TensorFlow 2.15.1's own TPUEstimator and under ours, each once.
 
-The reference is the interpreter that TPU_COLUMNS_REFERENCE_PYTHON names (TensorFlow 2.15.1 with
-tensorflow-estimator 2.15.0), or this one if it has them. Without either the tests skip.
+Which interpreter is the reference, the fixture `reference_python` says.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -17,11 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-VARIABLE = "TPU_COLUMNS_REFERENCE_PYTHON"
 
 Record = dict[str, Any]
 
@@ -33,27 +29,6 @@ class Runs(NamedTuple):
     ours: Record
     ours_continued: Record
     reference_continued: Record
-
-
-@pytest.fixture(scope="session")
-def reference_python() -> str:
-    """The interpreter of the reference."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        assert os.access(named, os.X_OK), f"{VARIABLE}={named} isn't an executable file."
-        return named
-    if importlib.util.find_spec("tensorflow_estimator") and tf.__version__.startswith("2.15."):
-        return sys.executable
-    return pytest.skip(
-        f"no reference: set {VARIABLE} to a python with TensorFlow 2.15.1 "
-        "(pip install tensorflow==2.15.1 'numpy<2' on Python 3.10 or 3.11)"
-    )
-
-
-@pytest.fixture(scope="session")
-def tolerance() -> float:
-    """The relative difference that is left between two versions' kernels."""
-    return 1e-5 if tf.__version__.startswith("2.15.") else 1e-4
 
 
 def start_side(side: str, python: str, *arguments: str, script: str = "run_side.py") -> None:
