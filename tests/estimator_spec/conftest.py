@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 import types
 
@@ -158,3 +159,37 @@ class Line:
 def fit(api, tmp_path, no_tf_config):
     """The line, by our names and by the field's own."""
     return Line(api, tmp_path / "model")
+
+
+@pytest.fixture
+def tf_log():
+    """TensorFlow's log of this test, a list of lines."""
+    lines = []
+
+    class Lines(logging.Handler):
+        def emit(self, record):
+            lines.append(record.getMessage())
+
+    logger = logging.getLogger("tensorflow")
+    handler, level = Lines(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+@pytest.fixture
+def events():
+    """Reads the summaries of a directory: a dict of tag to {step: value}."""
+
+    def read(directory):
+        found = {}
+        for path in sorted(tf.io.gfile.glob(f"{directory}/events.out.tfevents.*")):
+            for event in tf1.train.summary_iterator(path):
+                for value in event.summary.value:
+                    kind = value.WhichOneof("value")
+                    found.setdefault(value.tag, {})[event.step] = getattr(value, kind)
+        return found
+
+    return read
