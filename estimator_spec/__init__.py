@@ -32,6 +32,7 @@ from estimator_spec.export_outputs import (
 )
 from estimator_spec.exporters import BestExporter, Exporter, FinalExporter, LatestExporter
 from estimator_spec.inputs import numpy_input_fn, pandas_input_fn
+from estimator_spec.legacy import install, uninstall
 from estimator_spec.logit_fn import call_logit_fn
 from estimator_spec.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
 from estimator_spec.optimizers import (
@@ -150,6 +151,9 @@ __all__ = [
     "stop_if_no_increase_hook",
     # logit_fn
     "call_logit_fn",
+    # legacy
+    "install",
+    "uninstall",
     # driver
     "CheckpointError",
     "Estimator",

@@ -36,4 +36,5 @@ def prefer() -> bool:
     if importlib.util.find_spec("tf_keras") is None:
         return False
     os.environ[VARIABLE] = "1"
+    _tensorflow.look_for_keras_in("tf_keras")
     return True

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec import off_tpu
 from estimator_spec.model_spec import ModeKeys
 from estimator_spec.run_config import InputPipelineConfig
 
@@ -103,11 +104,16 @@ class RunContext:
         Raises:
             RuntimeError: it should run on a TPU, and can't.
         """
-        if not self.use_tpu or is_export_mode:
+        if not self.is_meant_for_tpu() or is_export_mode:
             return True
-        if self.mode == ModeKeys.EVAL and not self.eval_on_tpu:
+        if off_tpu.host_instead_of_tpu():
+            off_tpu.warn_once(has_tables=self.embedding_config_spec is not None)
             return True
         raise _no_tpu()
+
+    def is_meant_for_tpu(self) -> bool:
+        """Whether the user asked for a TPU in this mode; the host may stand in for it."""
+        return self.use_tpu and (self.mode != ModeKeys.EVAL or self.eval_on_tpu)
 
 
 def _no_tpu() -> RuntimeError:
@@ -119,6 +125,7 @@ def _no_tpu() -> RuntimeError:
     devices = [device.name for device in tf.config.list_physical_devices()]
     return RuntimeError(
         "Cannot find any TPU cores in the system. To run on the CPU, give TPUEstimator "
-        "use_tpu=False. If there should be a TPU, double check the Tensorflow master address and "
-        f"TPU worker(s). Available devices are {devices}."
+        "use_tpu=False, or run the program by `python -m estimator_spec run --cpu`. If there "
+        "should be a TPU, double check the Tensorflow master address and TPU worker(s). "
+        f"Available devices are {devices}."
     )

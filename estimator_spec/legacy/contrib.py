@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few functions of `tensorflow.contrib` that TPU programs call and nobody else has.
+
+Written anew, with the old arguments; what each does is said by its formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+# tensorflow.contrib.data
+
+
+def batch_and_drop_remainder(batch_size: int) -> Callable[[Any], Any]:
+    """A function for `Dataset.apply`: batches of exactly this size."""
+    return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
+
+
+def padded_batch_and_drop_remainder(
+    batch_size: int, padded_shapes: Any, padding_values: Any = None
+) -> Callable[[Any], Any]:
+    """A function for `Dataset.apply`: padded batches of exactly this size."""
+    return lambda dataset: dataset.padded_batch(
+        batch_size, padded_shapes, padding_values, drop_remainder=True
+    )
+
+
+def sloppy_interleave(
+    map_func: Callable[..., Any], cycle_length: int, block_length: int = 1
+) -> Callable[[Any], Any]:
+    """A function for `Dataset.apply`: interleaves datasets in whatever order they are ready."""
+    return tf.data.experimental.parallel_interleave(
+        map_func, cycle_length, block_length, sloppy=True
+    )
+
+
+# tensorflow.contrib.layers
+
+
+def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
+    """A function of weights w: `scale · Σ|w|`."""
+    del scope
+    return lambda weights: scale * tf.reduce_sum(tf.abs(weights))
+
+
+def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
+    """A function of weights w: `scale · Σw² / 2`."""
+    del scope
+    return lambda weights: scale * tf.nn.l2_loss(weights)
+
+
+def variance_scaling_initializer(
+    factor: float = 2.0,
+    mode: str = "FAN_IN",
+    uniform: bool = False,
+    seed: int | None = None,
+    dtype: Any = tf.float32,
+) -> Callable[..., Any]:
+    """An initializer of variance `factor / n`.
+
+    Args:
+        factor: see above.
+        mode: what n is: 'FAN_IN', 'FAN_OUT', or their mean, 'FAN_AVG'.
+        uniform: uniform between ±√(3·factor/n); else a normal distribution cut at two deviations,
+            whose deviation is √(1.3·factor/n) before the cut.
+        seed: of the random numbers.
+        dtype: of the values, where the variable doesn't say.
+
+    Raises:
+        ValueError: another mode.
+    """
+    if mode not in ("FAN_IN", "FAN_OUT", "FAN_AVG"):
+        raise ValueError(f"Unknown mode {mode!r}; one of FAN_IN, FAN_OUT and FAN_AVG.")
+
+    def initializer(shape: Any, dtype: Any = dtype, partition_info: Any = None) -> Any:
+        whole = partition_info.full_shape if partition_info is not None else shape
+        sizes = [float(size) for size in whole] or [1.0]
+        fan_in, fan_out = sizes[-2] if len(sizes) > 1 else sizes[-1], sizes[-1]
+        field = float(np.prod(sizes[:-2]))  # of a convolution
+        n = {"FAN_IN": fan_in, "FAN_OUT": fan_out, "FAN_AVG": (fan_in + fan_out) / 2}[mode] * field
+        if uniform:
+            limit = np.sqrt(3.0 * factor / n)
+            return tf1.random_uniform(shape, -limit, limit, dtype, seed=seed)
+        return tf1.truncated_normal(shape, 0.0, np.sqrt(1.3 * factor / n), dtype, seed=seed)
+
+    return initializer
+
+
+def xavier_initializer(
+    uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32
+) -> Callable[..., Any]:
+    """An initializer of variance `2 / (fan_in + fan_out)` (Glorot and Bengio, 2010)."""
+    return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
+
+
+def layer_norm(
+    inputs: Any,
+    center: bool = True,
+    scale: bool = True,
+    activation_fn: Callable[[Any], Any] | None = None,
+    reuse: bool | None = None,
+    variables_collections: Any = None,
+    outputs_collections: Any = None,
+    trainable: bool = True,
+    begin_norm_axis: int = 1,
+    begin_params_axis: int = -1,
+    scope: Any = None,
+) -> Any:
+    """Layer normalization (Ba, Kiros and Hinton, 2016).
+
+    `gamma · (x - mean) / √(variance + 1e-12) + beta`, with 1e-3 for float16.
+
+    Args:
+        inputs: a tensor of rank 2 or more.
+        center: adds the variable `beta`.
+        scale: multiplies by the variable `gamma`.
+        activation_fn: what is done to the result, or None.
+        reuse: whether the variables exist already.
+        variables_collections: collections of the graph for the variables.
+        outputs_collections: collections of the graph for the result.
+        trainable: whether the variables are trained.
+        begin_norm_axis: mean and variance are over this axis and those behind it.
+        begin_params_axis: gamma and beta have the shape of this axis and those behind it.
+        scope: of the variables; 'LayerNorm' if None.
+
+    Returns:
+        A tensor of the shape of `inputs`.
+
+    Raises:
+        ValueError: an axis is out of range, or the size of a parameter's axis isn't known.
+    """
+    with tf1.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse):
+        inputs = tf.convert_to_tensor(inputs)
+        shape = inputs.shape
+        first = _axis("begin_norm_axis", begin_norm_axis, shape)
+        params_shape = shape[_axis("begin_params_axis", begin_params_axis, shape) :]
+        if not params_shape.is_fully_defined():
+            raise ValueError(
+                f"Inputs {inputs.name}: shape[{begin_params_axis}:] is not fully defined: {shape}"
+            )
+
+        def parameter(name: str, initializer: Any) -> Any:
+            return tf1.get_variable(
+                name,
+                params_shape,
+                inputs.dtype,
+                initializer,
+                trainable=trainable,
+                collections=_variable_collections(variables_collections, name),
+            )
+
+        beta = parameter("beta", tf1.zeros_initializer()) if center else None
+        gamma = parameter("gamma", tf1.ones_initializer()) if scale else None
+        mean, variance = tf.nn.moments(inputs, list(range(first, shape.rank)), keepdims=True)
+        epsilon = 1e-3 if inputs.dtype == tf.float16 else 1e-12
+        outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
+        outputs.set_shape(shape)
+        if activation_fn is not None:
+            outputs = activation_fn(outputs)
+        for collection in _names(outputs_collections):
+            tf1.add_to_collection(collection, outputs)
+        return outputs
+
+
+def _axis(name: str, axis: int, shape: Any) -> int:
+    if shape.rank is None:
+        raise ValueError("layer_norm needs inputs of known rank.")
+    if not -shape.rank <= axis < shape.rank:
+        raise ValueError(f"{name} ({axis}) must be < rank(inputs) ({shape.rank})")
+    return int(axis) % shape.rank
+
+
+def _variable_collections(given: Any, name: str) -> list[str]:
+    if isinstance(given, dict):
+        given = given.get(name)
+    keys = tf1.GraphKeys
+    return [*dict.fromkeys([*_names(given), keys.GLOBAL_VARIABLES, keys.MODEL_VARIABLES])]
+
+
+def _names(given: Any) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())

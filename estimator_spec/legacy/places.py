@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where removed names used to be: short places, and the module spellings behind them.
+
+The same class was reached through `tf.estimator`, `tf.compat.v1.estimator`, `tensorflow_estimator`
+and more. A place such as `tf.estimator.tpu` stands for all spellings of one module.
+"""
+
+from __future__ import annotations
+
+ROOTS: dict[str, tuple[str, ...]] = {
+    # The public API.
+    "tf": ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2"),
+    "tf1": ("tensorflow.compat.v1",),
+    "estimator": (
+        "tensorflow.estimator",
+        "tensorflow.compat.v1.estimator",
+        "tensorflow.compat.v2.estimator",
+        "tensorflow_estimator.estimator",
+    ),
+    "contrib": ("tensorflow.contrib", "tensorflow.compat.v1.contrib"),
+    # The files behind the API, which programs import directly.
+    "estimator_py": ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator"),
+    "estimator_tpu_py": (
+        "tensorflow_estimator.python.estimator.tpu",
+        "tensorflow.python.tpu",
+        "tensorflow.contrib.tpu.python.tpu",
+    ),
+    "tpu_py": ("tensorflow.python.tpu", "tensorflow.contrib.tpu.python.tpu"),
+    "tf_py": ("tensorflow.python",),
+}
+
+# Modules that went, some with all that is inside them. While the names are installed they are ours;
+# into every other module of the table, which TensorFlow has itself, single names are put.
+REMOVED = (
+    "tensorflow.estimator",
+    "tensorflow.compat.v1.estimator",
+    "tensorflow.compat.v2.estimator",
+    "tensorflow.contrib",
+    "tensorflow.compat.v1.contrib",
+    "tensorflow_estimator",
+    "tensorflow.python.estimator",
+    "tensorflow.python.tpu._tpu_estimator_embedding",
+    "tensorflow.python.tpu.tpu_config",
+    "tensorflow.python.tpu.tpu_context",
+    "tensorflow.python.tpu.tpu_embedding",
+    "tensorflow.python.tpu.tpu_estimator",
+    "tensorflow.python.tpu.util",
+)
+
+
+def is_removed(module: str) -> bool:
+    """Whether a module of the table isn't TensorFlow's any more.
+
+    >>> is_removed('tensorflow.contrib.tpu'), is_removed('tensorflow.python.tpu')
+    (True, False)
+    """
+    return any(module == root or module.startswith(root + ".") for root in REMOVED)
+
+
+def spellings(place: str) -> tuple[str, ...]:
+    """The full names of the modules that a place stands for.
+
+    >>> spellings('tf1.estimator')
+    ('tensorflow.compat.v1.estimator',)
+    >>> spellings('tpu_py.tpu_embedding')[-1]
+    'tensorflow.contrib.tpu.python.tpu.tpu_embedding'
+    """
+    root, _, rest = place.partition(".")
+    return tuple(f"{module}.{rest}" if rest else module for module in ROOTS[root])
