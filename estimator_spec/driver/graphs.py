@@ -93,8 +93,9 @@ class ModelGraphs:
             cluster.refuse_several_processes(self._config)
         checkpoints.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
 
-    def _hardware(self) -> placement.Hardware:
-        """What the graph is for."""
+    def _hardware(self, mode: placement.Mode) -> placement.Hardware:
+        """What columns are told to run on."""
+        del mode
         return placement.Hardware.CPU
 
     # One step each on the way to a run.
@@ -121,7 +122,7 @@ class ModelGraphs:
     def _users_code(self, mode: placement.Mode) -> Iterator[None]:
         """Around everything that the user wrote: the right Keras, and where columns look up."""
         legacy_keras.prefer()
-        with placement.running(mode, self._hardware()):
+        with placement.running(mode, self._hardware(mode)):
             yield
 
     def _maybe_warm_start(self, checkpoint: str | None) -> None:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import dict_mode, inputs, model
+from estimator_spec import off_tpu
+from estimator_spec.driver import embeddings, inputs, model
 from estimator_spec.driver.context import RunContext
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.hooks import ExamplesPerSecond
@@ -18,6 +20,7 @@ from estimator_spec.model_spec import ModeKeys
 from estimator_spec.run_config import InputPipelineConfig, TPURunConfig
 from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
 from estimator_spec.tpu_config import check_positive_integer, parse_iterations_per_loop
+from estimator_spec.tpu_context import TPUContext
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
@@ -62,6 +65,9 @@ class TPUEstimator(Estimator):
             variables that the model's optimizer trains. With dictionaries in place of columns the
             lookups are done before `model_fn` (see `dict_mode`).
         export_saved_model_api_version: V1 or V2, 1 or 2. No effect on a CPU.
+        embedding_core: 'host' gives the tables to an embedding core on the host: what a TPU's does
+            with them, on any machine, with the specification's optimizer. None (the default)
+            leaves them to the model, as always on a CPU.
 
     Raises:
         ValueError: an argument breaks a rule; the message names it.
@@ -87,6 +93,8 @@ class TPUEstimator(Estimator):
         warm_start_from: Any = None,
         embedding_config_spec: Any = None,
         export_saved_model_api_version: Any = ExportSavedModelApiVersion.V1,
+        *,
+        embedding_core: str | None = None,
     ) -> None:
         if not isinstance(config, TPURunConfig):
             raise ValueError(
@@ -99,7 +107,9 @@ class TPUEstimator(Estimator):
         if use_tpu:
             _check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
             _check_input_pipeline(tpu_config, embedding_config_spec)
-        _check_embeddings(tpu_config, embedding_config_spec, on_tpu=use_tpu and eval_on_tpu)
+        self._embeddings = embeddings.choose(embedding_config_spec, embedding_core, use_tpu)
+        has_core = embedding_core is not None or (use_tpu and eval_on_tpu)
+        _check_embeddings(tpu_config, embedding_config_spec, has_core)
         if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
             raise ValueError(
                 "export_saved_model_api_version should be 1 or 2; got "
@@ -127,7 +137,7 @@ class TPUEstimator(Estimator):
 
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         with self._ctx.with_mode(mode) as ctx:
-            on_cpu = ctx.is_running_on_cpu()
+            on_cpu = ctx.is_running_on_cpu() and not ctx.is_meant_for_tpu()
             if on_cpu and ctx.is_input_slice_broadcast_to_all_cores():
                 raise ValueError(
                     "Invalid TPUConfig `eval_training_input_configuration` value. SLICED mode "
@@ -143,6 +153,8 @@ class TPUEstimator(Estimator):
         params = self.params
         with self._ctx.with_mode(mode) as ctx:
             _put(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
+            if ctx.is_meant_for_tpu():
+                _put(params, _CONTEXT, TPUContext(call_from_input_fn=True))
         return inputs.call(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
@@ -150,14 +162,28 @@ class TPUEstimator(Estimator):
         exporting = _is_exporting()
         with self._ctx.with_mode(mode) as ctx:
             on_cpu = ctx.is_running_on_cpu(is_export_mode=exporting)
+            for_tpu = ctx.is_meant_for_tpu() and not exporting
             if not exporting:
                 _put(params, _BATCH_SIZE, ctx.batch_size_for_model_fn)
+        if for_tpu:
+            _put(params, _CONTEXT, TPUContext(call_from_input_fn=False))
         _put(params, _USE_TPU, not on_cpu)
-        spec = self._ctx.embedding_config_spec
-        if spec is not None and spec.feature_to_config_dict:
-            features = dict_mode.look_up(spec, features)
         tf1.logging.info("Running %s on CPU/GPU", mode)
-        return model.call(self._model_fn, features, labels, mode, params, config)
+
+        def build(features: Any) -> Any:
+            return model.call(self._model_fn, features, labels, mode, params, config)
+
+        with off_tpu.one_replica() if for_tpu else contextlib.nullcontext():
+            return self._embeddings.call_model(build, features, mode, exporting)
+
+    def _hardware(self, mode: placement.Mode) -> placement.Hardware:
+        return self._embeddings.hardware(mode)
+
+    def _train_model(
+        self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
+    ) -> Any:
+        listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
+        return super()._train_model(input_fn, hooks, listeners)
 
     def _create_global_step(self, graph: Any) -> Any:
         """Makes the step counter a resource variable, whatever the default is: TPUs need it."""
@@ -244,7 +270,7 @@ def _check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
         )
 
 
-def _check_embeddings(tpu_config: Any, embedding_config_spec: Any, on_tpu: bool) -> None:
+def _check_embeddings(tpu_config: Any, embedding_config_spec: Any, has_core: bool) -> None:
     if embedding_config_spec is None:
         return
     if not isinstance(embedding_config_spec, EmbeddingConfigSpec):
@@ -254,7 +280,7 @@ def _check_embeddings(tpu_config: Any, embedding_config_spec: Any, on_tpu: bool)
         )
     if embedding_config_spec.feature_to_config_dict:
         tables_and_features(embedding_config_spec)
-    if not on_tpu and embedding_config_spec.partition_strategy == "mod":
+    if not has_core and embedding_config_spec.partition_strategy == "mod":
         raise ValueError(
             "Mod sharding of embedding tables not supported on CPU. Use "
             'partition_strategy="div" there.'
