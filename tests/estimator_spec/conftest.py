@@ -93,6 +93,7 @@ def _names_of(estimator, config, inputs_room, export_room, experimental_room):
     )
 
 
+_OURS = _names_of(estimator_spec, run_config, inputs, export, experimental)
 _APIS = ["ours"]
 if hasattr(tf1, "estimator"):
     _APIS.append(pytest.param("reference", marks=pytest.mark.reference))
@@ -102,7 +103,7 @@ if hasattr(tf1, "estimator"):
 def api(request):
     """Our names, and with TensorFlow 2.15 the field's own: what a test shows holds for both."""
     if request.param == "ours":
-        return _names_of(estimator_spec, run_config, inputs, export, experimental)
+        return _OURS
     old = request.getfixturevalue("old_estimator")
     return _names_of(old, old, old.inputs, old.export, old.experimental)
 
@@ -159,6 +160,12 @@ class Line:
 def fit(api, tmp_path, no_tf_config):
     """The line, by our names and by the field's own."""
     return Line(api, tmp_path / "model")
+
+
+@pytest.fixture
+def ours(tmp_path, no_tf_config):
+    """The line by our names only, for what the field's own can't do."""
+    return Line(_OURS, tmp_path / "model")
 
 
 @pytest.fixture

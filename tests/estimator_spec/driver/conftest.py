@@ -64,7 +64,7 @@ def line():
 def make(tmp_path):
     """Makes a TPUEstimator of the line in a fresh directory."""
 
-    def make(model=model_fn, config=None, **kwargs):
+    def make(model=model_fn, config=None, kind=estimator_spec.TPUEstimator, **kwargs):
         options = {
             "model_dir": str(tmp_path / "model"),
             "train_batch_size": 8,
@@ -74,6 +74,6 @@ def make(tmp_path):
         }
         options.update(kwargs)
         config = estimator_spec.RunConfig(**{"tf_random_seed": 1, **(config or {})})
-        return estimator_spec.TPUEstimator(model, config=config, **options)
+        return kind(model, config=config, **options)
 
     return make
