@@ -220,7 +220,7 @@ class EmbeddingColumn(TPUEmbeddingColumn):
     def create_state(self, state_manager: Any) -> None:
         """Makes the table as a variable of the feature layer, unless an embedding core owns it."""
         if self._core_looks_up():
-            self._record_core_table()
+            self._record_in_input_layer()  # Keras' build gives the same scopes
             return
         state_manager.create_variable(
             self,
@@ -247,13 +247,13 @@ class EmbeddingColumn(TPUEmbeddingColumn):
             collections=weight_collections,
         )
 
-    def _record_core_table(self) -> None:
+    def _record_in_input_layer(self) -> None:
         tables.record_core_table(
-            self.get_embedding_var_name(),
-            tables.WEIGHTS,
-            column_name=self.name,
-            shared=False,
+            self.get_embedding_var_name(), tables.WEIGHTS, column_name=self.name, shared=False
         )
+
+    def _record_in_call(self) -> None:
+        """Recorded when the layer was built."""
 
 
 @private.register_feature_column
@@ -295,9 +295,12 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
         return self._shared_table()
 
     def _input_layer_table(self, weight_collections: Any, trainable: bool) -> Any:
-        # Two scopes up: out of the layer's scope and the column's. The table belongs to neither.
-        outer = "/".join(tf1.get_variable_scope().name.split("/")[:-2])
-        return self._shared_table(scope=outer, trainable=trainable)
+        return self._shared_table(scope=self._outer_scope(), trainable=trainable)
+
+    @staticmethod
+    def _outer_scope() -> str:
+        """Two scopes up: out of the layer's scope and the column's. The table is of neither."""
+        return "/".join(tf1.get_variable_scope().name.split("/")[:-2])
 
     def _shared_table(self, scope: str | None = None, trainable: bool = True) -> Any:
         return tables.shared_variable(
@@ -308,7 +311,11 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
             trainable=trainable,
         )
 
-    def _record_core_table(self) -> None:
+    def _record_in_input_layer(self) -> None:
+        name = self.get_embedding_var_name()
+        tables.record_core_table(name, name, scope=self._outer_scope(), shared=True)
+
+    def _record_in_call(self) -> None:
         name = self.get_embedding_var_name()
         tables.record_core_table(name, name, shared=True)
 

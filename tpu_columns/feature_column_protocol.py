@@ -44,8 +44,12 @@ class FeatureColumnProtocol(
         """Returns the table as a variable of the current TF1 variable scope."""
 
     @abc.abstractmethod
-    def _record_core_table(self) -> None:
-        """Notes the variable scope for the embedding core that owns the table."""
+    def _record_in_input_layer(self) -> None:
+        """Notes the table's scope for the core that owns it, in TF1's layer and column scope."""
+
+    @abc.abstractmethod
+    def _record_in_call(self) -> None:
+        """The same where a Keras layer is called, in no scope of its own."""
 
     # What layers ask of any column.
 
@@ -94,6 +98,8 @@ class FeatureColumnProtocol(
           ValueError: this is a sequence column; or its device is forbidden here (see `route`).
         """
         del training
+        if self._core_looks_up():
+            self._record_in_call()
         return self._pooled(
             transformation_cache, state_manager, lambda: self._layer_table(state_manager)
         )
@@ -102,7 +108,7 @@ class FeatureColumnProtocol(
         self, inputs: Any, weight_collections: Any = None, trainable: Any = None
     ) -> tf.Tensor:
         if self._core_looks_up():
-            self._record_core_table()
+            self._record_in_input_layer()
         return self._pooled(
             categorical.cache_of(inputs),
             None,
@@ -122,6 +128,8 @@ class FeatureColumnProtocol(
           ValueError: this is no sequence column; or its device is forbidden here.
         """
         del training
+        if self._core_looks_up():
+            self._record_in_call()
         return self._steps(
             transformation_cache, state_manager, lambda: self._layer_table(state_manager)
         )
@@ -130,7 +138,7 @@ class FeatureColumnProtocol(
         self, inputs: Any, weight_collections: Any = None, trainable: Any = None
     ) -> Any:
         if self._core_looks_up():
-            self._record_core_table()
+            self._record_in_input_layer()
         return self._steps(
             categorical.cache_of(inputs),
             None,

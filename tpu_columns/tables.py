@@ -95,12 +95,15 @@ def shared_variable(
     return variable
 
 
-def record_core_table(table: str, name: str, *, column_name: str = "", shared: bool) -> None:
+def record_core_table(
+    table: str, name: str, *, scope: str | None = None, column_name: str = "", shared: bool
+) -> None:
     """Notes in the default graph in which variable scope a table of the embedding core is used.
 
     Args:
       table: the column's `get_embedding_var_name()`.
       name: name that the variable has within the current scope.
+      scope: full name of the variable scope; None for the current one.
       column_name: the layer's scope for the column ends with it; '' for a table of no layer.
       shared: shared tables may be used in several scopes; the first one names them.
 
@@ -110,7 +113,8 @@ def record_core_table(table: str, name: str, *, column_name: str = "", shared: b
     collection = tf1.get_default_graph().get_collection_ref(_SCOPES)
     if not collection:
         collection.append({})
-    scope = tf1.get_variable_scope().name
+    if scope is None:
+        scope = tf1.get_variable_scope().name
     if not scope.endswith(column_name):
         # Keras' newer layers name variables by the name scope.
         scope = tf1.get_default_graph().get_name_scope()

@@ -407,13 +407,18 @@ class TestEmbeddingCore:
         recorded = tables.core_tables(tf1.get_default_graph())
         names = {key: table.variable_name for key, table in recorded.items()}
         assert names["one"] == "input_layer/one_embedding/embedding_weights"
-        assert names["p_q_shared_embedding"].endswith("p_q_shared_embedding")
+        assert names["p_q_shared_embedding"] == "p_q_shared_embedding"
 
     def test_keras_records_names_too(self):
         """DenseFeatures notes the variable name that a CPU run would give the table."""
-        feature_layers.DenseFeatures(pooled_columns(tpu_columns)[:1])({"one": tf.ones([2, 3])})
+        columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
+        activations = {key: tf.ones([2, 3]) for key in ("one", "p", "q")}
+        feature_layers.DenseFeatures(columns)(activations)
         recorded = tables.core_tables(tf1.get_default_graph())
-        assert recorded["one"].variable_name == "dense_features/one_embedding/embedding_weights"
+        assert {key: table.variable_name for key, table in recorded.items()} == {
+            "one": "dense_features/one_embedding/embedding_weights",
+            "p_q_shared_embedding": "p_q_shared_embedding",
+        }
 
     def test_sequences_pass_through(self):
         """Activations and the lengths under their key become the sequence layer's result."""

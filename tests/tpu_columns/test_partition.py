@@ -148,9 +148,7 @@ def test_a_layout_is_a_value():
 def test_it_needs_no_tensorflow():
     """The file runs in a process that doesn't import TensorFlow."""
     code = (
-        "import runpy, sys\n"
-        "runpy.run_path(sys.argv[1])\n"
-        "assert 'tensorflow' not in sys.modules\n"
+        "import runpy, sys\nrunpy.run_path(sys.argv[1])\nassert 'tensorflow' not in sys.modules\n"
     )
     path = sys.modules[RowPartition.__module__].__file__
     subprocess.run([sys.executable, "-c", code, path], check=True)
