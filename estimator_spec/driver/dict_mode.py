@@ -47,15 +47,22 @@ def look_up(spec: Any, features: Any) -> dict[str, Any]:
         )
     found = dict(features)
     table_configs, feature_configs = tables_and_features(spec)
-    tables = _tables(table_configs)
+    tables = make_tables(table_configs)
     for key, config in sorted(feature_configs.items()):
         enqueued = enqueue.take(key, config, table_configs[config.table_id], found)
         _look_up_one(key, tables[config.table_id], enqueued, found)
     return found
 
 
-def _tables(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of all tables, named by their bare keys."""
+def make_tables(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes the variables of all tables, named by their bare keys, or finds them.
+
+    Args:
+        configs: the `TableConfig` of each table.
+
+    Returns:
+        The variables, by table.
+    """
     tables = {}
     # At the top, whatever scope the caller is in.
     with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):

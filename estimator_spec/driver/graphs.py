@@ -98,6 +98,9 @@ class ModelGraphs:
         del mode
         return placement.Hardware.CPU
 
+    def _before_receivers(self) -> None:
+        """What the graph of an export has before it has receivers."""
+
     # One step each on the way to a run.
 
     def _start(self, graph: Any) -> None:

@@ -169,6 +169,7 @@ class ModelExports(ModelGraphs):
         """Builds the graph of a mode anew, and adds it to the SavedModel."""
         with tf.Graph().as_default() as graph:
             self._start(graph)
+            self._before_receivers()
             with self._users_code(placement.Mode.SERVE):
                 receiver = input_receiver_fn_map[mode]()
                 labels = getattr(receiver, "labels", None)

@@ -179,6 +179,9 @@ class TPUEstimator(Estimator):
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         return self._embeddings.hardware(mode)
 
+    def _before_receivers(self) -> None:
+        self._embeddings.before_receivers()
+
     def _train_model(
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:

@@ -265,6 +265,22 @@ def test_training(dlrm, tmp_path):
     np.testing.assert_allclose(found["y"][:, 0], predictions[:2], rtol=1e-5)
 
 
+def test_a_receiver_named_as_a_table(make, tmp_path):
+    """An exported model has its tables, though a placeholder has the name of one."""
+    words = TableConfig(4, 1, initializer=tf1.ones_initializer(), combiner="sum")
+    spec = make_spec({"word": FeatureConfig("word")}, {"word": words})
+    estimator = make(model_fn, embedding_config_spec=spec, train_batch_size=4)
+    estimator.train(lambda params: input_fn(params, "train"), steps=1)
+    receiver = estimator_spec.build_raw_serving_input_receiver_fn(
+        {"word": tf.zeros([1, 2], tf.int64)}
+    )
+    path = estimator.export_saved_model(tmp_path / "export", receiver)
+    served = tf.saved_model.load(path.decode()).signatures["serving_default"]
+    table = estimator.get_variable_value("word")
+    found = served(word=tf.constant([[1, 2]], tf.int64))["y"]
+    np.testing.assert_allclose(found, [table[1] + table[2]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("task", ["train", "evaluate", "predict"])
 def test_an_id_outside_of_the_table(dlrm, task):
     """An id that the table doesn't have is named, with its feature and the table's size."""
