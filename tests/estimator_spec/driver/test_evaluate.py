@@ -77,8 +77,9 @@ def test_train_without_saving_then_evaluate(make, line):
 
 def test_checkpoint_path(make, line):
     """An older checkpoint can be evaluated."""
-    estimator = make(config={"save_checkpoints_steps": 2})
-    estimator.train(line.input_fn, steps=4)
+    estimator = make()
+    estimator.train(line.input_fn, steps=2)
+    estimator.train(line.input_fn, steps=2)
     path = os.path.join(estimator.model_dir, "model.ckpt-2")
     older = estimator.evaluate(line.input_fn, checkpoint_path=path)
     assert older["global_step"] == 2
