@@ -383,6 +383,16 @@ class TPURunConfig(RunConfig):
         new._tpu_config = tpu_config or TPUConfig()
         return new
 
+    def on_host(self) -> TPURunConfig:
+        """A copy for this process alone: without the addresses and the jobs of a TPU system."""
+        new: TPURunConfig = copy.deepcopy(self)
+        new._master = new._evaluation_master = ""
+        if new._cluster is not None:
+            new._cluster = None
+            new._cluster_spec = tf.train.ClusterSpec({})
+            new._session_config.ClearField("cluster_def")
+        return new
+
 
 def _check_tpu_config(tpu_config: Any) -> None:
     # Another library's TPUConfig will do; a model_dir in first place will not.

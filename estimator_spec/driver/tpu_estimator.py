@@ -115,6 +115,8 @@ class TPUEstimator(Estimator):
                 "export_saved_model_api_version should be 1 or 2; got "
                 f"{export_saved_model_api_version}."
             )
+        if use_tpu and off_tpu.host_instead_of_tpu():
+            config = config.on_host()
         super().__init__(model_fn, model_dir, config, params, warm_start_from)  # type: ignore[arg-type]
         self._ctx = RunContext(
             self._config,

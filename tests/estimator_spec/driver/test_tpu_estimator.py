@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig
+from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig, off_tpu
 
 tf1 = tf.compat.v1
 
@@ -264,6 +264,28 @@ def test_subclasses_override_what_they_like(make, line):
     estimator = Mine(line.model_fn, config=config, use_tpu=False, train_batch_size=4)
     estimator.train(line.input_fn, steps=2)
     assert answers == ["train", ("train", True, 4)]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"master": "grpc://10.2.3.4:8470"},
+        {
+            "cluster": tf.distribute.cluster_resolver.SimpleClusterResolver(
+                tf.train.ClusterSpec({"worker": ["10.2.3.4:8470"]}), master="grpc://10.2.3.4:8470"
+            )
+        },
+    ],
+)
+def test_the_host_asks_no_tpu_system(make, line, monkeypatch, places):
+    """Where the host stands in for a TPU, the address of the TPU isn't asked."""
+    monkeypatch.setenv(off_tpu.VARIABLE, "1")
+    estimator = make(config=places, use_tpu=True)
+    estimator.train(line.input_fn, steps=1)
+    assert estimator.evaluate(line.input_fn, steps=1)["global_step"] == 1
+    assert (estimator.config.master, estimator.config.evaluation_master) == ("", "")
+    on_tpu = RunConfig(**places)
+    assert on_tpu.master == on_tpu.evaluation_master == "grpc://10.2.3.4:8470"
 
 
 def test_a_mode_is_needed(make):
