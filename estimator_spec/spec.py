@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from estimator_spec import _tensorflow as private
-from estimator_spec import optimizers
+from estimator_spec import optimizers, placing
 from estimator_spec.optimizers import OptimizationParameters
 from estimator_spec.table_config import FeatureConfig, TableConfig
-from tpu_columns import LookupDevice, TPUEmbeddingColumn, callables
+from tpu_columns import TPUEmbeddingColumn, callables
 
 __all__ = [
     "EmbeddingConfigSpec",
@@ -84,14 +84,19 @@ class EmbeddingConfigSpec(_SpecFields):
         partition_strategy: how rows are cut into shards: 'div' (the default; contiguous ranges)
             or 'mod' (row r on shard r mod n).
         profile_data_directory: where a TPU writes statistics of its lookups.
+        tensor_core_below: tables with fewer rows than this go to the tensor core, where the model
+            trains them, if their columns name no device and can be looked up there (see
+            `placing.split`). Each such column needs a `tensor_core_shape`. No effect without a
+            core. None: none. It is an attribute, not a field of the tuple.
 
     Raises:
         ValueError: neither or both forms, an unknown strategy, a feature whose table is missing,
-            or an optimizer of another kind.
+            an optimizer of another kind, or a column for the tensor core without a shape.
         TypeError: a column or configuration of another kind.
     """
 
-    __slots__ = ()
+    # A field would break programs that unpack the ten.
+    tensor_core_below: int | None = None
 
     def __new__(
         cls,
@@ -104,9 +109,11 @@ class EmbeddingConfigSpec(_SpecFields):
         table_to_config_dict: Mapping[str, TableConfig] | None = None,
         partition_strategy: str = "div",
         profile_data_directory: str | None = None,
+        *,
+        tensor_core_below: int | None = None,
     ) -> EmbeddingConfigSpec:
         """Checks the values; see the class."""
-        on_embedding_core, on_tensor_core = _split(feature_columns)
+        on_embedding_core, on_tensor_core = _split(feature_columns, tensor_core_below)
         spec = super().__new__(
             cls,
             feature_columns=on_embedding_core,
@@ -120,18 +127,39 @@ class EmbeddingConfigSpec(_SpecFields):
             partition_strategy=partition_strategy,
             profile_data_directory=profile_data_directory,
         )
+        spec.tensor_core_below = tensor_core_below
         _check_spec(spec)
         return spec
 
     def _replace(self, **changes: Any) -> EmbeddingConfigSpec:  # type: ignore[override]
-        """Makes a copy with other fields, checked as a new one is."""
+        """Makes a copy with other fields (or `tensor_core_below`), checked as a new one is."""
+        below = changes.pop("tensor_core_below", self.tensor_core_below)
         spec = super()._replace(**changes)
+        columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
+        if columns and (below is not None or self.tensor_core_below is not None):
+            on_embedding_core, on_tensor_core = _split(columns, below)
+            spec = super(EmbeddingConfigSpec, spec)._replace(
+                feature_columns=on_embedding_core, tensor_core_feature_columns=on_tensor_core
+            )
+        spec.tensor_core_below = below
         _check_spec(spec)
         return spec
 
+    def __eq__(self, other: Any) -> Any:
+        same = super().__eq__(other)
+        if same is not True:
+            return same
+        return self.tensor_core_below == getattr(other, "tensor_core_below", None)
+
+    def __ne__(self, other: Any) -> Any:
+        same = self == other
+        return same if same is NotImplemented else not same
+
+    __hash__ = _SpecFields.__hash__
+
     def __reduce__(self) -> Any:
         # The constructor takes nine arguments, the tuple has ten fields.
-        return type(self)._make, (tuple(self),)
+        return type(self)._make, (tuple(self),), vars(self)
 
 
 def table_name(variable_name: str) -> str:
@@ -181,19 +209,15 @@ def tables_and_features(
     return tables, features
 
 
-def _split(feature_columns: Any) -> tuple[list[Any] | None, list[Any] | None]:
+def _split(feature_columns: Any, below: Any) -> tuple[list[Any] | None, list[Any] | None]:
     """The columns of the embedding core (and of no core), and those of the tensor core."""
+    if below is not None and (isinstance(below, bool) or not hasattr(below, "__index__")):
+        raise TypeError(f"tensor_core_below must be a number of rows or None, got {below!r}.")
     if not feature_columns:
         return None, None
     if isinstance(feature_columns, _COLUMNS) or not isinstance(feature_columns, Iterable):
         raise TypeError(f"feature_columns must be a list of columns, got {feature_columns!r}.")
-    embedding_core: list[Any] = []
-    tensor_core: list[Any] = []
-    for column in feature_columns:
-        device = getattr(column, "embedding_lookup_device", None)
-        is_tensor_core = device is LookupDevice.TPU_TENSOR_CORE
-        (tensor_core if is_tensor_core else embedding_core).append(column)
-    return embedding_core, tensor_core
+    return placing.split(feature_columns, below)
 
 
 def _check_spec(spec: EmbeddingConfigSpec) -> None:
@@ -204,6 +228,12 @@ def _check_spec(spec: EmbeddingConfigSpec) -> None:
         raise ValueError(
             "Exactly one of `feature_columns` and the pair `feature_to_config_dict` and "
             f"`table_to_config_dict` must be specified. Got {'both' if columns else 'neither'}."
+        )
+    if dict_mode and spec.tensor_core_below is not None:
+        raise ValueError(
+            "tensor_core_below needs feature_columns: the tensor core looks up in the feature "
+            "layers of a model, and a specification by dictionaries has none. Leave it out, and "
+            "look up small tables in the model_fn."
         )
     if spec.partition_strategy not in ("div", "mod"):
         raise ValueError(

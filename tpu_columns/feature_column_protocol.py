@@ -176,7 +176,7 @@ class FeatureColumnProtocol(
 
     def _on_tensor_core(self, cache: Any, state_manager: Any, table: Any) -> tf.Tensor:
         """Takes ids that the input pipeline padded (with a mask beside them), or pads them here."""
-        assert self.tensor_core_shape is not None  # checked when the column was made
+        assert self.tensor_core_shape is not None  # checked when the device was chosen
         key = self._reads.feature_key
         mask_key = categorical.tensor_core_mask_key(key)
         padded = _feature_or_none(cache, mask_key, state_manager)
@@ -187,9 +187,9 @@ class FeatureColumnProtocol(
                 self.categorical_column, cache, state_manager
             )
             values, mask = lookup.pad_for_tensor_core(ids, weights, self.tensor_core_shape[1])
-        return lookup.tensor_core_lookup(
-            table, values, mask, self.combiner, name=f"{self.name}_weights"
-        )
+        with tf.name_scope(f"{self.name}_weights") as scope:
+            lookup.record_site(scope, self.name, key, self._reads.num_buckets)
+            return lookup.tensor_core_lookup(table, values, mask, self.combiner)
 
     def _steps(self, cache: Any, state_manager: Any, table: Any) -> Any:
         if not self._reads.is_sequence:

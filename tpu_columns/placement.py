@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -135,10 +135,18 @@ def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """The mode and hardware that a driver builds a graph for."""
+    """What a driver builds a graph for.
+
+    Attributes:
+      mode: training, evaluation, prediction or serving.
+      hardware: what it runs on.
+      tensor_core_tables: tables (by `get_embedding_var_name()`) whose columns, unless they request
+        a device, request the tensor core.
+    """
 
     mode: Mode
     hardware: Hardware
+    tensor_core_tables: frozenset[str] = frozenset()
 
 
 _current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
@@ -147,19 +155,23 @@ _current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
 
 
 @contextlib.contextmanager
-def running(mode: Mode, hardware: Hardware) -> Iterator[None]:
+def running(
+    mode: Mode, hardware: Hardware, tensor_core_tables: Iterable[str] = ()
+) -> Iterator[None]:
     """Makes columns look up as `route(column, mode, hardware)` says; entered around a `model_fn`.
 
     Args:
       mode: what the graph is for.
       hardware: what it runs on.
+      tensor_core_tables: tables (by `get_embedding_var_name()`) whose columns, unless they request
+        a device, request the tensor core.
 
     Raises:
       TypeError: an argument isn't of its enum.
     """
     if not isinstance(mode, Mode) or not isinstance(hardware, Hardware):
         raise TypeError(f"running() takes a Mode and a Hardware, got {mode!r} and {hardware!r}.")
-    token = _current.set(Placement(mode, hardware))
+    token = _current.set(Placement(mode, hardware, frozenset(tensor_core_tables)))
     try:
         yield
     finally:
@@ -174,10 +186,17 @@ def current() -> Placement | None:
 def device_now(column: Any) -> LookupDevice:
     """Returns the device for `column` in the current context; outside of any driver that's the CPU.
 
+    Args:
+      column: a TPU embedding column.
+
     Raises:
       ValueError: the combination is forbidden (see `route`).
     """
     placement = current()
     if placement is None:
         return LookupDevice.CPU
+    if column.embedding_lookup_device is None and (
+        column.get_embedding_var_name() in placement.tensor_core_tables
+    ):
+        column = column._replace(embedding_lookup_device=LookupDevice.TPU_TENSOR_CORE)
     return route(column, placement.mode, placement.hardware)

@@ -7,10 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec import placing
+from estimator_spec.cores import tensor_core
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
 from estimator_spec.driver import dict_mode
 from estimator_spec.model_spec import ModeKeys
 from estimator_spec.spec import tables_and_features
+from tpu_columns import placement
 from tpu_columns.placement import Hardware, Mode
 
 tf1 = tf.compat.v1
@@ -83,8 +86,16 @@ class HostEmbeddings(PlainEmbeddings):
         if exporting:
             return super().call_model(model, features, mode, exporting)
         training = mode == ModeKeys.TRAIN
-        core = HostCore(self._spec, training)
-        built = model(core.look_up(features, tf1.train.get_global_step()))
+        spec = placing.for_embedding_core(self._spec, Mode(mode))
+        core = None if spec is None else HostCore(spec, training)
+        features = tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
+        if core is not None:
+            features = core.look_up(features, tf1.train.get_global_step())
+        small = placing.tensor_core_tables(self._spec)
+        with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
+            built = model(features)
+        if core is None:
+            return built
         core.attach()
         if not training:
             return built

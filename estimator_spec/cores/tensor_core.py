@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done to the features of the tensor core's columns before the model, as on a TPU.
+
+The tensor core runs compiled programs of fixed shapes: ids are padded to the column's
+`tensor_core_shape`, and a mask, or the weights, is put beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from estimator_spec.cores import enqueue
+from estimator_spec.table_config import FeatureConfig
+from tpu_columns import TPUEmbeddingColumn, categorical, lookup
+
+
+def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:
+    """Pads the ids of `columns`.
+
+    Args:
+        columns: each with a `tensor_core_shape` (.., n).
+        features: tensors by key; left as they are. Dense ids of 0 are padding.
+
+    Returns:
+        A new dict. In place of its ids a feature has int32 [B, n], and under
+        `<key>__TENSOR_CORE_MASK` float32 [B, n]: 0 at padding, else the weight or 1. Sparse
+        weights are gone.
+
+    Raises:
+        ValueError: ids that a TPU can't look up, a batch of another size than
+            `tensor_core_shape`'s, or the mask's key is in use.
+    """
+    found = dict(features)
+    for column in columns:
+        key = column.get_feature_key_name()
+        config = FeatureConfig("", weight_key=column.get_weight_key_name())
+        enqueued = enqueue.take(key, config, column, found)
+        mask_key = categorical.tensor_core_mask_key(key)
+        if mask_key in found:
+            raise ValueError(
+                f"Mask key {mask_key} for Tensor Core embedding is already in use. Rename the "
+                "feature, or look it up by one column only."
+            )
+        assert column.tensor_core_shape is not None  # checked by the column, or by the spec
+        batch, width = column.tensor_core_shape
+        ids = enqueued.ids
+        if batch not in (None, -1, ids.shape[0]) and ids.shape[0] is not None:
+            raise ValueError(
+                f"Column {column.name} has tensor_core_shape {[batch, width]}, but the batch has "
+                f"{ids.shape[0]} rows. Give None for the size of the batch."
+            )
+        found[key], found[mask_key] = lookup.pad_for_tensor_core(ids, enqueued.weights, width)
+    return found
