@@ -110,6 +110,10 @@ class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
         reduction: MEAN or SUM of `tf.compat.v1.losses.Reduction`.
         name: of the ops that a TPU adds.
         group_assignment: lists of replicas that train together, or None.
+
+    Raises:
+        ValueError: another reduction.
+        TypeError: `opt` is a Keras optimizer, or none at all.
     """
 
     def __init__(
@@ -119,14 +123,27 @@ class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
         name: str = "CrossShardOptimizer",
         group_assignment: Any = None,
     ) -> None:
-        super().__init__(opt, reduction, name, group_assignment)
-        self._wrapped = opt
+        reductions = (tf1.losses.Reduction.SUM, tf1.losses.Reduction.MEAN)
+        if reduction not in reductions:
+            raise ValueError(
+                f"Argument `reduction` should be one of {reductions}. Received: {reduction}"
+            )
+        if not isinstance(opt, tf1.train.Optimizer):
+            raise TypeError(
+                "CrossShardOptimizer only works with tf.compat.v1.train.Optimizer and not Keras "
+                f"Optimizer. Received: {opt}."
+            )
+        # Not by super(): TensorFlow's __init__ calls its own class by name, which is ours now.
+        tf1.train.Optimizer.__init__(self, False, name)
+        self._opt = opt
+        self._reduction = reduction
+        self._group_assignment = group_assignment
 
     def compute_gradients(self, loss: Any, var_list: Any = None, **kwargs: Any) -> Any:
         """See `tf.compat.v1.train.Optimizer.compute_gradients`."""
         if _replicas() > 1:
             return super().compute_gradients(loss, var_list=var_list, **kwargs)
-        return self._wrapped.compute_gradients(loss, var_list=var_list, **kwargs)
+        return self._opt.compute_gradients(loss, var_list=var_list, **kwargs)
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
@@ -134,7 +151,7 @@ class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
         """See `tf.compat.v1.train.Optimizer.apply_gradients`."""
         if _replicas() > 1:
             return super().apply_gradients(grads_and_vars, global_step, name)
-        return self._wrapped.apply_gradients(grads_and_vars, global_step, name)
+        return self._opt.apply_gradients(grads_and_vars, global_step, name)
 
 
 def _replicas() -> int:
@@ -152,9 +169,6 @@ class TPUClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):
     def __init__(self, tpu: Any = None, *args: Any, **kwargs: Any) -> None:
         del args, kwargs
         self.tpu = tpu
-        self.task_type: str | None = None
-        self.task_id: int | None = None
-        self.environment = ""
 
     @staticmethod
     def connect(tpu: Any = None, zone: Any = None, project: Any = None) -> TPUClusterResolver:

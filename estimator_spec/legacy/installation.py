@@ -17,7 +17,7 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -43,11 +43,11 @@ class _State(NamedTuple):
 
     Attributes:
         replace: ours everywhere; else only where TensorFlow has nothing.
-        on_host: with what programs of a TPU need on a host.
+        cases: the names of which cases are in place.
     """
 
     replace: bool
-    on_host: bool
+    cases: frozenset[names.When]
 
 
 class _Now:
@@ -104,7 +104,7 @@ def install(replace: bool = False) -> Installed:
     """
     with _LOCK:
         before = _Now.state
-        wanted = _State(replace or not _tensorflow_has_estimator(), off_tpu.host_instead_of_tpu())
+        wanted = _State(replace or not _tensorflow_has_estimator(), frozenset(_cases()))
         if before is not None and before.replace and not replace:
             wanted = wanted._replace(replace=True)
         _switch(wanted)
@@ -133,6 +133,14 @@ def _switch(wanted: _State | None) -> None:
         _Now.changes.undo()
         raise
     _Now.state = wanted
+
+
+def _cases() -> Iterator[names.When]:
+    yield names.When.ALWAYS
+    if off_tpu.host_instead_of_tpu():
+        yield names.When.ON_HOST
+    if importlib.util.find_spec("tensorboard") is None:
+        yield names.When.WITHOUT_TENSORBOARD
 
 
 @functools.cache
@@ -168,8 +176,10 @@ def _table(wanted: _State) -> dict[str, _Getters]:
     """How to get each name of each module; parents of modules come first."""
     table: dict[str, _Getters] = {}
     for row in names.rows():
-        if row.on_host and not (wanted.on_host and wanted.replace):
+        if row.when not in wanted.cases:
             continue
+        if row.when is not names.When.ALWAYS and not wanted.replace:
+            continue  # TensorFlow's own names stay
         if wanted.replace:
             get = functools.partial(resolve, row.ours)
         else:

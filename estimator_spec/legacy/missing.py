@@ -117,7 +117,7 @@ MISSING = (
     Missing("contrib.image", "*", "Look for it in tf.image and tf.raw_ops."),
     Missing("contrib.learn", "*", "Train with estimator_spec.train_and_evaluate."),
     Missing("contrib.predictor", "*", "Use tf.saved_model.load(path).signatures."),
-    Missing("contrib.opt contrib.crf contrib.seq2seq contrib.metrics", "*", _ADDONS),
+    Missing("contrib.opt contrib.crf contrib.seq2seq", "*", _ADDONS),
     Missing("contrib", "*", "tensorflow.contrib ended with TensorFlow 1.15."),
 )
 

@@ -7,10 +7,23 @@ Rows that share places and the module of their replacement stand together in a `
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from estimator_spec.legacy.places import spellings
+
+
+class When(enum.Enum):
+    """When a name is put in its places.
+
+    ON_HOST: when programs of a TPU run on the host (`run --cpu`).
+    WITHOUT_TENSORBOARD: where TensorBoard isn't installed, which some names of TensorFlow need.
+    """
+
+    ALWAYS = "always"
+    ON_HOST = "on the host"
+    WITHOUT_TENSORBOARD = "without TensorBoard"
 
 
 class Group(NamedTuple):
@@ -20,13 +33,13 @@ class Group(NamedTuple):
         places: where they were, see `places`; separated by spaces.
         home: the module (or class) that has them now.
         names: separated by spaces; `old=new` where the names differ.
-        on_host: only put there when a program of a TPU runs on the host (`run --cpu`).
+        when: whether they are put there always, or only in a certain case.
     """
 
     places: str
     home: str
     names: str
-    on_host: bool = False
+    when: When = When.ALWAYS
 
 
 class Row(NamedTuple):
@@ -36,13 +49,13 @@ class Row(NamedTuple):
         name: its last part.
         places: where it was, short.
         ours: the full name of what it is now.
-        on_host: see `Group`.
+        when: see `When`.
     """
 
     name: str
     places: tuple[str, ...]
     ours: str
-    on_host: bool = False
+    when: When
 
     def modules(self) -> Iterator[str]:
         """Every module that the name was found in."""
@@ -349,22 +362,35 @@ _ON_HOST = (
         "tf_py.distribute.cluster_resolver.tpu_cluster_resolver",
         "estimator_spec.off_tpu",
         "TPUClusterResolver",
-        on_host=True,
+        when=When.ON_HOST,
     ),
     Group(
         "tf1.tpu tf_py.tpu.tpu",
         "estimator_spec.off_tpu",
         "batch_parallel initialize_system replicate rewrite shard shutdown_system",
-        on_host=True,
+        when=When.ON_HOST,
     ),
     Group(
         "tf1.tpu tf_py.tpu.tpu tf_py.tpu.tpu_replication",
         "estimator_spec.off_tpu",
         "outside_compilation",
-        on_host=True,
+        when=When.ON_HOST,
     ),
     Group(
-        "tf1.tpu tf_py.tpu.ops.tpu_ops", "estimator_spec.off_tpu", "cross_replica_sum", on_host=True
+        "tf1.tpu tf_py.tpu.ops.tpu_ops",
+        "estimator_spec.off_tpu",
+        "cross_replica_sum",
+        when=When.ON_HOST,
+    ),
+)
+
+# Older TensorFlows brought TensorBoard along.
+_SUMMARIES = (
+    Group(
+        "tf2.summary",
+        "estimator_spec.legacy.summaries",
+        "scalar",
+        when=When.WITHOUT_TENSORBOARD,
     ),
 )
 
@@ -377,6 +403,7 @@ GROUPS = (
     *_CONTRIB_TPU,
     *_CONTRIB,
     *_ON_HOST,
+    *_SUMMARIES,
 )
 
 
@@ -385,4 +412,4 @@ def rows() -> Iterator[Row]:
     for group in GROUPS:
         for name in group.names.split():
             old, _, new = name.partition("=")
-            yield Row(old, tuple(group.places.split()), f"{group.home}.{new or old}", group.on_host)
+            yield Row(old, tuple(group.places.split()), f"{group.home}.{new or old}", group.when)

@@ -11,6 +11,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     # The public API.
     "tf": ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2"),
     "tf1": ("tensorflow.compat.v1",),
+    "tf2": ("tensorflow", "tensorflow.compat.v2"),
     "estimator": (
         "tensorflow.estimator",
         "tensorflow.compat.v1.estimator",
