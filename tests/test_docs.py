@@ -68,21 +68,23 @@ def test_relative_links_lead_somewhere(document):
 
 
 def test_the_map_shows_every_room():
-    """docs/architecture.md names every module of both packages."""
+    """docs/architecture.md names every file at the top of both packages, and every folder."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\w+\.py\b", text))
-    missing = [
-        path.relative_to(ROOT).as_posix()
-        for path in SOURCES
-        if path.name not in named and path.name != "__init__.py"
-    ]
+    files = set(re.findall(r"\w+\.py\b", text))
+    folders = set(re.findall(r"(\w+)/", text))
+    missing = []
+    for path in SOURCES:
+        room = path.relative_to(ROOT).parts[1]
+        known = room in files if room.endswith(".py") else room in folders
+        if not known and room != "__init__.py":
+            missing.append(path.relative_to(ROOT).as_posix())
     assert not missing, "say in docs/architecture.md what these are for"
 
 
 def test_the_map_shows_no_room_that_is_gone():
     """Every module that docs/architecture.md names exists."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    folders = (*PACKAGES, "tests", "examples", "benchmarks")
+    folders = (*PACKAGES, "tests", "examples", "benchmarks", "docs")
     files = {path.name for folder in folders for path in (ROOT / folder).rglob("*.py")}
     files |= {path.name for path in ROOT.glob("*.py")}
     gone = [name for name in re.findall(r"\w+\.py\b", text) if name not in files]
@@ -96,6 +98,14 @@ def test_names_in_documents_exist(document):
     for name in sorted(set(re.findall(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`", text))):
         if not name.endswith(".X"):  # any name, in a table of spellings
             pkgutil.resolve_name(name)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_paths_in_documents_exist(document):
+    """Each path that a document writes out, such as `tests/reference/`, exists."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:benchmarks|docs|examples|tests)/[\w./]*)`", text))
+    assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
 
 
 @pytest.mark.parametrize(("module", "name"), PUBLIC)
