@@ -13,6 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 
+# The messages that configure an embedding core: no public module has them.
+from tensorflow.core.protobuf.tpu import (
+    optimization_parameters_pb2,
+    tpu_embedding_configuration_pb2,
+)
+
 # The dense columns that a spec accepts beside TPU columns. Only the functions that make them are
 # public. Both modules are loaded by `import tensorflow`.
 from tensorflow.python.feature_column.feature_column import (
@@ -87,8 +93,10 @@ __all__ = [
     "keras_is_chosen",
     "look_for_keras_in",
     "lookup_ops",
+    "optimization_parameters_pb2",
     "replace_input",
     "summary_ops",
+    "tpu_embedding_configuration_pb2",
     "tpu_function",
     "training_loop",
 ]

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/optimizers.md from the table of facts that conversions and their reports read.
+
+python docs/make_optimizers.py           writes the page
+python docs/make_optimizers.py --check   only says whether it is current: exit status 1 if not
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+from estimator_spec.convert import facts
+from estimator_spec.convert.facts import Fact, TargetOptimizer
+
+PAGE = Path(__file__).with_name("optimizers.md")
+
+TEXT = """\
+# What becomes of each optimizer
+
+<!-- Made by docs/make_optimizers.py from estimator_spec/convert/facts.py; change that, and run it
+again. -->
+
+Each conversion of [`estimator_spec.convert`](../migration_guide.md#moving-on) reads this table,
+and says in its report what it means for a spec.
+
+- `exact`: the argument means the same there; another name is given.
+- `old → new`: the target's default is another one. Our value is passed, so results are the same.
+- `only …`: other values are **lost**. That is an error, unless the caller says `allow_lossy=True`.
+
+The targets:
+
+- **proto**: `to_config_proto`, the old system's own message.
+- **TPUEmbedding**: `to_mid_level`, `to_tpu_embedding`, and tables of `PartialEmbedding` above its
+  threshold.
+- **TPUEmbeddingV2**: `to_tpu_embedding_v2`, for SparseCore.
+- **Keras**: `to_distributed_embedding(optimizers="keras")`, the default: Keras 3's own optimizers.
+- **Keras, core**: `to_distributed_embedding(optimizers="core")`: one Keras optimizer of ours with
+  the embedding core's rules. It needs the TensorFlow backend.
+
+{optimizers}
+"""
+
+HEADERS = dict(
+    zip(
+        facts.TARGETS,
+        ("proto", "TPUEmbedding", "TPUEmbeddingV2", "Keras", "Keras, core"),
+        strict=True,
+    )
+)
+
+
+def page() -> str:
+    """The page."""
+    kinds = facts.optimizers()
+    return TEXT.format(optimizers="\n\n".join(section(kind) for kind in kinds))
+
+
+def section(kind: type) -> str:
+    """One optimizer: a row an argument, a column a target."""
+    targets = {target: facts.becomes(target, kind) for target in facts.TARGETS}
+    lines = [f"## {kind.__name__}", ""]
+    lines.append(f"| argument | default | {' | '.join(HEADERS.values())} |")
+    lines.append("| --- " * (len(targets) + 2) + "|")
+    names = [f"`{becomes.name}`" for becomes in targets.values()]
+    lines.append(f"| becomes | | {' | '.join(names)} |")
+    for argument in facts.arguments(kind):
+        default = facts.our_default(kind, argument)
+        shown = "" if default is dataclasses.MISSING else f"{default}"
+        cells = [cell(becomes, argument, default) for becomes in targets.values()]
+        lines.append(f"| `{argument}` | {shown} | {' | '.join(cells)} |")
+    lines += besides(targets)
+    return "\n".join(lines)
+
+
+def cell(becomes: TargetOptimizer, argument: str, default: object) -> str:
+    """What becomes of one argument in one target."""
+    if becomes.lost:
+        return "**lost**"
+    fact: Fact = becomes.facts[argument]
+    text = "exact"
+    if fact.default is not None:
+        ours = "none" if default is dataclasses.MISSING else default
+        text = f"{ours} → {fact.default}"
+    if fact.only is not None:
+        text = f"only {fact.only.text}" if text == "exact" else f"{text}, only {fact.only.text}"
+    return text if fact.becomes in ("", argument) else f"{text}, as {fact.becomes}"
+
+
+def besides(targets: dict[str, TargetOptimizer]) -> list[str]:
+    """What a cell has no room for."""
+    lines: list[str] = []
+    for target, becomes in targets.items():
+        if becomes.lost:
+            lines.append(f"- {HEADERS[target]}: {becomes.lost}.")
+        if becomes.fixed:
+            passed = ", ".join(f"`{name}={value}`" for name, value in becomes.fixed.items())
+            lines.append(f"- {HEADERS[target]}: {passed} is passed as well.")
+        together: dict[str, list[str]] = {}
+        for argument, fact in becomes.facts.items():
+            if fact.only is not None:
+                together.setdefault(fact.otherwise, []).append(f"`{argument}`")
+        for otherwise, arguments in together.items():
+            lines.append(f"- {HEADERS[target]}, other {', '.join(arguments)}: {otherwise}.")
+        for what, only, otherwise in becomes.besides:
+            agree = f" They agree {only.text}." if only.text else ""
+            lines.append(f"- {HEADERS[target]}, **{what}** {otherwise}.{agree}")
+    return ["", *lines] if lines else []
+
+
+def main(arguments: list[str]) -> int:
+    """Writes or checks the page; returns the exit status."""
+    current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    if "--check" in arguments:
+        if current != page():
+            sys.stderr.write(f"{PAGE} is stale: run python docs/make_optimizers.py\n")
+            return 1
+        return 0
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The old system's own form of a spec: the `TPUEmbeddingConfiguration` message.
+
+It is what `tf.compat.v1.tpu.initialize_system(embedding_config=…)` takes, and what a TPU's load,
+retrieve, receive and send ops carry as `config`. Everything in a spec has a field in it, but for
+what isn't the core's: initializers, initial values of slots (both are the variables'), combiners
+and weights (they go with each batch), the gradient multiplier (the program's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from estimator_spec import _tensorflow as private
+from estimator_spec import optimizers
+from estimator_spec.convert import report, source
+from estimator_spec.model_spec import ModeKeys
+from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from tpu_columns import Mode
+
+_Configuration = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
+_messages = private.optimization_parameters_pb2
+
+_TRAINING = (ModeKeys.TRAIN, Mode.TRAIN, "training", _Configuration.TRAINING)
+_INFERENCE = (
+    *(ModeKeys.EVAL, ModeKeys.PREDICT, Mode.EVAL, Mode.PREDICT, Mode.SERVE),
+    *("inference", _Configuration.INFERENCE),
+)
+
+
+def to_config_proto(
+    spec: EmbeddingConfigSpec,
+    batch_size: int,
+    mode: Any = ModeKeys.TRAIN,
+    num_hosts: int = 1,
+    num_cores: int = 8,
+) -> Any:
+    """Returns the embedding core's configuration for a spec.
+
+    Equal to what TensorFlow 2.15's TPUEstimator made, byte for byte, but for the tags of dynamic
+    learning rates: there they follow the order of a set, here that of the tables.
+
+    >>> from estimator_spec import FeatureConfig, StochasticGradientDescentParameters, TableConfig
+    >>> spec = EmbeddingConfigSpec(
+    ...     feature_to_config_dict={'word': FeatureConfig('words')},
+    ...     table_to_config_dict={'words': TableConfig(1000, 16)},
+    ...     optimization_parameters=StochasticGradientDescentParameters(0.1))
+    >>> proto = to_config_proto(spec, batch_size=32)
+    >>> proto.table_descriptor[0].vocabulary_size, list(proto.feature_descriptor[0].input_shape)
+    (1000, [4])
+
+    Args:
+        spec: columns or dictionaries; columns of the tensor core aren't the embedding core's.
+        batch_size: examples of a step on all cores together; a multiple of `num_cores`.
+        mode: a `ModeKeys`, a `tpu_columns.Mode`, 'training' or 'inference', or the message's own
+            number. In inference a table without an optimizer of its own has SGD of rate 1.
+        num_hosts: hosts of the TPU.
+        num_cores: cores of all hosts together; a multiple of `num_hosts`.
+
+    Returns:
+        A `TPUEmbeddingConfiguration`: tables sorted by name, features by (table, feature).
+
+    Raises:
+        ValueError: sizes that don't divide, an unknown mode, or a table without an optimizer.
+        TypeError: as `tables_and_features`.
+    """
+    tables, features = tables_and_features(spec)
+    training = _is_training(mode)
+    _check_sizes(batch_size, num_hosts, num_cores)
+    default = spec.optimization_parameters
+    if not training:
+        default = optimizers.StochasticGradientDescentParameters(1.0)
+    tags = learning_rate_tags(tables)
+    report.make("TPUEmbeddingConfiguration", source.read(spec), [], False, "config_proto")
+    message = _Configuration(
+        mode=_Configuration.TRAINING if training else _Configuration.INFERENCE,
+        num_hosts=num_hosts,
+        num_tensor_cores=num_cores,
+        sharding_strategy=(
+            _Configuration.MOD if spec.partition_strategy == "mod" else _Configuration.DIV_DEFAULT
+        ),
+        pipeline_execution_with_tensor_core=bool(spec.pipeline_execution_with_tensor_core),
+        profile_data_directory=spec.profile_data_directory or "",
+    )
+    for number, name in enumerate(sorted(tables)):
+        table = tables[name]
+        # Every host gets at least one row.
+        message.table_descriptor.add(
+            name=name,
+            vocabulary_size=max(table.vocabulary_size, num_hosts),
+            dimension=table.dimension,
+            optimization_parameters=_optimization(name, table, default, tags),
+        )
+        for key in sorted(key for key, feature in features.items() if feature.table_id == name):
+            shape = [batch_size // num_cores]
+            if features[key].max_sequence_length:
+                shape.append(features[key].max_sequence_length)
+            message.feature_descriptor.add(table_id=number, input_shape=shape)
+    return message
+
+
+def learning_rate_tags(tables: dict[str, TableConfig]) -> dict[Callable[..., Any], int]:
+    """The number of each learning-rate function, in the order of the tables' names.
+
+    A step sends the rates to the core as a list in this order.
+
+    Args:
+        tables: `TableConfig` by key.
+    """
+    tags: dict[Callable[..., Any], int] = {}
+    for name in sorted(tables):
+        function = tables[name].learning_rate_fn
+        if function is not None:
+            tags.setdefault(function, len(tags))
+    return tags
+
+
+def _is_training(mode: Any) -> bool:
+    # `is` for the numbers: 1 == True, and one of them is an enum's.
+    if isinstance(mode, (str, int, Mode)) and not isinstance(mode, bool):
+        if mode in _TRAINING:
+            return True
+        if mode in _INFERENCE:
+            return False
+    raise ValueError(
+        f"`mode` only supports TRAINING and INFERENCE, as one of {[*_TRAINING, *_INFERENCE]}; got "
+        f"{mode!r}."
+    )
+
+
+def _check_sizes(batch_size: int, num_hosts: int, num_cores: int) -> None:
+    sizes = {"batch_size": batch_size, "num_hosts": num_hosts, "num_cores": num_cores}
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"{name} must be a positive int, got {size!r}.")
+    if num_cores % num_hosts:
+        raise ValueError(f"num_hosts ({num_hosts}) should divide num_cores ({num_cores}).")
+    if batch_size % num_cores:
+        raise ValueError(
+            f"`batch_size` is not a multiple of number of cores. `batch_size`={batch_size}, "
+            f"`num_cores`={num_cores}."
+        )
+
+
+def _optimization(name: str, table: TableConfig, default: Any, tags: dict[Any, int]) -> Any:
+    """A table's `OptimizationParameters` message."""
+    parameters = table.optimization_parameters or default
+    if parameters is None:
+        raise ValueError(
+            f"`optimization_parameters` is missing: neither the spec nor table {name} has any."
+        )
+    message = _messages.OptimizationParameters()
+    # A rate of 0 has always counted as none given.
+    if table.learning_rate:
+        message.learning_rate.constant = table.learning_rate
+    elif table.learning_rate_fn is not None:
+        message.learning_rate.dynamic.tag = tags[table.learning_rate_fn]
+    elif parameters.learning_rate is None:
+        raise ValueError(f"Table {name} has neither a learning_rate nor a learning_rate_fn.")
+    else:
+        message.learning_rate.constant = parameters.learning_rate
+    status = _messages.GradientAccumulationStatus
+    message.gradient_accumulation_status = (
+        status.ENABLED if parameters.use_gradient_accumulation else status.DISABLED
+    )
+    for limits, what in (
+        (message.gradient_clipping_limits, "clip_gradient"),
+        (message.clipping_limits, "clip_weight"),
+    ):
+        for bound, end in ((limits.lower, "min"), (limits.upper, "max")):
+            value = getattr(parameters, f"{what}_{end}")
+            if value is not None:
+                bound.value = value
+                limits.SetInParent()
+    if parameters.weight_decay_factor:
+        message.weight_decay_factor = parameters.weight_decay_factor
+        message.multiply_weight_decay_factor_by_learning_rate = bool(
+            parameters.multiply_weight_decay_factor_by_learning_rate
+        )
+    if table.hot_id_replication:
+        replication = message.hot_id_replication_configuration
+        replication.status = _messages.HotIdReplicationConfiguration.ENABLED
+    field, values = _RULES[type(parameters)]
+    rule = getattr(message, field)
+    rule.SetInParent()
+    for target, argument in values.items():
+        setattr(rule, target, getattr(parameters, argument))
+    if isinstance(parameters, optimizers.AdamParameters):
+        rule.use_non_lazy_adam = not parameters.lazy_adam
+    return message
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+_L1_L2 = {"l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
+
+# The message of each optimizer: its field, and our argument by its own fields' names.
+_RULES: dict[type, tuple[str, dict[str, str]]] = {
+    optimizers.AdagradParameters: ("adagrad", {}),
+    optimizers.AdagradMomentumParameters: (
+        "adagrad_momentum",
+        _same("momentum", "use_nesterov", "exponent", "beta2", "epsilon"),
+    ),
+    optimizers.ProximalAdagradParameters: ("proximal_adagrad", _L1_L2),
+    optimizers.AdamParameters: (
+        "adam",
+        {**_same("beta1", "beta2", "epsilon"), "use_sum_inside_sqrt": "sum_inside_sqrt"},
+    ),
+    optimizers.FtrlParameters: (
+        "ftrl",
+        {
+            **_L1_L2,
+            **_same("beta", "allow_zero_accumulator"),
+            "lr_power": "learning_rate_power",
+            "multiply_linear_by_lr": "multiply_linear_by_learning_rate",
+        },
+    ),
+    optimizers.ProximalYogiParameters: (
+        "proximal_yogi",
+        {**_L1_L2, **_same("beta1", "beta2", "epsilon")},
+    ),
+    optimizers.MomentumParameters: ("momentum", _same("momentum", "use_nesterov")),
+    optimizers.RMSPropParameters: ("rms_prop", _same("rho", "momentum", "epsilon")),
+    optimizers.StochasticGradientDescentParameters: ("stochastic_gradient_descent", {}),
+    optimizers.FrequencyEstimatorParameters: (
+        "frequency_estimator",
+        _same("tau", "max_delta", "outlier_threshold", "weight_exponent"),
+    ),
+}

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports: what is exact, changed and lost; the page of optimizers is made from the same facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+from estimator_spec import FeatureConfig, TableConfig
+from estimator_spec.convert import facts, report, source
+from estimator_spec.convert.report import LossyConversionError, Status
+from tpu_columns import Hardware, embedding_column
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+ADAM = estimator_spec.AdamParameters(0.1)
+
+
+def read(parameters=ADAM, hardware=None, table=None, **arguments):
+    """A spec of one table, read."""
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={"word": FeatureConfig("words")},
+        table_to_config_dict={"words": table or TableConfig(10, 4)},
+        optimization_parameters=parameters,
+        **arguments,
+    )
+    return source.read(spec, hardware)
+
+
+def made(target, parameters, allow_lossy=True):
+    """The report of one optimizer in one target."""
+    return report.make(target, read(parameters), [], allow_lossy, target)
+
+
+@pytest.mark.parametrize("kind", facts.optimizers())
+@pytest.mark.parametrize("target", facts.TARGETS)
+def test_each_argument_of_each_optimizer_has_a_fact(target, kind):
+    """No argument of ours is forgotten in any target, and no fact is about one that isn't."""
+    assert set(facts.becomes(target, kind).facts) == set(facts.arguments(kind))
+
+
+def test_a_report_has_a_line_for_each_argument():
+    """Table and argument, with the value; other defaults are shown as old → new."""
+    found = made("tpu_embedding", ADAM)
+    lines = {entry.argument.removeprefix("Adam."): entry for entry in found.entries}
+    assert list(lines) == [field.name for field in dataclasses.fields(ADAM)]
+    assert {entry.table for entry in found.entries} == {"words"}
+    epsilon = lines["epsilon"]
+    assert (epsilon.status, epsilon.old, epsilon.new) == (Status.CHANGED, 1e-8, 1e-7)
+    assert lines["beta1"].status is Status.EXACT
+    assert "Adam.epsilon: 1e-08 → 1e-07" in str(found)
+    assert found.lost == ()
+
+
+def test_what_is_lost_is_an_error_that_says_what():
+    """SparseCore ignores lazy_adam=False; the error has the line, the report and the way out."""
+    parameters = dataclasses.replace(ADAM, lazy_adam=False)
+    with pytest.raises(LossyConversionError, match="words  Adam.lazy_adam: False") as caught:
+        made("tpu_embedding_v2", parameters, allow_lossy=False)
+    assert "allow_lossy=True" in str(caught.value)
+    assert [entry.argument for entry in caught.value.report.lost] == ["Adam.lazy_adam"]
+    assert isinstance(caught.value, ValueError)
+
+
+def test_allowed_losses_are_logged_as_warnings(monkeypatch):
+    """With allow_lossy the report is a warning; without losses it is information."""
+    logged = []
+    log = tf.compat.v1.logging
+    monkeypatch.setattr(log, "warning", lambda text, report: logged.append("warning"))
+    monkeypatch.setattr(log, "info", lambda text, report: logged.append("info"))
+    made("keras", estimator_spec.FtrlParameters(0.1))
+    made("keras", estimator_spec.AdagradParameters(0.1))
+    assert logged == ["warning", "info"]
+
+
+@pytest.mark.parametrize("target", ["tpu_embedding", "tpu_embedding_v2", "keras"])
+def test_an_optimizer_without_counterpart_is_one_line(target):
+    """Of Yogi nothing is left but what takes its place."""
+    found = made(target, estimator_spec.ProximalYogiParameters(0.1))
+    assert [entry.argument for entry in found.lost] == ["ProximalYogi"]
+    assert "Adam" in found.lost[0].note
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "lost"),
+    [
+        ("tpu_embedding", {"clip_gradient_min": -1.0, "clip_weight_max": 2.0}, []),
+        ("tpu_embedding_v2", {"clip_gradient_min": -1.0}, ["SGD.clip_gradient_min"]),
+        ("tpu_embedding_v2", {"weight_decay_factor": 0.0}, []),
+        ("tpu_embedding_v2", {"weight_decay_factor": 0.1}, ["SGD.weight_decay_factor"]),
+        ("keras", {"clip_gradient_min": -1.0, "clip_gradient_max": 1.0}, []),
+        (
+            "keras",
+            {"clip_gradient_min": -1.0, "clip_gradient_max": 2.0},
+            ["SGD.clip_gradient_min", "SGD.clip_gradient_max"],
+        ),
+        ("keras", {"use_gradient_accumulation": False}, []),
+        ("keras_core", {"clip_weight_min": -1.0, "weight_decay_factor": 0.1}, []),
+    ],
+)
+def test_only_values_with_an_effect_are_lost(target, arguments, lost):
+    """What counts is the value: None, 0 and what comes to the same lose nothing."""
+    parameters = estimator_spec.StochasticGradientDescentParameters(0.1, **arguments)
+    found = [entry.argument for entry in made(target, parameters).lost]
+    assert found == [name.replace("SGD", "StochasticGradientDescent") for name in lost]
+
+
+def test_a_combiner_of_none_must_be_told_for_columns():
+    """It is mean on a CPU and sum on a TPU; dictionaries mean sum on both."""
+    words = tf.feature_column.categorical_column_with_identity("word", 10)
+    spec = estimator_spec.EmbeddingConfigSpec([embedding_column(words, 4, combiner=None)], ADAM)
+    for hardware, combiner, status in (
+        (None, "sum", Status.LOST),
+        (Hardware.CPU, "mean", Status.CHANGED),
+        (Hardware.TPU, "sum", Status.CHANGED),
+    ):
+        found = source.read(spec, hardware)
+        (entry,) = report.of_tables(found, ["tbl_word"])
+        assert (entry.status, entry.new) == (status, combiner)
+        assert found.combiner("tbl_word") == combiner
+    (entry,) = report.of_tables(read(table=TableConfig(10, 4, combiner=None)), ["words"])
+    assert (entry.status, entry.new) == (Status.CHANGED, "sum")
+
+
+def test_a_spec_as_a_whole_has_lines_too():
+    """Shards and profiles change nothing but speed; a multiplier of gradients is lost."""
+    found = read(
+        partition_strategy="mod",
+        profile_data_directory="/tmp",
+        experimental_gradient_multiplier_fn=lambda step: 2.0,
+    )
+    assert [entry.status for entry in report.of_layout(found)] == [Status.CHANGED] * 2
+    assert [entry.status for entry in report.of_multiplier(found, "")] == [Status.LOST]
+    assert report.of_layout(read()) == report.of_multiplier(read(), "") == []
+
+
+@pytest.fixture(scope="module")
+def make_optimizers():
+    """The script that makes the page of optimizers."""
+    spec = importlib.util.spec_from_file_location("make_optimizers", DOCS / "make_optimizers.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_optimizers_is_current(make_optimizers):
+    """docs/optimizers.md is what the script makes of the facts."""
+    assert (DOCS / "optimizers.md").read_text(encoding="utf-8") == make_optimizers.page()
+
+
+def test_a_stale_page_is_noticed(make_optimizers, tmp_path, monkeypatch, capsys):
+    """`--check` fails on another page, and writing it again mends that."""
+    page = tmp_path / "optimizers.md"
+    page.write_text(make_optimizers.page().replace("1e-07", "1e-06", 1), encoding="utf-8")
+    monkeypatch.setattr(make_optimizers, "PAGE", page)
+    assert make_optimizers.main(["--check"]) == 1
+    assert "stale" in capsys.readouterr().err
+    assert make_optimizers.main([]) == make_optimizers.main(["--check"]) == 0
+
+
+def test_the_page_says_what_reports_say():
+    """Each optimizer's table on the page marks as lost what a report of it loses."""
+    sections = (DOCS / "optimizers.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(sections) == 10
+    for section in sections:
+        name, *rows = section.splitlines()
+        kind = getattr(estimator_spec, name)
+        header = [cell.strip() for cell in rows[1].split("|")[1:-1]]
+        for row in (row for row in rows if row.startswith("| `")):
+            argument, _, *cells = (cell.strip() for cell in row.split("|")[1:-1])
+            assert argument.strip("`") in facts.arguments(kind)
+            assert len(cells) == len(header) - 2
+            for target, cell in zip(facts.TARGETS, cells, strict=True):
+                fact = facts.becomes(target, kind)
+                assert cell.startswith("**lost**") == bool(fact.lost)
+                if not fact.lost:
+                    has_limits = fact.facts[argument.strip("`")].only is not None
+                    assert ("only" in cell) == has_limits
