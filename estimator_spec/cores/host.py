@@ -399,7 +399,7 @@ def _combine(source: Any, places: Any, batch: enqueue.Enqueued) -> Any:
             "mean": tf.sparse.segment_mean,
             "sqrtn": tf.sparse.segment_sqrt_n,
         }[batch.combiner]
-        return combine(source, places, segments, num_segments=num_rows)
+        return combine(_guarded(source, places), places, segments, num_segments=num_rows)
     weights = batch.weights.values[:, tf.newaxis]
     summed = tf.math.unsorted_segment_sum(tf.gather(source, places) * weights, segments, num_rows)
     if batch.combiner == "sum":
@@ -407,6 +407,20 @@ def _combine(source: Any, places: Any, batch: enqueue.Enqueued) -> Any:
     norm = weights if batch.combiner == "mean" else tf.square(weights)
     norm = tf.math.unsorted_segment_sum(norm, segments, num_rows)
     return tf.math.divide_no_nan(summed, norm if batch.combiner == "mean" else tf.sqrt(norm))
+
+
+def _guarded(source: Any, places: Any) -> Any:
+    """`source`, whose gradient is zeros if there are no places.
+
+    The gradient kernels of the sparse segment ops (TensorFlow 2.15 to 2.21) return memory as they
+    find it if there are no ids, and the rows may be those of the table's other features.
+    """
+
+    @tf.custom_gradient
+    def same(rows: Any) -> Any:
+        return tf.identity(rows), lambda g: tf.where(tf.size(places) > 0, g, tf.zeros_like(g))
+
+    return same(source)
 
 
 def _differentiable(gathered: _Gathered) -> Any:

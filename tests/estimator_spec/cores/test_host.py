@@ -251,6 +251,20 @@ def test_combiners(combiner):
     check(variables, table)
 
 
+@pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
+def test_a_batch_without_ids_of_one_feature(combiner):
+    """It adds nothing to the gradients of the table that others look up in.
+
+    TensorFlow's kernels return unset memory there, so there is much of it here.
+    """
+    data = batches(seed=12)
+    for batch in data:
+        batch["plain"] = [[] for _ in range(BATCH)]
+    variables, _ = train_core(make_spec(SGD(RATE), combiner), data)
+    table, _, _ = train_oracle(SGD(RATE), data, combiner)
+    check(variables, table)
+
+
 def test_gradient_multiplier_and_learning_rate_fn():
     """Both are functions of the step as it began; the table's own rate replaces the optimizer's."""
     parameters = SGD(123.0)
