@@ -107,10 +107,9 @@ class RecordInput:
 
 def model_fn(features, labels, mode, params):
     """Linear regression."""
-    # A TPU replica's own batch
-    batch_size = params["batch_size"]
     if mode == tf.estimator.ModeKeys.TRAIN:
-        features["x"].shape.assert_is_compatible_with([batch_size, SIZE])
+        # A TPU compiles for one shape.
+        features["x"].shape.assert_is_compatible_with([params["batch_size"], SIZE])
     with tf.variable_scope("regression"):
         weights = tf.get_variable("weights", [SIZE, 2], initializer=tf.zeros_initializer())
         bias = tf.get_variable("bias", [2], initializer=tf.zeros_initializer())
@@ -140,7 +139,7 @@ def model_fn(features, labels, mode, params):
 
     def host_call(step, mean_loss):
         with tf.compat.v2.summary.create_file_writer(FLAGS.model_dir).as_default():
-            tf.compat.v2.summary.scalar("mean_loss", mean_loss[0], step=step[0])
+            tf.compat.v2.summary.write("mean_loss", mean_loss[0], step=step[0])
             return tf.summary.all_v2_summary_ops()
 
     tensors = [tf.reshape(global_step, [1]), tf.reshape(loss_everywhere, [1])]

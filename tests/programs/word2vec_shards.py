@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Skip-gram word vectors, as the first TPU models of early 2018 were written.
 
-TPU names come from where they were then: modules deep in `tensorflow.contrib.tpu.python.tpu`.
+TensorFlow 1 through and through: `import tensorflow as tf`, and the TPU names come from where they
+were then, modules deep in `tensorflow.contrib.tpu.python.tpu`.
 """
 from __future__ import absolute_import
 from __future__ import division
@@ -17,7 +18,7 @@ from tensorflow.contrib.tpu.python.tpu import tpu_config
 from tensorflow.contrib.tpu.python.tpu import tpu_estimator
 from tensorflow.contrib.tpu.python.tpu import tpu_optimizer
 
-flags = tf.compat.v1.app.flags
+flags = tf.app.flags
 flags.DEFINE_string("master", "local", "BNS name of the TensorFlow master to use.")
 flags.DEFINE_string("model_dir", None, "Directory for model output.")
 flags.DEFINE_bool("use_tpu", True, "Run on a TPU.")
@@ -48,14 +49,14 @@ def train_input_fn(params):
   center, neighbour = word_pairs(SAMPLES, 1)
   dataset = tf.data.Dataset.from_tensor_slices((center, neighbour)).repeat()
   dataset = dataset.batch(params["batch_size"], drop_remainder=True)
-  center, neighbour = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+  center, neighbour = dataset.make_one_shot_iterator().get_next()
   return center, neighbour
 
 
 def eval_input_fn(params):
   dataset = tf.data.Dataset.from_tensor_slices(word_pairs(320, 2))
   dataset = dataset.batch(params["batch_size"], drop_remainder=True)
-  return tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+  return dataset.make_one_shot_iterator().get_next()
 
 
 def predict_input_fn(params):
@@ -64,22 +65,22 @@ def predict_input_fn(params):
 
 
 def serving_input_receiver_fn():
-  word = tf.compat.v1.placeholder(tf.int32, [None], "word")
+  word = tf.placeholder(tf.int32, [None], "word")
   return tf.estimator.export.ServingInputReceiver({"word": word}, {"word": word})
 
 
 def model_fn(features, labels, mode, params):
   """Vectors of words, and a softmax over the neighbours."""
   word = features["word"] if isinstance(features, dict) else features
-  with tf.compat.v1.variable_scope("word2vec"):
-    vectors = tf.compat.v1.get_variable(
+  with tf.variable_scope("word2vec"):
+    vectors = tf.get_variable(
         "vectors", [WORDS, DIMENSION],
-        initializer=tf.compat.v1.random_uniform_initializer(-0.5, 0.5, seed=1))
-    weights = tf.compat.v1.get_variable(
+        initializer=tf.random_uniform_initializer(-0.5, 0.5, seed=1))
+    weights = tf.get_variable(
         "nce_weights", [WORDS, DIMENSION],
-        initializer=tf.compat.v1.truncated_normal_initializer(stddev=0.3, seed=2))
-    biases = tf.compat.v1.get_variable(
-        "nce_biases", [WORDS], initializer=tf.compat.v1.zeros_initializer())
+        initializer=tf.truncated_normal_initializer(stddev=0.3, seed=2))
+    biases = tf.get_variable(
+        "nce_biases", [WORDS], initializer=tf.zeros_initializer())
   vector = tf.nn.embedding_lookup(vectors, word)
   logits = tf.matmul(vector, weights, transpose_b=True) + biases
 
@@ -87,33 +88,33 @@ def model_fn(features, labels, mode, params):
     predictions = {"vector": vector, "neighbours": tf.nn.top_k(logits, k=3).indices}
     return tpu_estimator.TPUEstimatorSpec(mode=mode, predictions=predictions)
 
-  loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
+  loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
   if mode == tf.estimator.ModeKeys.EVAL:
 
     def metric_fn(labels, logits):
       recall_at_3 = tf.cast(tf.nn.in_top_k(predictions=logits, targets=labels, k=3), tf.float32)
-      return {"recall_at_3": tf.compat.v1.metrics.mean(recall_at_3)}
+      return {"recall_at_3": tf.metrics.mean(recall_at_3)}
 
     return tpu_estimator.TPUEstimatorSpec(
         mode=mode, loss=loss, eval_metrics=(metric_fn, [labels, logits]))
 
-  global_step = tf.compat.v1.train.get_global_step()
-  learning_rate = tf.compat.v1.train.exponential_decay(
+  global_step = tf.train.get_global_step()
+  learning_rate = tf.train.exponential_decay(
       params["learning_rate"], global_step, 25, 0.9, staircase=True)
-  optimizer = tf.compat.v1.train.AdagradOptimizer(learning_rate)
+  optimizer = tf.train.AdagradOptimizer(learning_rate)
   if params["use_tpu"]:
     optimizer = tpu_optimizer.CrossShardOptimizer(optimizer)
   train_op = optimizer.minimize(loss, global_step=global_step)
   return tpu_estimator.TPUEstimatorSpec(mode=mode, loss=loss, train_op=train_op)
 
 
-class CollectLoss(tf.compat.v1.train.SessionRunHook):
+class CollectLoss(tf.train.SessionRunHook):
 
   def __init__(self):
     self.losses = []
 
   def before_run(self, run_context):
-    return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.losses.get_losses()[0])
+    return tf.train.SessionRunArgs(tf.losses.get_losses()[0])
 
   def after_run(self, run_context, run_values):
     self.losses.append(float(run_values.results))
@@ -128,7 +129,7 @@ def main(unused_argv):
       evaluation_master="",
       model_dir=FLAGS.model_dir,
       save_checkpoints_secs=3600,
-      session_config=tf.compat.v1.ConfigProto(allow_soft_placement=True),
+      session_config=tf.ConfigProto(allow_soft_placement=True),
       tpu_config=tpu_config.TPUConfig(FLAGS.iterations, FLAGS.num_shards, None,
                                       tpu_config.InputPipelineConfig.PER_HOST_V1))
   estimator = tpu_estimator.TPUEstimator(
@@ -143,7 +144,7 @@ def main(unused_argv):
   collect = CollectLoss()
   report = {"epochs": []}
   for cycle in range(FLAGS.train_epochs):
-    tf.compat.v1.logging.info("Starting training cycle %d.", cycle)
+    tf.logging.info("Starting training cycle %d.", cycle)
     estimator.train(input_fn=train_input_fn, steps=steps_per_epoch, hooks=[collect])
     evaluation = estimator.evaluate(input_fn=eval_input_fn, steps=5)
     report["epochs"].append({key: float(evaluation[key]) for key in evaluation})
@@ -159,5 +160,5 @@ def main(unused_argv):
 
 
 if __name__ == "__main__":
-  tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO)
-  tf.compat.v1.app.run(main=main, argv=[sys.argv[0]] + sys.argv[1:])
+  tf.logging.set_verbosity(tf.logging.INFO)
+  tf.app.run(main=main, argv=[sys.argv[0]] + sys.argv[1:])
