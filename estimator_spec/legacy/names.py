@@ -98,16 +98,17 @@ _ESTIMATOR = (
     ),
     Group(
         "estimator estimator_py.estimator_lib estimator_py.exporter",
-        "estimator_spec.exporters",
-        "BestExporter Exporter FinalExporter LatestExporter",
+        "estimator_spec",
+        "Exporter FinalExporter LatestExporter",
     ),
+    Group("estimator estimator_py.exporter", "estimator_spec", "BestExporter"),
     Group(
         "estimator.inputs estimator_py.inputs.inputs",
-        "estimator_spec.inputs",
+        "estimator_spec",
         "numpy_input_fn pandas_input_fn",
     ),
-    Group("estimator_py.inputs.numpy_io", "estimator_spec.inputs", "numpy_input_fn"),
-    Group("estimator_py.inputs.pandas_io", "estimator_spec.inputs", "pandas_input_fn"),
+    Group("estimator_py.inputs.numpy_io", "estimator_spec", "numpy_input_fn"),
+    Group("estimator_py.inputs.pandas_io", "estimator_spec", "pandas_input_fn"),
     Group("estimator_py.util", "estimator_spec.functions", "fn_args=argument_names"),
 )
 
@@ -152,7 +153,7 @@ _HOOKS = (
     Group(
         "estimator.experimental estimator_py.estimator_lib estimator_py.early_stopping "
         "contrib.estimator",
-        "estimator_spec.early_stopping",
+        "estimator_spec",
         "make_early_stopping_hook stop_if_higher_hook stop_if_lower_hook stop_if_no_decrease_hook "
         "stop_if_no_increase_hook",
     ),

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The removed names: all there in every spelling, and all gone again."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+import tpu_columns
+from estimator_spec import off_tpu
+from estimator_spec.legacy import document, missing, names, places
+from estimator_spec.legacy.modules import LegacyModule, resolve
+
+ROOT = Path(__file__).resolve().parents[3]
+TENSORFLOW_HAS_ESTIMATOR = "estimator" in vars(tf)
+
+
+@pytest.fixture
+def installed():
+    """The names in place, ours on every TensorFlow."""
+    with estimator_spec.install(replace=True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What check_spellings.py found in a process of its own."""
+    script = Path(__file__).with_name("check_spellings.py")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    env.pop(off_tpu.VARIABLE, None)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=env, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_every_name_in_every_spelling(report):
+    """Each name is found as an attribute and by each kind of import, and is the table's object."""
+    assert report["replace"] == []
+
+
+@pytest.mark.slow
+def test_the_default_installs_one_family(report):
+    """Without `replace`, all names are ours, or all TensorFlow 2.15's own where it has them."""
+    assert report["default"] == []
+
+
+@pytest.mark.slow
+def test_uninstall_leaves_nothing(report):
+    """After `uninstall`, TensorFlow's modules, `sys.modules` and the finders are as before."""
+    assert report["left by replace"] == []
+    assert report["left by default"] == []
+    assert report["attributes"] == (["estimator"] if TENSORFLOW_HAS_ESTIMATOR else [])
+
+
+def test_every_row_leads_somewhere():
+    """What the table says a name is now exists."""
+    lost = []
+    for row in names.rows():
+        try:
+            resolve(row.ours)
+        except AttributeError:
+            lost.append(row)
+    assert not lost
+
+
+def test_no_name_has_two_rows():
+    """A name is in one module for one case only once."""
+    seen = [(m, row.name, row.when) for row in names.rows() for m in row.modules()]
+    assert len(seen) == len(set(seen))
+
+
+def test_no_name_is_both_there_and_missing():
+    """Nothing has advice that is put back."""
+    there = {(module, row.name) for row in names.rows() for module in row.modules()}
+    assert not [pair for pair in there if missing.is_listed(*pair)]
+
+
+def test_estimator_api(installed):
+    """`tf.estimator` and `tf.compat.v1.estimator` have the classes of model_fn programs."""
+    for estimator in (tf.estimator, tf.compat.v1.estimator):
+        assert estimator.Estimator is estimator_spec.Estimator
+        assert estimator.EstimatorSpec is estimator_spec.EstimatorSpec
+        assert estimator.train_and_evaluate is estimator_spec.train_and_evaluate
+        assert estimator.SessionRunHook is tf.compat.v1.train.SessionRunHook
+        # Two classes of one name: a plain Estimator's, and a TPUEstimator's.
+        assert estimator.RunConfig is estimator_spec.run_config.RunConfig
+        assert estimator.tpu.RunConfig is estimator_spec.RunConfig
+
+
+def test_columns_and_parameters_replace_the_orphans(installed):
+    """`tf.compat.v1.tpu.experimental` has our columns, with the parameters that go with them."""
+    experimental = tf.compat.v1.tpu.experimental
+    assert experimental.embedding_column is tpu_columns.embedding_column
+    assert experimental.shared_embedding_columns is tpu_columns.shared_embedding_columns
+    assert experimental.AdagradParameters is estimator_spec.AdagradParameters
+    assert experimental.Topology.__module__.startswith("tensorflow.")
+
+
+def test_columns_imported_by_module_name(installed):
+    """`from tensorflow.compat.v1.tpu.experimental import` loads no second copy of TensorFlow's."""
+    module = importlib.import_module("tensorflow.compat.v1.tpu.experimental")
+    assert module is tf.compat.v1.tpu.experimental
+    assert module.embedding_column is tpu_columns.embedding_column
+
+
+def test_the_old_columns_come_back():
+    """TensorFlow's own columns are there before, and the same ones after."""
+    before = tf.compat.v1.tpu.experimental.embedding_column
+    with estimator_spec.install(replace=True):
+        assert tf.compat.v1.tpu.experimental.embedding_column is not before
+    assert tf.compat.v1.tpu.experimental.embedding_column is before
+    assert before.__module__.startswith("tensorflow.")
+
+
+def test_a_second_install_changes_nothing():
+    """Installing twice, and undoing once, leaves nothing installed."""
+    estimator_spec.install(replace=True)
+    try:
+        first = tf.contrib
+        estimator_spec.install(replace=True)
+        assert tf.contrib is first
+    finally:
+        estimator_spec.uninstall()
+    assert not hasattr(tf, "contrib")
+    estimator_spec.uninstall()
+
+
+def test_the_inner_of_two_contexts_undoes_nothing():
+    """`with install()` inside another one leaves the outer one's names in place."""
+    with estimator_spec.install(replace=True):
+        with estimator_spec.install(replace=True):
+            assert tf.contrib.tpu.TPUConfig is estimator_spec.TPUConfig
+        assert tf.contrib.tpu.TPUConfig is estimator_spec.TPUConfig
+    assert not hasattr(tf, "contrib")
+
+
+def test_an_error_inside_the_context_undoes_too():
+    """The names go when the program inside fails."""
+    with pytest.raises(KeyError), estimator_spec.install(replace=True):
+        raise KeyError
+    assert not hasattr(tf, "contrib")
+
+
+@pytest.mark.skipif(not TENSORFLOW_HAS_ESTIMATOR, reason="this TensorFlow has no Estimator")
+def test_the_default_hides_no_estimator_of_tensorflow():
+    """On TensorFlow 2.15 its Estimator and its columns stay; lost spellings lead to them."""
+    theirs = tf.compat.v1.estimator.tpu.TPUEstimator
+    column = tf.compat.v1.tpu.experimental.embedding_column
+    optimizer = tf.compat.v1.tpu.CrossShardOptimizer
+    with estimator_spec.install():
+        assert tf.compat.v1.estimator.tpu.TPUEstimator is theirs
+        assert tf.contrib.tpu.TPUEstimator is theirs
+        assert tf.estimator.tpu.TPUEstimator is theirs
+        assert tf.compat.v1.tpu.experimental.embedding_column is column
+        assert tf.contrib.tpu.CrossShardOptimizer is optimizer
+    assert not hasattr(tf.estimator, "tpu")
+
+
+@pytest.mark.skipif(not TENSORFLOW_HAS_ESTIMATOR, reason="this TensorFlow has no Estimator")
+def test_replace_may_come_later():
+    """`install(replace=True)` after `install()` puts ours, and its context restores the first."""
+    theirs = tf.compat.v1.estimator.Estimator
+    with estimator_spec.install():
+        with estimator_spec.install(replace=True):
+            assert tf.compat.v1.estimator.Estimator is estimator_spec.Estimator
+        assert tf.compat.v1.estimator.Estimator is theirs
+        assert tf.contrib.tpu.TPUEstimator is tf.compat.v1.estimator.tpu.TPUEstimator
+    assert not hasattr(tf, "contrib")
+
+
+@pytest.mark.parametrize(
+    ("statement", "lost", "advice"),
+    [
+        ("from tensorflow.estimator import DNNClassifier", "estimator.DNNClassifier", "model_fn"),
+        ("from tensorflow.contrib import slim", "contrib.slim", "Install tf_slim"),
+        ("import tensorflow.contrib.slim", "contrib.slim", "Install tf_slim"),
+        ("from tensorflow.contrib.slim.nets import vgg", "contrib.slim", "Install tf_slim"),
+        ("from tensorflow.contrib.layers import dropout", "layers.dropout", "tf_slim"),
+        ("from tensorflow_estimator.python.estimator.canned import dnn", "canned", "model_fn"),
+        ("from tensorflow.python.tpu.tpu_embedding import TPUEmbedding", "TPUEmbedding", "API"),
+        ("import tensorflow.contrib.nonsense", "contrib.nonsense", "ended with TensorFlow 1.15"),
+        ("from tensorflow.estimator import Nonsense", "estimator.Nonsense", "docs/legacy_names.md"),
+    ],
+)
+def test_an_import_that_fails_says_what_to_use(installed, statement, lost, advice):
+    """Importing what isn't put back raises an ImportError that names it and says what to use."""
+    with pytest.raises(ImportError, match=f"{lost} isn't among .*{advice}"):
+        exec(statement, {})
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "advice"),
+    [
+        ("estimator", "LinearRegressor", "Write the layers and the loss"),
+        ("estimator", "add_metrics", "eval_metric_ops"),
+        ("estimator.experimental", "KMeans", "model_fn"),
+        ("contrib.tpu", "keras_to_tpu_model", "TPUStrategy"),
+        ("contrib", "ffmpeg", "TensorFlow 1.15"),
+    ],
+)
+def test_an_attribute_that_fails_says_what_to_use(installed, module, name, advice):
+    """Reading what isn't put back raises an AttributeError that names it and what to use."""
+    with pytest.raises(AttributeError, match=f"tensorflow.{module}.{name} .*{advice}"):
+        getattr(resolve(f"tensorflow.{module}"), name)
+    assert not hasattr(resolve(f"tensorflow.{module}"), name)
+
+
+@pytest.mark.skipif(TENSORFLOW_HAS_ESTIMATOR, reason="this TensorFlow has the module")
+def test_a_module_that_tensorflow_dropped_says_so(installed):
+    """A module that went with the Estimator, in a package that TensorFlow still has."""
+    with pytest.raises(ImportError, match="went with the Estimator"):
+        importlib.import_module("tensorflow.python.tpu.async_checkpoint")
+    with pytest.raises(ModuleNotFoundError, match="No module named"):
+        importlib.import_module("tensorflow.python.tpu.nonsense")
+
+
+def test_modules_behave_as_modules(installed):
+    """Tools that look at all modules, and star imports, get along with ours."""
+    assert "TPUEstimator" in dir(tf.contrib.tpu)
+    assert importlib.util.find_spec("tensorflow.contrib.tpu") is not None
+    assert inspect.getmodule(tf.contrib.tpu.TPUEstimator) is not None
+    scope = {}
+    exec("from tensorflow.contrib.tpu import *", scope)
+    assert scope["TPUConfig"] is estimator_spec.TPUConfig
+    assert copy.deepcopy(tf.estimator.ModeKeys.TRAIN) == "train"
+
+
+def test_a_module_that_tensorflow_has_keeps_its_own_spec(installed):
+    """A second name for one of TensorFlow's private modules doesn't change that module."""
+    alias = importlib.import_module("tensorflow.contrib.tpu.python.tpu.tpu_function")
+    assert alias.__spec__.name == "tensorflow.python.tpu.tpu_function"
+    assert alias.get_tpu_context().number_of_shards is None
+
+
+def test_nothing_is_loaded_before_it_is_asked_for(installed):
+    """Installing puts modules in place without the objects in them."""
+    module = sys.modules["tensorflow.contrib.tpu"]
+    assert isinstance(module, LegacyModule)
+    assert "TPUDistributionStrategy" not in vars(module)
+    assert "Topology" not in vars(module)
+
+
+def test_for_a_host_only_when_the_host_was_chosen(monkeypatch):
+    """What stands in for a TPU system is there under `--cpu` only, and gone afterwards."""
+    real = tf.distribute.cluster_resolver.TPUClusterResolver
+    monkeypatch.delenv(off_tpu.VARIABLE, raising=False)
+    with estimator_spec.install(replace=True):
+        assert tf.distribute.cluster_resolver.TPUClusterResolver is real
+    monkeypatch.setenv(off_tpu.VARIABLE, "1")
+    with estimator_spec.install(replace=True):
+        for module in (tf.distribute.cluster_resolver, tf.contrib.cluster_resolver):
+            assert module.TPUClusterResolver is off_tpu.TPUClusterResolver
+        assert tf.compat.v1.tpu.rewrite is off_tpu.rewrite
+        assert tf.contrib.tpu.rewrite is off_tpu.rewrite
+    assert tf.distribute.cluster_resolver.TPUClusterResolver is real
+    assert tf.compat.v1.tpu.rewrite.__module__.startswith("tensorflow.")
+
+
+def test_places_cover_every_import_spelling():
+    """Each spelling in which public programs reach these names is a module of the table."""
+    modules = {module for row in names.rows() for module in row.modules()}
+    spellings = (
+        "tensorflow.estimator.tpu",
+        "tensorflow.compat.v1.estimator.tpu",
+        "tensorflow.contrib.tpu",
+        "tensorflow.contrib.tpu.python.tpu.tpu_estimator",
+        "tensorflow.contrib.tpu.python.tpu.tpu_config",
+        "tensorflow.contrib.tpu.python.tpu.tpu_optimizer",
+        "tensorflow_estimator.python.estimator.tpu.tpu_estimator",
+        "tensorflow.python.tpu.tpu_config",
+        "tensorflow.python.tpu.tpu_estimator",
+        "tensorflow.python.tpu.tpu_embedding",
+        "tensorflow.python.tpu.feature_column",
+        "tensorflow.python.tpu.feature_column_v2",
+    )
+    assert not set(spellings) - modules
+    assert all(places.is_removed(m) for m in modules if "contrib" in m)
+
+
+def test_the_document_is_current():
+    """docs/legacy_names.md is what the table makes."""
+    text = (ROOT / "docs" / "legacy_names.md").read_text(encoding="utf-8")
+    assert text == document.text(), "run python -m estimator_spec.legacy.document on it"
