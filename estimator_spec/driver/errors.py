@@ -9,21 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.checkpoints.errors import CheckpointError
 from tpu_columns import lookup
 
-
-class CheckpointError(RuntimeError, ValueError):
-    """A checkpoint that should be there is missing, or can't be read.
-
-    It is a `ValueError` as well, because that is what a wrong `checkpoint_path` has always been.
-
-    Attributes:
-        path: the file (or the prefix of the files) at fault.
-    """
-
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(message)
-        self.path = path
+__all__ = ["CheckpointError", "ModelDirError", "explained"]
 
 
 class ModelDirError(ValueError):

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint that is read: which variables it holds, and where their bytes are.
+
+TensorFlow's own reader gives whole tensors, a row range only after it read the stored slice it
+lies in, and says nothing about slices or checksums. Tables larger than the memory need more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec.checkpoints import checksums, crc32c, files, index_file
+from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
+
+_CHUNK = 4 << 20
+
+Extents = tuple[tuple[int, int] | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A run of bytes in a data file: a variable, or one slice of it.
+
+    Attributes:
+        extents: (start, length) in each dimension, None for all of it; () for a whole variable.
+        shape: of the piece.
+        shard: number of the data file.
+        offset: of the first byte in it.
+        size: in bytes.
+        crc: unmasked CRC-32C of the bytes (of a string tensor: of the lengths, and the bytes).
+    """
+
+    extents: Extents
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    size: int
+    crc: int
+
+    @property
+    def first_row(self) -> int:
+        """Where the piece starts in the first dimension."""
+        return self.extents[0][0] if self.extents and self.extents[0] else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredVariable:
+    """A variable as a checkpoint holds it.
+
+    Attributes:
+        name: the key.
+        dtype: a `tf.DType`.
+        shape: of the variable.
+        pieces: its bytes; more than one if it is stored in slices, by their first rows.
+    """
+
+    name: str
+    dtype: Any
+    shape: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all pieces."""
+        return sum(piece.size for piece in self.pieces)
+
+    @property
+    def num_rows(self) -> int:
+        """Size of the first dimension; 1 for a scalar."""
+        return self.shape[0] if self.shape else 1
+
+    @property
+    def is_numbers(self) -> bool:
+        """Whether the bytes are just the elements, one after the other."""
+        return self.dtype not in (tf.string, tf.variant, tf.resource)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return int(self.dtype.size) * math.prod(self.shape[1:])
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether the pieces are whole rows, one after the other, so that rows can be read."""
+        if not self.is_numbers or not self.shape:
+            return False
+        row = 0
+        for piece in self.pieces:
+            if piece.first_row != row or piece.shape[1:] != self.shape[1:]:
+                return False
+            if piece.size != piece.shape[0] * self.row_bytes:
+                return False
+            row += piece.shape[0]
+        return row == self.num_rows
+
+
+class Checkpoint:
+    """A checkpoint, open for reading. Use it in a `with` statement.
+
+    Args:
+        path: its prefix ('…/model.ckpt-200'), the name of its index file, or a directory, whose
+            latest checkpoint is meant.
+
+    Attributes:
+        prefix: the path without any ending.
+        variables: `StoredVariable` by name, sorted.
+
+    Raises:
+        CheckpointError: there is none.
+        DamagedCheckpointError: its index or a data file is missing, cut short, or damaged.
+    """
+
+    def __init__(self, path: Any) -> None:
+        self.prefix = find(path)
+        index_path = self.prefix + ".index"
+        entries = index_file.read(files.read_whole(index_path), index_path)
+        if index_file.HEADER_KEY not in entries:
+            raise DamagedCheckpointError(index_path, f"{index_path!r} is damaged: it has no head.")
+        header = index_file.header(entries.pop(index_file.HEADER_KEY))
+        if header.endianness:
+            raise CheckpointError(
+                index_path, f"{index_path!r} was written on a big-endian machine. Convert it there."
+            )
+        self._num_shards = header.num_shards
+        self._files: dict[int, files.DataFile] = {}
+        self.variables: dict[str, StoredVariable] = {}
+        try:
+            for key in sorted(entries):
+                if not index_file.is_slice_key(key):
+                    name = key.decode()
+                    self.variables[name] = self._variable(name, entries)
+        except BaseException:
+            self.close()
+            raise
+
+    def read_into(self, buffer: np.ndarray, piece: Piece, start: int = 0) -> None:
+        """Reads bytes of a piece.
+
+        Args:
+            buffer: contiguous; filled.
+            piece: one of a variable's.
+            start: first byte, counted from the piece's first.
+        """
+        self._file(piece.shard).read_into(buffer, piece.offset + start)
+
+    def value(self, name: str) -> np.ndarray:
+        """A whole variable, its bytes checked.
+
+        Raises:
+            KeyError: there is none of that name.
+            DamagedCheckpointError: the checksum doesn't fit.
+            ValueError: it isn't stored as rows of numbers.
+        """
+        variable = self.variables[name]
+        if variable.shape and not variable.is_rows:
+            raise ValueError(f"{name!r} isn't stored as rows of numbers.")
+        result = np.empty(variable.shape, variable.dtype.as_numpy_dtype)
+        flat = result.reshape(-1).view(np.uint8)
+        for piece in variable.pieces:
+            start = piece.first_row * variable.row_bytes
+            part = flat[start : start + piece.size]
+            self.read_into(part, piece)
+            self.check(variable, piece, checksums.checksum(part))
+        return result
+
+    def check(self, variable: StoredVariable, piece: Piece, crc: int) -> None:
+        """Compares a checksum of the bytes read with the one in the index.
+
+        Raises:
+            DamagedCheckpointError: they differ; names the variable, the file and the place.
+        """
+        if crc != piece.crc:
+            path = self._path(piece.shard)
+            raise DamagedCheckpointError(
+                path,
+                f"{path!r} is damaged: the checksum of {variable.name!r}{_slice_text(piece)} "
+                f"(bytes {piece.offset} to {piece.offset + piece.size}) doesn't fit. Nothing was "
+                "changed. Take another checkpoint, or a backup of this one.",
+            )
+
+    def verify(self, variable: StoredVariable, piece: Piece) -> None:
+        """Reads a piece and checks it.
+
+        Raises:
+            DamagedCheckpointError: its bytes are not those that were written.
+        """
+        if variable.dtype == tf.variant:
+            return  # in a code of their own, which only their own kind can read
+        if variable.dtype == tf.string:
+            self.check(variable, piece, self._checksum_of_strings(variable, piece))
+            return
+        crc = 0
+        buffer = np.empty(min(piece.size, _CHUNK), np.uint8)
+        for start in range(0, piece.size, _CHUNK):
+            part = buffer[: min(_CHUNK, piece.size - start)]
+            self.read_into(part, piece, start)
+            crc = checksums.checksum(part, crc)
+        self.check(variable, piece, crc)
+
+    def _checksum_of_strings(self, variable: StoredVariable, piece: Piece) -> int:
+        """Strings are stored as their lengths, a checksum of these, and their bytes."""
+        data = np.empty(piece.size, np.uint8)
+        self.read_into(data, piece)
+        raw, place, crc = data.tobytes(), 0, 0
+        try:
+            for _ in range(math.prod(piece.shape)):
+                length, place = index_file.read_varint(raw, place)
+                # The checksum is over the lengths as numbers, not as they are written.
+                width = 4 if length <= 0xFFFFFFFF else 8
+                crc = crc32c.crc32c(length.to_bytes(width, "little"), crc)
+            return crc32c.crc32c(raw[place:], crc)
+        except IndexError:
+            return ~piece.crc
+
+    def close(self) -> None:
+        """Closes the data files."""
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _path(self, shard: int) -> str:
+        return data_path(self.prefix, shard, self._num_shards)
+
+    def _file(self, shard: int) -> files.DataFile:
+        if shard not in self._files:
+            path = self._path(shard)
+            try:
+                self._files[shard] = files.DataFile(path)
+            except FileNotFoundError as error:
+                raise DamagedCheckpointError(
+                    path, f"The checkpoint {self.prefix!r} is damaged: {path!r} is missing."
+                ) from error
+        return self._files[shard]
+
+    def _variable(self, name: str, entries: dict[bytes, bytes]) -> StoredVariable:
+        entry = index_file.entry(entries[name.encode()])
+        shape = tuple(dim.size for dim in entry.shape.dim)
+        pieces = []
+        for stored in entry.slices:
+            extents = tuple(
+                (extent.start, extent.length) if extent.HasField("length") else None
+                for extent in stored.extent
+            )
+            key = index_file.slice_key(name, extents)
+            if key not in entries:
+                path = self.prefix + ".index"
+                raise DamagedCheckpointError(
+                    path, f"{path!r} is damaged: the slice {extents} of {name!r} is missing."
+                )
+            pieces.append(self._piece(name, extents, index_file.entry(entries[key])))
+        pieces = pieces or [self._piece(name, (), entry)]
+        pieces.sort(key=lambda piece: [extent or (0, 0) for extent in piece.extents])
+        return StoredVariable(name, tf.as_dtype(entry.dtype), shape, tuple(pieces))
+
+    def _piece(self, name: str, extents: Extents, entry: Any) -> Piece:
+        file = self._file(entry.shard_id)
+        if entry.offset + entry.size > file.size:
+            raise DamagedCheckpointError(
+                file.path,
+                f"{file.path!r} is cut short: {name!r} ends at byte {entry.offset + entry.size}, "
+                f"the file at {file.size}. Nothing was changed. Take another checkpoint, or a "
+                "backup of this one.",
+            )
+        return Piece(
+            extents,
+            tuple(dim.size for dim in entry.shape.dim),
+            entry.shard_id,
+            entry.offset,
+            entry.size,
+            crc32c.unmasked(entry.crc32c),
+        )
+
+
+def find(path: Any) -> str:
+    """The prefix of a checkpoint.
+
+    Args:
+        path: the prefix, the index file, or a directory with a checkpoint.
+
+    Raises:
+        CheckpointError: there is no checkpoint.
+    """
+    text = os.fspath(path)
+    if tf.io.gfile.isdir(text):
+        latest = tf.train.latest_checkpoint(text)
+        if latest is None:
+            raise CheckpointError(
+                text,
+                f"{text!r} is a directory without a checkpoint that its file 'checkpoint' names. "
+                "Give the path of one, without '.index' or '.data-…'.",
+            )
+        return str(latest)
+    prefix = text.removesuffix(".index")
+    if tf.io.gfile.exists(prefix + ".index"):
+        return prefix
+    if tf.io.gfile.exists(prefix):
+        raise CheckpointError(
+            prefix,
+            f"{prefix!r} is a file of its own, without an index: the format of TensorFlow 1.0 and "
+            "before, or not the path of a checkpoint. Give the path without '.index', '.data-…' "
+            "or '.meta'; save an old checkpoint anew with tf.compat.v1.train.Saver.",
+        )
+    raise CheckpointError(
+        prefix + ".index", f"There is no checkpoint {prefix!r}: {prefix + '.index'!r} is missing."
+    )
+
+
+def data_path(prefix: str, shard: int, num_shards: int) -> str:
+    """The name of a data file.
+
+    >>> data_path("model.ckpt-7", 0, 2)
+    'model.ckpt-7.data-00000-of-00002'
+    """
+    return f"{prefix}.data-{shard:05d}-of-{num_shards:05d}"
+
+
+def _slice_text(piece: Piece) -> str:
+    if not piece.extents:
+        return ""
+    return f", rows {piece.first_row} to {piece.first_row + piece.shape[0]}"

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m estimator_spec checkpoint …`: this package for a shell.
+
+Exit status: 0; 1 if `diff` finds a difference or `verify` damage; 2 if something can't be done,
+with the reason on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from estimator_spec import checkpoints
+from estimator_spec.spec import EmbeddingConfigSpec
+
+_EXAMPLES = """\
+examples:
+  inspect /models/census
+  convert /models/census /models/small/model.ckpt-200 --strategy div --shards 1 --dry-run
+  convert old/model.ckpt-7 new/model.ckpt-7 --rename-regex '^input_layer/=features/'
+  convert old/model.ckpt-7 new/model.ckpt-7 --vocabulary word_embedding=old.txt:new.txt
+  verify gs://bucket/model.ckpt-7
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command; returns the exit status.
+
+    Args:
+        arguments: the command line behind `python -m estimator_spec checkpoint`.
+    """
+    options = _parser().parse_args(list(arguments))
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except (OSError, RuntimeError, ValueError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m estimator_spec checkpoint",
+        description="Looks at checkpoints, checks them, and converts them. Input is never changed.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    inspect = commands.add_parser("inspect", help="lists tables, slots, and what is missing")
+    inspect.add_argument("path", help="prefix of a checkpoint, or a directory with one")
+    _add_layout(inspect, "--strategy", "--shards")
+    inspect.add_argument("--json", action="store_true", help="plain data for programs")
+    inspect.set_defaults(run=_inspect)
+
+    convert = commands.add_parser("convert", help="writes a changed copy")
+    convert.add_argument("source", help="prefix of a checkpoint, or a directory with one")
+    convert.add_argument("target", help="prefix of the new checkpoint")
+    _add_changes(convert)
+    _add_layout(convert, "--source-strategy", "--source-shards")
+    convert.add_argument(
+        "--dry-run", action="store_true", help="say what would be done, and touch nothing"
+    )
+    convert.set_defaults(run=_convert)
+
+    diff = commands.add_parser("diff", help="compares two checkpoints row by row")
+    diff.add_argument("first")
+    diff.add_argument("second")
+    _add_spec(diff)
+    diff.set_defaults(run=_diff)
+
+    verify = commands.add_parser("verify", help="checks every byte")
+    verify.add_argument("path")
+    verify.set_defaults(run=_verify)
+
+    record = commands.add_parser("record", help="says once how an old checkpoint's tables lie")
+    record.add_argument("path")
+    _add_layout(record, "--strategy", "--shards")
+    record.set_defaults(run=_record)
+    return parser
+
+
+def _add_layout(parser: argparse.ArgumentParser, strategy: str, shards: str) -> None:
+    """How the tables of a checkpoint without a record lie, and which they are."""
+    told = parser.add_argument_group("a checkpoint that has no record")
+    told.add_argument(strategy, choices=("div", "mod"), help="how the rows of its tables lie")
+    told.add_argument(shards, type=int, metavar="N", help="its number of shards")
+    told.add_argument("--table", action="append", metavar="NAME", help="full name of a table")
+    _add_spec(parser)
+
+
+def _add_spec(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--spec", metavar="MODULE:NAME", help="an EmbeddingConfigSpec, or a function that makes it"
+    )
+
+
+def _add_changes(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--strategy", choices=("div", "mod"), help="how rows will lie (default: as they do)")
+    add("--shards", type=int, metavar="N", help="shards of each table (default: as many as now)")
+    add("--slots", choices=("tpu", "cpu"), help="whose names the optimizers' slots get")
+    add("--rename", action="append", metavar="OLD=NEW", help="slots go with their variable")
+    add("--rename-regex", action="append", metavar="PATTERN=NEW", help="the same for many")
+    add("--grow", action="append", metavar="TABLE=ROWS", help="new rows get initial values")
+    add("--vocabulary", action="append", metavar="TABLE=OLD:NEW", help="two vocabulary files")
+    add("--drop", action="append", default=[], metavar="REGEX", help="variables to leave out")
+    add("--seed", type=int, default=0, help="for new rows (default: 0)")
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    found = checkpoints.inspect(
+        options.path,
+        _spec(options.spec),
+        strategy=options.strategy,
+        shards=options.shards,
+        tables=options.table,
+    )
+    text = json.dumps(dataclasses.asdict(found), indent=1) if options.json else str(found)
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _convert(options: argparse.Namespace) -> int:
+    rename: Any = dict(_pairs(options.rename, "--rename"))
+    patterns = _pairs(options.rename_regex, "--rename-regex")
+    if rename and patterns:
+        raise ValueError("Give --rename or --rename-regex, not both.")
+    vocabulary = {}
+    for table, files in _pairs(options.vocabulary, "--vocabulary"):
+        old, separator, new = files.partition(":")
+        if not separator:
+            raise ValueError(f"--vocabulary {table}={files}: give OLD:NEW, two files.")
+        vocabulary[table] = (old, new)
+    report = checkpoints.convert(
+        options.source,
+        options.target,
+        _spec(options.spec),
+        rename=rename or patterns or None,
+        strategy=options.strategy,
+        shards=options.shards,
+        slots=options.slots,
+        grow={table: _rows(rows) for table, rows in _pairs(options.grow, "--grow")},
+        vocabulary=vocabulary,
+        drop=options.drop,
+        seed=options.seed,
+        source_strategy=options.source_strategy,
+        source_shards=options.source_shards,
+        tables=options.table,
+        dry_run=options.dry_run,
+    )
+    sys.stdout.write(f"{report}\n")
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    found = checkpoints.diff(options.first, options.second, _spec(options.spec))
+    sys.stdout.write(f"{found}\n")
+    return 1 if found else 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    found = checkpoints.verify(options.path)
+    sys.stdout.write(f"{found}\n")
+    return 0 if found.ok else 1
+
+
+def _record(options: argparse.Namespace) -> int:
+    path = checkpoints.record(
+        options.path,
+        _spec(options.spec),
+        strategy=options.strategy,
+        shards=options.shards,
+        tables=options.table,
+    )
+    sys.stdout.write(f"written: {path}\n")
+    return 0
+
+
+def _pairs(values: Sequence[str] | None, argument: str) -> list[tuple[str, str]]:
+    pairs = []
+    for value in values or ():
+        left, separator, right = (
+            value.rpartition("=") if "regex" in argument else (value.partition("="))
+        )
+        if not separator or not left:
+            raise ValueError(f"{argument} {value}: give two parts with an '=' between them.")
+        pairs.append((left, right))
+    return pairs
+
+
+def _rows(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"--grow: {text!r} is no number of rows.") from error
+
+
+def _spec(name: str | None) -> EmbeddingConfigSpec | None:
+    """The spec that a module has, or that a function in it makes."""
+    if name is None:
+        return None
+    if ":" not in name:
+        raise ValueError(f"--spec {name}: give MODULE:NAME.")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"--spec {name}: {error}") from error
+    if callable(found):
+        found = found()
+    if not isinstance(found, EmbeddingConfigSpec):
+        raise ValueError(f"--spec {name}: it is a {type(found).__name__}, no EmbeddingConfigSpec.")
+    return found

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From one checkpoint to another: names, shards, optimizers' slots, vocabularies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.checkpoints import contents, outputs, planning, records, reports, writing
+from estimator_spec.checkpoints.bundle import Checkpoint, find
+from estimator_spec.checkpoints.progress import Bar
+from estimator_spec.checkpoints.renaming import Rename
+from estimator_spec.spec import EmbeddingConfigSpec
+
+
+def convert(
+    source: Any,
+    target: Any,
+    spec: EmbeddingConfigSpec | None = None,
+    *,
+    rename: Rename = None,
+    strategy: str | None = None,
+    shards: int | None = None,
+    slots: str | None = None,
+    grow: Mapping[str, int] | None = None,
+    vocabulary: Mapping[str, Any] | None = None,
+    initializers: Mapping[str, Callable[..., Any]] | None = None,
+    drop: Collection[str] = (),
+    seed: int = 0,
+    source_strategy: str | None = None,
+    source_shards: int | None = None,
+    tables: Collection[str] | None = None,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> reports.ConversionReport:
+    """Writes a changed copy of a checkpoint. The source is only read.
+
+    The copy appears when it is whole: whatever happens before, its index isn't there. Every byte
+    of the source is checked on the way. The memory needed doesn't depend on the tables' sizes.
+
+    A table is named by its full variable name, an ending or part of it between slashes
+    ('word_embedding'), or its key in the spec ('tbl_word').
+
+    Args:
+        source: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
+        target: prefix of the new one, on a local disk. If its directory has no file `checkpoint`,
+            it gets one that names the new checkpoint, so that training there continues from it.
+        spec: the spec that the new checkpoint is for. It tells the tables; one that has more rows
+            in the spec grows, with the spec's initializer.
+        rename: new names by old names, or pairs of a regular expression and its replacement. Slots
+            go with their variable.
+        strategy: 'div' or 'mod': how rows will lie. None: as they do.
+        shards: number of shards of each table. None: as many as now.
+        slots: 'tpu' names slots as an embedding core does, 'cpu' as TF1's optimizers do. None
+            leaves them.
+        grow: number of rows, by table.
+        vocabulary: a pair of vocabulary files (old, new), or an array with the old row (or -1) of
+            each new row, by table.
+        initializers: makes new rows: called as `initializer([rows, width], dtype=dtype)`, by
+            table. Default: the spec's, or a truncated normal of deviation 1/√width.
+        drop: regular expressions; variables that one of them is found in are left out.
+        seed: for new rows.
+        source_strategy: how rows lie in a source without a record.
+        source_shards: its number of shards. None: as many as a table is stored in.
+        tables: full names of the tables, if neither record, spec nor their names tell them.
+        dry_run: reports, and touches nothing.
+        progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
+
+    Returns:
+        What was done, or would be; printable.
+
+    Raises:
+        CheckpointError: the source is missing or damaged.
+        ValueError: something asked for can't be done, or there is a target already.
+        OSError: the target can't be written.
+        RuntimeError: another process is writing the same target.
+    """
+    wishes = planning.Wishes(
+        rename, strategy, shards, slots, grow, vocabulary, initializers, tuple(drop), seed
+    )
+    prefix, new_prefix = find(source), os.fspath(target)
+    if not dry_run:
+        writing.check_target(new_prefix)
+    with Checkpoint(prefix) as checkpoint:
+        found = contents.read(
+            checkpoint, spec, source_strategy, source_shards, tables, may_grow=True
+        )
+        spec_data = records.describe_spec(spec) if spec is not None else None
+        plan = planning.make(checkpoint, found, wishes, spec_data)
+        report = reports.ConversionReport(
+            prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
+        )
+        if not dry_run:
+            _write(checkpoint, new_prefix, plan, progress)
+    return report
+
+
+def _write(
+    checkpoint: Checkpoint,
+    prefix: str,
+    plan: planning.Plan,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    total = sum(output.num_bytes for output in plan.outputs)
+    with writing.CheckpointWriter(prefix, total) as target, Bar(total, progress) as bar:
+        outputs.write_all(plan.outputs, checkpoint, target, bar.advance)
+        companions = {}
+        if plan.record.tables:
+            companions[records.SUFFIX] = records.to_bytes(plan.record)
+        target.finish(companions)
+    directory = os.path.dirname(prefix)
+    if not tf.io.gfile.exists(os.path.join(directory, "checkpoint")):
+        _name_latest(directory or ".", os.path.basename(prefix))
+
+
+def _name_latest(directory: str, name: str) -> None:
+    """Writes the file by which a directory names its latest checkpoint."""
+    temporary = os.path.join(directory, f"checkpoint.{os.getpid()}.tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n')
+    os.replace(temporary, os.path.join(directory, "checkpoint"))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs between two checkpoints, row by row, however their tables lie."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from estimator_spec.checkpoints import contents, tables_text
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.outputs import chunks
+from estimator_spec.checkpoints.progress import Bar
+from estimator_spec.checkpoints.rows import RowReader
+from estimator_spec.spec import EmbeddingConfigSpec
+from tpu_columns.partition import RowPartition
+
+_CHUNK = 4 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A variable that isn't the same in both.
+
+    Attributes:
+        name: of the variable.
+        what: in words.
+        rows: how many rows differ; 0 if they can't be compared.
+        largest: the largest absolute difference of two elements; None if they can't be compared.
+    """
+
+    name: str
+    what: str
+    rows: int = 0
+    largest: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Differences:
+    """What `diff` found. `str()` makes a table of it, `bool()` says whether there is anything.
+
+    Attributes:
+        first: prefix of one checkpoint.
+        second: prefix of the other.
+        only_first: variables that only the first has.
+        only_second: variables that only the second has.
+        changed: those that differ.
+        num_equal: number of those that are the same, bit by bit.
+    """
+
+    first: str
+    second: str
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    changed: tuple[Difference, ...]
+    num_equal: int
+
+    def __bool__(self) -> bool:
+        return bool(self.only_first or self.only_second or self.changed)
+
+    def __str__(self) -> str:
+        lines = [f"{self.first} and {self.second}: {self.num_equal} variables are the same"]
+        rows = [[name, "only in the first"] for name in self.only_first]
+        rows += [[name, "only in the second"] for name in self.only_second]
+        rows += [[change.name, change.what] for change in self.changed]
+        if rows:
+            lines.append(tables_text.table(["variable", "difference"], rows))
+        return "\n".join(lines)
+
+
+def diff(
+    first: Any,
+    second: Any,
+    spec: EmbeddingConfigSpec | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Differences:
+    """Compares two checkpoints. Rows of tables are compared by their numbers, not their places.
+
+    Args:
+        first: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
+        second: the other one.
+        spec: the spec of both; without one, tables are told by the records beside the
+            checkpoints, or by their names.
+        progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
+
+    Returns:
+        What differs; printable.
+
+    Raises:
+        CheckpointError: one of them is missing or damaged.
+    """
+    with Checkpoint(first) as a, Checkpoint(second) as b:
+        common = sorted(set(a.variables) & set(b.variables))
+        sides = [_Side(a, spec), _Side(b, spec)]
+        total = sum(a.variables[name].num_bytes for name in common)
+        changed = []
+        with Bar(total, progress) as bar:
+            for name in common:
+                found = _compare(sides[0], sides[1], name)
+                bar.advance(a.variables[name].num_bytes)
+                if found is not None:
+                    changed.append(found)
+        return Differences(
+            a.prefix,
+            b.prefix,
+            tuple(sorted(set(a.variables) - set(b.variables))),
+            tuple(sorted(set(b.variables) - set(a.variables))),
+            tuple(changed),
+            len(common) - len(changed),
+        )
+
+
+class _Side:
+    """One of the two checkpoints."""
+
+    def __init__(self, checkpoint: Checkpoint, spec: EmbeddingConfigSpec | None) -> None:
+        self._checkpoint = checkpoint
+        self._contents = contents.read(checkpoint, spec, may_grow=True)
+
+    def variable(self, name: str) -> StoredVariable:
+        return self._checkpoint.variables[name]
+
+    def reader(self, name: str) -> RowReader:
+        table = self._contents.table_of(name)
+        variable = self.variable(name)
+        layout = table.layout if table else RowPartition("div", variable.num_rows)
+        return RowReader(self._checkpoint, variable, layout)
+
+    def whole(self, name: str) -> bytes:
+        variable = self.variable(name)
+        parts = []
+        for piece in variable.pieces:
+            self._checkpoint.verify(variable, piece)
+            buffer = np.empty(piece.size, np.uint8)
+            self._checkpoint.read_into(buffer, piece)
+            parts.append(buffer.tobytes())
+        return b"".join(parts)
+
+
+def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
+    one, other = a.variable(name), b.variable(name)
+    if one.dtype != other.dtype:
+        return Difference(name, f"{one.dtype.name} and {other.dtype.name}")
+    if one.shape != other.shape:
+        return Difference(name, f"shapes {list(one.shape)} and {list(other.shape)}")
+    if not (one.is_rows and other.is_rows):
+        return _compare_whole(a, b, name)
+    count, largest = 0, 0.0
+    readers = a.reader(name), b.reader(name)
+    size = max(1, _CHUNK // max(1, one.row_bytes))
+    for start, end in chunks(one.num_rows, size):
+        x, y = (reader.read(start, end)[0] for reader in readers)
+        different = (x != y).any(axis=1)
+        if different.any():
+            count += int(different.sum())
+            largest = max(largest, _largest(x[different], y[different], one))
+    for reader in readers:
+        reader.finish()
+    if not count:
+        return None
+    return Difference(
+        name, f"{count} of {one.num_rows} rows differ, by at most {largest:.3g}", count, largest
+    )
+
+
+def _compare_whole(a: _Side, b: _Side, name: str) -> Difference | None:
+    """What isn't rows of numbers: scalars, strings, slices along other axes."""
+    x, y = a.whole(name), b.whole(name)
+    if x == y:
+        return None
+    variable = a.variable(name)
+    if variable.is_numbers and not variable.shape:
+        kind = variable.dtype.as_numpy_dtype
+        values = [np.frombuffer(raw, kind)[0] for raw in (x, y)]
+        return Difference(name, f"{values[0]} and {values[1]}", 1)
+    return Difference(name, "other contents")
+
+
+def _largest(x: np.ndarray, y: np.ndarray, variable: StoredVariable) -> float:
+    kind = variable.dtype.as_numpy_dtype
+    a, b = (np.asarray(rows.view(kind), np.float64) for rows in (x, y))
+    gap = np.abs(a - b)
+    return float("nan") if np.isnan(gap).any() else float(gap.max(initial=0.0))

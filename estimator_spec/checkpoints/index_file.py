@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `.index` file of a checkpoint: a sorted table of keys and values, read and written whole.
+
+The format is LevelDB's table format without compression (`tensorflow/core/lib/io/format.txt`):
+blocks of entries whose keys leave out what they share with the key before; behind each block a
+type byte and a checksum; an index block of the blocks; a footer of fixed size.
+
+Keys and values of a checkpoint (`tensorflow/core/util/tensor_bundle`): the empty key holds a
+`BundleHeaderProto`, a tensor's name its `BundleEntryProto`. A tensor that is stored in slices
+lists them in its entry, and each slice has an entry of its own under `slice_key`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorflow.core.protobuf import tensor_bundle_pb2
+
+from estimator_spec.checkpoints import crc32c
+from estimator_spec.checkpoints.errors import DamagedCheckpointError
+
+_MAGIC = 0xDB4775248B80FB57
+_FOOTER = 48
+_TRAILER = 5
+_BLOCK = 64 << 10
+_RESTART_EVERY = 16
+_NO_COMPRESSION = 0
+
+HEADER_KEY = b""
+
+
+def entry(value: bytes) -> Any:
+    """A value of the index as a `BundleEntryProto`."""
+    return tensor_bundle_pb2.BundleEntryProto.FromString(value)
+
+
+def header(value: bytes) -> Any:
+    """The value of the empty key as a `BundleHeaderProto`."""
+    return tensor_bundle_pb2.BundleHeaderProto.FromString(value)
+
+
+def new_header() -> Any:
+    """The header of a checkpoint with one data file."""
+    made = tensor_bundle_pb2.BundleHeaderProto(num_shards=1)
+    made.version.producer = 1
+    return made
+
+
+def new_entry() -> Any:
+    """An empty `BundleEntryProto`."""
+    return tensor_bundle_pb2.BundleEntryProto()
+
+
+def is_slice_key(key: bytes) -> bool:
+    """Whether a key stands for a slice; tensor names don't begin with a zero."""
+    return key[:1] == b"\0"
+
+
+def slice_key(name: str, extents: Sequence[tuple[int, int] | None]) -> bytes:
+    """The key of one slice of a tensor, in TensorFlow's order-preserving code.
+
+    Args:
+        name: the tensor's.
+        extents: (start, length) for each dimension, None for all of it.
+    """
+    escaped = {0: b"\0\xff", 0xFF: b"\xff\0"}
+    parts = [b"\0"]
+    parts += [escaped.get(byte, bytes([byte])) for byte in name.encode()]
+    parts += [b"\0\1", _ordered(len(extents))]
+    for extent in extents:
+        start, length = (0, -1) if extent is None else extent
+        parts += [_ordered_signed(start), _ordered_signed(length)]
+    return b"".join(parts)
+
+
+def _ordered(value: int) -> bytes:
+    """An integer >= 0: its number of bytes, then the bytes, highest first."""
+    size = (value.bit_length() + 7) // 8
+    return bytes([size]) + value.to_bytes(size, "big")
+
+
+def _ordered_signed(value: int) -> bytes:
+    """Two's complement, the first bits inverted: as many as there are bytes."""
+    size = 1
+    while not -(1 << 7 * size - 1) <= value < 1 << 7 * size - 1:
+        size += 1
+    code = value & (1 << 8 * size) - 1
+    return (code ^ ((1 << size) - 1) << 7 * size).to_bytes(size, "big")
+
+
+def read(data: bytes, path: str) -> dict[bytes, bytes]:
+    """All keys and values of an index file.
+
+    Args:
+        data: the file's bytes.
+        path: its name, for messages.
+
+    Raises:
+        DamagedCheckpointError: it isn't an index file, or a checksum doesn't fit.
+    """
+    if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
+        raise DamagedCheckpointError(
+            path,
+            f"{path!r} is no index file of a checkpoint, or was cut short: it has {len(data)} "
+            "bytes, and its end isn't that of a table.",
+        )
+    try:
+        place = len(data) - _FOOTER
+        unused_block, place = _handle(data, place)
+        index_block, _ = _handle(data, place)
+        _block(data, unused_block, path)  # only that its checksum fits
+        entries: dict[bytes, bytes] = {}
+        for _, value in _block(data, index_block, path):
+            block, _ = _handle(value, 0)
+            entries.update(_block(data, block, path))
+    except (IndexError, struct.error) as error:
+        raise DamagedCheckpointError(
+            path, f"{path!r} is damaged: a block is longer than the file."
+        ) from error
+    return entries
+
+
+def write(entries: Mapping[bytes, bytes]) -> bytes:
+    """An index file of these keys and values."""
+    blocks = _Blocks()
+    for key in sorted(entries):
+        blocks.add(key, entries[key])
+    return blocks.finish()
+
+
+class _Blocks:
+    """The bytes of an index file as they grow."""
+
+    def __init__(self) -> None:
+        self._file = bytearray()
+        self._index: list[tuple[bytes, bytes]] = []
+        self._entries: list[tuple[bytes, bytes]] = []
+        self._size = 0
+
+    def add(self, key: bytes, value: bytes) -> None:
+        self._entries.append((key, value))
+        self._size += len(key) + len(value)
+        if self._size >= _BLOCK:
+            self._end_block()
+
+    def finish(self) -> bytes:
+        self._end_block()
+        footer = self._write([]) + self._write(self._index, restart_every=1)
+        self._file += footer.ljust(_FOOTER - 8, b"\0") + struct.pack("<Q", _MAGIC)
+        return bytes(self._file)
+
+    def _end_block(self) -> None:
+        if self._entries:
+            self._index.append((self._entries[-1][0], self._write(self._entries)))
+        self._entries, self._size = [], 0
+
+    def _write(
+        self, entries: Sequence[tuple[bytes, bytes]], restart_every: int = _RESTART_EVERY
+    ) -> bytes:
+        """Appends a block, and returns its place."""
+        block = bytearray()
+        restarts, last = [], b""
+        for number, (key, value) in enumerate(entries):
+            shared = 0
+            if number % restart_every == 0:
+                restarts.append(len(block))
+            else:
+                limit = min(len(key), len(last))
+                while shared < limit and key[shared] == last[shared]:
+                    shared += 1
+            for count in (shared, len(key) - shared, len(value)):
+                block += _varint(count)
+            block += key[shared:] + value
+            last = key
+        restarts = restarts or [0]
+        block += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+        start = len(self._file)
+        kind = bytes([_NO_COMPRESSION])
+        checksum = crc32c.masked(crc32c.crc32c(bytes(block) + kind))
+        self._file += block + kind + struct.pack("<I", checksum)
+        return _varint(start) + _varint(len(block))
+
+
+def _block(data: bytes, handle: tuple[int, int], path: str) -> list[tuple[bytes, bytes]]:
+    start, size = handle
+    end = start + size
+    kind = data[end]
+    (checksum,) = struct.unpack_from("<I", data, end + 1)
+    if crc32c.unmasked(checksum) != crc32c.crc32c(data[start : end + 1]):
+        raise DamagedCheckpointError(
+            path, f"{path!r} is damaged: the checksum of its block at byte {start} doesn't fit."
+        )
+    if kind != _NO_COMPRESSION:
+        raise DamagedCheckpointError(
+            path, f"{path!r} is compressed (kind {kind}), as no checkpoint of TensorFlow's is."
+        )
+    (num_restarts,) = struct.unpack_from("<I", data, end - 4)
+    end -= 4 * (num_restarts + 1)
+    entries, key = [], b""
+    while start < end:
+        shared, start = read_varint(data, start)
+        rest, start = read_varint(data, start)
+        length, start = read_varint(data, start)
+        key = key[:shared] + data[start : start + rest]
+        start += rest
+        entries.append((key, data[start : start + length]))
+        start += length
+    return entries
+
+
+def _handle(data: bytes, place: int) -> tuple[tuple[int, int], int]:
+    start, place = read_varint(data, place)
+    size, place = read_varint(data, place)
+    return (start, size), place
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value >= 0x80:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
+
+
+def read_varint(data: bytes, place: int) -> tuple[int, int]:
+    """An integer of variable length: (its value, the place behind it).
+
+    Raises:
+        IndexError: the data ends before.
+    """
+    value = shift = 0
+    while True:
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        place += 1
+        if byte < 0x80:
+            return value, place
+        shift += 7

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at a checkpoint: its tables, what stands beside them, what is missing or left over."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+from estimator_spec.checkpoints import contents, tables_text
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.spec import EmbeddingConfigSpec
+
+GLOBAL_STEP = "global_step"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A variable of a checkpoint.
+
+    Attributes:
+        name: full name.
+        kind: 'table', 'slot' or 'variable'.
+        dtype: such as 'float32'.
+        shape: of the variable.
+        num_bytes: its size on disk.
+        stored_in: number of slices.
+        beside: for a slot, the variable it belongs to; '' for others.
+        optimizer: for a table, the optimizers recognized by its slots, such as 'Adam (tpu)'; for a
+            slot, ''.
+        strategy: for a table and its slots 'div' or 'mod', '' for others.
+        shards: number of shards, 0 for others.
+        layout_from: 'recorded', 'told' or 'assumed'; '' for others.
+        key: of the table in the spec, or ''.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    num_bytes: int
+    stored_in: int
+    beside: str = ""
+    optimizer: str = ""
+    strategy: str = ""
+    shards: int = 0
+    layout_from: str = ""
+    key: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspection:
+    """What `inspect` found. `str()` makes a table of it, `dataclasses.asdict` plain data.
+
+    Attributes:
+        path: the checkpoint's prefix.
+        global_step: the step it was written at, or None.
+        entries: each table with its slots behind it, then the other variables with theirs.
+        missing: what is missing, one sentence each.
+        leftover: what nobody needs, one sentence each.
+        recorded: whether a file beside the checkpoint says how its tables lie.
+    """
+
+    path: str
+    global_step: int | None
+    entries: tuple[Entry, ...]
+    missing: tuple[str, ...]
+    leftover: tuple[str, ...]
+    recorded: bool
+
+    @property
+    def tables(self) -> tuple[Entry, ...]:
+        """The tables."""
+        return tuple(entry for entry in self.entries if entry.kind == "table")
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of all variables on disk."""
+        return sum(entry.num_bytes for entry in self.entries)
+
+    def __str__(self) -> str:
+        step = "" if self.global_step is None else f", step {self.global_step}"
+        lines = [f"{self.path}: {tables_text.size(self.num_bytes)}{step}"]
+        rows = [_row(entry) for entry in self.entries]
+        lines.append(
+            tables_text.table(["variable", "shape", "type", "size", "layout", "optimizer"], rows)
+        )
+        if self.tables and not self.recorded:
+            lines.append("No record beside the checkpoint says how its tables lie.")
+        lines += [f"missing: {text}" for text in self.missing]
+        lines += [f"left over: {text}" for text in self.leftover]
+        return "\n".join(lines)
+
+
+def _row(entry: Entry) -> list[str]:
+    name = entry.name
+    if entry.kind == "slot":
+        tail = name.removeprefix(entry.beside) if name.startswith(entry.beside) else name
+        name = f"  {tail}"
+    layout = ""
+    if entry.kind == "table":
+        layout = f"{entry.strategy} × {entry.shards}"
+        if entry.layout_from != contents.RECORDED:
+            layout += f" ({entry.layout_from})"
+    elif entry.kind == "variable" and entry.stored_in > 1:
+        layout = f"{entry.stored_in} slices"
+    shape = "×".join(map(str, entry.shape)) or "scalar"
+    return [name, shape, entry.dtype, tables_text.size(entry.num_bytes), layout, entry.optimizer]
+
+
+def inspect(
+    path: Any,
+    spec: EmbeddingConfigSpec | None = None,
+    *,
+    strategy: str | None = None,
+    shards: int | None = None,
+    tables: Collection[str] | None = None,
+) -> Inspection:
+    """Looks at a checkpoint without reading its tables.
+
+    Args:
+        path: its prefix, or a directory, whose latest checkpoint is meant.
+        spec: the spec that it should belong to. Without one, tables are told by the record beside
+            the checkpoint, or by their names.
+        strategy: 'div' or 'mod', for a checkpoint without a record.
+        shards: its number of shards, likewise.
+        tables: full names of the tables, if nothing else tells them.
+
+    Returns:
+        What was found; printable.
+
+    Raises:
+        CheckpointError: there is none, it is damaged, or its tables are not the spec's.
+        ValueError: strategy or shards contradict the record.
+    """
+    with Checkpoint(path) as checkpoint:
+        found = contents.read(checkpoint, spec, strategy, shards, tables)
+        entries: list[Entry] = []
+        for table in found.tables.values():
+            layout = {
+                "strategy": table.layout.strategy,
+                "shards": table.layout.num_shards,
+                "layout_from": table.layout_from,
+                "key": table.key or "",
+            }
+            optimizer = ", ".join(f"{n.optimizer} ({n.system})" for n in table.optimizers)
+            entries.append(_entry(table.variable, "table", optimizer=optimizer, **layout))
+            for name in sorted(table.slots):
+                variable = checkpoint.variables[name]
+                entries.append(_entry(variable, "slot", beside=table.name, **layout))
+        for name, beside in sorted(found.slots_of.items()):
+            entries.append(_entry(checkpoint.variables[name], "variable"))
+            for slot in sorted(beside):
+                entries.append(_entry(checkpoint.variables[slot], "slot", beside=name))
+        step = None
+        if GLOBAL_STEP in checkpoint.variables:
+            step = int(checkpoint.value(GLOBAL_STEP))
+        return Inspection(
+            checkpoint.prefix,
+            step,
+            tuple(entries),
+            found.missing,
+            found.leftover,
+            found.record is not None,
+        )
+
+
+def _entry(variable: StoredVariable, kind: str, **more: Any) -> Entry:
+    return Entry(
+        variable.name,
+        kind,
+        variable.dtype.name,
+        variable.shape,
+        variable.num_bytes,
+        len(variable.pieces),
+        **more,
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first values of rows that a table gets when its vocabulary grows."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec import optimizers
+from estimator_spec.checkpoints import slots
+
+tf1 = tf.compat.v1
+
+_AT_ONCE = 16 << 20
+
+# Rows `first` to `last` of the new ones: a function of (first, last).
+Rows = Callable[[int, int], np.ndarray]
+
+
+def constant(value: float, width: int, dtype: Any) -> Rows:
+    """Rows of one value."""
+    return lambda first, last: np.full((last - first, width), value, dtype)
+
+
+def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -> Rows:
+    """Rows as the columns' default initializer makes them: deviation 1/√width, cut at two of it.
+
+    Args:
+        name: the table's; each has its own values.
+        count: number of new rows.
+        width: elements of a row.
+        dtype: a `tf.DType`.
+        seed: the same one gives the same rows.
+    """
+    deviation = 1 / math.sqrt(width)
+
+    def block(number: int, size: int) -> np.ndarray:
+        generator = np.random.default_rng([seed, zlib.crc32(name.encode()), number])
+        values = generator.standard_normal((size, width))
+        while (far := np.abs(values) > 2).any():
+            values[far] = generator.standard_normal(int(far.sum()))
+        return (values * deviation).astype(dtype.as_numpy_dtype)
+
+    return _in_blocks(block, count, max(1, _AT_ONCE // (8 * width)))
+
+
+def initialized(
+    name: str, initializer: Callable[..., Any], count: int, width: int, dtype: Any, seed: int
+) -> Rows:
+    """Rows that a TensorFlow initializer makes.
+
+    It is called with the shape of all new rows, or, if these take more than 16 MiB, with that of
+    some of them at a time.
+
+    Args:
+        name: the table's, for messages.
+        initializer: called as `initializer([rows, width], dtype=dtype)`.
+        count: number of new rows.
+        width: elements of a row.
+        dtype: a `tf.DType`.
+        seed: of the graph that it is called in.
+    """
+
+    def block(number: int, size: int) -> np.ndarray:
+        with tf.Graph().as_default(), tf1.Session() as session:
+            tf1.set_random_seed(seed + number)
+            made = initializer([size, width], dtype=dtype)
+            values = np.asarray(session.run(tf.convert_to_tensor(made)))
+        if values.shape != (size, width):
+            raise ValueError(
+                f"The initializer of {name!r} made values of shape {list(values.shape)} where "
+                f"{[size, width]} was asked for."
+            )
+        return values
+
+    return _in_blocks(block, count, max(1, _AT_ONCE // (width * dtype.size)))
+
+
+def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int) -> Rows:
+    """Rows out of blocks of `at_once`, each made once on the way from first to last."""
+    held: dict[int, np.ndarray] = {}
+
+    def rows(first: int, last: int) -> np.ndarray:
+        parts = []
+        while first < last:
+            number, start = divmod(first, at_once)
+            if number not in held:
+                held.clear()
+                held[number] = block(number, min(at_once, count - number * at_once))
+            part = held[number][start : start + last - first]
+            parts.append(part)
+            first += len(part)
+        return np.concatenate(parts)
+
+    return rows
+
+
+def slot_value(suffix: str, naming: slots.Naming | None, parameters: Any) -> float | None:
+    """Where a slot begins; None if that isn't known.
+
+    Args:
+        suffix: what follows the table's name, as in the new checkpoint.
+        naming: the optimizer that it belongs to.
+        parameters: the spec's, or None for this optimizer's defaults.
+    """
+    if naming is None:
+        return None
+    slot = next((name for name, known in naming.suffixes.items() if known == suffix), None)
+    if slot is None:
+        return None
+    if naming.optimizer.startswith("RMSProp") and naming.system == slots.CPU:
+        return 1.0 if slot == "ms" else 0.0  # TF1's own starts with ones
+    if naming.optimizer == "Adadelta":
+        return 0.0
+    kind = getattr(optimizers, naming.optimizer + "Parameters", None)
+    if kind is None:
+        return None
+    if not isinstance(parameters, kind):
+        parameters = _DEFAULTS[naming.optimizer]
+    return optimizers.slot_initial_values(parameters)[slot]
+
+
+# Only the slots' first values are asked of these.
+_DEFAULTS: dict[str, Any] = {
+    "Adagrad": optimizers.AdagradParameters(0.1),
+    "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),
+    "ProximalAdagrad": optimizers.ProximalAdagradParameters(0.1),
+    "Adam": optimizers.AdamParameters(0.1),
+    "Ftrl": optimizers.FtrlParameters(0.1),
+    "ProximalYogi": optimizers.ProximalYogiParameters(0.1),
+    "Momentum": optimizers.MomentumParameters(0.1, 0.9),
+    "RMSProp": optimizers.RMSPropParameters(0.1, 0.9, 0.0, 1e-10),
+    "FrequencyEstimator": optimizers.FrequencyEstimatorParameters(0.1, 0.1, 0.1, 0.1),
+}

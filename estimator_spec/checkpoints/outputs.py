@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The variables that a conversion writes: what each is made of, and the making of it in a stream.
+
+Chunks of rows go from a reader to a writer, two at a time: one is read while the one before is
+written. So the memory needed is some tens of MiB, whatever the tables' sizes.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from estimator_spec.checkpoints import checksums, crc32c
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.new_rows import Rows
+from estimator_spec.checkpoints.rows import RowReader, RowWriter
+from estimator_spec.checkpoints.writing import CheckpointWriter
+from tpu_columns.partition import RowPartition
+
+_CHUNK = 4 << 20
+_MOST = 12 << 20
+_PER_SHARD = 128 << 10
+
+Progress = Callable[[int], None]
+PieceShapes = list[tuple[Any, tuple[int, ...], int]]
+# A piece of work: the part that reads, which gives the part that writes.
+Step = Callable[[], Callable[[], None]]
+
+
+class Output(Protocol):
+    """One variable of the target."""
+
+    @property
+    def name(self) -> str:
+        """Its name there."""
+        ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to write."""
+        ...
+
+    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
+        """Announces the variable, and yields its work in order, each with its bytes."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """A variable as it is, slices and all, under a name that may be new."""
+
+    name: str
+    variable: StoredVariable
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to write."""
+        return self.variable.num_bytes
+
+    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
+        """See `Output`."""
+        variable = self.variable
+        shapes = [(piece.extents, piece.shape, piece.size) for piece in variable.pieces]
+        writers = target.add(self.name, variable.dtype, variable.shape, shapes)
+        for piece, writer in zip(variable.pieces, writers, strict=True):
+            if not variable.is_numbers:
+
+                def whole(piece: Any = piece, writer: Any = writer) -> Callable[[], None]:
+                    source.verify(variable, piece)
+                    buffer = np.empty(piece.size, np.uint8)
+                    source.read_into(buffer, piece)
+                    return lambda: writer.write(buffer, piece.crc)
+
+                yield whole, piece.size
+                continue
+            total = [0]
+            for start, end in chunks(piece.size, _CHUNK):
+
+                def part(
+                    piece: Any = piece,
+                    writer: Any = writer,
+                    start: int = start,
+                    end: int = end,
+                    total: list[int] = total,
+                ) -> Callable[[], None]:
+                    buffer = np.empty(end - start, np.uint8)
+                    source.read_into(buffer, piece, start)
+                    crc = checksums.checksum(buffer)
+                    total[0] = crc32c.combine(total[0], crc, len(buffer))
+                    if end == piece.size:
+                        source.check(variable, piece, total[0])
+                    return lambda: writer.write(buffer, crc)
+
+                yield part, end - start
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """A small variable that the conversion makes itself."""
+
+    name: str
+    dtype: Any
+    value: np.ndarray
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to write."""
+        return int(self.value.nbytes)
+
+    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
+        """See `Output`."""
+        del source
+        shape = self.value.shape
+        (writer,) = target.add(self.name, self.dtype, shape, [((), shape, self.num_bytes)])
+        yield lambda: lambda: writer.write(np.ascontiguousarray(self.value)), self.num_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table or slot whose rows are laid out anew, permuted, or more.
+
+    Attributes:
+        name: in the target.
+        variable: in the source.
+        before: its layout there.
+        after: its layout in the target.
+        rows_from: for each row of the target the row of the source, -1 for a new one. None: the
+            first rows are the source's rows, all others are new.
+        new_rows: makes the new rows, by their number among the new ones. None if there are none.
+        factor: multiplies the old rows; 1 leaves them bit by bit.
+        dtype: of the target, a `tf.DType`.
+    """
+
+    name: str
+    variable: StoredVariable
+    before: RowPartition
+    after: RowPartition
+    rows_from: np.ndarray | None = None
+    new_rows: Rows | None = None
+    factor: float = 1.0
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to write."""
+        return self.after.num_rows * self.variable.row_bytes
+
+    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
+        """See `Output`."""
+        variable, after = self.variable, self.after
+        shape = (after.num_rows, *variable.shape[1:])
+        writers = target.add(self.name, variable.dtype, shape, slices(after, variable))
+        reader = RowReader(source, variable, self.before)
+        writer = RowWriter(writers, after)
+        made = 0
+        for first, last in chunks(max(after.num_rows, 1), self._rows_at_once()):
+            last = min(last, after.num_rows)
+            missing = self._count_new(first, last)
+
+            def step(first: int = first, last: int = last, made: int = made) -> Callable[[], None]:
+                if first == 0 and self.rows_from is not None:
+                    # Rows are read in any order later on, so all are checked before.
+                    for piece in variable.pieces:
+                        source.verify(variable, piece)
+                rows, crc = self._rows(reader, first, last, made)
+                if last == after.num_rows and self.rows_from is None:
+                    reader.finish()
+                return lambda: writer.write(first, rows, crc)
+
+            yield step, (last - first) * variable.row_bytes
+            made += missing
+
+    def _rows_at_once(self) -> int:
+        shards = max(self.before.num_shards, self.after.num_shards)
+        size = min(max(_CHUNK, shards * _PER_SHARD), _MOST)
+        return max(1, size // max(1, self.variable.row_bytes))
+
+    def _count_new(self, first: int, last: int) -> int:
+        if self.rows_from is not None:
+            return int((self.rows_from[first:last] < 0).sum())
+        return max(0, last - max(first, self.before.num_rows))
+
+    def _rows(
+        self, reader: RowReader, first: int, last: int, made: int
+    ) -> tuple[np.ndarray, int | None]:
+        """Rows of the target: uint8, [last - first, bytes of a row]; their checksum, if known."""
+        width = self.variable.row_bytes
+        if self.rows_from is None:
+            kept = max(first, min(last, self.before.num_rows))
+            rows, crc = reader.read(first, kept)
+            if self.factor != 1.0:
+                rows, crc = self._scaled(rows), None
+            if kept == last:
+                return rows, crc
+            return np.concatenate([rows, self._new(made, last - kept, width)]), None
+        wanted = self.rows_from[first:last]
+        rows = np.empty((last - first, width), np.uint8)
+        old = wanted >= 0
+        rows[old] = self._scaled(reader.gather(wanted[old]))
+        count = int((~old).sum())
+        if count:
+            rows[~old] = self._new(made, count, width)
+        return rows, None
+
+    def _scaled(self, rows: np.ndarray) -> np.ndarray:
+        if self.factor == 1.0:
+            return rows
+        values = rows.view(self.variable.dtype.as_numpy_dtype)
+        return (values * values.dtype.type(self.factor)).view(np.uint8)
+
+    def _new(self, made: int, count: int, width: int) -> np.ndarray:
+        assert self.new_rows is not None
+        values = np.ascontiguousarray(self.new_rows(made, made + count))
+        return values.view(np.uint8).reshape(count, width)
+
+
+def slices(layout: RowPartition, variable: StoredVariable) -> PieceShapes:
+    """The pieces that a layout is stored in; shards without rows have none."""
+    rest = variable.shape[1:]
+    if layout.num_shards == 1 or layout.num_rows <= 1:
+        return [((), (layout.num_rows, *rest), layout.num_rows * variable.row_bytes)]
+    return [
+        (((start, size), *((0, n) for n in rest)), (size, *rest), size * variable.row_bytes)
+        for start, size in zip(layout.shard_starts, layout.shard_sizes, strict=True)
+        if size
+    ]
+
+
+def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Ranges of `size`, the last one shorter.
+
+    >>> list(chunks(5, 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    for first in range(0, count, size):
+        yield first, min(first + size, count)
+
+
+def write_all(
+    outputs: Iterable[Output], source: Checkpoint, target: CheckpointWriter, progress: Progress
+) -> None:
+    """Writes the variables, one after the other.
+
+    Args:
+        outputs: what to write.
+        source: where it comes from.
+        target: where it goes.
+        progress: told how many bytes were written, after each chunk.
+    """
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        writing: concurrent.futures.Future[None] | None = None
+        for output in outputs:
+            for step, size in output.steps(source, target):
+                write = step()
+                if writing is not None:
+                    writing.result()
+                writing = pool.submit(write)
+                progress(size)
+        if writing is not None:
+            writing.result()

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a user asks of a conversion to what becomes of each variable."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec.checkpoints import (
+    contents,
+    new_rows,
+    outputs,
+    records,
+    reports,
+    slots,
+    vocabulary,
+)
+from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.checkpoints.renaming import Rename, Renaming
+from estimator_spec.checkpoints.slot_conversion import SlotConversion
+from tpu_columns.partition import STRATEGIES, RowPartition
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What `convert` was asked for; see there.
+
+    Attributes are `convert`'s arguments, checked.
+    """
+
+    rename: Rename = None
+    strategy: str | None = None
+    shards: int | None = None
+    slots: str | None = None
+    grow: Mapping[str, int] | None = None
+    vocabulary: Mapping[str, Any] | None = None
+    initializers: Mapping[str, Callable[..., Any]] | None = None
+    drop: Collection[str] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.strategy is not None and self.strategy not in STRATEGIES:
+            raise ValueError(
+                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
+            )
+        if self.shards is not None:
+            RowPartition("div", 0, self.shards)
+        if self.slots not in (None, slots.TPU, slots.CPU):
+            raise ValueError(f"slots must be 'tpu', 'cpu' or None, got {self.slots!r}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a conversion will do.
+
+    Attributes:
+        outputs: the variables to write, sorted by name.
+        changes: the same for people, with what is left out.
+        notes: what someone who trains on should know.
+        record: what will be recorded beside the target.
+    """
+
+    outputs: tuple[outputs.Output, ...]
+    changes: tuple[reports.Change, ...]
+    notes: tuple[str, ...]
+    record: records.CheckpointRecord
+
+
+def make(
+    checkpoint: Checkpoint, found: contents.Contents, wishes: Wishes, spec_data: Any = None
+) -> Plan:
+    """Plans a conversion.
+
+    Args:
+        checkpoint: the source, open.
+        found: what its variables are.
+        wishes: what was asked for.
+        spec_data: a spec as plain data for the target's record; None takes the source's.
+
+    Raises:
+        ValueError: something asked for can't be done; nothing was written.
+    """
+    return _Planner(checkpoint, found, wishes).plan(spec_data)
+
+
+class _Planner:
+    def __init__(self, checkpoint: Checkpoint, found: contents.Contents, wishes: Wishes) -> None:
+        self._variables = checkpoint.variables
+        self._checkpoint = checkpoint
+        self._found = found
+        self._wishes = wishes
+        self._outputs: dict[str, outputs.Output] = {}
+        self._changes: list[reports.Change] = []
+        self._notes: list[str] = []
+        self._records: dict[str, records.TableRecord] = {}
+        self._grow = self._by_table(wishes.grow, "grow")
+        self._vocabulary = self._by_table(wishes.vocabulary, "vocabulary")
+        self._initializers = self._by_table(wishes.initializers, "initializers")
+        self._drop = [re.compile(pattern) for pattern in wishes.drop]
+        self._slots = SlotConversion(wishes.slots)
+
+    def plan(self, spec_data: Any) -> Plan:
+        renamed = Renaming(self._wishes.rename, self._variables)
+        for table in self._found.tables.values():
+            self._add_table(table, renamed.of(table.name))
+        unneeded = self._slots.without_beta_powers(self._found, self._variables)
+        for name, beside in self._found.slots_of.items():
+            if name in unneeded:
+                self._leave_out(name, "an embedding core's Adam has none")
+                continue
+            self._add_copy(name, renamed.of(name))
+            for slot in beside:
+                self._add_copy(slot, renamed.of_slot(slot, name))
+        made = self._slots.beta_powers(self._checkpoint)
+        for name, (value, what) in made.items():
+            change = reports.Change(None, name, None, (), what, int(value.nbytes))
+            self._put(outputs.Value(name, tf.float32, value), change)
+        renamed.check_used()
+        if spec_data is None and self._found.record is not None:
+            spec_data = self._found.record.spec
+        return Plan(
+            tuple(self._outputs[name] for name in sorted(self._outputs)),
+            tuple(self._changes),
+            (*self._notes, *self._slots.notes),
+            records.CheckpointRecord(self._records, spec_data),
+        )
+
+    def _by_table(self, wishes: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
+        """What was asked for single tables, by full names."""
+        return {
+            find_table(self._found, name, argument, self._checkpoint.prefix): value
+            for name, value in (wishes or {}).items()
+        }
+
+    def _dropped(self, name: str) -> bool:
+        return any(pattern.search(name) for pattern in self._drop)
+
+    def _put(self, output: outputs.Output, change: reports.Change) -> None:
+        if output.name in self._outputs:
+            other = next(c.source for c in self._changes if c.target == output.name)
+            raise ValueError(
+                f"{change.source!r} and {other!r} would both be named {output.name!r}. Give them "
+                "different names."
+            )
+        self._outputs[output.name] = output
+        self._changes.append(change)
+
+    def _leave_out(self, name: str, why: str) -> None:
+        shape = self._variables[name].shape
+        self._changes.append(reports.Change(name, None, shape, None, why, 0))
+
+    def _add_copy(self, name: str, target: str) -> None:
+        if self._dropped(name):
+            self._leave_out(name, "dropped")
+            return
+        variable = self._variables[name]
+        what = reports.COPIED if name == target else "renamed"
+        change = reports.Change(
+            name, target, variable.shape, variable.shape, what, variable.num_bytes
+        )
+        self._put(outputs.Copy(target, variable), change)
+
+    def _add_table(self, table: contents.Table, target: str) -> None:
+        if self._dropped(table.name):
+            for name in (table.name, *table.slots):
+                self._leave_out(name, "dropped with its table")
+            return
+        rows_from, num_rows = self._rows(table)
+        wishes = self._wishes
+        after = RowPartition(
+            wishes.strategy or table.layout.strategy,
+            num_rows,
+            wishes.shards or table.layout.num_shards,
+        )
+        rows = _TableRows(table, after, rows_from)
+        initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
+        self._add_rows(table.name, target, rows, initial)
+        self._records[target] = records.TableRecord(after, table.variable.shape[1], table.key)
+        self._add_slots(table, target, rows, initial)
+
+    def _add_rows(
+        self,
+        name: str,
+        target: str,
+        rows: _TableRows,
+        new: new_rows.Rows | None,
+        factor: float = 1.0,
+        what: str = "",
+    ) -> None:
+        """One table or slot; copied as it is if nothing but its name changes."""
+        variable = self._variables[name]
+        shape = (rows.after.num_rows, *variable.shape[1:])
+        whats = [what] if what else []
+        output: outputs.Output
+        if rows.is_as_stored(variable) and factor == 1.0:
+            output = outputs.Copy(target, variable)
+        else:
+            output = outputs.Table(
+                target, variable, rows.before, rows.after, rows.rows_from, new, factor
+            )
+            whats += rows.what()
+        if name != target and not what:
+            whats.insert(0, "renamed")
+        change = reports.Change(
+            name,
+            target,
+            variable.shape,
+            shape,
+            ", ".join(whats) or reports.COPIED,
+            output.num_bytes,
+        )
+        self._put(output, change)
+
+    def _rows(self, table: contents.Table) -> tuple[np.ndarray | None, int]:
+        """(which old row each new row takes, number of rows) of a table."""
+        name, old = table.name, table.layout.num_rows
+        rows_from, num_rows = None, old
+        asked = self._vocabulary.get(name)
+        if asked is not None:
+            if isinstance(asked, tuple) and len(asked) == 2:
+                rows_from = vocabulary.rows_from(asked[0], asked[1], old)
+            else:
+                rows_from = vocabulary.checked(asked, name, old)
+            num_rows = len(rows_from)
+            lost = old - len(np.unique(rows_from[rows_from >= 0]))
+            if lost:
+                self._notes.append(f"{name}: {lost} of its {old} rows are left out.")
+        wanted = self._grow.get(name)
+        if wanted is None and table.in_spec is not None:
+            wanted = max(table.in_spec.rows, num_rows)
+        if wanted is None:
+            return rows_from, num_rows
+        if wanted < num_rows:
+            raise ValueError(
+                f"{name!r} has {num_rows} rows and can't be made smaller ({wanted}) by `grow`. "
+                "Say by `vocabulary` which rows are kept."
+            )
+        if rows_from is not None:
+            rows_from = np.pad(rows_from, (0, wanted - num_rows), constant_values=-1)
+        return rows_from, int(wanted)
+
+    def _initial_rows(self, table: contents.Table, count: int) -> new_rows.Rows:
+        """What makes new rows: the argument's initializer, the spec's, or the columns' default."""
+        variable = table.variable
+        if len(variable.shape) != 2 or not variable.dtype.is_floating:
+            raise ValueError(
+                f"{table.name!r} can't get new rows: it is {variable.dtype.name} of shape "
+                f"{list(variable.shape)}, a table is [rows, width] of floats."
+            )
+        width = variable.shape[1]
+        initializer = self._initializers.get(table.name)
+        if initializer is None and table.in_spec is not None:
+            initializer = table.in_spec.initializer
+        if initializer is None:
+            return new_rows.truncated_normal(
+                table.name, count, width, variable.dtype, self._wishes.seed
+            )
+        return new_rows.initialized(
+            table.name, initializer, count, width, variable.dtype, self._wishes.seed
+        )
+
+    # Slots.
+
+    def _add_slots(
+        self,
+        table: contents.Table,
+        target: str,
+        rows: _TableRows,
+        initial: new_rows.Rows | None,
+    ) -> None:
+        kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
+        for name in set(table.slots) - set(kept):
+            self._leave_out(name, "dropped")
+        known, _, _ = slots.recognize(kept.values())
+        for name, suffix in sorted(kept.items()):
+            naming = next((n for n in known if suffix in n.suffixes.values()), None)
+            new_naming, new_suffix = self._slots.naming(table, naming, suffix)
+            new_name = name.replace(table.name + suffix, target + new_suffix)
+            what = f"slot of {naming.optimizer}" if naming and new_suffix != suffix else ""
+            new = initial
+            if rows.count_new and not suffix.endswith("/ExponentialMovingAverage"):
+                new = self._slot_rows(table, name, new_suffix, new_naming)
+            factor = self._slots.factor(table, naming, suffix)
+            self._add_rows(name, new_name, rows, new, factor, what)
+
+    def _slot_rows(
+        self, table: contents.Table, name: str, suffix: str, naming: slots.Naming | None
+    ) -> new_rows.Rows:
+        parameters = table.in_spec.optimizer if table.in_spec else None
+        value = new_rows.slot_value(suffix, naming, parameters)
+        if value is None:
+            raise ValueError(
+                f"{name!r} belongs to no known optimizer, so nobody knows where its new rows "
+                "begin. Leave it out by `drop`."
+            )
+        variable = self._variables[name]
+        return new_rows.constant(value, variable.shape[1], variable.dtype.as_numpy_dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class _TableRows:
+    """The rows of a table before and after; its slots go the same way."""
+
+    table: contents.Table
+    after: RowPartition
+    rows_from: np.ndarray | None
+
+    @property
+    def before(self) -> RowPartition:
+        return self.table.layout
+
+    @property
+    def count_new(self) -> int:
+        if self.rows_from is not None:
+            return int((self.rows_from < 0).sum())
+        return self.after.num_rows - self.before.num_rows
+
+    def is_as_stored(self, variable: Any) -> bool:
+        """Whether the bytes stay where they are."""
+        if self.rows_from is not None or self.before.num_rows != self.after.num_rows:
+            return False
+        if self.before == self.after:
+            return True
+        stored = [(piece.first_row, piece.shape[0]) for piece in variable.pieces]
+        wanted = [
+            (shape[0][0][0] if shape[0] else 0, shape[1][0])
+            for shape in outputs.slices(self.after, variable)
+        ]
+        return self.before.in_row_order and self.after.in_row_order and stored == wanted
+
+    def what(self) -> list[str]:
+        """In words."""
+        whats = []
+        old, new = self.before, self.after
+        if (old.strategy, old.num_shards) != (new.strategy, new.num_shards):
+            whats.append(f"{old.strategy} × {old.num_shards} → {new.strategy} × {new.num_shards}")
+        if self.rows_from is not None:
+            whats.append("rows permuted")
+        if self.count_new:
+            whats.append(f"{self.count_new} new rows")
+        return whats
+
+
+def find_table(found: contents.Contents, name: str, argument: str, prefix: str) -> str:
+    """The full name of a table that a user names by it, its end, or its key in the spec.
+
+    Raises:
+        ValueError: there is none, or more than one.
+    """
+    if name in found.tables:
+        return name
+    matches = [
+        full
+        for full, table in found.tables.items()
+        if table.key == name or full.endswith("/" + name) or f"/{name}/" in f"/{full}"
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    what = f"means {matches}" if matches else "is none of them"
+    raise ValueError(
+        f"{argument}: {name!r} should name one table of {prefix!r}, but {what}. The tables are "
+        f"{sorted(found.tables)}."
+    )

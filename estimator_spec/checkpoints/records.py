@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The small file beside a checkpoint: how its tables' rows lie, and the spec they were made by.
+
+`<checkpoint>.tables.json` is for people as well. The checkpoint itself doesn't tell a table that
+mod sharding permuted from one that it didn't.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.checkpoints import spec_tables
+from estimator_spec.checkpoints.errors import CheckpointError
+from estimator_spec.spec import EmbeddingConfigSpec
+from tpu_columns.partition import RowPartition
+
+SUFFIX = ".tables.json"
+_FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TableRecord:
+    """One table of a checkpoint. Its slot variables lie as it does.
+
+    Attributes:
+        layout: how its rows lie.
+        width: elements of a row.
+        table: its key in the spec, such as 'tbl_word'; None if that isn't known.
+    """
+
+    layout: RowPartition
+    width: int
+    table: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointRecord:
+    """What the file says.
+
+    Attributes:
+        tables: `TableRecord` by variable name.
+        spec: the spec as plain data (see `describe_spec`), or None.
+    """
+
+    tables: Mapping[str, TableRecord]
+    spec: Mapping[str, Any] | None = None
+
+
+def path_of(prefix: str) -> str:
+    """The file's path.
+
+    >>> path_of("model.ckpt-200")
+    'model.ckpt-200.tables.json'
+    """
+    return prefix + SUFFIX
+
+
+def read(prefix: str) -> CheckpointRecord | None:
+    """The record of a checkpoint; None if it has none.
+
+    Raises:
+        CheckpointError: it can't be read, or was written by a later version.
+    """
+    path = path_of(prefix)
+    if not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path, "r") as file:
+            data = json.loads(file.read())
+        if data["format"] != _FORMAT:
+            raise ValueError(f"format {data['format']}, this version knows {_FORMAT}")
+        tables = {
+            name: TableRecord(
+                RowPartition(table["strategy"], table["rows"], table["shards"]),
+                int(table["width"]),
+                table.get("table"),
+            )
+            for name, table in data["tables"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            path,
+            f"{path!r} should say how the tables of the checkpoint lie, but can't be read: "
+            f"{error!r}. Restore it; or move it away, and say strategy and shards yourself.",
+        ) from error
+    return CheckpointRecord(tables, data.get("spec"))
+
+
+def to_bytes(record: CheckpointRecord) -> bytes:
+    """The file's contents."""
+    tables = {
+        name: {
+            **({"table": table.table} if table.table else {}),
+            "rows": table.layout.num_rows,
+            "width": table.width,
+            "strategy": table.layout.strategy,
+            "shards": table.layout.num_shards,
+        }
+        for name, table in sorted(record.tables.items())
+    }
+    data: dict[str, Any] = {"format": _FORMAT, "tables": tables}
+    if record.spec is not None:
+        data["spec"] = record.spec
+    return (json.dumps(data, indent=1) + "\n").encode()
+
+
+def write(prefix: str, record: CheckpointRecord) -> None:
+    """Writes the file; readers see the old one or the new one, whole."""
+    path = path_of(prefix)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with tf.io.gfile.GFile(temporary, "wb") as file:
+        file.write(to_bytes(record))
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def remove_orphans(directory: str) -> None:
+    """Removes the records of checkpoints that are gone."""
+    names = set(tf.io.gfile.listdir(directory))
+    for name in names:
+        if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) + ".index" not in names:
+            tf.io.gfile.remove(os.path.join(directory, name))
+
+
+def describe_spec(spec: EmbeddingConfigSpec) -> dict[str, Any]:
+    """A spec as plain data, to be read by people and compared by programs.
+
+    Functions are given by their names. Nothing is made from it again.
+    """
+    described: dict[str, Any] = {
+        "partition_strategy": spec.partition_strategy,
+        "optimizer": describe_optimizer(spec.optimization_parameters),
+    }
+    if spec.pipeline_execution_with_tensor_core:
+        described["pipeline_execution_with_tensor_core"] = True
+    described["tables"] = {table.key: _describe_table(table) for table in spec_tables.of(spec)}
+    return described
+
+
+def describe_optimizer(parameters: Any) -> dict[str, Any] | None:
+    """An optimizer's name, and its parameters that are set."""
+    if parameters is None:
+        return None
+    values = {k: v for k, v in dataclasses.asdict(parameters).items() if v is not None}
+    return {"name": type(parameters).__name__.removesuffix("Parameters"), **values}
+
+
+def _describe_table(table: spec_tables.SpecTable) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "rows": table.rows,
+        "width": table.width,
+        "combiner": table.combiner,
+        "features": list(table.features),
+    }
+    if table.own_optimizer is not None:
+        described["optimizer"] = describe_optimizer(table.own_optimizer)
+    for name in ("initializer", "learning_rate_fn"):
+        function = getattr(table, name)
+        if function is not None:
+            described[name] = _name_of(function)
+    return described
+
+
+def _name_of(function: Any) -> str:
+    """What a person calls a function or an initializer."""
+    named = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return str(named)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New names of variables; what stands beside a variable goes with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Rename = Mapping[str, str] | Sequence[tuple[str, str]] | None
+
+
+class Renaming:
+    """What was asked for, ready to be asked.
+
+    Args:
+        rename: new names by old names, or pairs of a regular expression and its replacement, of
+            which the first that matches a name is used.
+        variables: the names there are.
+
+    Raises:
+        ValueError: a name isn't there, or a pattern is no regular expression.
+    """
+
+    def __init__(self, rename: Rename, variables: Mapping[str, Any]) -> None:
+        self._names = dict(rename) if isinstance(rename, Mapping) else {}
+        patterns = [] if rename is None or isinstance(rename, Mapping) else rename
+        self._patterns = [(re.compile(pattern), new) for pattern, new in patterns]
+        self._used: set[str] = set()
+        for name in self._names:
+            if name not in variables:
+                raise ValueError(
+                    f"rename: there is no variable {name!r} in the checkpoint. `inspect` lists "
+                    "them."
+                )
+
+    def of(self, name: str) -> str:
+        """The new name of a variable."""
+        if name in self._names:
+            self._used.add(name)
+            return self._names[name]
+        for pattern, new in self._patterns:
+            replaced = pattern.sub(new, name)
+            if replaced != name:
+                self._used.add(pattern.pattern)
+                return replaced
+        return name
+
+    def of_slot(self, slot: str, base: str) -> str:
+        """The new name of a slot: its own if asked for, else it goes with its variable."""
+        if slot in self._names:
+            return self.of(slot)
+        return slot.replace(base, self.of(base), 1) if base in slot else self.of(slot)
+
+    def check_used(self) -> None:
+        """Refuses a pattern that nothing matched: it is misspelt."""
+        for pattern, _ in self._patterns:
+            if pattern.pattern not in self._used:
+                raise ValueError(f"rename: no variable matches the pattern {pattern.pattern!r}.")

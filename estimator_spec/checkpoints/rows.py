@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a stored table in their own order, whatever layout the checkpoint holds them in.
+
+Reading goes through a table once, from the first row to the last. On its way it meets the rows of
+each shard in order too, so that checksums are computed in the same pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from estimator_spec.checkpoints import checksums, crc32c
+from estimator_spec.checkpoints.bundle import Checkpoint, Piece, StoredVariable
+from estimator_spec.checkpoints.errors import CheckpointError
+from estimator_spec.checkpoints.writing import PieceWriter
+from tpu_columns.partition import RowPartition
+
+# Rows closer than this on the disk are read together.
+_GAP = 4096
+
+
+@dataclasses.dataclass
+class _Segment:
+    """Neighbouring rows of one shard within one piece; met in order, so it has a checksum."""
+
+    piece: Piece
+    start: int  # bytes within the piece
+    size: int
+    crc: int = 0
+
+
+class RowReader:
+    """Reads the rows of a stored variable in row order.
+
+    Args:
+        checkpoint: the open checkpoint.
+        variable: one of its variables.
+        layout: how the rows lie in it.
+
+    Raises:
+        CheckpointError: the variable isn't stored as whole rows, or not as many as in the layout.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, variable: StoredVariable, layout: RowPartition
+    ) -> None:
+        if not variable.is_rows:
+            raise CheckpointError(
+                checkpoint.prefix,
+                f"{variable.name!r} of {checkpoint.prefix!r} isn't stored as whole rows, so it "
+                "can't be cut anew.",
+            )
+        if layout.num_rows != variable.num_rows:
+            raise CheckpointError(
+                checkpoint.prefix,
+                f"{variable.name!r} of {checkpoint.prefix!r} has {variable.num_rows} rows, its "
+                f"layout is for {layout.num_rows}.",
+            )
+        self._checkpoint = checkpoint
+        self._variable = variable
+        self._layout = layout
+        self._width = variable.row_bytes
+        self._shards = [self._segments_of(shard) for shard in range(layout.num_shards)]
+        self._piece_starts = np.array([piece.first_row for piece in variable.pieces])
+
+    def read(self, first: int, last: int) -> tuple[np.ndarray, int | None]:
+        """Rows `first` to `last`, which comes after the rows read before.
+
+        Returns:
+            uint8, [last - first, bytes of a row]; the checksum of all these bytes, if they lie one
+            after the other in the checkpoint.
+        """
+        result = np.empty((last - first, self._width), np.uint8)
+        found = spans(self._layout, first, last)
+        crcs: list[int] = []
+        for shard, start, stop, target in found:
+            if len(found) > 1 and self._layout.strategy == "mod":
+                part = np.empty((stop - start, self._width), np.uint8)
+                self._read_shard(shard, start, part)
+                copy_rows(result[target], part)
+            else:
+                crcs += self._read_shard(shard, start, result[target])
+        return result, crcs[0] if len(crcs) == 1 else None
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """Rows in any order; checksums are not looked at.
+
+        Args:
+            rows: int, [n].
+
+        Returns:
+            uint8, [n, bytes of a row].
+        """
+        result = np.empty((len(rows), self._width), np.uint8)
+        positions = self._layout.positions(rows)
+        order = np.argsort(positions, kind="stable")
+        ordered = positions[order]
+        pieces = np.searchsorted(self._piece_starts, ordered, side="right") - 1
+        breaks = (np.diff(ordered) * self._width > _GAP) | (np.diff(pieces) > 0)
+        starts = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(rows)]
+        for begin, end in itertools.pairwise(starts):
+            if begin == end:
+                continue
+            piece = self._variable.pieces[pieces[begin]]
+            first = int(ordered[begin])
+            buffer = np.empty((int(ordered[end - 1]) - first + 1, self._width), np.uint8)
+            self._checkpoint.read_into(buffer, piece, (first - piece.first_row) * self._width)
+            result[order[begin:end]] = buffer[ordered[begin:end] - first]
+        return result
+
+    def finish(self) -> None:
+        """After the last row: checks every piece.
+
+        Raises:
+            DamagedCheckpointError: a checksum doesn't fit.
+        """
+        found: dict[int, dict[int, _Segment]] = {}
+        for segments in self._shards:
+            for segment in segments:
+                found.setdefault(segment.piece.first_row, {})[segment.start] = segment
+        for piece in self._variable.pieces:
+            crc = 0
+            parts = found.get(piece.first_row, {})
+            for start in sorted(parts):
+                crc = crc32c.combine(crc, parts[start].crc, parts[start].size)
+            self._checkpoint.check(self._variable, piece, crc)
+
+    def _segments_of(self, shard: int) -> list[_Segment]:
+        begin = self._layout.shard_starts[shard]
+        end = begin + self._layout.shard_sizes[shard]
+        segments = []
+        for piece in self._variable.pieces:
+            first = max(begin, piece.first_row)
+            last = min(end, piece.first_row + piece.shape[0])
+            if first < last:
+                start = (first - piece.first_row) * self._width
+                segments.append(_Segment(piece, start, (last - first) * self._width))
+        return segments
+
+    def _read_shard(self, shard: int, start: int, buffer: np.ndarray) -> list[int]:
+        """Fills `buffer` with the shard's local rows from `start` on; checksums of its parts."""
+        raw = buffer.reshape(-1)
+        skipped, wanted = 0, start * self._width
+        crcs = []
+        for segment in self._shards[shard]:
+            begin = max(wanted - skipped, 0)
+            count = min(segment.size - begin, len(raw))
+            if count > 0:
+                part = raw[:count]
+                self._checkpoint.read_into(part, segment.piece, segment.start + begin)
+                crcs.append(checksums.checksum(part))
+                segment.crc = crc32c.combine(segment.crc, crcs[-1], count)
+                raw = raw[count:]
+                wanted += count
+            skipped += segment.size
+        return crcs
+
+
+class RowWriter:
+    """Writes rows in row order into the pieces of a layout.
+
+    Args:
+        writers: one for each shard that has rows, in order.
+        layout: how the rows will lie.
+    """
+
+    def __init__(self, writers: Sequence[PieceWriter], layout: RowPartition) -> None:
+        self._layout = layout
+        self._writers = writers
+
+    def write(self, first: int, rows: np.ndarray, crc: int | None = None) -> None:
+        """Rows from `first` on, which comes after the rows written before.
+
+        Args:
+            first: number of the first of them.
+            rows: uint8, [n, bytes of a row]; contiguous.
+            crc: the checksum of all their bytes, if it is known.
+        """
+        found = spans(self._layout, first, first + len(rows))
+        for shard, _, _, where in found:
+            part = rows[where]
+            if len(found) == 1:
+                self._writers[shard].write(part, crc)
+                continue
+            if not part.flags.c_contiguous:
+                copied = np.empty(part.shape, part.dtype)
+                copy_rows(copied, part)
+                part = copied
+            self._writers[shard].write(part)
+
+
+def spans(layout: RowPartition, first: int, last: int) -> list[tuple[int, int, int, slice]]:
+    """Where rows `first` to `last` lie.
+
+    >>> spans(RowPartition("mod", 10, 3), 4, 9)
+    [(0, 2, 3, slice(2, 5, 3)), (1, 1, 3, slice(0, 5, 3)), (2, 1, 3, slice(1, 5, 3))]
+    >>> spans(RowPartition("div", 10, 3), 3, 9)
+    [(0, 3, 4, slice(0, 1, None)), (1, 0, 3, slice(1, 4, None)), (2, 0, 2, slice(4, 6, None))]
+
+    Returns:
+        (shard, first local row, last local row, the rows of the shard among these rows).
+    """
+    found = []
+    if layout.strategy == "div":
+        for shard, start in enumerate(layout.shard_starts):
+            begin = max(first, start)
+            end = min(last, start + layout.shard_sizes[shard])
+            if begin < end:
+                found.append((shard, begin - start, end - start, slice(begin - first, end - first)))
+        return found
+    count = layout.num_shards
+    for shard in range(min(count, layout.num_rows)):
+        begin = -(-max(first - shard, 0) // count)
+        end = -(-max(last - shard, 0) // count)
+        if begin < end:
+            where = slice(begin * count + shard - first, last - first, count)
+            found.append((shard, begin, end, where))
+    return found
+
+
+def copy_rows(target: np.ndarray, source: np.ndarray) -> None:
+    """Copies rows, each in one go.
+
+    Args:
+        target: [n, k]; rows are contiguous.
+        source: the same.
+    """
+    item = f"V{source.shape[1] * source.dtype.itemsize}"
+    if source.shape[1] and len(source):
+        target.view(item)[...] = source.view(item)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slots of an embedding core as those of TF1's optimizers, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from estimator_spec.checkpoints import contents, slots
+from estimator_spec.checkpoints.bundle import Checkpoint
+
+GLOBAL_STEP = "global_step"
+
+
+class SlotConversion:
+    """Names, factors and notes, for one system or for leaving everything as it is.
+
+    Args:
+        system: 'tpu', 'cpu' or None.
+
+    Attributes:
+        notes: what someone who trains on should know.
+    """
+
+    def __init__(self, system: str | None) -> None:
+        self._system = system
+        self.notes: list[str] = []
+        self._with_adam: contents.Table | None = None
+
+    def naming(
+        self, table: contents.Table, before: slots.Naming | None, suffix: str
+    ) -> tuple[slots.Naming | None, str]:
+        """How the target names a slot: (naming, suffix).
+
+        Args:
+            table: whose slot it is.
+            before: the naming that it belongs to in the source.
+            suffix: what follows the table's name there.
+
+        Raises:
+            ValueError: the other system has no such optimizer, or a slot is missing.
+        """
+        system = self._system
+        if system is None or before is None or before.optimizer == "moving average":
+            return before, suffix
+        if system in before.system:
+            return before, suffix
+        after = slots.naming(before.optimizer, system)
+        if after is None:
+            who = "An embedding core" if system == slots.TPU else "TF1"
+            raise ValueError(
+                f"{table.name!r} has slots of {before.optimizer}. {who} has no such optimizer. "
+                f"Leave the slots out by drop=[{re.escape(suffix) + '$'!r}], and train on with new "
+                "ones."
+            )
+        if table.missing:
+            raise ValueError(
+                f"{table.name!r} lacks {', '.join(table.missing)} of {before.optimizer}, so its "
+                "slots can't become those of another system. Leave them out by `drop`."
+            )
+        self._note(_NOTES.get((before.optimizer, system)))
+        if before.optimizer == "Adam":
+            self._with_adam = table
+        slot = next(slot for slot, known in before.suffixes.items() if known == suffix)
+        return after, after.suffixes[slot]
+
+    def factor(self, table: contents.Table, before: slots.Naming | None, suffix: str) -> float:
+        """What a slot's values are multiplied by.
+
+        Ftrl's linear slot may hold linear·lr on an embedding core; TF1 knows the plain one only.
+
+        Raises:
+            ValueError: there is no constant learning rate.
+        """
+        parameters: Any = table.in_spec.optimizer if table.in_spec else None
+        if (
+            self._system is None
+            or before is None
+            or before.optimizer != "Ftrl"
+            or suffix != before.suffixes["linear"]
+            or not getattr(parameters, "multiply_linear_by_learning_rate", False)
+        ):
+            return 1.0
+        rate = parameters.learning_rate
+        if not rate or (table.in_spec and table.in_spec.learning_rate_fn):
+            raise ValueError(
+                f"{table.name!r}: the spec's Ftrl has multiply_linear_by_learning_rate, and no "
+                "constant learning rate to convert by. Leave the slots out by `drop`."
+            )
+        to_core = self._system == slots.TPU
+        self._note(
+            f"Ftrl: an embedding core's linear slot holds linear·lr by this spec; it was "
+            f"{'multiplied' if to_core else 'divided'} by the learning rate {rate}."
+        )
+        return float(rate) if to_core else 1 / float(rate)
+
+    def without_beta_powers(
+        self, found: contents.Contents, names: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        """The two variables of TF1's Adam, if nothing is left that it trains. Ask after `naming`.
+
+        Args:
+            found: the source's variables.
+            names: all names in it.
+        """
+        if self._system != slots.TPU or self._with_adam is None:
+            return ()
+        own = set(slots.naming("Adam", slots.CPU).suffixes.values())  # type: ignore[union-attr]
+        if any(own <= set(beside.values()) for beside in found.slots_of.values()):
+            return ()
+        return tuple(name for name in slots.BETA_POWERS if name in names)
+
+    def beta_powers(self, checkpoint: Checkpoint) -> dict[str, tuple[np.ndarray, str]]:
+        """The two variables that TF1's Adam needs, if they aren't there. Ask after `naming`.
+
+        Returns:
+            (value, what it is) by name. TF1's Adam would hold these values if it had made the
+            checkpoint's steps.
+        """
+        table = self._with_adam
+        if self._system != slots.CPU or table is None:
+            return {}
+        if any(name in checkpoint.variables for name in slots.BETA_POWERS):
+            return {}
+        parameters = table.in_spec.optimizer if table.in_spec else None
+        step = 0
+        if GLOBAL_STEP in checkpoint.variables:
+            step = int(checkpoint.value(GLOBAL_STEP))
+        values = {}
+        for name, argument, default in zip(
+            slots.BETA_POWERS, ("beta1", "beta2"), (0.9, 0.999), strict=True
+        ):
+            beta = getattr(parameters, argument, default)
+            value = np.asarray(beta ** (step + 1), np.float32)
+            values[name] = value, f"{beta} to the power of {step + 1}"
+        return values
+
+    def _note(self, note: str | None) -> None:
+        if note and note not in self.notes:
+            self.notes.append(note)
+
+
+_NOTES = {
+    ("Adam", slots.CPU): (
+        "Adam: an embedding core doesn't correct the bias of m and v, and moves a row only when "
+        "it is looked up. TF1's Adam corrects the bias by beta1_power and beta2_power (written as "
+        "of the checkpoint's step if there were none), and moves m, v and every row in each step."
+    ),
+    ("Adam", slots.TPU): (
+        "Adam: TF1's Adam corrects the bias of m and v, an embedding core doesn't. For the same "
+        "steps give the table a learning_rate_fn that returns lr·√(1-beta2^t)/(1-beta1^t). A core "
+        "moves a row only when it is looked up, unless lazy_adam is False."
+    ),
+    ("RMSProp", slots.CPU): (
+        "RMSProp: rows that were never looked up have ms = 0 here. TF1's RMSProp begins at 1, so "
+        "their first steps will be larger."
+    ),
+    ("RMSProp", slots.TPU): (
+        "RMSProp: rows that were never looked up have ms = 1 here. An embedding core begins at 0, "
+        "so their first steps will be smaller."
+    ),
+}

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint that is written: piece by piece, and there only when it is whole.
+
+Everything goes into a directory beside the target, named after it and ending in `.unfinished`.
+At the end the data file is renamed, then the small file of `records`, and the index last: without
+its index nothing takes data for a checkpoint. A killed run leaves that directory, which the next
+run of the same target clears.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from estimator_spec.checkpoints import checksums, crc32c, index_file
+from estimator_spec.checkpoints.bundle import data_path
+
+_UNFINISHED = ".unfinished"
+_HEADROOM = 64 << 20
+
+
+class PieceWriter:
+    """Takes the bytes of one piece, in order."""
+
+    def __init__(self, descriptor: int, entry: Any, offset: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._entry = entry
+        self._next = offset
+        self._end = offset + size
+        self._crc = 0
+
+    def write(self, data: np.ndarray, crc: int | None = None) -> None:
+        """Appends bytes, and counts them in the checksum.
+
+        Args:
+            data: contiguous, any type.
+            crc: the checksum of these bytes, where it is known already.
+        """
+        raw = data.reshape(-1).view(np.uint8)
+        if crc is None:
+            self._crc = checksums.checksum(raw, self._crc)
+        else:
+            self._crc = crc32c.combine(self._crc, crc, len(raw))
+        view = memoryview(raw.data)
+        if self._next + len(view) > self._end:
+            raise AssertionError("more bytes than the piece has")
+        while view:
+            count = os.pwrite(self._descriptor, view, self._next)
+            self._next += count
+            view = view[count:]
+
+    def finish(self) -> None:
+        """Writes the checksum into the entry."""
+        if self._next != self._end:
+            raise AssertionError(f"{self._end - self._next} bytes of the piece are missing")
+        self._entry.crc32c = crc32c.masked(self._crc)
+
+
+class CheckpointWriter:
+    """Writes one checkpoint. Leaving the `with` statement without `finish` leaves nothing.
+
+    Args:
+        prefix: where it will be; a local path.
+        num_bytes: what its data will need; refused if the disk hasn't that.
+
+    Raises:
+        ValueError: there is a checkpoint already, or the path isn't local.
+        OSError: the directory can't be written, or the disk is too small.
+        RuntimeError: another process is writing the same checkpoint.
+    """
+
+    def __init__(self, prefix: str, num_bytes: int) -> None:
+        self.prefix = os.fspath(prefix)
+        check_target(self.prefix)
+        directory = os.path.dirname(self.prefix) or "."
+        os.makedirs(directory, exist_ok=True)
+        self._directory = self.prefix + _UNFINISHED
+        self._lock = _locked(self._directory)
+        self._descriptor = -1
+        try:
+            self._clear()
+            free = shutil.disk_usage(directory).free
+            if free < num_bytes + _HEADROOM:
+                raise OSError(
+                    f"{directory!r} has {free:,} bytes left, the checkpoint needs {num_bytes:,}. "
+                    "Make room, or choose another disk. Nothing was written."
+                )
+            self._data = os.path.join(self._directory, "data")
+            self._descriptor = os.open(self._data, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        except BaseException:
+            self.close()
+            raise
+        self._entries: dict[bytes, Any] = {}
+        self._pieces: list[PieceWriter] = []
+        self._size = 0
+
+    def add(
+        self,
+        name: str,
+        dtype: Any,
+        shape: Sequence[int],
+        pieces: Sequence[tuple[Any, Sequence[int], int]],
+    ) -> list[PieceWriter]:
+        """Announces a variable.
+
+        Args:
+            name: its key.
+            dtype: its `tf.DType`.
+            shape: of all of it.
+            pieces: (extents, shape, bytes) of each slice; a single one with empty extents for a
+                variable that isn't cut.
+
+        Returns:
+            What takes the bytes of each piece.
+        """
+        whole = self._new_entry(name.encode(), dtype, shape)
+        if len(pieces) == 1 and not pieces[0][0]:
+            return [self._new_piece(whole, pieces[0][2])]
+        writers = []
+        for extents, piece_shape, size in pieces:
+            stored = whole.slices.add()
+            for extent in extents:
+                listed = stored.extent.add()
+                if extent is not None:
+                    listed.start, listed.length = extent
+            key = index_file.slice_key(name, extents)
+            writers.append(self._new_piece(self._new_entry(key, dtype, piece_shape), size))
+        return writers
+
+    def finish(self, companions: dict[str, bytes] | None = None) -> None:
+        """Makes the checkpoint appear.
+
+        Args:
+            companions: small files beside it, by what their names add to the prefix.
+        """
+        for piece in self._pieces:
+            piece.finish()
+        entries = {key: entry.SerializeToString() for key, entry in self._entries.items()}
+        entries[index_file.HEADER_KEY] = index_file.new_header().SerializeToString()
+        os.ftruncate(self._descriptor, self._size)
+        os.fsync(self._descriptor)
+        others = dict(companions or {})
+        others[".index"] = index_file.write(entries)  # the last one
+        for suffix, data in others.items():
+            self._write_file(suffix, data)
+        os.replace(self._data, data_path(self.prefix, 0, 1))
+        for suffix in others:
+            os.replace(os.path.join(self._directory, suffix), self.prefix + suffix)
+        _sync_directory(os.path.dirname(self.prefix) or ".")
+
+    def close(self) -> None:
+        """Removes what is unfinished."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._lock >= 0:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> CheckpointWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _new_entry(self, key: bytes, dtype: Any, shape: Sequence[int]) -> Any:
+        if key in self._entries:
+            raise ValueError(f"{key!r} would be written twice. Give the two different names.")
+        entry = self._entries[key] = index_file.new_entry()
+        entry.dtype = dtype.as_datatype_enum
+        entry.shape.SetInParent()
+        for size in shape:
+            entry.shape.dim.add(size=size)
+        return entry
+
+    def _new_piece(self, entry: Any, size: int) -> PieceWriter:
+        entry.offset, entry.size = self._size, size
+        writer = PieceWriter(self._descriptor, entry, self._size, size)
+        self._size += size
+        self._pieces.append(writer)
+        return writer
+
+    def _write_file(self, suffix: str, data: bytes) -> None:
+        with open(os.path.join(self._directory, suffix), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _clear(self) -> None:
+        for name in os.listdir(self._directory):
+            os.remove(os.path.join(self._directory, name))
+
+
+def check_target(prefix: str) -> None:
+    """Refuses a path that can't become a checkpoint.
+
+    Raises:
+        ValueError: it is remote, a directory, or a checkpoint already.
+    """
+    if "://" in prefix:
+        raise ValueError(
+            f"The target {prefix!r} must be on a local disk. Copy the files afterwards, the one "
+            "that ends in '.index' last."
+        )
+    if os.path.isdir(prefix) or not os.path.basename(prefix):
+        raise ValueError(
+            f"The target {prefix!r} is a directory. Give the path of the new checkpoint in it, "
+            "such as '.../model.ckpt-200'."
+        )
+    if os.path.exists(prefix + ".index"):
+        raise ValueError(
+            f"There is a checkpoint {prefix!r} already. Nothing is ever written over one: choose "
+            "another name, or move it away."
+        )
+
+
+def _locked(directory: str) -> int:
+    """Makes the directory, and takes it for this process; the kernel frees it when that ends."""
+    while True:
+        os.makedirs(directory, exist_ok=True)
+        lock = os.open(directory, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise RuntimeError(
+                f"Another process is writing this checkpoint: it holds {directory!r}."
+            ) from error
+        # The one before may have removed it between the two calls.
+        if os.path.exists(directory) and os.path.samestat(os.fstat(lock), os.stat(directory)):
+            return lock
+        os.close(lock)
+
+
+def _sync_directory(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

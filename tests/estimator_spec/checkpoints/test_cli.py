@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m estimator_spec checkpoint …`: commands, exit statuses, and what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from estimator_spec import checkpoints
+from estimator_spec.checkpoints import cli
+
+TABLE = "input_layer/word_embedding/embedding_weights"
+VALUES = np.arange(14, dtype=np.float32).reshape(7, 2)
+
+
+@pytest.fixture
+def source(files):
+    """A table and its slot, in three mod shards."""
+    layouts = dict.fromkeys((TABLE, TABLE + "/Adagrad"), ("mod", 3))
+    return files.write({TABLE: VALUES, TABLE + "/Adagrad": VALUES, "bias": 1.5}, layouts)
+
+
+def test_inspect(source, capsys):
+    """`inspect` prints the table; with --json plain data."""
+    assert cli.main(["inspect", source]) == 0
+    text = capsys.readouterr().out
+    assert "mod × 3" in text
+    assert "Adagrad (tpu and cpu)" in text
+    assert cli.main(["inspect", source, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["entries"][0]["shape"] == [7, 2]
+
+
+def test_convert(files, source, capsys, tmp_path):
+    """`convert` takes every option; --dry-run prints the same table and touches nothing."""
+    (tmp_path / "old.txt").write_text("a\nb\n")
+    (tmp_path / "new.txt").write_text("b\na\n")
+    target = files.new()
+    options = ["--strategy=div", "--shards", "2", "--rename-regex", "^input_layer/=words/"]
+    options += ["--grow", "word_embedding=9", "--drop", "^bias$", "--seed", "5"]
+    options += ["--vocabulary", f"word_embedding={tmp_path / 'old.txt'}:{tmp_path / 'new.txt'}"]
+    assert cli.main(["convert", source, target, *options, "--dry-run"]) == 0
+    planned = capsys.readouterr().out
+    assert not os.path.exists(os.path.dirname(target))
+    assert cli.main(["convert", source, target, *options]) == 0
+    done = capsys.readouterr().out
+    assert planned.splitlines()[1:] == done.splitlines()[1:]
+    assert "mod × 3 → div × 2, rows permuted, 2 new rows" in done
+    found = files.read(target)
+    assert sorted(found) == [
+        "words/word_embedding/embedding_weights",
+        "words/word_embedding/embedding_weights/Adagrad",
+    ]
+    np.testing.assert_array_equal(
+        found["words/word_embedding/embedding_weights"][:7], VALUES[[1, 0, 2, 3, 4, 5, 6]]
+    )
+
+
+def test_diff(files, source, capsys):
+    """`diff` ends with 0 for the same rows in other shards, with 1 for a difference."""
+    other, changed = files.new(), files.new()
+    assert cli.main(["convert", source, other, "--shards=1", "--rename", "bias=offset"]) == 0
+    assert cli.main(["convert", source, changed, "--strategy=div"]) == 0
+    capsys.readouterr()
+    assert cli.main(["diff", source, changed]) == 0
+    assert "3 variables are the same" in capsys.readouterr().out
+    assert cli.main(["diff", source, other]) == 1
+    text = capsys.readouterr().out
+    assert "bias      only in the first" in text
+    assert "offset    only in the second" in text
+
+
+def test_diff_of_values(files, capsys):
+    """`diff` says how many rows differ, and by how much."""
+    first = files.write({TABLE: VALUES, "a": 1.5, "b": np.zeros(3), "c": np.array([b"x"], object)})
+    other = VALUES.copy()
+    other[2] += 0.25
+    second = files.write(
+        {TABLE: other, "a": 2.5, "b": np.zeros(4), "c": np.array([b"y"], object)},
+        {TABLE: ("mod", 2)},
+    )
+    found = checkpoints.diff(first, second)
+    assert {change.name: change.what for change in found.changed} == {
+        TABLE: "1 of 7 rows differ, by at most 0.25",
+        "a": "1.5 and 2.5",
+        "b": "shapes [3] and [4]",
+        "c": "other contents",
+    }
+    assert cli.main(["diff", first, second]) == 1
+
+
+def test_verify_and_record(files, source, capsys):
+    """`verify` ends with 1 when a byte is wrong; `record` tells a checkpoint's layout once."""
+    assert cli.main(["verify", source]) == 0
+    assert "all checksums fit" in capsys.readouterr().out
+    os.remove(source + ".tables.json")
+    assert cli.main(["record", source, "--strategy", "mod"]) == 0
+    np.testing.assert_array_equal(checkpoints.read_table(source, TABLE), VALUES)
+    data = Path(source + ".data-00000-of-00001")
+    data.write_bytes(b"x" + data.read_bytes()[1:])
+    assert cli.main(["verify", source]) == 1
+    assert "1 damaged" in capsys.readouterr().out
+
+
+def test_a_spec_by_its_name(source, tmp_path, monkeypatch, capsys):
+    """`--spec MODULE:NAME` takes a spec, or a function that makes one, from the user's module."""
+    (tmp_path / "my_model_for_the_cli.py").write_text(
+        "import tensorflow as tf, tpu_columns, estimator_spec\n"
+        "word = tf.feature_column.categorical_column_with_identity('word', 7)\n"
+        "def make():\n"
+        "    return estimator_spec.EmbeddingConfigSpec(\n"
+        "        [tpu_columns.embedding_column(word, 2)], estimator_spec.AdamParameters(0.1))\n"
+        "spec = make()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("spec", "make"):
+        assert cli.main(["inspect", source, "--spec", f"my_model_for_the_cli:{name}"]) == 0
+        assert "a slot of the spec's Adam" in capsys.readouterr().out
+    for wrong, words in (
+        ("my_model_for_the_cli", "give MODULE:NAME"),
+        ("my_model_for_the_cli:word", "no EmbeddingConfigSpec"),
+        ("no_such_module_here:x", "No module named"),
+    ):
+        assert cli.main(["inspect", source, "--spec", wrong]) == 2
+        assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["inspect", "/nowhere/model.ckpt-1"], "There is no checkpoint"),
+        (["convert", "SOURCE", "SOURCE"], "already"),
+        (["convert", "SOURCE", "x", "--grow", "word=many"], "'many' is no number of rows"),
+        (["convert", "SOURCE", "x", "--grow", "word"], "--grow word: give two parts"),
+        (["convert", "SOURCE", "x", "--vocabulary", "a=b"], "give OLD:NEW"),
+        (["convert", "SOURCE", "x", "--rename", "a=b", "--rename-regex", "a=b"], "not both"),
+    ],
+)
+def test_what_cannot_be_done(source, capsys, arguments, words):
+    """A reason on standard error, and status 2."""
+    assert cli.main([source if a == "SOURCE" else a for a in arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_from_a_shell(source):
+    """The command line reaches the commands, and says what there are."""
+    command = [sys.executable, "-m", "estimator_spec", "checkpoint"]
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    for name in ("inspect", "convert", "diff", "verify", "record"):
+        assert name in done.stdout
+
+
+def test_the_bar_on_a_terminal():
+    """On a terminal one line shows how far it is, and goes away at the end."""
+    import io
+
+    from estimator_spec.checkpoints.progress import Bar
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        with Bar(100, stream=stream) as bar:
+            bar._next = 0
+            bar.advance(50)
+    assert "50%" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    assert file.getvalue() == ""

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged input is named and refused; killed conversions leave nothing that looks whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_spec import checkpoints
+
+TABLE = "input_layer/word_embedding/embedding_weights"
+SLOT = TABLE + "/Adagrad"
+
+
+@pytest.fixture
+def source(files):
+    """A table in three mod shards, its slot, a string and a step."""
+    table = np.random.default_rng(0).normal(size=(50_000, 8)).astype(np.float32)
+    return files.write(
+        {TABLE: table, SLOT: table**2, "words": np.array([b"one", b"two"], object), "step": 3},
+        {TABLE: ("mod", 3), SLOT: ("mod", 3)},
+    )
+
+
+def places(prefix):
+    """A byte in each variable: (place, name)."""
+    from estimator_spec.checkpoints.bundle import Checkpoint
+
+    with Checkpoint(prefix) as checkpoint:
+        return [
+            (piece.offset + place, name)
+            for name, variable in checkpoint.variables.items()
+            for piece in variable.pieces
+            for place in {0, piece.size // 2, piece.size - 1}
+        ]
+
+
+def test_a_flipped_bit_is_named_and_refused(files, source):
+    """A bit of any variable that flipped is found by `verify` and stops every conversion."""
+    data = Path(source + ".data-00000-of-00001")
+    good = data.read_bytes()
+    found = places(source)
+    assert {name for _, name in found} == {TABLE, SLOT, "words", "step"}
+    conversions = [{}, {"strategy": "div"}, {"shards": 2}, {"vocabulary": {TABLE: [4, 2, 7]}}]
+    for number, (place, name) in enumerate(found):
+        bad = bytearray(good)
+        bad[place] ^= 1 << number % 8
+        data.write_bytes(bad)
+        result = checkpoints.verify(source)
+        assert not result.ok
+        (fault,) = result.faults
+        assert str(data) in fault
+        assert repr(name) in fault
+        target = files.new()
+        with pytest.raises(checkpoints.DamagedCheckpointError, match="checksum") as caught:
+            checkpoints.convert(source, target, **conversions[number % len(conversions)])
+        assert repr(name) in str(caught.value)
+        assert caught.value.path == str(data)
+        assert os.listdir(os.path.dirname(target)) == []
+        assert data.read_bytes() == bad  # the input isn't touched, damaged or not
+
+
+def test_reading_a_damaged_table(source):
+    """A table isn't given out with a wrong bit in it; `diff` refuses it, too."""
+    data = Path(source + ".data-00000-of-00001")
+    bad = bytearray(data.read_bytes())
+    bad[next(place for place, name in places(source) if name == TABLE)] ^= 1
+    data.write_bytes(bad)
+    with pytest.raises(checkpoints.DamagedCheckpointError, match="checksum"):
+        checkpoints.read_table(source, TABLE)
+    with pytest.raises(checkpoints.DamagedCheckpointError, match="checksum"):
+        checkpoints.diff(source, source)
+
+
+@pytest.mark.parametrize("missing", [1, 1000, 10**9])
+def test_a_truncated_file_is_named_and_refused(files, source, missing):
+    """A data file that lost its end is refused before anything is written."""
+    data = Path(source + ".data-00000-of-00001")
+    data.write_bytes(data.read_bytes()[:-missing])
+    result = checkpoints.verify(source)
+    assert not result.ok
+    assert "is cut short" in str(result)
+    target = files.new()
+    with pytest.raises(checkpoints.DamagedCheckpointError, match="is cut short") as caught:
+        checkpoints.convert(source, target)
+    assert caught.value.path == str(data)
+    assert not os.path.exists(os.path.dirname(target))
+
+
+def test_missing_files_are_named(files, source):
+    """Without its data or its index there is no checkpoint, and the message says which file."""
+    data = source + ".data-00000-of-00001"
+    os.rename(data, data + ".away")
+    with pytest.raises(checkpoints.DamagedCheckpointError, match="data-00000-of-00001' is missing"):
+        checkpoints.convert(source, files.new())
+    assert not checkpoints.verify(source).ok
+    os.rename(source + ".index", source + ".index.away")
+    with pytest.raises(checkpoints.CheckpointError, match="There is no checkpoint"):
+        checkpoints.inspect(source)
+    with pytest.raises(checkpoints.CheckpointError, match="is a directory without a checkpoint"):
+        checkpoints.inspect(os.path.dirname(source))
+
+
+def test_what_is_no_checkpoint(files, source):
+    """A data file, a meta graph, or a checkpoint of TensorFlow 1.0's format is refused in words."""
+    with pytest.raises(checkpoints.CheckpointError, match="without '.index'"):
+        checkpoints.inspect(source + ".data-00000-of-00001")
+    old = files.new("old.ckpt")
+    os.makedirs(os.path.dirname(old))
+    tf.raw_ops.Save(filename=old, tensor_names=["v"], data=[tf.constant([1.0])])
+    with pytest.raises(checkpoints.CheckpointError, match="format of TensorFlow 1.0"):
+        checkpoints.inspect(old)
+
+
+def test_a_damaged_record(files, source):
+    """A record that can't be read is an error that names it, not a guess."""
+    path = Path(source + ".tables.json")
+    for text in ("{", "[]", '{"format": 2, "tables": {}}', '{"format": 1, "tables": {"a": {}}}'):
+        path.write_text(text)
+        with pytest.raises(checkpoints.CheckpointError, match=r"tables.json' should say"):
+            checkpoints.convert(source, files.new())
+        assert "tables.json" in str(checkpoints.verify(source))
+
+
+# One child for each target, killed at the n-th call of what changes something on the disk.
+KILLED = """
+import os, signal, sys
+from estimator_spec import checkpoints
+source, targets = sys.argv[1], sys.argv[2:]
+at, calls = 0, []
+def counted(name, function):
+    def call(*args, **kwargs):
+        calls.append(name)
+        if len(calls) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return call
+for name in ("pwrite", "replace", "fsync", "ftruncate"):
+    setattr(os, name, counted(name, getattr(os, name)))
+checkpoints.convert(source, targets[0], strategy="div", shards=2)
+total = len(calls)
+for target in targets[1:]:
+    at += 1
+    child = os.fork()
+    if not child:
+        del calls[:]
+        checkpoints.convert(source, target, strategy="div", shards=2)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL, (at, status)
+print(total, calls.index("replace") + 1)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment(files):
+    """A killed conversion changes no input, leaves no checkpoint, and a second run succeeds."""
+    table = np.arange(600, dtype=np.float32).reshape(200, 3)
+    source = files.write({TABLE: table, SLOT: -table, "step": 3}, {TABLE: ("mod", 3)})
+    before = files.bytes_of(source)
+    # Two pieces each of table and slot, the step, 1 cut, 3 files to the disk, 3 renames, the
+    # directory, and the file that names the latest checkpoint.
+    whole, *targets = (files.new() for _ in range(1 + 14))
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, source, whole, *targets],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    calls, first_rename = map(int, done.stdout.split())
+    assert calls == len(targets)
+    wanted = files.bytes_of(whole)
+    assert files.bytes_of(source) == before
+    complete = first_rename + 3  # the index is renamed last
+    for at, target in enumerate(targets, 1):
+        directory = os.path.dirname(target)
+        assert tf.train.latest_checkpoint(directory) is None
+        assert os.path.exists(target + ".index") == (at >= complete)
+        assert tf.compat.v1.train.checkpoint_exists(target) == (at >= complete)
+        if at >= complete:
+            assert files.bytes_of(target) == wanted
+            continue
+        with pytest.raises(checkpoints.CheckpointError):
+            checkpoints.inspect(target)
+        checkpoints.convert(source, target, strategy="div", shards=2)
+        assert files.bytes_of(target) == wanted
+        assert sorted(os.listdir(directory)) == sorted(
+            ["checkpoint", *(os.path.basename(target) + end for end in wanted)]
+        )
+
+
+def test_an_interrupted_conversion(files, source):
+    """An exception on the way, such as Ctrl-C, leaves nothing behind."""
+    target = files.new()
+
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.convert(source, target, shards=2, progress=interrupt)
+    assert os.listdir(os.path.dirname(target)) == []
+
+
+def test_two_at_once(files, source):
+    """A second conversion to the same target is refused while the first one runs."""
+    target = files.new()
+    refused = []
+
+    def second(done, total):
+        if not refused:
+            with pytest.raises(RuntimeError, match="Another process is writing this checkpoint"):
+                checkpoints.convert(source, target)
+            refused.append(True)
+
+    checkpoints.convert(source, target, progress=second)
+    assert refused
+    assert checkpoints.verify(target).ok
