@@ -47,6 +47,12 @@ flags.DEFINE_integer("serve_rows", 512, "Test rows on which serving is checked."
 flags.DEFINE_integer("seed", 1, "Seed of the initial values and the dropout.")
 flags.DEFINE_bool("use_tpu", False, "Run on a TPU.")
 flags.DEFINE_string("tpu", None, "The TPU's name or address.")
+flags.DEFINE_enum(
+    "embedding_core",
+    None,
+    ["host"],
+    "Train the tables as a TPU would, on this machine. Not given: the model trains them.",
+)
 
 
 def run_config(model_dir: str) -> Any:
@@ -81,6 +87,7 @@ def make_estimator(model_dir: str, columns: list[Any]) -> Any:
             feature_columns=columns,
             optimization_parameters=tpu_estimator.AdagradParameters(learning_rate=0.05),
         ),
+        embedding_core=FLAGS.embedding_core,
     )
 
 
@@ -124,10 +131,17 @@ def main(argv: list[str]) -> None:
     tf.get_logger().propagate = False  # absl would print every line a second time
     model_dir = FLAGS.model_dir or tempfile.mkdtemp(prefix="census_")
     columns = census_model.embedding_columns(FLAGS.data_dir)
+    has_core = FLAGS.use_tpu or FLAGS.embedding_core is not None
     estimator = make_estimator(model_dir, columns)
 
     def input_fn(file_name: str, is_training: bool) -> Any:
-        return census_data.input_fn_builder(FLAGS.data_dir, file_name, is_training, FLAGS.use_tpu)
+        return census_data.input_fn_builder(
+            FLAGS.data_dir,
+            file_name,
+            is_training,
+            FLAGS.use_tpu,
+            columns if has_core else None,
+        )
 
     speed = census_report.StepsPerSecondHook()
     estimator.train(
@@ -146,7 +160,7 @@ def main(argv: list[str]) -> None:
     )
     saved_model = tf.compat.as_str_any(saved_model)
     worst = check_served(serve_elsewhere(saved_model, model_dir), predicted)
-    rows = census_report.column_rows(columns, FLAGS.use_tpu)
+    rows = census_report.column_rows(columns, has_core)
     print(
         f"\n{saved_model}\nserves the same {len(predicted)} probabilities "
         f"(largest difference {worst:.1e}).\n"

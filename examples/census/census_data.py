@@ -113,6 +113,46 @@ def make_features(raw: dict[str, Any]) -> dict[str, Any]:
     return features
 
 
+def words_of(column: Any) -> list[str] | None:
+    """The vocabulary of a column's ids; None if they are integers."""
+    categorical = column.categorical_column
+    # Weighted and sequence columns wrap the one with the vocabulary.
+    while hasattr(categorical, "categorical_column"):
+        categorical = categorical.categorical_column
+    if hasattr(categorical, "vocabulary_list"):
+        return list(categorical.vocabulary_list)
+    if hasattr(categorical, "vocabulary_file"):
+        with open(categorical.vocabulary_file, encoding="utf-8") as file:
+            return file.read().splitlines()[: categorical.vocabulary_size]
+    return None
+
+
+def ids_for_embedding_core(features: dict[str, Any], columns: list[Any]) -> dict[str, Any]:
+    """What an embedding core looks up: integer ids, sparse, so that id 0 isn't taken for padding.
+
+    A word that its vocabulary doesn't have has no id, and no entry.
+    """
+    features = dict(features)
+    for column in columns:
+        key = column.get_feature_key_name()
+        values = features[key]
+        if isinstance(values, tf.SparseTensor):
+            continue
+        if values.shape.rank == 1:
+            values = values[:, tf.newaxis]
+        words = words_of(column)
+        if words is None:
+            found = tf.where(tf.ones_like(values, tf.bool))
+            ids = tf.reshape(values, [-1])
+        else:
+            # Every match is a row of (place in the batch, place in the row, id).
+            found = tf.where(tf.equal(values[:, :, tf.newaxis], tf.constant(words)))
+            ids = found[:, 2]
+        shape = tf.shape(values, out_type=tf.int64)
+        features[key] = tf.SparseTensor(found[:, :2], tf.cast(ids, tf.int64), shape)
+    return features
+
+
 def parse(lines: Any) -> tuple[dict[str, Any], Any]:
     """A batch of lines of the file to (features, labels `[B, 1]`)."""
     lines = tf.strings.regex_replace(lines, ", ", ",")
@@ -125,9 +165,21 @@ def parse(lines: Any) -> tuple[dict[str, Any], Any]:
 
 
 def input_fn_builder(
-    data_dir: str, file_name: str, is_training: bool, use_tpu: bool
+    data_dir: str,
+    file_name: str,
+    is_training: bool,
+    use_tpu: bool,
+    core_columns: list[Any] | None = None,
 ) -> Callable[..., Any]:
-    """Makes the `input_fn` of one file."""
+    """Makes the `input_fn` of one file.
+
+    Args:
+        data_dir: where the file is.
+        file_name: its name.
+        is_training: shuffle, and repeat.
+        use_tpu: full batches only.
+        core_columns: the columns that an embedding core looks up; None without one.
+    """
 
     def input_fn(params: dict[str, Any]) -> Any:
         path = os.path.join(data_dir, file_name)
@@ -136,7 +188,10 @@ def input_fn_builder(
             lines = lines.cache().shuffle(TRAIN_ROWS, seed=7).repeat()
         # A TPU needs every batch full; on a CPU the last one of the test split may be short.
         batches = lines.batch(params["batch_size"], drop_remainder=is_training or use_tpu)
-        return batches.map(parse, num_parallel_calls=2).prefetch(4)
+        batches = batches.map(parse, num_parallel_calls=2)
+        if core_columns:
+            batches = batches.map(lambda f, y: (ids_for_embedding_core(f, core_columns), y))
+        return batches.prefetch(4)
 
     return input_fn
 

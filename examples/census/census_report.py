@@ -39,7 +39,7 @@ class StepsPerSecondHook(tf.compat.v1.train.SessionRunHook):
         return (self._last[0] - self._first[0]) / (self._last[1] - self._first[1])
 
 
-def column_rows(columns: Sequence[Any], use_tpu: bool) -> list[tuple[str, str, str, str, str]]:
+def column_rows(columns: Sequence[Any], has_core: bool) -> list[tuple[str, str, str, str, str]]:
     """One row a column: feature, table, its shape, lookup device in training and in serving."""
     tables, features = tpu_estimator.tables_and_features(
         tpu_estimator.EmbeddingConfigSpec(
@@ -47,7 +47,7 @@ def column_rows(columns: Sequence[Any], use_tpu: bool) -> list[tuple[str, str, s
             optimization_parameters=tpu_estimator.AdagradParameters(0.1),
         )
     )
-    hardware = tpu_columns.Hardware.TPU if use_tpu else tpu_columns.Hardware.CPU
+    hardware = tpu_columns.Hardware.TPU if has_core else tpu_columns.Hardware.CPU
     rows = []
     for column in columns:
         key = column.get_feature_key_name()
