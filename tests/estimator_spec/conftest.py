@@ -81,6 +81,7 @@ def _names_of(estimator, config, inputs_room, export_room, experimental_room):
                 (config, "RunConfig"),
                 (inputs_room, "numpy_input_fn pandas_input_fn"),
                 (export_room, "ServingInputReceiver build_raw_serving_input_receiver_fn"),
+                (experimental_room, "build_raw_supervised_input_receiver_fn"),
                 (experimental_room, "make_early_stopping_hook make_stop_at_checkpoint_step_hook"),
                 (experimental_room, "stop_if_higher_hook stop_if_lower_hook InMemoryEvaluatorHook"),
                 (
