@@ -8,6 +8,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_spec import off_tpu
@@ -55,8 +56,8 @@ class TPUEstimator(Estimator):
         train_batch_size: examples in a training step. A TPU needs it.
         eval_batch_size: examples in a batch of evaluation, or None.
         predict_batch_size: examples in a batch of prediction, or None.
-        batch_axis: the batch dimension of each input tensor, for cutting batches among the cores
-            of a TPU. No effect on a CPU.
+        batch_axis: the batch dimension of each input tensor, ints in a tuple or list, for cutting
+            batches among the cores of a TPU. No effect on a CPU.
         eval_on_tpu: False evaluates on the CPU, even with `use_tpu=True`.
         export_to_tpu: adds a graph for serving on a TPU to a SavedModel. Skipped without a TPU.
         export_to_cpu: adds a graph for serving on a CPU.
@@ -104,6 +105,7 @@ class TPUEstimator(Estimator):
         if params is not None and any(key in params for key in _RESERVED):
             raise ValueError(f"{_RESERVED} are reserved keys but existed in params {params}.")
         tpu_config = config.tpu_config
+        _check_batch_axis(batch_axis)
         if use_tpu:
             _check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
             _check_input_pipeline(tpu_config, embedding_config_spec)
@@ -258,6 +260,20 @@ def _check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
         check_positive_integer(evaluate, "eval_batch_size")
     if predict is not None:
         check_positive_integer(predict, "predict_batch_size")
+
+
+def _check_batch_axis(batch_axis: Any) -> None:
+    if batch_axis is None:
+        return
+    if not isinstance(batch_axis, (tuple, list)) or not all(
+        isinstance(axis, (int, np.integer)) for axis in batch_axis
+    ):
+        raise TypeError(
+            "batch_axis must be a tuple or list of ints, the batch dimension of each input "
+            f"tensor; got {batch_axis!r}."
+        )
+    if any(axis < 0 for axis in batch_axis):
+        raise ValueError(f"batch_axis must not be negative; got {batch_axis!r}.")
 
 
 def _check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of TPUEstimator and TPUConfig that are for a TPU only: taken, checked, harmless."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+
+tf1 = tf.compat.v1
+
+TPUConfig = estimator_spec.TPUConfig
+InputPipelineConfig = estimator_spec.InputPipelineConfig
+
+
+class Losses(tf1.train.SessionRunHook):
+    """Notes the loss of each step."""
+
+    def __init__(self):
+        self.found = []
+
+    def before_run(self, run_context):
+        return tf1.train.SessionRunArgs(tf1.get_collection(tf1.GraphKeys.LOSSES)[-1])
+
+    def after_run(self, run_context, run_values):
+        self.found.append(float(run_values.results))
+
+
+def losses_of(estimator, input_fn):
+    """The losses of four steps."""
+    hook = Losses()
+    estimator.train(input_fn, hooks=[hook], steps=4)
+    return hook.found
+
+
+@pytest.fixture
+def usual(make, line):
+    """The losses without any of these arguments."""
+    return losses_of(make(model_dir=None), line.input_fn)
+
+
+@pytest.mark.parametrize(
+    "tpu_config",
+    [
+        TPUConfig(100, 8),
+        TPUConfig(iterations_per_loop=3),
+        TPUConfig("30s"),
+        TPUConfig("1h"),
+        TPUConfig(per_host_input_for_training=False),
+        TPUConfig(per_host_input_for_training=InputPipelineConfig.PER_HOST_V2),
+        TPUConfig(per_host_input_for_training=InputPipelineConfig.BROADCAST),
+        TPUConfig(num_shards=8, num_cores_per_replica=2, tpu_job_name="tpu_worker"),
+        TPUConfig(
+            num_cores_per_replica=4,
+            per_host_input_for_training=InputPipelineConfig.PER_HOST_V2,
+            input_partition_dims=[{"x": [4, 1]}, None],
+        ),
+        TPUConfig(initial_infeed_sleep_secs=600),
+        TPUConfig(experimental_host_call_every_n_steps=10),
+        TPUConfig(experimental_feed_hook=object),
+        TPUConfig(experimental_allow_per_host_v2_parallel_get_next=True),
+    ],
+    ids=lambda config: ",".join(
+        f"{name}={value}"
+        for name, value in config._asdict().items()
+        if value != getattr(TPUConfig(), name)
+    ),
+)
+def test_a_tpu_s_configuration_changes_no_number(make, line, usual, tpu_config):
+    """On a CPU every step is a loop of its own, with the whole batch."""
+    estimator = make(model_dir=None, config={"tpu_config": tpu_config})
+    assert losses_of(estimator, line.input_fn) == usual
+
+
+def test_loops_stop_at_any_step(make, line):
+    """A number of steps need not be a multiple of iterations_per_loop."""
+    estimator = make(config={"tpu_config": TPUConfig(100), "save_checkpoints_steps": 2})
+    estimator.train(line.input_fn, max_steps=3)
+    state = tf.train.get_checkpoint_state(estimator.model_dir)
+    assert [path[-1] for path in state.all_model_checkpoint_paths] == ["0", "2", "3"]
+
+
+@pytest.mark.parametrize("batch_axis", [(0, 0), [3, 0], (), (np.int64(1),), None])
+def test_batch_axis(make, line, usual, batch_axis):
+    """It says how a TPU cuts batches; here nothing is cut."""
+    estimator = make(model_dir=None, batch_axis=batch_axis)
+    assert losses_of(estimator, line.input_fn) == usual
+
+
+@pytest.mark.parametrize(
+    ("batch_axis", "error"),
+    [(0, TypeError), ("00", TypeError), ((0, "N"), TypeError), ([0, -1], ValueError)],
+)
+def test_bad_batch_axis(make, batch_axis, error):
+    """Dimensions are ints from 0 on, one for each tensor."""
+    with pytest.raises(error, match="batch_axis must"):
+        make(batch_axis=batch_axis)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {},
+        {"export_to_tpu": False},
+        {"export_to_tpu": True, "export_to_cpu": True, "export_saved_model_api_version": 2},
+    ],
+)
+def test_exports_are_for_the_cpu(make, line, tmp_path, kwargs):
+    """Whatever is asked for a TPU, the SavedModel serves on a CPU."""
+    estimator = make(**kwargs)
+    estimator.train(line.input_fn, steps=1)
+    receiver_fn = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+    path = estimator.export_saved_model(str(tmp_path), receiver_fn, as_text=True).decode()
+    with open(f"{path}/saved_model.pbtxt", encoding="utf-8") as file:
+        tags = [text.strip() for text in file if text.strip().startswith("tags:")]
+    assert tags == ['tags: "serve"']
+
+
+@pytest.mark.parametrize("eval_on_tpu", [True, False])
+def test_eval_on_tpu_is_for_use_tpu(make, line, eval_on_tpu):
+    """Without use_tpu an evaluation is on the CPU in any case."""
+    estimator = make(eval_on_tpu=eval_on_tpu)
+    assert estimator.evaluate(line.input_fn)["global_step"] == 0
+
+
+class Model:
+    """A model_fn that is an object, and whose method is one too."""
+
+    def __init__(self, line):
+        self.line = line
+
+    def __call__(self, features, labels, mode, params):
+        return self.line.model_fn(features, labels, mode, params)
+
+    def method(self, features, labels, mode, params, config):
+        assert isinstance(config, estimator_spec.RunConfig)
+        return self.line.model_fn(features, labels, mode, params)
+
+
+@pytest.mark.parametrize("kind", ["object", "method", "partial"])
+def test_kinds_of_model_fn(make, line, usual, kind):
+    """Anything that can be called; input_fn too."""
+    model = Model(line)
+    model_fn = {
+        "object": model,
+        "method": model.method,
+        "partial": functools.partial(model.method, config=estimator_spec.RunConfig()),
+    }[kind]
+    input_fn = functools.partial(line.input_fn, mode="train")
+    assert losses_of(make(model_fn, model_dir=None), input_fn) == usual
+
+
+def test_train_and_evaluate(make, line):
+    """A TPUEstimator takes part, a subclass too; exporters get what it exports."""
+    calls = []
+
+    class Mine(estimator_spec.TPUEstimator):
+        def _train_model(self, input_fn, hooks, saving_listeners):
+            calls.append([type(listener).__name__ for listener in saving_listeners])
+            return super()._train_model(input_fn, hooks, saving_listeners)
+
+        def evaluate(self, *args, **kwargs):
+            calls.append(kwargs["checkpoint_path"][-1])
+            return super().evaluate(*args, **kwargs)
+
+    receiver_fn = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+    estimator = make(kind=Mine, config={"save_checkpoints_steps": 2})
+    metrics, (path,) = estimator_spec.train_and_evaluate(
+        estimator,
+        estimator_spec.TrainSpec(line.input_fn, max_steps=4),
+        estimator_spec.EvalSpec(
+            line.input_fn,
+            exporters=estimator_spec.FinalExporter("final", receiver_fn),
+            throttle_secs=0,
+        ),
+    )
+    assert calls[1:] == ["2", "4"]
+    assert len(calls[0]) == 1
+    assert metrics["global_step"] == 4
+    served = tf.saved_model.load(path.decode()).signatures["serving_default"]
+    expected = [p["y"] for p in estimator.predict(line.input_fn)]
+    np.testing.assert_allclose(served(x=tf.constant(line.x))["y"], expected, rtol=1e-6)
+
+
+def test_early_stopping(make, line):
+    """The hooks of early stopping know a TPUEstimator."""
+    estimator = make()
+    estimator.evaluate(line.input_fn)
+    hook = estimator_spec.stop_if_higher_hook(
+        estimator, "mae", 0.0, run_every_secs=None, run_every_steps=1
+    )
+    estimator.train(line.input_fn, hooks=[hook], steps=50)
+    assert estimator.get_variable_value("global_step") < 5
+
+
+def test_input_from_arrays_needs_params(make, line):
+    """numpy_input_fn takes no params, so a TPUEstimator needs a function around it, as ever."""
+    estimator = make()
+    plain = estimator_spec.numpy_input_fn({"x": line.x}, line.y, 8, None, shuffle=False)
+    with pytest.raises(ValueError, match="does not include params argument"):
+        estimator.train(plain, steps=1)
+    estimator.train(lambda params: plain(), steps=1)
+
+
+@pytest.mark.reference
+def test_the_reference_takes_the_same(make, line, old_estimator, usual):
+    """TensorFlow 2.15's TPUEstimator takes these arguments on a CPU, to the same effect: none."""
+    tpu = old_estimator.tpu
+
+    def model_fn(features, labels, mode, params):
+        return tpu.TPUEstimatorSpec(*line.model_fn(features, labels, mode, params))
+
+    for tpu_config, batch_axis in (
+        (tpu.TPUConfig(100, 8), (0, 0)),
+        (tpu.TPUConfig("1h", experimental_feed_hook=object), [3, 0]),
+        (tpu.TPUConfig(per_host_input_for_training=False), None),
+    ):
+        estimator = tpu.TPUEstimator(
+            model_fn,
+            config=tpu.RunConfig(tpu_config=tpu_config, tf_random_seed=1),
+            use_tpu=False,
+            train_batch_size=8,
+            batch_axis=batch_axis,
+        )
+        assert losses_of(estimator, line.input_fn) == pytest.approx(usual, rel=1e-6)
