@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import callables, categorical, lookup, tables
+from tpu_columns import callables, categorical, lookup, storage, tables
 from tpu_columns.feature_column_protocol import FeatureColumnProtocol
 from tpu_columns.placement import LookupDevice
 
@@ -218,29 +219,32 @@ class EmbeddingColumn(TPUEmbeddingColumn):
         if self._core_looks_up():
             self._record_in_input_layer()  # Keras' build gives the same scopes
             return
-        state_manager.create_variable(
-            self,
-            name=tables.WEIGHTS,
-            shape=self.get_embedding_table_size(),
-            dtype=tf.float32,
-            trainable=True,
-            use_resource=True,
-            initializer=self.initializer,
-        )
+
+        def make(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:
+            return state_manager.create_variable(
+                self,
+                name=name,
+                shape=shape,
+                dtype=dtype,
+                trainable=trainable,
+                use_resource=True,
+                initializer=initializer,
+            )
+
+        storage.make_table(make, tables.WEIGHTS, self.get_embedding_table_size(), self.initializer)
 
     def _layer_table(self, state_manager: Any) -> Any:
-        return state_manager.get_variable(self, name=tables.WEIGHTS)
+        return storage.table(partial(state_manager.get_variable, self), tables.WEIGHTS)
 
     def _input_layer_table(self, weight_collections: Any, trainable: bool) -> Any:
         if weight_collections and tf1.GraphKeys.GLOBAL_VARIABLES not in weight_collections:
             weight_collections.append(tf1.GraphKeys.GLOBAL_VARIABLES)
-        return tf1.get_variable(
+        return tables.get_table(
             tables.WEIGHTS,
-            shape=self.get_embedding_table_size(),
-            dtype=tf.float32,
-            initializer=self.initializer,
-            trainable=trainable,
-            collections=weight_collections,
+            self.get_embedding_table_size(),
+            self.initializer,
+            trainable,
+            weight_collections,
         )
 
     def _record_in_input_layer(self) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tpu_columns import storage
+
 tf1 = tf.compat.v1
 
 COMBINERS = ("mean", "sqrtn", "sum")
@@ -101,7 +103,8 @@ def pooled_lookup(
     w².
 
     Args:
-      table: variable, partitioned variable, list of shards, or tensor, [rows, D].
+      table: variable, partitioned variable, list of shards, tensor, or what `storage.table`
+        returns, [rows, D].
       ids: integers, [B, n] (or of higher rank; the last axis is combined).
       weights: floats with the indices of `ids`, or None for ones.
       combiner: 'mean', 'sqrtn', 'sum'; None is mean, as the legacy columns on a CPU.
@@ -297,7 +300,7 @@ def _combined(
     """Combines without any check; rows past the last one with an id are zeros too."""
     segments, num_rows = ids.indices[:, 0], ids.dense_shape[0]
     unique, index, _ = tf.unique_with_counts(ids.values)
-    rows = tf1.nn.embedding_lookup(table, unique, partition_strategy=partition_strategy)
+    rows = _rows(table, unique, partition_strategy)
     if weights is None:
         segment_combine = {
             "sum": tf.sparse.segment_sum,
@@ -315,6 +318,13 @@ def _combined(
         )
     norm = tf.sqrt(tf.math.unsorted_segment_sum(tf.square(factor), segments, num_rows))
     return tf.math.divide_no_nan(summed, norm)
+
+
+def _rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:
+    """Gathers rows [n, D] from whatever a table is stored as."""
+    if isinstance(table, (storage.ShardedTable, storage.NarrowTable)):
+        return table.rows(ids)
+    return tf1.nn.embedding_lookup(table, ids, partition_strategy=partition_strategy)
 
 
 def _first_steps(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import callables
+from tpu_columns import callables, storage
 
 tf1 = tf.compat.v1
 
@@ -81,9 +81,7 @@ def shared_variable(
     variables = collection[0]
     if name not in variables:
         with tf1.variable_scope(_scope_named(scope), auxiliary_name_scope=False):
-            variables[name] = tf1.get_variable(
-                name, shape=shape, dtype=tf.float32, initializer=initializer, trainable=trainable
-            )
+            variables[name] = get_table(name, shape, initializer, trainable)
     variable = variables[name]
     if tuple(variable.shape.as_list()) != shape:
         raise ValueError(
@@ -93,6 +91,42 @@ def shared_variable(
             "shared_embedding_collection_names."
         )
     return variable
+
+
+def get_table(
+    name: str,
+    shape: tuple[int, int],
+    initializer: Any,
+    trainable: bool = True,
+    collections: Any = None,
+) -> Any:
+    """Makes a table in the current variable scope, or finds it there, stored as `storage` says.
+
+    Args:
+      name: of the variable within the scope.
+      shape: (rows, dimension).
+      initializer: of the variable.
+      trainable: whether optimizers see the variable.
+      collections: names of graph collections for it; None for the usual ones.
+
+    Returns:
+      What lookups take.
+    """
+    made = {}
+
+    def make(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:
+        made[name] = tf1.get_variable(
+            name,
+            shape=shape,
+            dtype=dtype,
+            initializer=initializer,
+            trainable=trainable,
+            collections=collections,
+        )
+        return made[name]
+
+    storage.make_table(make, name, shape, initializer, trainable)
+    return storage.table(made.__getitem__, name)
 
 
 def record_core_table(

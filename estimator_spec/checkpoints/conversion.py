@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from estimator_spec.checkpoints import contents, outputs, planning, records, reports, writing
 from estimator_spec.checkpoints.bundle import Checkpoint, find
 from estimator_spec.checkpoints.progress import Bar
@@ -94,31 +92,50 @@ def convert(
             prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
         )
         if not dry_run:
-            _write(checkpoint, new_prefix, plan, progress)
+            write(checkpoint, new_prefix, plan, progress)
+            _name_latest(new_prefix)
     return report
 
 
-def _write(
+def write(
     checkpoint: Checkpoint,
     prefix: str,
     plan: planning.Plan,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None] | None = None,
+    durable: bool = True,
 ) -> None:
+    """Writes what was planned.
+
+    Args:
+        checkpoint: the source, open.
+        prefix: the target.
+        plan: what to write.
+        progress: as for `convert`.
+        durable: whether to wait until it is on the disk.
+
+    Raises:
+        CheckpointError: the source is damaged.
+        OSError: the target can't be written.
+    """
     total = sum(output.num_bytes for output in plan.outputs)
-    with writing.CheckpointWriter(prefix, total) as target, Bar(total, progress) as bar:
+    with (
+        writing.CheckpointWriter(prefix, total, durable) as target,
+        Bar(total, progress) as bar,
+    ):
         outputs.write_all(plan.outputs, checkpoint, target, bar.advance)
         companions = {}
         if plan.record.tables:
             companions[records.SUFFIX] = records.to_bytes(plan.record)
         target.finish(companions)
-    directory = os.path.dirname(prefix)
-    if not tf.io.gfile.exists(os.path.join(directory, "checkpoint")):
-        _name_latest(directory or ".", os.path.basename(prefix))
 
 
-def _name_latest(directory: str, name: str) -> None:
-    """Writes the file by which a directory names its latest checkpoint."""
-    temporary = os.path.join(directory, f"checkpoint.{os.getpid()}.tmp")
+def _name_latest(prefix: str) -> None:
+    """Writes the file by which a directory names its latest checkpoint, unless it has one."""
+    directory, name = os.path.split(prefix)
+    state = os.path.join(directory, "checkpoint")
+    if os.path.exists(state):
+        return
+    temporary = f"{state}.{os.getpid()}.tmp"
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n')
-    os.replace(temporary, os.path.join(directory, "checkpoint"))
+    os.replace(temporary, state)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import (
     contents,
+    narrowing,
     new_rows,
     outputs,
     records,
@@ -28,9 +29,12 @@ from tpu_columns.partition import STRATEGIES, RowPartition
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """What `convert` was asked for; see there.
+    """What `convert` was asked for; see there. Checked.
 
-    Attributes are `convert`'s arguments, checked.
+    Attributes:
+        layouts: for single tables, by full names, in place of strategy and shards.
+        dtype: other than 'float32', tables are written in narrow numbers, in row order and without
+            slots (see `tpu_columns.storage`).
     """
 
     rename: Rename = None
@@ -42,6 +46,8 @@ class Wishes:
     initializers: Mapping[str, Callable[..., Any]] | None = None
     drop: Collection[str] = ()
     seed: int = 0
+    layouts: Mapping[str, RowPartition] | None = None
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if self.strategy is not None and self.strategy not in STRATEGIES:
@@ -63,12 +69,14 @@ class Plan:
         changes: the same for people, with what is left out.
         notes: what someone who trains on should know.
         record: what will be recorded beside the target.
+        losses: what narrow numbers lose, by table; known when they are written.
     """
 
     outputs: tuple[outputs.Output, ...]
     changes: tuple[reports.Change, ...]
     notes: tuple[str, ...]
     record: records.CheckpointRecord
+    losses: Mapping[str, narrowing.Loss]
 
 
 def make(
@@ -102,6 +110,7 @@ class _Planner:
         self._vocabulary = self._by_table(wishes.vocabulary, "vocabulary")
         self._initializers = self._by_table(wishes.initializers, "initializers")
         self._drop = [re.compile(pattern) for pattern in wishes.drop]
+        self._losses: dict[str, narrowing.Loss] = {}
         self._slots = SlotConversion(wishes.slots)
 
     def plan(self, spec_data: Any) -> Plan:
@@ -128,6 +137,7 @@ class _Planner:
             tuple(self._changes),
             (*self._notes, *self._slots.notes),
             records.CheckpointRecord(self._records, spec_data),
+            self._losses,
         )
 
     def _by_table(self, wishes: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
@@ -170,18 +180,45 @@ class _Planner:
             for name in (table.name, *table.slots):
                 self._leave_out(name, "dropped with its table")
             return
+        if self._wishes.dtype != "float32":
+            self._add_narrow(table, target)
+            return
         rows_from, num_rows = self._rows(table)
-        wishes = self._wishes
-        after = RowPartition(
-            wishes.strategy or table.layout.strategy,
-            num_rows,
-            wishes.shards or table.layout.num_shards,
-        )
+        after = self._layout(table, num_rows)
         rows = _TableRows(table, after, rows_from)
         initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
         self._add_rows(table.name, target, rows, initial)
         self._records[target] = records.TableRecord(after, table.variable.shape[1], table.key)
         self._add_slots(table, target, rows, initial)
+
+    def _layout(self, table: contents.Table, num_rows: int) -> RowPartition:
+        wishes = self._wishes
+        if table.name in (wishes.layouts or {}):
+            return wishes.layouts[table.name]  # type: ignore[index]
+        strategy = wishes.strategy or table.layout.strategy
+        return RowPartition(strategy, num_rows, wishes.shards or table.layout.num_shards)
+
+    def _add_narrow(self, table: contents.Table, target: str) -> None:
+        """The table in narrow numbers; nothing stands beside it."""
+        variable, dtype = table.variable, self._wishes.dtype
+        if variable.dtype != tf.float32 or len(variable.shape) != 2:
+            raise ValueError(
+                f"{table.name!r} can't be stored as {dtype}: it is {variable.dtype.name} of shape "
+                f"{list(variable.shape)}, a table is [rows, width] of float32."
+            )
+        for name in sorted(table.slots):
+            self._leave_out(name, f"none beside a table of {dtype}")
+        loss = self._losses[target] = narrowing.Loss()
+        output = narrowing.NarrowOutput(target, variable, table.layout, dtype, loss)
+        self._put(
+            output,
+            reports.Change(
+                table.name, target, variable.shape, variable.shape, f"as {dtype}", output.num_bytes
+            ),
+        )
+        self._records[target] = records.TableRecord(
+            RowPartition("div", variable.num_rows), variable.shape[1], table.key
+        )
 
     def _add_rows(
         self,

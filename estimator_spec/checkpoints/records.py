@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -125,6 +125,13 @@ def remove_orphans(directory: str) -> None:
     for name in names:
         if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) + ".index" not in names:
             tf.io.gfile.remove(os.path.join(directory, name))
+
+
+def keys_of(spec: EmbeddingConfigSpec, names: Iterable[str]) -> dict[str, str]:
+    """The keys in a spec of tables, by their full variable names."""
+    return {
+        name: table.key for name, table in spec_tables.match(spec_tables.of(spec), names).items()
+    }
 
 
 def describe_spec(spec: EmbeddingConfigSpec) -> dict[str, Any]:

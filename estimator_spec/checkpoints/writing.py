@@ -68,6 +68,8 @@ class CheckpointWriter:
     Args:
         prefix: where it will be; a local path.
         num_bytes: what its data will need; refused if the disk hasn't that.
+        durable: whether `finish` waits until everything is on the disk. A crash of the machine
+            could else leave a checkpoint whose index came there before its data.
 
     Raises:
         ValueError: there is a checkpoint already, or the path isn't local.
@@ -75,7 +77,8 @@ class CheckpointWriter:
         RuntimeError: another process is writing the same checkpoint.
     """
 
-    def __init__(self, prefix: str, num_bytes: int) -> None:
+    def __init__(self, prefix: str, num_bytes: int, durable: bool = True) -> None:
+        self._durable = durable
         self.prefix = os.fspath(prefix)
         check_target(self.prefix)
         directory = os.path.dirname(self.prefix) or "."
@@ -144,7 +147,8 @@ class CheckpointWriter:
         entries = {key: entry.SerializeToString() for key, entry in self._entries.items()}
         entries[index_file.HEADER_KEY] = index_file.new_header().SerializeToString()
         os.ftruncate(self._descriptor, self._size)
-        os.fsync(self._descriptor)
+        if self._durable:
+            os.fsync(self._descriptor)
         others = dict(companions or {})
         others[".index"] = index_file.write(entries)  # the last one
         for suffix, data in others.items():
@@ -152,7 +156,8 @@ class CheckpointWriter:
         os.replace(self._data, data_path(self.prefix, 0, 1))
         for suffix in others:
             os.replace(os.path.join(self._directory, suffix), self.prefix + suffix)
-        _sync_directory(os.path.dirname(self.prefix) or ".")
+        if self._durable:
+            _sync_directory(os.path.dirname(self.prefix) or ".")
 
     def close(self) -> None:
         """Removes what is unfinished."""
@@ -196,7 +201,8 @@ class CheckpointWriter:
         with open(os.path.join(self._directory, suffix), "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if self._durable:
+                os.fsync(file.fileno())
 
     def _clear(self) -> None:
         for name in os.listdir(self._directory):

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in narrow numbers, for serving: half a table, or a quarter, and what that loses.
+
+The formats are those of `tpu_columns.storage`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.rows import RowReader
+from estimator_spec.checkpoints.writing import CheckpointWriter
+from tpu_columns.partition import RowPartition
+from tpu_columns.storage import SCALE
+
+_CHUNK = 4 << 20
+
+
+@dataclasses.dataclass
+class Loss:
+    """What a table lost by narrow numbers; filled in while it is written.
+
+    Attributes:
+        largest: the largest absolute error of an element.
+        rms: root of the mean squared error of all elements.
+        table_rms: root of the mean square of the table itself.
+    """
+
+    largest: float = 0.0
+    rms: float = 0.0
+    table_rms: float = 0.0
+    _squares: float = 0.0
+    _table_squares: float = 0.0
+    _count: int = 0
+
+    def add(self, before: np.ndarray, after: np.ndarray) -> None:
+        """Counts some rows in."""
+        error = np.abs(before - after)
+        self.largest = max(self.largest, float(error.max(initial=0.0)))
+        self._squares += float(np.square(error, dtype=np.float64).sum())
+        self._table_squares += float(np.square(before, dtype=np.float64).sum())
+        self._count += before.size
+        if self._count:
+            self.rms = (self._squares / self._count) ** 0.5
+            self.table_rms = (self._table_squares / self._count) ** 0.5
+
+    def __str__(self) -> str:
+        part = self.rms / self.table_rms if self.table_rms else 0.0
+        return f"largest error {self.largest:.3g}, root mean square {part:.2%} of the table's"
+
+
+def to_float16(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+    """Rounds rows: (float16, what that is worth, None)."""
+    limit = np.finfo(np.float16).max
+    narrow = np.clip(rows, -limit, limit).astype(np.float16)
+    return narrow, narrow.astype(np.float32), None
+
+
+def to_int8(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rounds each row to 255 steps of its own: (int8, what that is worth, scales [n, 1]).
+
+    >>> narrow, _, scale = to_int8(np.array([[1.0, -0.5, 0.0], [0.0, 0.0, 0.0]], np.float32))
+    >>> narrow.tolist(), scale[0, 0] == np.float32(1 / 127), scale[1, 0]
+    ([[127, -64, 0], [0, 0, 0]], True, 0.0)
+    """
+    scales = np.abs(rows).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)
+    steps = np.divide(rows, scales, out=np.zeros_like(rows), where=scales > 0)
+    narrow = np.clip(np.rint(steps), -127, 127).astype(np.int8)
+    return narrow, narrow * scales, scales.astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class NarrowOutput:
+    """A table in narrow numbers, whole and in row order; for int8 its scales beside it.
+
+    Attributes:
+        name: in the target.
+        variable: in the source; float32.
+        before: its layout there.
+        dtype: 'float16' or 'int8'.
+        loss: filled in while writing.
+    """
+
+    name: str
+    variable: StoredVariable
+    before: RowPartition
+    dtype: str
+    loss: Loss
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to write."""
+        rows, width = self.variable.shape
+        return rows * width * 2 if self.dtype == "float16" else rows * (width + 4)
+
+    def steps(
+        self, source: Checkpoint, target: CheckpointWriter
+    ) -> Iterator[tuple[Callable[[], Callable[[], None]], int]]:
+        """See `outputs.Output`."""
+        rows, width = self.variable.shape
+        narrow = tf.as_dtype(self.dtype)
+        pieces = [((), (rows, width), rows * width * narrow.size)]
+        (values,) = target.add(self.name, narrow, (rows, width), pieces)
+        scales: Any = None
+        if self.dtype == "int8":
+            pieces = [((), (rows, 1), rows * 4)]
+            (scales,) = target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
+        reader = RowReader(source, self.variable, self.before)
+        convert = to_int8 if self.dtype == "int8" else to_float16
+        at_once = max(1, _CHUNK // max(1, self.variable.row_bytes))
+        for first in range(0, max(rows, 1), at_once):
+            last = min(first + at_once, rows)
+
+            def step(first: int = first, last: int = last) -> Callable[[], None]:
+                raw, _ = reader.read(first, last)
+                if last == rows:
+                    reader.finish()
+                before = raw.view(np.float32)
+                packed, worth, scale = convert(before)
+                self.loss.add(before, worth)
+
+                def write() -> None:
+                    values.write(packed)
+                    if scale is not None:
+                        scales.write(scale)
+
+                return write
+
+            yield step, (last - first) * self.num_bytes // max(rows, 1)
