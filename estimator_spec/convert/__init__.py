@@ -1,6 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a spec to today's systems, tables included."""
+"""From a spec to today's systems, trained tables included. None of it needs a TPU.
+
+| function                   | what it gives                                                     |
+|----------------------------|-------------------------------------------------------------------|
+| `to_config_proto`          | the old system's `TPUEmbeddingConfiguration`                      |
+| `to_mid_level`             | `FeatureConfig`s and `TableConfig`s of TensorFlow 2's own API     |
+| `to_tpu_embedding`         | a `TPUEmbedding` of it                                            |
+| `to_serving`               | a `TPUEmbeddingForServing` with trained tables                    |
+
+Each has a report of what is exact, changed or lost; a loss is an error, unless `allow_lossy=True`.
+`features_for` turns a legacy features dict into a target's input.
+"""
 
 from estimator_spec.convert.config_proto import to_config_proto
+from estimator_spec.convert.features import features_for
+from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
+from estimator_spec.convert.report import LossyConversionError
+from estimator_spec.convert.serving import look_up, save_serving, to_serving
 
-__all__ = ["to_config_proto"]
+__all__ = [
+    "LossyConversionError",
+    "features_for",
+    "look_up",
+    "save_serving",
+    "to_config_proto",
+    "to_mid_level",
+    "to_serving",
+    "to_tpu_embedding",
+]

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow 2's own embedding API: `tf.tpu.experimental.embedding`.
+
+Without a TPU a `TPUEmbedding` can be built, checkpointed, restored and looked up
+(`tf.tpu.experimental.embedding.serving_embedding_lookup`); `enqueue`, `dequeue` and
+`apply_gradients` need a `TPUStrategy`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from estimator_spec import optimizers as ours
+from estimator_spec.convert import facts, report, source
+from estimator_spec.convert.conversion import Conversion, attach
+from estimator_spec.convert.report import Entry, Status
+from estimator_spec.convert.source import Source
+from estimator_spec.convert.trained import TrainedTables
+from estimator_spec.optimizers import OptimizationParameters
+from estimator_spec.spec import EmbeddingConfigSpec
+from tpu_columns import Hardware
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MidLevel(Conversion):
+    """Configurations of the mid-level API.
+
+    Attributes:
+        feature_config: `FeatureConfig` by feature key; features of one table share its
+            `TableConfig`, whose name is the table key, and tables of equal optimizers share one.
+        pipeline_execution_with_tensor_core: as in the spec.
+        step: what learning-rate functions read: a variable of ours, or what the caller gave; None
+            if there is none. Whoever trains counts it up.
+    """
+
+    feature_config: dict[str, Any]
+    pipeline_execution_with_tensor_core: bool
+    step: Any = None
+
+    form: ClassVar[str] = "sparse"
+    drops_negative_weights: ClassVar[bool] = True
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """`TableConfig` by table key."""
+        return {feature.table.name: feature.table for feature in self.feature_config.values()}
+
+
+def to_mid_level(
+    spec: EmbeddingConfigSpec,
+    *,
+    batch_size: int | None = None,
+    step: Any = None,
+    hardware: Hardware | None = None,
+    allow_lossy: bool = False,
+) -> MidLevel:
+    """Returns `FeatureConfig`s and `TableConfig`s, with an optimizer for each table.
+
+    Columns for the tensor core aren't among them: they are the model's, as they always were.
+
+    Args:
+        spec: columns or dictionaries.
+        batch_size: examples of a step on one replica. Needed on a TPU for sequences with weights;
+            others are shaped by their input.
+        step: what `learning_rate_fn`s read: a variable, or a function without arguments, such as
+            `lambda: optimizer.iterations`. None: a new variable, which the training loop counts.
+        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
+        allow_lossy: convert, and only report what is lost.
+
+    Returns:
+        A `MidLevel`.
+
+    Raises:
+        LossyConversionError: something has no counterpart, and `allow_lossy` is False.
+        ValueError, TypeError: as `tables_and_features`.
+    """
+    read = source.read(spec, hardware)
+    tables = sorted(set(read.tables) - read.on_tensor_core)
+    entries = [
+        *report.of_tables(read, tables),
+        *report.of_layout(read),
+        *report.of_multiplier(read, "multiply the gradients before apply_gradients"),
+        *of_tensor_core(read),
+    ]
+    made = report.make("tf.tpu.experimental.embedding", read, entries, allow_lossy, "tpu_embedding")
+    has_rates = any(callable(read.learning_rate(table)) for table in tables)
+    if step is None and has_rates:
+        step = tf.Variable(0, trainable=False, dtype=tf.int64, name="embedding_step")
+    optimizers = Optimizers("tpu_embedding", read, step)
+    configs = {table: table_config(read, table, optimizers.of(table)) for table in tables}
+    return MidLevel(
+        source=read,
+        report=made,
+        feature_config={
+            key: feature_config(read, key, configs[feature.table_id], batch_size)
+            for key, feature in sorted(read.features.items())
+            if feature.table_id in configs
+        },
+        pipeline_execution_with_tensor_core=bool(spec.pipeline_execution_with_tensor_core),
+        step=step if has_rates else None,
+    )
+
+
+def to_tpu_embedding(
+    spec: EmbeddingConfigSpec,
+    checkpoint: str | None = None,
+    *,
+    num_shards: int | None = None,
+    variable_names: dict[str, str] | None = None,
+    **options: Any,
+) -> Any:
+    """Returns a `tf.tpu.experimental.embedding.TPUEmbedding` for a spec.
+
+    Within the scope of a `TPUStrategy` it is one for a TPU: build it there, restore a checkpoint
+    into it, train. Elsewhere it is built at once, and holds the tables and slots of a legacy
+    checkpoint if one is given; `tf.train.Checkpoint(embedding=…)` carries them to a TPU.
+
+    Args:
+        spec: columns or dictionaries.
+        checkpoint: a legacy checkpoint, or its directory; None: initial values.
+        num_shards: as in `to_serving`.
+        variable_names: as in `to_serving`.
+        **options: as in `to_mid_level`.
+
+    Returns:
+        The object, with a `MidLevel` as its attribute `conversion`.
+
+    Raises:
+        ValueError: as `to_mid_level`; or a checkpoint together with a `TPUStrategy`.
+    """
+    converted = to_mid_level(spec, **options)
+    embedding = tf.tpu.experimental.embedding.TPUEmbedding(
+        converted.feature_config,
+        None,
+        converted.pipeline_execution_with_tensor_core,
+    )
+    if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy):
+        if checkpoint is not None:
+            raise ValueError(
+                "A legacy checkpoint is loaded outside of the TPUStrategy: convert it there, save "
+                "it with tf.train.Checkpoint(embedding=embedding), and restore that within."
+            )
+        return attach(embedding, converted)
+    embedding.build()
+    if checkpoint is not None:
+        trained = TrainedTables(converted.source, checkpoint, num_shards, variable_names)
+        _load(embedding, converted, trained)
+        if options.get("step") is None and converted.step is not None:
+            converted.step.assign(trained.global_step)
+    return attach(embedding, converted)
+
+
+def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
+    """Puts a legacy checkpoint's tables, and those slots that it has, into a built object."""
+    for name, config in converted.tables.items():
+        trained.assign_to(embedding.embedding_tables[config], name)
+        parameters = converted.source.parameters(name)
+        if config.optimizer is None or parameters is None:
+            continue
+        slots = trained.slots(name, parameters)
+        # Private, but the only way to a slot variable.
+        variables = embedding._variables[name]
+        for slot, target in slot_names("tpu_embedding", parameters).items():
+            if slot in slots:
+                variables[target].assign(slots[slot])
+
+
+def slot_names(target: str, parameters: OptimizationParameters) -> dict[str, str]:
+    """The mid-level name of each of our slots that has one.
+
+    Args:
+        target: 'tpu_embedding' or 'tpu_embedding_v2'.
+        parameters: our optimizer.
+    """
+    if facts.becomes(target, parameters).lost:
+        return {}
+    names = {
+        ours.AdagradParameters: {"accumulator": "accumulators"},
+        ours.ProximalAdagradParameters: {"accumulator": "accumulators"},
+        ours.AdagradMomentumParameters: {"accumulator": "accumulators", "momenta": "momenta"},
+        ours.AdamParameters: {"m": "momenta", "v": "velocities"},
+        ours.FtrlParameters: {"accumulator": "accumulators", "linear": "linears"},
+        ours.RMSPropParameters: {"ms": "velocities"},
+    }
+    return names.get(type(parameters), {})
+
+
+class Optimizers:
+    """The mid-level optimizers of a spec: one for all tables that agree in everything.
+
+    Args:
+        target: 'tpu_embedding' or 'tpu_embedding_v2'.
+        read: the spec.
+        step: what learning-rate functions read.
+    """
+
+    def __init__(self, target: str, read: Source, step: Any) -> None:
+        self._target = target
+        self._read = read
+        self._step = step
+        self._made: dict[Any, Any] = {}
+        self._rates: dict[Any, Callable[[], Any]] = {}
+
+    def of(self, table: str) -> Any:
+        """The optimizer of a table, None if neither it nor the spec has one."""
+        parameters = self._read.parameters(table)
+        if parameters is None:
+            return None
+        rate = self._read.learning_rate(table)
+        key = (parameters, rate)
+        if key not in self._made:
+            self._made[key] = self._make(parameters, rate)
+        return self._made[key]
+
+    def _make(self, parameters: OptimizationParameters, rate: Any) -> Any:
+        becomes = facts.becomes(self._target, parameters)
+        # Those of an optimizer without a counterpart have no facts of their own.
+        common = facts.becomes(self._target, ours.StochasticGradientDescentParameters).facts
+        arguments = {**becomes.fixed, **_common_arguments(parameters, common)}
+        arguments.update(_own_arguments(parameters, becomes))
+        arguments["learning_rate"] = self._rate(parameters, rate)
+        made = getattr(tf.tpu.experimental.embedding, becomes.name)(**arguments)
+        if hasattr(made, "low_dimensional_packing_status"):
+            # The message's field is an enum, and protobuf from 7.34 on takes no bool for one.
+            made.low_dimensional_packing_status = int(made.low_dimensional_packing_status)
+        return made
+
+    def _rate(self, parameters: OptimizationParameters, rate: Any) -> Any:
+        if isinstance(parameters, ours.FrequencyEstimatorParameters):
+            return 0.0  # see the table of facts
+        if rate is None:
+            raise ValueError(f"{parameters!r} has no learning rate, and a table has none either.")
+        if not callable(rate):
+            return float(rate)
+        if rate not in self._rates:
+            # One function for each: tables of one rate share its tag.
+            self._rates[rate] = lambda: tf.cast(rate(self._read_step()), tf.float32)
+        return self._rates[rate]
+
+    def _read_step(self) -> Any:
+        return tf.convert_to_tensor(self._step() if callable(self._step) else self._step)
+
+
+def table_config(read: Source, table: str, optimizer: Any, **more: Any) -> Any:
+    """A table's mid-level `TableConfig`.
+
+    Args:
+        read: the spec.
+        table: key of the table.
+        optimizer: mid-level optimizer, or None.
+        **more: further arguments.
+    """
+    config = read.tables[table]
+    return tf.tpu.experimental.embedding.TableConfig(
+        vocabulary_size=config.vocabulary_size,
+        dim=config.dimension,
+        initializer=config.initializer,
+        optimizer=optimizer,
+        combiner=read.combiner(table),
+        name=table,
+        **more,
+    )
+
+
+def of_tensor_core(read: Source) -> list[Entry]:
+    """The lines about tables of the tensor core, which are the model's."""
+    note = "on the tensor core: a variable of the model, as it always was"
+    return [
+        Entry(table, "embedding_lookup_device", Status.CHANGED, None, "tensor core", "none", note)
+        for table in sorted(read.on_tensor_core)
+    ]
+
+
+def feature_config(read: Source, key: str, table: Any, batch_size: int | None) -> Any:
+    """A feature's mid-level `FeatureConfig`.
+
+    Args:
+        read: the spec.
+        key: the feature.
+        table: its mid-level `TableConfig`.
+        batch_size: examples of a step on one replica, or None.
+    """
+    feature = read.features[key]
+    length: int = feature.max_sequence_length
+    output_shape = None
+    if length and feature.weight_key is not None:
+        # The API refuses weights for sequences, but an output of two axes is the same thing.
+        length, output_shape = 0, [batch_size, length]
+    column = read.columns.get(key)
+    safe = column is None or column.use_safe_embedding_lookup
+    return tf.tpu.experimental.embedding.FeatureConfig(
+        table=table,
+        max_sequence_length=length,
+        validate_weights_and_indices=safe,
+        output_shape=output_shape,
+        name=key,
+    )
+
+
+def _common_arguments(
+    parameters: OptimizationParameters, common: Mapping[str, facts.Fact]
+) -> dict[str, Any]:
+    """The arguments that all mid-level optimizers have, without those that would be ignored."""
+    names = (
+        *("use_gradient_accumulation", "clip_weight_min", "clip_weight_max"),
+        *("weight_decay_factor", "multiply_weight_decay_factor_by_learning_rate"),
+    )
+    arguments = {name: getattr(parameters, name) for name in names if common[name].becomes == name}
+    limits = (parameters.clip_gradient_min, parameters.clip_gradient_max)
+    if limits != (None, None) and common["clip_gradient_min"].becomes == "clipvalue":
+        arguments["clipvalue"] = limits
+    return arguments
+
+
+def _own_arguments(
+    parameters: OptimizationParameters, becomes: facts.TargetOptimizer
+) -> dict[str, Any]:
+    """The arguments that one optimizer has, under the target's names."""
+    if isinstance(parameters, ours.RMSPropParameters):
+        return {"beta_2": parameters.rho, "epsilon": math.sqrt(parameters.epsilon)}
+    if isinstance(parameters, ours.ProximalYogiParameters):
+        return {
+            "beta_1": parameters.beta1,
+            "beta_2": parameters.beta2,
+            "epsilon": parameters.epsilon,
+        }
+    arguments = {}
+    for argument, fact in becomes.facts.items():
+        if fact.becomes and fact.becomes != "clipvalue":
+            arguments[fact.becomes] = getattr(parameters, argument)
+    if arguments.get("initial_accumulator_value") == 0:
+        arguments["initial_accumulator_value"] = 1e-30
+    return arguments

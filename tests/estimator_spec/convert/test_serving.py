@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trained tables for serving: legacy checkpoints of any layout, lookups, SavedModels."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_spec import checkpoints
+from estimator_spec.convert import features_for, look_up, save_serving, to_serving
+from estimator_spec.convert.report import LossyConversionError
+from tpu_columns import Hardware, IdOutOfRangeError
+
+
+@pytest.mark.parametrize("kind", ["columns", "dictionaries"])
+def test_lookups_are_the_legacy_ones(families, tools, kind):
+    """Every kind of feature, with every combiner, gives what the legacy lookup gives on a CPU."""
+    family = families[kind]
+    embedding = to_serving(family.spec, family.checkpoint, hardware=Hardware.CPU)
+    for found, expected in tools.check(family, lambda batch: look_up(embedding, batch)):
+        assert found == expected
+
+
+def test_lookups_within_a_function_and_a_dataset(compact_family, tools):
+    """Features are turned in a tf.function and in Dataset.map as they are eagerly."""
+    family = compact_family
+    embedding = to_serving(family.spec, family.checkpoint, hardware=Hardware.CPU)
+    in_function = tf.function(lambda batch: look_up(embedding, batch), reduce_retracing=True)
+    list(tools.check(family, in_function))
+    batch, expected = family.batches[0], family.expected[0]
+    dataset = tf.data.Dataset.from_tensors(batch).map(lambda b: features_for(embedding, b))
+    inputs, weights, lengths = next(iter(dataset))
+    looked_up = tf.tpu.experimental.embedding.serving_embedding_lookup(
+        inputs, weights, embedding.embedding_tables, embedding.conversion.feature_config
+    )
+    for key, value in {**looked_up, **lengths}.items():
+        np.testing.assert_allclose(value, expected[key], rtol=1e-6, atol=1e-6, err_msg=key)
+
+
+@pytest.mark.parametrize("kind", ["columns", "dictionaries"])
+@pytest.mark.parametrize(("strategy", "shards"), [("div", 3), ("mod", 1), ("mod", 3), ("mod", 8)])
+def test_any_layout_of_rows(families, tools, tmp_path, kind, strategy, shards):
+    """Rows find their way back from any number of shards, div or mod."""
+    family = families[kind]
+    names = tools.variable_names(family.spec)
+    checkpoint = tools.write_checkpoint(
+        str(tmp_path / "model.ckpt-1"),
+        {names[key]: value for key, value in family.tables.items()},
+        strategy,
+        shards,
+    )
+    spec = family.spec._replace(partition_strategy=strategy)
+    embedding = to_serving(spec, checkpoint, num_shards=shards, hardware=Hardware.CPU)
+    for config, table in embedding.embedding_tables.items():
+        np.testing.assert_array_equal(table.numpy(), family.tables[config.name])
+
+
+def test_a_directory_means_its_latest_checkpoint(columns_family):
+    """The model_dir does as well as a checkpoint's prefix."""
+    folder = os.path.dirname(columns_family.checkpoint)
+    embedding = to_serving(columns_family.spec, folder, hardware=Hardware.CPU)
+    (table,) = (t for c, t in embedding.embedding_tables.items() if c.name == "tbl_small")
+    np.testing.assert_array_equal(table.numpy(), columns_family.tables["tbl_small"])
+
+
+@pytest.mark.slow
+def test_a_saved_model_needs_nothing_of_ours(compact_family, tmp_path):
+    """Another process, without this project, loads the SavedModel and gets the same numbers."""
+    family = compact_family
+    embedding = to_serving(family.spec, family.checkpoint, hardware=Hardware.CPU)
+    export_dir = str(tmp_path / "export")
+    save_serving(embedding, export_dir, family.batches[0])
+    feeds = []
+    for batch in family.batches:
+        feed = {}
+        for key, value in batch.items():
+            if isinstance(value, tf.RaggedTensor):
+                feed[f"{key}_values"] = value.values.numpy()
+                feed[f"{key}_row_splits"] = value.row_splits.numpy()
+            elif isinstance(value, tf.SparseTensor):
+                feed[f"{key}_values"] = value.values.numpy()
+                feed[f"{key}_indices"] = value.indices.numpy()
+                feed[f"{key}_dense_shape"] = value.dense_shape.numpy()
+            else:
+                feed[key] = np.asarray(value)
+        feeds.append(feed)
+    np.save(tmp_path / "feeds.npy", np.array(feeds, dtype=object), allow_pickle=True)
+    code = """
+import sys, numpy as np, tensorflow as tf
+folder = sys.argv[1]
+serve = tf.saved_model.load(folder + "/export").signatures["serving_default"]
+feeds = np.load(folder + "/feeds.npy", allow_pickle=True)
+out = [{k: v.numpy() for k, v in serve(**{k: tf.constant(v) for k, v in f.items()}).items()} for f in feeds]
+np.save(folder + "/out.npy", np.array(out, dtype=object), allow_pickle=True)
+assert not [m for m in sys.modules if m.split(".")[0] in ("estimator_spec", "tpu_columns")]
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    served = np.load(tmp_path / "out.npy", allow_pickle=True)
+    for found, expected in zip(served, family.expected, strict=True):
+        assert set(found) == set(expected)
+        for key, value in found.items():
+            np.testing.assert_allclose(value, expected[key], rtol=1e-6, atol=1e-6, err_msg=key)
+
+
+def one_table(tools, tmp_path, names, rows=10):
+    """A spec of one column, and a checkpoint with variables of given names."""
+    import estimator_spec
+    import tpu_columns
+
+    words = tf.feature_column.categorical_column_with_identity("word", 10)
+    spec = estimator_spec.EmbeddingConfigSpec(
+        [tpu_columns.embedding_column(words, 2)], estimator_spec.AdagradParameters(0.1)
+    )
+    values = {
+        name: np.full([rows, 2], float(number), np.float32) for number, name in enumerate(names)
+    }
+    return spec, tools.write_checkpoint(str(tmp_path / "model.ckpt-1"), values)
+
+
+def test_a_table_in_two_layers_must_be_chosen(tools, tmp_path):
+    """Two layers' variables of one column: the error names both, an argument chooses."""
+    names = [f"{layer}/word_embedding/embedding_weights" for layer in ("one", "two")]
+    spec, checkpoint = one_table(tools, tmp_path, names)
+    with pytest.raises(ValueError, match="several times: .*one/word_embedding.*variable_names"):
+        to_serving(spec, checkpoint)
+    embedding = to_serving(spec, checkpoint, variable_names={"tbl_word": names[1]})
+    ((_, table),) = embedding.embedding_tables.items()
+    assert (table.numpy() == 1).all()
+
+
+def test_a_missing_table_is_named(tools, tmp_path):
+    """A checkpoint without the table is refused, with what it has instead."""
+    spec, checkpoint = one_table(tools, tmp_path, ["other/weights"])
+    with pytest.raises(checkpoints.CheckpointError, match="'tbl_word' isn't in .*other/weights"):
+        to_serving(spec, checkpoint)
+    with pytest.raises(checkpoints.CheckpointError, match="no variable 'gone'"):
+        to_serving(spec, checkpoint, variable_names={"tbl_word": "gone"})
+
+
+def test_a_table_of_another_shape_is_named(tools, tmp_path):
+    """Too few rows are refused with both shapes; more than the spec's are filler and left out."""
+    name = "input_layer/word_embedding/embedding_weights"
+    spec, checkpoint = one_table(tools, tmp_path, [name], rows=9)
+    with pytest.raises(checkpoints.CheckpointError, match=r"10 rows of 2 .* the shape \[9, 2\]"):
+        to_serving(spec, checkpoint)
+
+
+@pytest.mark.parametrize("bad", [10, -2])
+def test_ids_outside_of_a_table_are_refused(tools, tmp_path, bad):
+    """An id that no row has is an error with feature, id and size: eagerly and in a graph."""
+    import estimator_spec
+
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={"word": estimator_spec.FeatureConfig("words")},
+        table_to_config_dict={"words": estimator_spec.TableConfig(10, 2)},
+        optimization_parameters=estimator_spec.AdagradParameters(0.1),
+    )
+    checkpoint = tools.write_checkpoint(
+        str(tmp_path / "model.ckpt-1"), {"words": np.ones([10, 2], np.float32)}
+    )
+    embedding = to_serving(spec, checkpoint)
+    batch = {"word": tf.sparse.from_dense([[1, bad]])}
+    with pytest.raises(IdOutOfRangeError, match=f"'word'.*size is 10.*{bad}"):
+        look_up(embedding, batch)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="word.*size is 10"):
+        tf.function(lambda b: look_up(embedding, b))(batch)
+
+
+def test_a_missing_feature_is_named(columns_family):
+    """The error names the feature and what the batch has; anything but a dict is refused."""
+    embedding = to_serving(columns_family.spec, columns_family.checkpoint, hardware=Hardware.CPU)
+    batch = dict(columns_family.batches[0])
+    del batch["small"]
+    with pytest.raises(ValueError, match="Feature 'small' is missing; the batch has"):
+        features_for(embedding, batch)
+    with pytest.raises(TypeError, match="batch must be a dict"):
+        features_for(embedding, [1])
+    with pytest.raises(TypeError, match="target must be what a conversion"):
+        features_for(3, batch)
+
+
+def test_an_open_combiner_is_an_error(columns_family):
+    """Columns without a combiner: nobody said whether the checkpoint is a CPU's or a TPU's."""
+    with pytest.raises(LossyConversionError, match="hardware="):
+        to_serving(columns_family.spec, columns_family.checkpoint)
