@@ -23,7 +23,7 @@ from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
 from estimator_spec.cores import enqueue, update_rules
 from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, table_name, tables_and_features
-from tpu_columns import categorical, lookup, tables
+from tpu_columns import categorical, lookup, storage, tables
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -71,7 +71,8 @@ class _Step:
 class HostCore:
     """Looks up and trains the tables of a spec within a TF1 graph.
 
-    Call `look_up` before the model, `attach` after it, and in training `update` last.
+    Call `look_up` before the model, `attach` after it, and in training `update` last. A model of
+    several replicas calls `look_up` once for the features of each; the tables see one batch.
 
     Args:
       spec: what is looked up and how it is trained.
@@ -103,8 +104,9 @@ class HostCore:
             key: RowPartition(spec.partition_strategy, table.vocabulary_size, num_shards)
             for key, table in self._tables.items()
         }
-        self._enqueued: dict[str, enqueue.Enqueued] = {}
-        self._activations: dict[str, Any] = {}
+        # By feature, in the order of the replicas.
+        self._enqueued: dict[str, list[enqueue.Enqueued]] = {key: [] for key in self._features}
+        self._activations: dict[str, list[Any]] = {key: [] for key in self._features}
         self._gathered: dict[str, _Gathered] = {}
         self._step: Any = None
 
@@ -127,7 +129,7 @@ class HostCore:
         for key, feature in self._features.items():
             table = self._tables[feature.table_id]
             enqueued = enqueue.take(key, feature, table, found)
-            self._enqueued[key] = enqueued
+            self._enqueued[key].append(enqueued)
             batch, length = enqueued.ids.shape[0], enqueued.max_sequence_length
             shape = [batch, length, table.dimension] if length else [batch, table.dimension]
             # The table's name depends on where the model uses its column, so it is made later, by
@@ -135,7 +137,8 @@ class HostCore:
             stand_in = tf1.placeholder(tf.float32, shape, f"{_op(key)}_stand_in")
             with tf.control_dependencies([self._step]):
                 activation = tf.identity(stand_in, name=f"{_op(key)}_activation")
-            self._activations[key] = found[key] = activation
+            self._activations[key].append(activation)
+            found[key] = activation
             if length:
                 ids = _first_steps(enqueued.ids, length)
                 lengths = lookup.sequence_lengths(ids)
@@ -153,6 +156,7 @@ class HostCore:
         for key, table in sorted(self._tables.items()):
             users = [f for f, feature in self._features.items() if feature.table_id == key]
             variable = _variable(names[key], self._initial(key, table), table)
+            storage.note_layout(names[key], self._partitions[key])
             self._gathered[key] = self._look_up_table(key, variable, users)
 
     def variable_names(self) -> dict[str, str]:
@@ -236,7 +240,15 @@ class HostCore:
             lookup.record_site(
                 scope, together_named, together_named, self._tables[key].vocabulary_size
             )
-            batches = [_cut(self._enqueued[feature]) for feature in users]
+            # Feature by feature, each in the order of the replicas: the order of one big batch.
+            places_of_use = [
+                (enqueued, activation)
+                for feature in users
+                for enqueued, activation in zip(
+                    self._enqueued[feature], self._activations[feature], strict=True
+                )
+            ]
+            batches = [_cut(enqueued) for enqueued, _ in places_of_use]
             values = [tf.cast(batch.ids.values, tf.int64) for batch in batches]
             together = values[0] if len(values) == 1 else tf.concat(values, 0)
             # With counts: Grappler would turn the plain one into a copy of the whole table.
@@ -245,23 +257,18 @@ class HostCore:
             occurrences = None
             if not self._sums_gradients(key):
                 occurrences = tf.gather(rows, index)
-            indices = [index] if len(users) == 1 else tf.split(index, [tf.size(v) for v in values])
+            indices = (
+                [index] if len(batches) == 1 else tf.split(index, [tf.size(v) for v in values])
+            )
             start = 0
-            for feature, batch, own in zip(users, batches, indices, strict=True):
+            for use, batch, own in zip(places_of_use, batches, indices, strict=True):
                 if occurrences is None:
                     source, places = rows, own
                 else:
                     source, places = occurrences, tf.range(start, start + tf.size(own))
                     start += tf.size(own)
-                self._connect(feature, _combine(source, places, batch))
+                _connect(*use, _combine(source, places, batch))
             return _Gathered(variable, ids, rows, index, occurrences)
-
-    def _connect(self, feature: str, value: Any) -> None:
-        length = self._enqueued[feature].max_sequence_length
-        activation = self._activations[feature]
-        if length:
-            value = tf.reshape(value, [-1, length, activation.shape[-1]])
-        private.replace_input(activation, value)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]
@@ -407,6 +414,14 @@ def _combine(source: Any, places: Any, batch: enqueue.Enqueued) -> Any:
     norm = weights if batch.combiner == "mean" else tf.square(weights)
     norm = tf.math.unsorted_segment_sum(norm, segments, num_rows)
     return tf.math.divide_no_nan(summed, norm if batch.combiner == "mean" else tf.sqrt(norm))
+
+
+def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
+    """Puts what was looked up in the place of the stand-in."""
+    length = enqueued.max_sequence_length
+    if length:
+        value = tf.reshape(value, [-1, length, activation.shape[-1]])
+    private.replace_input(activation, value)
 
 
 def _guarded(source: Any, places: Any) -> Any:

@@ -31,6 +31,7 @@ class RunContext:
         use_tpu: whether the user asked for a TPU.
         eval_on_tpu: False keeps evaluation off it.
         embedding_config_spec: the embedding specification, or None.
+        train_replicas: replicas among which a batch of training is cut.
     """
 
     num_replicas = 1
@@ -45,7 +46,9 @@ class RunContext:
         use_tpu: bool,
         eval_on_tpu: bool = True,
         embedding_config_spec: Any = None,
+        train_replicas: int = 1,
     ) -> None:
+        self._train_replicas = train_replicas
         self.config = config
         self.use_tpu = use_tpu
         self.eval_on_tpu = eval_on_tpu
@@ -87,8 +90,11 @@ class RunContext:
 
     @property
     def batch_size_for_model_fn(self) -> int | None:
-        """What `params['batch_size']` is in `model_fn`."""
-        return self.global_batch_size
+        """What `params['batch_size']` is in `model_fn`: the size of one replica's part."""
+        whole = self.global_batch_size
+        if whole is None or self.mode != ModeKeys.TRAIN:
+            return whole
+        return whole // self._train_replicas
 
     def is_input_slice_broadcast_to_all_cores(self) -> bool:
         """Whether every core of a TPU gets a slice of one batch (evaluation and prediction)."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -10,11 +12,15 @@ import tensorflow as tf
 from estimator_spec import placing
 from estimator_spec.cores import tensor_core
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
+from estimator_spec.cores.interface import EmbeddingCore
 from estimator_spec.driver import dict_mode
+from estimator_spec.driver.stored_tables import RecordTables, expect_strategy
 from estimator_spec.model_spec import ModeKeys
 from estimator_spec.spec import tables_and_features
-from tpu_columns import placement
+from tpu_columns import placement, storage
+from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, Mode
+from tpu_columns.storage import TableStorage
 
 tf1 = tf.compat.v1
 
@@ -26,10 +32,12 @@ class PlainEmbeddings:
 
     Args:
         spec: an `EmbeddingConfigSpec`, or None.
+        shards: shards of each table, which `spec.partition_strategy` lays rows on.
     """
 
-    def __init__(self, spec: Any) -> None:
+    def __init__(self, spec: Any, shards: int = 1) -> None:
         self._spec = spec
+        self._shards = shards
 
     def hardware(self, mode: Mode) -> Hardware:
         """What columns are told to run on."""
@@ -38,8 +46,19 @@ class PlainEmbeddings:
 
     def listeners(self, config: Any) -> list[Any]:
         """What must hear of checkpoints, if the configuration asks for any."""
-        del config
-        return []
+        saves = config.save_checkpoints_secs or config.save_checkpoints_steps
+        return [RecordTables(config.model_dir, self._spec)] if saves and self._spec else []
+
+    @contextlib.contextmanager
+    def storing_tables(self, exporting: bool) -> Iterator[None]:
+        """Tables that are made within are cut into shards; those of a SavedModel are whole."""
+        if self._spec is None:
+            yield
+            return
+        expect_strategy(self._spec.partition_strategy)
+        kept = TableStorage(self._spec.partition_strategy, self._shards)
+        with storage.storing(storage.current() if exporting else kept):
+            yield
 
     def before_receivers(self) -> None:
         """Makes tables named by dictionaries before a receiver takes the name of one.
@@ -48,7 +67,8 @@ class PlainEmbeddings:
         which no checkpoint has.
         """
         if self._spec is not None and self._spec.feature_to_config_dict:
-            dict_mode.make_tables(tables_and_features(self._spec)[0])
+            with self.storing_tables(exporting=True):
+                dict_mode.make_tables(tables_and_features(self._spec)[0])
 
     def call_model(self, model: Any, features: Any, mode: str, exporting: bool) -> Any:
         """Builds the model on what it expects to find in its features.
@@ -62,10 +82,15 @@ class PlainEmbeddings:
         Returns:
             The `EstimatorSpec`.
         """
-        del mode, exporting
-        if self._spec is not None and self._spec.feature_to_config_dict:
-            features = dict_mode.look_up(self._spec, features)
-        return model(features)
+        del mode
+        with self.storing_tables(exporting):
+            if self._spec is not None and self._spec.feature_to_config_dict:
+                features = dict_mode.look_up(self._spec, features)
+            return model(features)
+
+    def returned(self, result: Any) -> Any:
+        """What `model_fn` returned, less what its surroundings take care of."""
+        return result
 
 
 class HostEmbeddings(PlainEmbeddings):
@@ -77,44 +102,63 @@ class HostEmbeddings(PlainEmbeddings):
 
     def listeners(self, config: Any) -> list[Any]:
         """A pipelined core applies what it holds back before a checkpoint is written."""
-        saves = config.save_checkpoints_secs or config.save_checkpoints_steps
-        pipelined = self._spec.pipeline_execution_with_tensor_core
-        return [ApplyHeldUpdates()] if saves and pipelined else []
+        listeners = super().listeners(config)
+        if listeners and self._spec.pipeline_execution_with_tensor_core:
+            return [ApplyHeldUpdates(), *listeners]
+        return listeners
 
     def call_model(self, model: Any, features: Any, mode: str, exporting: bool) -> Any:
         """As `PlainEmbeddings`; in training, the train_op trains the tables too."""
         if exporting:
             return super().call_model(model, features, mode, exporting)
-        training = mode == ModeKeys.TRAIN
-        spec = placing.for_embedding_core(self._spec, Mode(mode))
-        core = None if spec is None else HostCore(spec, training)
-        features = tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
-        if core is not None:
-            features = core.look_up(features, tf1.train.get_global_step())
-        small = placing.tensor_core_tables(self._spec)
-        with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
-            built = model(features)
+        core = self.core(mode)
+        built = self.on_cores(model, self.prepare(core, features), mode)
         if core is None:
             return built
         core.attach()
-        if not training:
+        if mode != ModeKeys.TRAIN:
             return built
         return built._replace(train_op=tf.group(built.train_op, core.update(built.loss)))
 
+    def core(self, mode: str) -> EmbeddingCore | None:
+        """The core of a new graph; None if there is nothing for it to look up."""
+        spec = placing.for_embedding_core(self._spec, Mode(mode))
+        return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 
-def choose(spec: Any, core: str | None, use_tpu: bool) -> PlainEmbeddings:
+    def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
+        """What the model finds in its features: activations, and ids padded for the tensor core."""
+        if not isinstance(features, Mapping):
+            raise ValueError(
+                "With an embedding core, features must be a dict of tensors by name, but input_fn "
+                f"returned {type(features).__name__}."
+            )
+        padded = tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
+        return padded if core is None else core.look_up(padded, tf1.train.get_global_step())
+
+    def on_cores(self, model: Any, features: Any, mode: str) -> Any:
+        """Builds the model where columns look up as on a TPU."""
+        small = placing.tensor_core_tables(self._spec)
+        with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
+            return model(features)
+
+
+def choose(spec: Any, core: str | None, use_tpu: bool, shards: int = 1) -> PlainEmbeddings:
     """Returns what `TPUEstimator`'s arguments ask for.
 
     Args:
         spec: the `EmbeddingConfigSpec`, or None.
         core: None or 'host'.
         use_tpu: whether the program runs on a TPU, which has its own core.
+        shards: shards of each table.
 
     Raises:
-        ValueError: an unknown core, or a core without a spec, or beside a TPU's.
+        ValueError: an unknown core, or a core or shards without a spec, or beside a TPU's.
+        TypeError: a number of shards that is no int.
     """
+    if shards != 1:
+        _check_shards(spec, use_tpu, shards)
     if core is None:
-        return PlainEmbeddings(spec)
+        return PlainEmbeddings(spec, shards)
     if core not in CORES:
         raise ValueError(f"embedding_core must be one of {CORES}, got {core!r}.")
     if spec is None:
@@ -127,7 +171,16 @@ def choose(spec: Any, core: str | None, use_tpu: bool) -> PlainEmbeddings:
             f"embedding_core={core!r} runs on the host, but use_tpu is True, and a TPU has an "
             "embedding core of its own. Set use_tpu=False."
         )
-    return HostEmbeddings(spec)
+    return HostEmbeddings(spec, shards)
+
+
+def _check_shards(spec: Any, use_tpu: bool, shards: Any) -> None:
+    RowPartition("div", 0, shards)
+    if spec is None or use_tpu:
+        raise ValueError(
+            f"embedding_shards={shards} cuts the tables of an embedding_config_spec on the host: "
+            + ("there is no spec." if spec is None else "with use_tpu=True the TPU cuts them.")
+        )
 
 
 class ApplyHeldUpdates(tf1.train.CheckpointSaverListener):

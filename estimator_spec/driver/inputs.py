@@ -71,6 +71,33 @@ def parse(result: Any, input_fn: Callable[..., Any]) -> Inputs:
         iterator = _iterator(result, input_fn)
         hooks.append(IteratorInitializer(iterator))
         result = iterator.get_next()
+    return Inputs(*features_and_labels(result, input_fn), hooks)
+
+
+def iterator_of(result: Any, input_fn: Callable[..., Any]) -> Any:
+    """The iterator of a dataset, for a loop that takes one batch after the other by itself.
+
+    Args:
+        result: what `input_fn` returned.
+        input_fn: named in messages.
+
+    Raises:
+        ValueError: no dataset.
+    """
+    if not isinstance(result, tf.data.Dataset):
+        raise ValueError(
+            f"input_fn {name_of(input_fn)} must return a tf.data.Dataset: the training loop takes "
+            f"several batches at a time. It returned {type(result).__name__}."
+        )
+    return _iterator(result, input_fn)
+
+
+def features_and_labels(result: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any]:
+    """Reads one element of a dataset, or the tensors that `input_fn` returned.
+
+    Raises:
+        ValueError: a tuple of another length than 2, or features that are None.
+    """
     labels = None
     if isinstance(result, (list, tuple)):
         if len(result) != 2:
@@ -84,7 +111,7 @@ def parse(result: Any, input_fn: Callable[..., Any]) -> Inputs:
             f"input_fn {name_of(input_fn)} returned None as features. Features must be a tensor, "
             "or a dict or other structure of tensors."
         )
-    return Inputs(result, labels, hooks)
+    return result, labels
 
 
 def _iterator(dataset: Any, input_fn: Callable[..., Any]) -> Any:
@@ -106,13 +133,19 @@ def name_of(fn: Any) -> str:
     return repr(getattr(fn, "__qualname__", None) or fn)
 
 
-def nothing_read(input_fn: Callable[..., Any], task: str) -> ValueError:
+def nothing_read(input_fn: Callable[..., Any], task: str, loop: bool = False) -> ValueError:
     """The error of an `input_fn` whose data ended before the first batch.
 
     Args:
         input_fn: the user's function.
         task: 'train' or 'evaluate'.
+        loop: whether several batches are taken at a time, so that there may have been some.
     """
+    if loop:
+        return ValueError(
+            f"input_fn {name_of(input_fn)} yields fewer batches than the first loop of training "
+            "takes (TPUConfig.iterations_per_loop, or the steps asked for). Repeat the dataset."
+        )
     return ValueError(
         f"input_fn {name_of(input_fn)} yields no batch, so there is nothing to {task} on. Check "
         "its file names, filters, and that drop_remainder leaves a batch: the dataset must have "

@@ -53,9 +53,24 @@ def check_arguments(
 
 
 def call(
-    model_fn: Callable[..., Any], features: Any, labels: Any, mode: str, params: Any, config: Any
+    model_fn: Callable[..., Any],
+    features: Any,
+    labels: Any,
+    mode: str,
+    params: Any,
+    config: Any,
+    returned: Callable[[Any], Any] = lambda result: result,
 ) -> EstimatorSpec:
     """Calls `model_fn` with those of the arguments that it takes.
+
+    Args:
+        model_fn: the user's function.
+        features: for its argument of that name; so are those that follow.
+        labels: None if there are none.
+        mode: one of `ModeKeys`.
+        params: hyperparameters.
+        config: the run configuration.
+        returned: changes what it returned, before that is made an `EstimatorSpec`.
 
     Returns:
         What it built, for a CPU.
@@ -70,7 +85,7 @@ def call(
     tf1.logging.info("Calling model_fn.")
     result = model_fn(features=features, **{k: v for k, v in offered.items() if k in names})
     tf1.logging.info("Done calling model_fn.")
-    return _estimator_spec(result)
+    return _estimator_spec(returned(result))
 
 
 def _estimator_spec(result: Any) -> EstimatorSpec:

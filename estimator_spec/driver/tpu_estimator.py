@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec import _tensorflow as private
 from estimator_spec import off_tpu
-from estimator_spec.driver import embeddings, inputs, model
+from estimator_spec.driver import checkpoints, device_loop, embeddings, inputs, model, training
 from estimator_spec.driver.context import RunContext
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.hooks import ExamplesPerSecond
@@ -69,6 +70,13 @@ class TPUEstimator(Estimator):
         embedding_core: 'host' gives the tables to an embedding core on the host: what a TPU's does
             with them, on any machine, with the specification's optimizer. None (the default)
             leaves them to the model, as always on a CPU.
+        embedding_shards: cuts each table of the specification into this many shards, on which its
+            `partition_strategy` lays the rows; checkpoints hold the shards one after the other.
+            Checkpoints of other shards or another strategy are restored all the same.
+        host_replicas: trains in a TPU's loop, on the host: `iterations_per_loop` steps in one
+            session call (hooks are called once for all of them), each step's batch cut among this
+            many replicas, which are logical CPU devices. `train` then needs `steps` or `max_steps`.
+            None (the default): one step a session call, one replica.
 
     Raises:
         ValueError: an argument breaks a rule; the message names it.
@@ -96,6 +104,8 @@ class TPUEstimator(Estimator):
         export_saved_model_api_version: Any = ExportSavedModelApiVersion.V1,
         *,
         embedding_core: str | None = None,
+        embedding_shards: int = 1,
+        host_replicas: int | None = None,
     ) -> None:
         if not isinstance(config, TPURunConfig):
             raise ValueError(
@@ -109,9 +119,14 @@ class TPUEstimator(Estimator):
         if use_tpu:
             _check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
             _check_input_pipeline(tpu_config, embedding_config_spec)
-        self._embeddings = embeddings.choose(embedding_config_spec, embedding_core, use_tpu)
-        has_core = embedding_core is not None or (use_tpu and eval_on_tpu)
-        _check_embeddings(tpu_config, embedding_config_spec, has_core)
+        self._embeddings = embeddings.choose(
+            embedding_config_spec, embedding_core, use_tpu, embedding_shards
+        )
+        _check_embeddings(tpu_config, embedding_config_spec)
+        if host_replicas is not None:
+            device_loop.check(
+                host_replicas, use_tpu, train_batch_size, tpu_config, embedding_config_spec
+            )
         if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
             raise ValueError(
                 "export_saved_model_api_version should be 1 or 2; got "
@@ -128,7 +143,9 @@ class TPUEstimator(Estimator):
             use_tpu,
             eval_on_tpu,
             embedding_config_spec,
+            host_replicas or 1,
         )
+        self._host_replicas = host_replicas
         self._batch_axis = batch_axis
         self._export_to_tpu = export_to_tpu
         self._export_to_cpu = export_to_cpu
@@ -175,7 +192,15 @@ class TPUEstimator(Estimator):
         tf1.logging.info("Running %s on CPU/GPU", mode)
 
         def build(features: Any) -> Any:
-            return model.call(self._model_fn, features, labels, mode, params, config)
+            return model.call(
+                self._model_fn,
+                features,
+                labels,
+                mode,
+                params,
+                config,
+                self._embeddings.returned,
+            )
 
         with off_tpu.one_replica() if for_tpu else contextlib.nullcontext():
             return self._embeddings.call_model(build, features, mode, exporting)
@@ -190,7 +215,55 @@ class TPUEstimator(Estimator):
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:
         listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
+        if self._host_replicas is not None:
+            return self._train_in_loop(input_fn, hooks, listeners, self._host_replicas)
         return super()._train_model(input_fn, hooks, listeners)
+
+    def _train_in_loop(
+        self, input_fn: Callable[..., Any], hooks: list[Any], listeners: list[Any], replicas: int
+    ) -> Any:
+        """As `_train_model`, with several steps in one session call."""
+        checkpoint = checkpoints.latest(self._model_dir)
+        train = placement.Mode.TRAIN
+        with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
+            strategy = device_loop.strategy_of(replicas)
+            loop = device_loop.DeviceLoop(strategy, self._embeddings, self._iterations())
+            with strategy.scope():
+                self._start(graph)
+                private.get_or_create_global_step_read(graph)
+            with self._users_code(train):
+                result = self._call_input_fn(input_fn, ModeKeys.TRAIN)
+                whole, self._embeddings = self._embeddings, loop.replica
+                try:
+                    spec, input_hook = loop.build(
+                        result,
+                        input_fn,
+                        lambda features, labels: self._call_model_fn(
+                            features, labels, ModeKeys.TRAIN, self.config
+                        ),
+                    )
+                finally:
+                    self._embeddings = whole
+            self._maybe_warm_start(checkpoint)
+            return training.run(
+                spec,
+                config=device_loop.with_devices(self._config, replicas),
+                checkpoint=checkpoint,
+                input_fn=input_fn,
+                input_hooks=[input_hook],
+                hooks=hooks,
+                speed_hooks=self._speed_hooks(),
+                saving_listeners=listeners,
+                loop=True,
+            )
+
+    def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
+        if self._host_replicas is None:
+            return super()._convert_train_steps_to_hooks(steps, max_steps)
+        return [device_loop.LoopLength(self._iterations(), steps, max_steps)]
+
+    def _iterations(self) -> int:
+        return parse_iterations_per_loop(self._config.tpu_config.iterations_per_loop).value
 
     def _create_global_step(self, graph: Any) -> Any:
         """Makes the step counter a resource variable, whatever the default is: TPUs need it."""
@@ -204,6 +277,7 @@ class TPUEstimator(Estimator):
                 initializer=tf1.zeros_initializer(),
                 trainable=False,
                 use_resource=True,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
                 collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.GLOBAL_STEP],
             )
 
@@ -291,7 +365,7 @@ def _check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
         )
 
 
-def _check_embeddings(tpu_config: Any, embedding_config_spec: Any, has_core: bool) -> None:
+def _check_embeddings(tpu_config: Any, embedding_config_spec: Any) -> None:
     if embedding_config_spec is None:
         return
     if not isinstance(embedding_config_spec, EmbeddingConfigSpec):
@@ -301,11 +375,6 @@ def _check_embeddings(tpu_config: Any, embedding_config_spec: Any, has_core: boo
         )
     if embedding_config_spec.feature_to_config_dict:
         tables_and_features(embedding_config_spec)
-    if not has_core and embedding_config_spec.partition_strategy == "mod":
-        raise ValueError(
-            "Mod sharding of embedding tables not supported on CPU. Use "
-            'partition_strategy="div" there.'
-        )
     if tpu_config.num_shards == 1 and tpu_config.num_cores_per_replica is None:
         raise ValueError(
             "Setting TPUConfig.num_shards==1 is unsupported when embedding_config_spec is not "

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, errors, inputs
+from estimator_spec.driver import checkpoints, errors, inputs, stored_tables
 
 tf1 = tf.compat.v1
 
@@ -36,6 +36,7 @@ def run(
     hooks: Sequence[Any],
     speed_hooks: Sequence[Any],
     saving_listeners: Sequence[Any],
+    loop: bool = False,
 ) -> Any:
     """Trains in the current graph until a hook stops it or the input ends.
 
@@ -48,6 +49,7 @@ def run(
         hooks: the user's, and those that end the training.
         speed_hooks: what logs steps and examples per second.
         saving_listeners: told of every checkpoint.
+        loop: the train_op makes several steps; hooks are called once for all of them.
 
     Returns:
         The loss of the last step; None if a hook stopped before the first.
@@ -75,10 +77,11 @@ def run(
             chief_only_hooks=[*saver_hooks, *spec.training_chief_hooks, *speed_hooks],
         ) as session,
     ):
-        return _loop(session, spec, input_fn)
+        return _loop(session, spec, input_fn, loop)
 
 
 def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> Any:
+    stored_tables.fit_session(spec.scaffold)
     with checkpoints.restoring(checkpoint):
         return tf1.train.MonitoredTrainingSession(
             master=config.master,
@@ -95,8 +98,8 @@ def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> An
         )
 
 
-def _loop(session: Any, spec: Any, input_fn: Callable[..., Any]) -> Any:
-    """One session call a step; the place where a device's own loop will go."""
+def _loop(session: Any, spec: Any, input_fn: Callable[..., Any], loop: bool) -> Any:
+    """Calls the session until a hook stops; one call makes a step, or those of a loop."""
     loss = None
     steps = 0
     while not session.should_stop():
@@ -105,7 +108,7 @@ def _loop(session: Any, spec: Any, input_fn: Callable[..., Any]) -> Any:
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             if steps:
                 raise  # The session takes this for the end of the input.
-            raise inputs.nothing_read(input_fn, "train") from end
+            raise inputs.nothing_read(input_fn, "train", loop) from end
         steps += 1
     if not steps:
         tf1.logging.warning(

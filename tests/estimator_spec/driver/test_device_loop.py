@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TPU's training loop on the host: steps in one session call, batches cut among replicas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec as es
+import tpu_columns
+
+tf1 = tf.compat.v1
+fc = tf.feature_column
+ROWS, BATCH, STEPS = 12, 8, 7
+
+
+def columns():
+    """A plain column, a weighted one on the tensor core, two shared ones and a sequence."""
+    identity = fc.categorical_column_with_identity
+
+    def init(seed):
+        return tf1.random_normal_initializer(stddev=0.3, seed=seed)
+
+    weighted = fc.weighted_categorical_column(identity("tags", ROWS), "tag_weights")
+    return [
+        tpu_columns.embedding_column(identity("user", ROWS), 3, initializer=init(1)),
+        tpu_columns.embedding_column(
+            weighted,
+            2,
+            "sum",
+            init(2),
+            embedding_lookup_device="tpu_tensor_core",
+            tensor_core_shape=[None, 3],
+        ),
+        *tpu_columns.shared_embedding_columns(
+            [identity("seen", ROWS), identity("liked", ROWS)], 3, "sqrtn", init(3)
+        ),
+        tpu_columns.embedding_column(
+            fc.sequence_categorical_column_with_identity("clicks", ROWS),
+            2,
+            initializer=init(4),
+            max_sequence_length=4,
+        ),
+    ]
+
+
+def input_fn(params):
+    """Other batches in every step: sparse features with repeats and empty rows, and a dense one."""
+    size = params["batch_size"]
+    count = params.get("count", 40)
+
+    def sparse(seed, least, most):
+        rng = np.random.RandomState(seed)
+        lengths = rng.randint(least, most + 1, size=[count, size])
+        present = np.arange(most) < lengths[..., np.newaxis]
+        ids = rng.randint(0, ROWS, size=[count, size, most])
+        return np.where(present, ids, -1)
+
+    dense = {"user": sparse(1, 1, 1), "tags": sparse(2, 1, 3), "seen": sparse(3, 0, 3)}
+    dense |= {"liked": sparse(4, 1, 2), "clicks": sparse(5, 0, 6)}
+    dense["number"] = np.random.RandomState(6).normal(size=[count, size, 1]).astype(np.float32)
+    labels = np.random.RandomState(7).randint(0, 2, size=[count, size, 1]).astype(np.float32)
+
+    def to_sparse(features, labels):
+        found = {"number": features["number"]}
+        for key in ("user", "tags", "seen", "liked", "clicks"):
+            indices = tf.where(features[key] >= 0)
+            shape = tf.constant(features[key].shape.as_list(), tf.int64)
+            found[key] = tf.SparseTensor(indices, tf.gather_nd(features[key], indices), shape)
+        values = tf.cast(found["tags"].indices[:, 1] + 1, tf.float32) / 2
+        found["tag_weights"] = found["tags"].with_values(values)
+        return found, labels
+
+    data = tf.data.Dataset.from_tensor_slices((dense, labels))
+    return data.map(to_sparse).repeat(params.get("repeat"))
+
+
+def logits_of(features, made):
+    """A feature layer of each kind, and a dense layer."""
+    sequence, pooled = tpu_columns.split_sequence_columns(made)
+    steps, lengths = tpu_columns.sequence_input_layer(features, sequence)
+    mask = tf.sequence_mask(lengths, steps.shape[1], tf.float32)[:, :, tf.newaxis]
+    inputs = [tpu_columns.input_layer(features, pooled), tf.reduce_sum(steps * mask, 1)]
+    inputs = tf.concat([*inputs, features["number"]], 1)
+    kernel = tf1.get_variable(
+        "kernel", [inputs.shape[1], 1], initializer=tf1.random_normal_initializer(seed=6)
+    )
+    return tf.matmul(inputs, kernel)
+
+
+def host_call(model_dir):
+    """Writes each step's number and mean loss to a file, as a host call does in old programs."""
+
+    def write(step, loss):
+        writer = tf.summary.create_file_writer(f"{model_dir}/host_call")
+        with writer.as_default(), tf.summary.record_if(True):
+            tf.summary.scalar("loss", tf.reduce_mean(loss), tf.cast(step[0], tf.int64))
+        return tf1.summary.all_v2_summary_ops()
+
+    return write
+
+
+def model_fn(features, labels, mode, params, config):
+    """A legacy model that trains `trainable_variables()` with Adagrad."""
+    params["seen"].append((mode, params["batch_size"], features["number"].shape[0]))
+    logits = logits_of(features, params["columns"])
+    if mode == es.ModeKeys.PREDICT:
+        return es.TPUEstimatorSpec(mode, predictions={"p": tf.sigmoid(logits)})
+    loss = tf1.losses.sigmoid_cross_entropy(labels, logits)
+    metrics = (lambda y, p: {"auc": tf1.metrics.auc(y, tf.sigmoid(p))}, [labels, logits])
+    if mode == es.ModeKeys.EVAL:
+        return es.TPUEstimatorSpec(mode, loss=loss, eval_metrics=metrics)
+    step = tf1.train.get_global_step()
+    tensors = [tf.reshape(step, [1]), tf.reshape(loss, [1])]
+    return es.TPUEstimatorSpec(
+        mode,
+        loss=loss,
+        train_op=tf1.train.AdagradOptimizer(0.2).minimize(loss, step),
+        host_call=(host_call(config.model_dir), tensors) if params["host_call"] else None,
+    )
+
+
+class Calls(tf1.train.SessionRunHook):
+    """Counts session calls, and notes the step after each."""
+
+    def __init__(self):
+        self.steps = []
+
+    def before_run(self, run_context):
+        return None
+
+    def after_run(self, run_context, run_values):
+        step = tf1.train.get_global_step(run_context.session.graph)
+        self.steps.append(int(run_context.session.run(step)))
+
+
+def make(model_dir, replicas, core="host", iterations=3, host=False, spec=(), **config):
+    """An estimator over the columns."""
+    made = columns()
+    parameters = es.AdagradParameters(0.3)
+    return es.TPUEstimator(
+        model_fn,
+        config=es.RunConfig(
+            model_dir=str(model_dir),
+            tf_random_seed=1,
+            tpu_config=es.TPUConfig(iterations_per_loop=iterations),
+            **config,
+        ),
+        params={"columns": made, "seen": [], "host_call": host},
+        use_tpu=False,
+        train_batch_size=BATCH,
+        eval_batch_size=BATCH,
+        predict_batch_size=BATCH,
+        embedding_config_spec=es.EmbeddingConfigSpec(made, parameters, **dict(spec)),
+        embedding_core=core,
+        host_replicas=replicas,
+    )
+
+
+def values(estimator):
+    """Every variable of the latest checkpoint."""
+    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Training by single steps, by the loop on one replica, and by the loop on two."""
+    found = {}
+    for replicas in (None, 1, 2):
+        estimator = make(tmp_path_factory.mktemp(str(replicas)), replicas)
+        calls = Calls()
+        estimator.train(input_fn, hooks=[calls], steps=STEPS)
+        found[replicas] = estimator, calls.steps
+    return found
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_loops_and_replicas_train_alike(runs, replicas):
+    """Seven steps of the same global batches give the same checkpoint: names and values to 1e-5."""
+    wanted, found = values(runs[None][0]), values(runs[replicas][0])
+    assert set(found) == set(wanted)
+    assert "sequence_input_layer/clicks_embedding/embedding_weights/Adagrad" in found
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_hooks_are_called_once_a_loop(runs):
+    """Loops of three steps, the last one shorter; single steps without a loop."""
+    assert runs[None][1] == [1, 2, 3, 4, 5, 6, 7]
+    assert runs[1][1] == runs[2][1] == [3, 6, 7]
+
+
+def test_evaluate_and_predict_after_a_loop(runs):
+    """They read the loop's checkpoint, on one device."""
+
+    def few(params):
+        return input_fn({**params, "count": 2, "repeat": 1})
+
+    wanted, found = (runs[key][0].evaluate(few) for key in (None, 2))
+    assert found == pytest.approx(wanted, rel=1e-5)
+    wanted, found = ([p["p"] for p in runs[key][0].predict(few)] for key in (None, 2))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_without_a_core(tmp_path):
+    """Plain tables, trained by the model's optimizer, are mirrored; two replicas equal none."""
+    found = []
+    for replicas in (None, 2):
+        estimator = make(tmp_path / str(replicas), replicas, core=None)
+        estimator.train(input_fn, steps=4)
+        found.append(values(estimator))
+    assert set(found[0]) == set(found[1])
+    for name, value in found[0].items():
+        np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_training_continues(tmp_path):
+    """Stopping at a checkpoint and going on is the same as going through."""
+    through = make(tmp_path / "a", 2)
+    through.train(lambda params: input_fn({**params, "count": 1}), max_steps=6)
+    parts = make(tmp_path / "b", 2, iterations=2)
+    for last in (3, 6):
+        parts.train(lambda params: input_fn({**params, "count": 1}), max_steps=last)
+    wanted = values(through)
+    for name, value in values(parts).items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_batch_sizes(tmp_path):
+    """The input is asked for the global batch, the model sees a replica's part of it."""
+    estimator = make(tmp_path, 2)
+    seen = []
+    estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
+        features, labels, mode, {**params, "seen": seen}, config
+    )
+    estimator.train(input_fn, steps=1)
+    assert seen == [("train", BATCH // 2, BATCH // 2)] * 2
+
+
+def test_host_calls_run_every_step_on_all_replicas(tmp_path):
+    """The host function gets the replicas' tensors one after the other, once a step."""
+    estimator = make(tmp_path, 2, host=True)
+    estimator.train(input_fn, steps=4)
+    (path,) = (tmp_path / "host_call").iterdir()
+    events = [e for e in tf1.train.summary_iterator(str(path)) if e.summary.value]
+    assert [event.step for event in events] == [0, 1, 2, 3] or [event.step for event in events] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+class TestRefusals:
+    """What a loop can't do is said before training."""
+
+    @pytest.mark.parametrize(
+        "kwargs, error, message",
+        [
+            ({"replicas": 3}, ValueError, "divisible by number of replicas"),
+            ({"replicas": 0}, ValueError, "host_replicas must be positive"),
+            ({"replicas": "2"}, TypeError, "host_replicas must be int"),
+            ({"replicas": 1, "iterations": "2m"}, ValueError, "a number of steps, got '2m'"),
+            (
+                {"replicas": 1, "spec": {"pipeline_execution_with_tensor_core": True}},
+                ValueError,
+                "can't hold an update back",
+            ),
+        ],
+    )
+    def test_arguments(self, tmp_path, kwargs, error, message):
+        """Numbers that don't fit, and pipelining."""
+        with pytest.raises(error, match=message):
+            make(tmp_path, **kwargs)
+
+    def test_neither_steps_nor_max_steps(self, tmp_path):
+        """As on a TPU, one of them must be given."""
+        with pytest.raises(ValueError, match="one of `steps` or `max_steps` must be set"):
+            make(tmp_path, 1).train(input_fn)
+
+    def test_tensors_in_place_of_a_dataset(self, tmp_path):
+        """A loop needs something to take batches from."""
+
+        def tensors(params):
+            return tf1.data.make_one_shot_iterator(input_fn(params)).get_next()
+
+        with pytest.raises(ValueError, match="must return a tf.data.Dataset"):
+            make(tmp_path, 1).train(tensors, steps=1)
+
+    def test_too_little_data(self, tmp_path):
+        """An input that ends within the first loop is named."""
+        with pytest.raises(ValueError, match="little.*fewer batches than the first loop"):
+
+            def little(params):
+                return input_fn({**params, "count": 2, "repeat": 1})
+
+            make(tmp_path, 1).train(little, steps=5)
