@@ -22,8 +22,9 @@ import tensorflow as tf
 from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
 from estimator_spec.cores import enqueue, update_rules
-from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, table_name, tables_and_features
-from tpu_columns import categorical, lookup, storage, tables
+from estimator_spec.cores.naming import variable_names
+from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from tpu_columns import categorical, lookup, storage
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -152,7 +153,7 @@ class HostCore:
         Raises:
           RuntimeError: a column of the spec is in no feature layer of the model.
         """
-        names = self._variable_names()
+        names = variable_names(self._spec, self._tables)
         for key, table in sorted(self._tables.items()):
             users = [f for f, feature in self._features.items() if feature.table_id == key]
             variable = _variable(names[key], self._initial(key, table), table)
@@ -195,20 +196,6 @@ class HostCore:
                 else:
                     ops.append(self._update_table(key, step))
         return tf.group(*ops, name="update_embeddings")
-
-    def _variable_names(self) -> dict[str, str]:
-        if self._spec.feature_columns is None:
-            return {key: key for key in self._tables}
-        recorded = tables.core_tables(tf1.get_default_graph())
-        names = {table_name(key): table.variable_name for key, table in recorded.items()}
-        missing = sorted(set(self._tables) - set(names))
-        if missing:
-            raise RuntimeError(
-                f"Embedding feature column did not capture any thing for tables {missing}. Make "
-                "sure the feature columns passed to TPUEstimator constructor is properly used in "
-                "model_fn: give them to input_layer, DenseFeatures or one of the sequence layers."
-            )
-        return names
 
     def _initial(self, key: str, table: TableConfig) -> Any:
         """The initializer, with the rows in the order of the shards."""
