@@ -16,6 +16,7 @@ import tensorflow as tf
 from estimator_spec.cores import enqueue
 from estimator_spec.spec import tables_and_features
 from tpu_columns import categorical, lookup
+from tpu_columns.tables import get_table
 
 tf1 = tf.compat.v1
 
@@ -61,18 +62,14 @@ def make_tables(configs: Mapping[str, Any]) -> dict[str, Any]:
         configs: the `TableConfig` of each table.
 
     Returns:
-        The variables, by table.
+        What lookups take, by table.
     """
     tables = {}
     # At the top, whatever scope the caller is in.
     with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):
         for key, config in sorted(configs.items()):
-            tables[key] = tf1.get_variable(
-                key,
-                shape=(config.vocabulary_size, config.dimension),
-                dtype=tf.float32,
-                initializer=config.initializer,
-            )
+            shape = (config.vocabulary_size, config.dimension)
+            tables[key] = get_table(key, shape, config.initializer)
     return tables
 
 

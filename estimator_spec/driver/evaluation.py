@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, errors, inputs
+from estimator_spec.driver import checkpoints, errors, inputs, stored_tables
 
 tf1 = tf.compat.v1
 
@@ -105,6 +105,7 @@ def run(
     tf1.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
     start = time.monotonic()
     with errors.explained(tf1.get_default_graph()):
+        stored_tables.fit_session(session_scaffold)
         with checkpoints.restoring(checkpoint):
             session = tf1.train.MonitoredSession(
                 session_creator=tf1.train.ChiefSessionCreator(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints
+from estimator_spec.driver import checkpoints, stored_tables
 from estimator_spec.export_outputs import EvalOutput, TrainOutput, get_export_outputs
 from estimator_spec.model_spec import ModeKeys
 
@@ -153,6 +153,7 @@ def add_graph(
     }
     with tf1.Session(config=session_config) as session:
         try:
+            stored_tables.fit_when_restored(saver, tf1.get_default_graph())
             with checkpoints.restoring(checkpoint):
                 saver.restore(session, checkpoint)
         except tf.errors.NotFoundError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import legacy_keras
-from estimator_spec.driver import checkpoints, cluster, inputs, model
+from estimator_spec.driver import checkpoints, cluster, inputs, model, stored_tables
 from estimator_spec.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.run_config import RunConfig, get_default_session_config, path_to_str
 from tpu_columns import placement
@@ -133,7 +133,7 @@ class ModelGraphs:
         if checkpoint or not self._warm_start_settings:
             return
         tf1.logging.info("Warm-starting with WarmStartSettings: %s", self._warm_start_settings)
-        tf1.train.warm_start(*self._warm_start_settings)
+        tf1.train.warm_start(*stored_tables.fit_warm_start(self._warm_start_settings))
 
 
 def settled(config: Any, model_dir: Any) -> Any:

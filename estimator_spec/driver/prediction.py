@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, errors
+from estimator_spec.driver import checkpoints, errors, stored_tables
 
 tf1 = tf.compat.v1
 
@@ -74,6 +74,7 @@ def batches(
     with contextlib.ExitStack() as stack:
         stack.enter_context(errors.explained(graph))
         with graph.as_default(), checkpoints.restoring(checkpoint):
+            stored_tables.fit_session(scaffold)
             session = tf1.train.MonitoredSession(
                 session_creator=tf1.train.ChiefSessionCreator(
                     checkpoint_filename_with_path=checkpoint,

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of a graph and of a checkpoint: recording how they lie, and restoring them if they differ.
+
+A graph notes how each of its tables lies (`tpu_columns.storage`), a record beside a checkpoint how
+each lies there (`checkpoints.records`). Where the two differ, what is restored is a copy that fits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.checkpoints import records
+from estimator_spec.checkpoints.fitting import Fitted, fitted
+from tpu_columns import storage
+from tpu_columns.partition import RowPartition
+
+tf1 = tf.compat.v1
+
+_BASENAME = "model.ckpt"  # of a CheckpointSaverHook
+
+_PART = re.compile(r"/part_\d+$")  # the end of a partitioned variable's shards' names
+
+# A tuple, so that TensorFlow leaves the collection out of exported graphs.
+_STRATEGY = ("estimator_spec", "partition_strategy")
+
+
+def expect_strategy(strategy: str) -> None:
+    """Says for the default graph how tables lie in checkpoints that have no record."""
+    tf1.get_default_graph().get_collection_ref(_STRATEGY)[:] = [strategy]
+
+
+class RecordTables(tf1.train.CheckpointSaverListener):
+    """Writes beside each checkpoint how its tables lie, and removes what is left of deleted ones.
+
+    Args:
+        model_dir: where checkpoints are written.
+        spec: the `EmbeddingConfigSpec`.
+    """
+
+    def __init__(self, model_dir: str, spec: Any) -> None:
+        self._model_dir = model_dir
+        self._spec = spec
+
+    def begin(self) -> None:
+        """Reads the finished graph."""
+        layouts = storage.layouts(tf1.get_default_graph())
+        keys = records.keys_of(self._spec, layouts)
+        widths = {_PART.sub("", v.op.name): v.shape for v in tf1.global_variables()}
+        tables = {
+            name: records.TableRecord(layout, int(widths[name][-1]), keys.get(name))
+            for name, layout in layouts.items()
+        }
+        self._record = records.CheckpointRecord(tables, records.describe_spec(self._spec))
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Writes the record first: no moment has a checkpoint without one."""
+        del session
+        self._write(os.path.join(self._model_dir, f"{_BASENAME}-{global_step_value}"))
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        """Records a checkpoint of another name, and clears away."""
+        del session, global_step_value
+        latest = tf.train.latest_checkpoint(self._model_dir)
+        if latest is not None and not tf.io.gfile.exists(records.path_of(latest)):
+            self._write(latest)
+        records.remove_orphans(self._model_dir)
+
+    def _write(self, prefix: str) -> None:
+        if self._record.tables:
+            records.write(prefix, self._record)
+
+
+def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | None = None) -> None:
+    """Makes a saver restore what fits the graph's tables.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+        graph: the graph, complete.
+        told: called with what was restored in place of a checkpoint.
+    """
+    layouts = storage.layouts(graph)
+    strategy = (graph.get_collection(_STRATEGY) or ["div"])[0]
+    dtype = storage.dtype(graph)
+    if not layouts or getattr(saver, "fits_tables", False):
+        return
+    restore = saver.restore
+
+    def restore_fitted(session: Any, save_path: str) -> None:
+        if not _is_checkpoint(save_path):
+            restore(session, save_path)  # which says what is wrong
+            return
+        with fitted(save_path, layouts, strategy, dtype) as found:
+            restore(session, found.prefix)
+            if told is not None:
+                told(found)
+
+    saver.restore = restore_fitted
+    saver.fits_tables = True
+
+
+def fit_session(scaffold: Any) -> None:
+    """Makes the session of the default graph restore what fits its tables.
+
+    Args:
+        scaffold: what the session will be made with, or None.
+    """
+    graph = tf1.get_default_graph()
+    if not storage.layouts(graph):
+        return
+    saver = scaffold.saver if scaffold is not None else None
+    if saver is None:
+        savers = tf1.get_collection_ref(tf1.GraphKeys.SAVERS)
+        if not savers:
+            # The one that a Scaffold would make; deferred, as not all variables need be there yet.
+            savers.append(tf1.train.Saver(sharded=True, allow_empty=True, defer_build=True))
+        saver = savers[0]
+    fit_when_restored(saver, graph)
+
+
+def fit_warm_start(settings: Any) -> Any:
+    """Settings whose checkpoint fits the tables of the default graph.
+
+    A copy lives as long as the graph does.
+
+    Args:
+        settings: `WarmStartSettings`.
+
+    Raises:
+        ValueError: a vocabulary is remapped over rows that mod sharding permuted.
+    """
+    graph = tf1.get_default_graph()
+    layouts = storage.layouts(graph)
+    path = settings.ckpt_to_initialize_from
+    prefix = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
+    if not layouts or not prefix or not _is_checkpoint(prefix):
+        return settings
+    previous = settings.var_name_to_prev_var_name or {}
+    wanted = {previous.get(name, name): layout for name, layout in layouts.items()}
+    recorded = records.read(prefix)
+    for name, table in (recorded.tables if recorded else {}).items():
+        wanted.setdefault(name, RowPartition("div", table.layout.num_rows))
+    for name in settings.var_name_to_vocab_info or {}:
+        if name in layouts and not layouts[name].in_row_order:
+            raise ValueError(
+                f"{name!r} lies by {layouts[name].strategy!r} on {layouts[name].num_shards} "
+                "shards, so its vocabulary can't be remapped while it is warm-started. Permute the "
+                "rows by `python -m estimator_spec checkpoint convert --vocabulary` before."
+            )
+    with fitted(prefix, wanted) as found:
+        if found.prefix == prefix:
+            return settings
+        directory = tempfile.mkdtemp(prefix="warm-start-")
+        weakref.finalize(graph, shutil.rmtree, directory, ignore_errors=True)
+        kept = os.path.join(directory, "tables")
+        shutil.move(os.path.dirname(found.prefix), kept)
+        os.makedirs(os.path.dirname(found.prefix))
+        return settings._replace(
+            ckpt_to_initialize_from=os.path.join(kept, os.path.basename(prefix))
+        )
+
+
+def _is_checkpoint(prefix: str) -> bool:
+    return bool(tf.io.gfile.exists(str(prefix) + ".index"))

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in shards: training, records beside checkpoints, and checkpoints of other shards."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+import tpu_columns
+from estimator_spec import checkpoints
+
+tf1 = tf.compat.v1
+
+ROWS = 11
+TAGS = "one_two_shared_embedding"
+LAYOUTS = [("div", 1), ("div", 3), ("mod", 3), ("mod", 4), ("mod", 50)]
+
+
+def columns():
+    """A weighted column of its own, and two that share a table, all beginning with one value."""
+    make = tf.feature_column.categorical_column_with_identity
+    value = tf1.constant_initializer(0.25)
+    weighted = tf.feature_column.weighted_categorical_column(make("word", ROWS), "weight")
+    word = tpu_columns.embedding_column(weighted, 2, combiner="sum", initializer=value)
+    tags = tpu_columns.shared_embedding_columns(
+        [make("one", 5), make("two", 5)],
+        3,
+        initializer=value,
+        shared_embedding_collection_name=TAGS,
+    )
+    return [word, *tags]
+
+
+WORD_TABLE = "input_layer/word_weighted_by_weight_embedding/embedding_weights"
+
+
+def spec_of(strategy):
+    """The spec, with its rows laid out one way or the other."""
+    return estimator_spec.EmbeddingConfigSpec(
+        columns(), estimator_spec.AdagradParameters(0.1), partition_strategy=strategy
+    )
+
+
+def input_fn(mode, params):
+    """Ids that meet every row; the label is a property of the word."""
+    size = params["batch_size"]
+    generator = np.random.default_rng(0)
+    word = generator.integers(0, ROWS, (64, 2))
+    data = tf.data.Dataset.from_tensor_slices(
+        (
+            {
+                "word": word,
+                "weight": generator.random((64, 2)).astype(np.float32) + 0.5,
+                "one": generator.integers(0, 5, (64, 1)),
+                "two": generator.integers(0, 5, (64, 1)),
+            },
+            (word.sum(axis=1, keepdims=True) % 3).astype(np.float32),
+        )
+    )
+    if mode == estimator_spec.ModeKeys.TRAIN:
+        data = data.repeat()
+    return data.batch(size, drop_remainder=True)
+
+
+def model_fn(features, labels, mode, params):
+    """A linear model over the columns; Adagrad, whose slots lie as the tables do."""
+    layer = tf1.feature_column.input_layer(features, params.get("columns") or columns())
+    kernel = tf1.get_variable("kernel", [8, 1], initializer=tf1.constant_initializer(0.5))
+    output = tf.matmul(layer, kernel)
+    loss = train_op = None
+    if mode != estimator_spec.ModeKeys.PREDICT:
+        loss = tf1.losses.mean_squared_error(labels, output)
+    if mode == estimator_spec.ModeKeys.TRAIN:
+        train_op = tf1.train.AdagradOptimizer(0.3).minimize(loss, tf1.train.get_global_step())
+    return estimator_spec.TPUEstimatorSpec(
+        mode, loss=loss, train_op=train_op, predictions={"output": output}
+    )
+
+
+def make(model_dir, layout=("div", 1), config=None, spec=None, model=model_fn, **kwargs):
+    """An estimator whose tables lie in some layout."""
+    return estimator_spec.TPUEstimator(
+        model,
+        config=estimator_spec.RunConfig(
+            model_dir=str(model_dir), tf_random_seed=1, **(config or {})
+        ),
+        params={},
+        use_tpu=False,
+        train_batch_size=8,
+        eval_batch_size=8,
+        predict_batch_size=8,
+        embedding_config_spec=spec or spec_of(layout[0]),
+        embedding_shards=layout[1],
+        **kwargs,
+    )
+
+
+def outputs(estimator, **kwargs):
+    """All predictions."""
+    return np.stack([found["output"] for found in estimator.predict(input_fn, **kwargs)])
+
+
+def parsing_receiver():
+    """Placeholders of the features."""
+    return estimator_spec.build_raw_serving_input_receiver_fn(
+        {
+            "word": tf1.placeholder(tf.int64, [None, 2]),
+            "weight": tf1.placeholder(tf.float32, [None, 2]),
+            "one": tf1.placeholder(tf.int64, [None, 1]),
+            "two": tf1.placeholder(tf.int64, [None, 1]),
+        }
+    )()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model directory for each layout, trained for 12 steps, and what it predicts."""
+    base = tmp_path_factory.mktemp("trained")
+    found = {}
+    for layout in LAYOUTS:
+        estimator = make(base / f"{layout[0]}{layout[1]}", layout)
+        estimator.train(input_fn, steps=12)
+        found[layout] = (
+            estimator.model_dir,
+            outputs(estimator),
+            estimator.evaluate(input_fn),
+        )
+    return found
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """Copies a trained model's directory."""
+
+    def copied(layout, name="model"):
+        target = tmp_path / name
+        shutil.copytree(trained[layout][0], target)
+        return target
+
+    return copied
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[1:])
+def test_shards_change_no_number(trained, layout):
+    """Trained in shards, by either strategy, a model is the same as trained in one piece."""
+    model_dir, predictions, metrics = trained[layout]
+    plain_dir, wanted, wanted_metrics = trained["div", 1]
+    np.testing.assert_allclose(predictions, wanted, rtol=1e-5, atol=1e-6)
+    assert metrics["loss"] == pytest.approx(wanted_metrics["loss"], rel=1e-5)
+    assert len(np.unique(checkpoints.read_table(plain_dir, WORD_TABLE)[:, 0])) == ROWS
+    for name in (WORD_TABLE, TAGS, WORD_TABLE + "/Adagrad", TAGS + "/Adagrad"):
+        np.testing.assert_allclose(
+            checkpoints.read_table(model_dir, name),
+            checkpoints.read_table(plain_dir, name),
+            rtol=1e-5,
+            atol=1e-6,
+        )
+
+
+def test_variables_are_partitioned(trained):
+    """Shards are stored as TensorFlow's slices, tables and slots under their names."""
+    names = [name for name, _ in tf.train.list_variables(trained["div", 1][0])]
+    for layout in LAYOUTS[1:]:
+        assert [name for name, _ in tf.train.list_variables(trained[layout][0])] == names
+        table = next(
+            e for e in checkpoints.inspect(trained[layout][0]).tables if e.name == WORD_TABLE
+        )
+        shards = min(layout[1], ROWS)
+        assert (table.strategy, table.shards, table.stored_in) == (layout[0], shards, shards)
+        assert table.layout_from == "recorded"
+        assert table.optimizer == "Adagrad (tpu and cpu)"
+        assert table.key == "tbl_word_weighted_by_weight"
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [(before, ("mod", 2)) for before in LAYOUTS]
+    + [(("mod", 4), ("div", 1)), (("mod", 3), ("div", 2)), (("div", 3), ("div", 2))],
+)
+def test_checkpoints_of_other_shards(copied, trained, before, now):
+    """A model evaluates, predicts and trains on from a checkpoint of any layout."""
+    estimator = make(copied(before), now)
+    _, wanted, metrics = trained[before]
+    np.testing.assert_allclose(outputs(estimator), wanted, rtol=1e-6, atol=1e-7)
+    assert estimator.evaluate(input_fn)["loss"] == pytest.approx(metrics["loss"], rel=1e-6)
+    estimator.train(input_fn, steps=1)
+    assert checkpoints.inspect(estimator.model_dir).global_step == 13
+    table = checkpoints.inspect(estimator.model_dir).tables[0]
+    assert (table.strategy, table.shards) == now
+    # The same step from the same layout.
+    other = make(copied(before, "same"), before)
+    other.train(input_fn, steps=1)
+    np.testing.assert_allclose(outputs(estimator), outputs(other), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("before", LAYOUTS)
+def test_exports_of_any_layout(trained, tmp_path, before):
+    """A SavedModel has whole tables in row order, no slots, and predicts as the model does."""
+    model_dir, wanted, _ = trained[before]
+    path = make(model_dir, before).export_saved_model(str(tmp_path), parsing_receiver)
+    loaded = tf.saved_model.load(path.decode())
+    serve = loaded.signatures["serving_default"]
+    features = next(iter(input_fn("infer", {"batch_size": 64})))[0]
+    found = serve(
+        **{
+            key: tf.cast(value, tf.float32 if key == "weight" else tf.int64)
+            for key, value in features.items()
+        }
+    )
+    np.testing.assert_allclose(found["output"], wanted, rtol=1e-6, atol=1e-6)
+    shapes = dict(tf.train.list_variables(path.decode() + "/variables/variables"))
+    assert [name for name in shapes if "Adagrad" in name] == []
+    assert shapes[WORD_TABLE] == [ROWS, 2]
+    np.testing.assert_array_equal(
+        tf.train.load_variable(path.decode() + "/variables/variables", WORD_TABLE),
+        checkpoints.read_table(model_dir, WORD_TABLE),
+    )
+
+
+def test_records_live_with_their_checkpoints(tmp_path):
+    """A checkpoint has its record from the first moment, and takes it along when it goes."""
+    seen = []
+
+    class Look(tf1.train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            seen.append(os.path.exists(tmp_path / f"model.ckpt-{global_step_value}.tables.json"))
+
+    estimator = make(tmp_path, ("mod", 3), {"save_checkpoints_steps": 2, "keep_checkpoint_max": 2})
+    estimator.train(input_fn, steps=8, saving_listeners=[Look()])
+    assert seen and all(seen)
+    ends = {os.path.basename(path) for path in glob.glob(f"{tmp_path}/*.tables.json")}
+    assert ends == {"model.ckpt-6.tables.json", "model.ckpt-8.tables.json"}
+    record = json.loads((tmp_path / "model.ckpt-8.tables.json").read_text())
+    assert record["tables"][WORD_TABLE] == {
+        "table": "tbl_word_weighted_by_weight",
+        "rows": ROWS,
+        "width": 2,
+        "strategy": "mod",
+        "shards": 3,
+    }
+    assert record["spec"]["partition_strategy"] == "mod"
+    assert record["spec"]["optimizer"]["name"] == "Adagrad"
+    assert record["spec"]["tables"][f"tbl_{TAGS}"]["features"] == ["one", "two"]
+
+
+def test_no_spec_no_record(tmp_path):
+    """An estimator without a spec writes no records, and restores recorded checkpoints right."""
+    estimator = make(tmp_path, ("mod", 3))
+    estimator.train(input_fn, steps=3)
+    wanted = outputs(estimator)
+    plain = estimator_spec.TPUEstimator(
+        model_fn,
+        config=estimator_spec.RunConfig(model_dir=str(tmp_path)),
+        params={},
+        use_tpu=False,
+        train_batch_size=8,
+        predict_batch_size=8,
+    )
+    np.testing.assert_allclose(outputs(plain), wanted, rtol=1e-6, atol=1e-7)
+    plain.train(input_fn, steps=1)
+    assert [os.path.basename(p) for p in glob.glob(f"{tmp_path}/*.tables.json")] == [
+        "model.ckpt-0.tables.json",
+        "model.ckpt-3.tables.json",
+    ]
+
+
+@pytest.mark.parametrize("told", ["by the spec", "by a record"])
+def test_a_checkpoint_without_a_record(copied, trained, told):
+    """An old mod checkpoint evaluates right by the spec's strategy, or by what it is told once."""
+    model_dir = copied(("mod", 4))
+    for path in glob.glob(f"{model_dir}/*.tables.json"):
+        os.remove(path)
+    strategy = "mod"
+    if told == "by a record":
+        checkpoints.record(model_dir, strategy="mod", shards=4)
+        strategy = "div"
+    found = outputs(make(model_dir, (strategy, 2)))
+    np.testing.assert_allclose(found, trained["mod", 4][1], rtol=1e-6, atol=1e-7)
+
+
+def test_a_damaged_record_is_no_guess(copied):
+    """A record that can't be read stops a run with its name."""
+    model_dir = copied(("mod", 3))
+    for path in glob.glob(f"{model_dir}/*.tables.json"):
+        with open(path, "w") as file:
+            file.write("{")
+    with pytest.raises(estimator_spec.CheckpointError, match="tables.json' should say"):
+        make(model_dir, ("mod", 3)).evaluate(input_fn)
+
+
+@pytest.mark.parametrize("now", [("div", 1), ("mod", 2)])
+def test_warm_start(trained, tmp_path, now):
+    """A new model warm-starts from a checkpoint of another layout, rows in their places."""
+    before, wanted, _ = trained["mod", 4]
+    estimator = make(tmp_path, now, warm_start_from=before)
+    estimator.train(input_fn, steps=1)
+    first = str(tmp_path / "model.ckpt-0")
+    np.testing.assert_array_equal(
+        checkpoints.read_table(first, WORD_TABLE), checkpoints.read_table(before, WORD_TABLE)
+    )
+    np.testing.assert_allclose(
+        outputs(estimator, checkpoint_path=first), wanted, rtol=1e-6, atol=1e-7
+    )
+
+
+def dict_spec(strategy):
+    """The same by dictionaries."""
+    value = tf1.constant_initializer(0.25)
+    return estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={
+            "one": estimator_spec.FeatureConfig("tags"),
+            "two": estimator_spec.FeatureConfig("tags"),
+        },
+        table_to_config_dict={"tags": estimator_spec.TableConfig(5, 3, initializer=value)},
+        optimization_parameters=estimator_spec.AdagradParameters(0.3),
+        partition_strategy=strategy,
+    )
+
+
+def dict_model_fn(features, labels, mode, params):
+    """A model that finds activations in its features."""
+    output = tf.reduce_sum(features["one"] * 2 + features["two"], axis=1, keepdims=True)
+    loss = train_op = None
+    if mode != estimator_spec.ModeKeys.PREDICT:
+        loss = tf1.losses.mean_squared_error(labels, output)
+    if mode == estimator_spec.ModeKeys.TRAIN:
+        step = tf1.train.get_global_step()
+        train_op = tf1.assign_add(step, 1)
+        if tf1.trainable_variables():
+            train_op = tf1.train.AdagradOptimizer(0.3).minimize(loss, step)
+    return estimator_spec.TPUEstimatorSpec(
+        mode, loss=loss, train_op=train_op, predictions={"output": output}
+    )
+
+
+@pytest.mark.parametrize("core", [None, "host"])
+def test_dict_mode_and_the_host_core(tmp_path, core):
+    """Tables of dictionaries, and those of an embedding core, are cut and restored alike."""
+    wanted = None
+    for layout in (("div", 1), ("div", 3), ("mod", 3)):
+        model_dir = tmp_path / f"{layout[0]}{layout[1]}"
+        options = {"spec": dict_spec(layout[0]), "model": dict_model_fn, "embedding_core": core}
+        estimator = make(model_dir, layout, **options)
+        estimator.train(input_fn, steps=5)
+        table = checkpoints.inspect(str(model_dir)).tables[0]
+        assert (table.name, table.strategy, table.shards) == ("tags", *layout)
+        predictions = outputs(estimator)
+        wanted = predictions if wanted is None else wanted
+        np.testing.assert_allclose(predictions, wanted, rtol=1e-5, atol=1e-6)
+        other = make(model_dir, ("mod", 2), **{**options, "spec": dict_spec("mod")})
+        np.testing.assert_allclose(outputs(other), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_from_the_model_to_the_core(copied):
+    """A checkpoint of a model's own sharded tables goes on on the host core, in other shards."""
+    found = []
+    for layout in (("div", 1), ("mod", 3)):
+        model_dir = copied(("mod", 4), f"{layout[0]}")
+        core = make(model_dir, layout, embedding_core="host")
+        core.train(input_fn, steps=2)
+        found.append((outputs(core), checkpoints.read_table(model_dir, WORD_TABLE)))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"embedding_shards": 0}, "num_shards must be at least 1"),
+        ({"embedding_shards": 2, "embedding_config_spec": None}, "there is no spec"),
+        ({"embedding_shards": 2, "use_tpu": True}, "with use_tpu=True the TPU cuts them"),
+    ],
+)
+def test_senseless_shards(tmp_path, arguments, words):
+    """A number of shards that makes no sense is refused by the constructor."""
+    options = {
+        "config": estimator_spec.RunConfig(model_dir=str(tmp_path)),
+        "use_tpu": False,
+        "train_batch_size": 8,
+        "embedding_config_spec": spec_of("mod"),
+    }
+    with pytest.raises(ValueError, match=words):
+        estimator_spec.TPUEstimator(model_fn, **{**options, **arguments})
