@@ -153,3 +153,33 @@ def test_local_init_op_and_host_calls(make, line, tmp_path, events):
     hook = estimator_spec.InMemoryEvaluatorHook(estimator, line.input_fn, every_n_iter=2)
     estimator.train(line.input_fn, hooks=[hook], steps=3)
     assert sorted(events(estimator.eval_dir())["mae"]) == [0, 2, 3]
+
+
+@pytest.mark.parametrize("core", [None, "host"])
+def test_tables_of_an_embedding_core(make, line, events, core):
+    """What a core has trained so far is handed over as well."""
+    column = estimator_spec.embedding_column(
+        tf.feature_column.categorical_column_with_identity("id", 8), 2
+    )
+
+    def model_fn(features, labels, mode, params):
+        return line.model_fn(
+            {"x": estimator_spec.input_layer(features, [column])[:, :1]}, labels, mode, params
+        )
+
+    def input_fn(params):
+        ids = tf.data.Dataset.range(8).repeat(10).batch(8)
+        return ids.map(lambda i: ({"id": tf.sparse.from_dense(i[:, tf.newaxis])}, line.y[:8]))
+
+    estimator = make(
+        model_fn,
+        embedding_core=core,
+        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
+            [column], optimization_parameters=estimator_spec.AdagradParameters(0.5)
+        ),
+    )
+    hook = estimator_spec.InMemoryEvaluatorHook(estimator, input_fn, steps=1, every_n_iter=4)
+    estimator.train(input_fn, hooks=[hook], steps=4)
+    found = events(estimator.eval_dir())["loss"]
+    assert found[4] < found[0]
+    assert found[4] == pytest.approx(estimator.evaluate(input_fn, steps=1, name="after")["loss"])
