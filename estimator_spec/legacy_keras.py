@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 
 import tensorflow as tf
 
@@ -38,3 +39,12 @@ def prefer() -> bool:
     os.environ[VARIABLE] = "1"
     _tensorflow.look_for_keras_in("tf_keras")
     return True
+
+
+def forget_layer_names() -> None:
+    """Makes Keras name layers from the beginning: each replica of a model has the same names."""
+    for package in ("tf_keras", "keras"):
+        backend = getattr(sys.modules.get(package), "backend", None)
+        reset = getattr(backend, "reset_uids", None)
+        if reset is not None:  # Keras 3 has none, and no part in TF1's graphs
+            reset()

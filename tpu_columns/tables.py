@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import weakref
 from typing import Any
 
@@ -18,6 +19,8 @@ WEIGHTS = "embedding_weights"
 # Tuples, so that TensorFlow leaves these collections out of exported graphs.
 _SHARED = ("tpu_columns", "shared_tables")
 _SCOPES = ("tpu_columns", "embedding_core_tables")
+
+_REPLICA = re.compile(r"^replica_\d+/")
 
 # Outside of any graph a table lives as long as somebody (a layer) holds it.
 _eager_shared: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
@@ -150,8 +153,8 @@ def record_core_table(
     if scope is None:
         scope = tf1.get_variable_scope().name
     if not scope.endswith(column_name):
-        # Keras' newer layers name variables by the name scope.
-        scope = tf1.get_default_graph().get_name_scope()
+        # Keras' newer layers name variables by the name scope, but for that of a replica.
+        scope = _REPLICA.sub("", tf1.get_default_graph().get_name_scope())
     known = collection[0].setdefault(table, CoreTable(scope, name))
     if known.scope != scope and not shared:
         raise ValueError(

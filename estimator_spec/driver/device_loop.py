@@ -18,11 +18,13 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import host_call as host_call_lib
+from estimator_spec import legacy_keras
 from estimator_spec.driver import inputs
 from estimator_spec.driver.embeddings import HostEmbeddings, PlainEmbeddings
 from estimator_spec.driver.hooks import IteratorInitializer
 from estimator_spec.model_spec import EstimatorSpec, ModeKeys
 from estimator_spec.tpu_config import check_positive_integer, parse_iterations_per_loop
+from tpu_columns import lookup
 
 tf1 = tf.compat.v1
 
@@ -146,10 +148,13 @@ class DeviceLoop:
         iterator = inputs.iterator_of(result, input_fn)
         length = tf1.placeholder_with_default(self._iterations, [], _LENGTH)
 
+        sites: list[Any] = []
+
         def body(done: Any, loss: Any) -> tuple[Any, Any]:
             del loss
             features, labels = inputs.features_and_labels(iterator.get_next(), input_fn)
             loss, train_op = self._step(features, labels, model)
+            sites.extend(tf1.get_collection(lookup.LOOKUP_SITES))
             with tf.control_dependencies([train_op]):
                 return done + 1, tf.identity(loss)
 
@@ -160,6 +165,8 @@ class DeviceLoop:
             parallel_iterations=1,
             name="training_loop",
         )
+        # A loop's body is a graph of its own; errors are explained by the one around it.
+        tf1.get_default_graph().get_collection_ref(lookup.LOOKUP_SITES).extend(sites)
         first = self.replica.results[0]
         scaffold_fn = getattr(first, "scaffold_fn", None)
         hooks = [*first.training_hooks]
@@ -188,6 +195,8 @@ class DeviceLoop:
 
         def replica() -> None:
             number = _replica_id()
+            if number:
+                legacy_keras.forget_layer_names()
             built[number] = contexts[number].run(model, *parts[number])
 
         # Variables are made in the graph around the loop, so that is where the strategy must be in

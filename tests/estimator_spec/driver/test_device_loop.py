@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,6 +14,7 @@ import tpu_columns
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
+TENSORFLOW = tf.__version__
 ROWS, BATCH, STEPS = 12, 8, 7
 
 
@@ -213,6 +216,41 @@ def test_without_a_core(tmp_path):
     assert set(found[0]) == set(found[1])
     for name, value in found[0].items():
         np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("api", [tf1, tf], ids=["v1", "v2"])
+def test_keras_layers(tmp_path, api, monkeypatch):
+    """Keras' feature layers and TF1's dense ones have the same names on each replica."""
+    pytest.importorskip("tensorflow" if TENSORFLOW.startswith("2.15") else "tf_keras")
+
+    def keras_logits(features, made):
+        sequence, pooled = tpu_columns.split_sequence_columns(made)
+        steps, _ = tpu_columns.sequence_input_layer(features, sequence)
+        inputs = [api.keras.layers.DenseFeatures(pooled)(features), tf.reduce_sum(steps, 1)]
+        return tf1.layers.dense(tf.concat(inputs, 1), 1)
+
+    monkeypatch.setattr(sys.modules[__name__], "logits_of", keras_logits)
+    found = []
+    for replicas in (1, 2):
+        estimator = make(tmp_path / str(replicas), replicas)
+        estimator.train(input_fn, steps=1)
+        found.append(set(estimator.get_variable_names()))
+    assert found[0] == found[1]
+    assert {"dense_features/user_embedding/embedding_weights/Adagrad", "dense/kernel"} < found[0]
+
+
+def test_an_id_out_of_range_stops_the_loop(tmp_path):
+    """The error says which id of which feature it was, in a loop too."""
+
+    def bad(params):
+        def spoil(features, labels):
+            user = features["user"]
+            return {**features, "user": user.with_values(user.values + 99)}, labels
+
+        return input_fn(params).map(spoil)
+
+    with pytest.raises(ValueError, match="'user'.*outside of the vocabulary"):
+        make(tmp_path, 2).train(bad, steps=2)
 
 
 def test_training_continues(tmp_path):
