@@ -7,6 +7,7 @@
 | `to_mid_level`             | `FeatureConfig`s and `TableConfig`s of TensorFlow 2's own API     |
 | `to_tpu_embedding`         | a `TPUEmbedding` of it                                            |
 | `to_serving`               | a `TPUEmbeddingForServing` with trained tables                    |
+| `to_distributed_embedding` | a Keras 3 `keras_rs.layers.DistributedEmbedding` with them        |
 
 Each has a report of what is exact, changed or lost; a loss is an error, unless `allow_lossy=True`.
 `features_for` turns a legacy features dict into a target's input.
@@ -14,6 +15,7 @@ Each has a report of what is exact, changed or lost; a loss is an error, unless 
 
 from estimator_spec.convert.config_proto import to_config_proto
 from estimator_spec.convert.features import features_for
+from estimator_spec.convert.keras_rs import to_distributed_embedding
 from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.serving import look_up, save_serving, to_serving
@@ -24,6 +26,7 @@ __all__ = [
     "look_up",
     "save_serving",
     "to_config_proto",
+    "to_distributed_embedding",
     "to_mid_level",
     "to_serving",
     "to_tpu_embedding",

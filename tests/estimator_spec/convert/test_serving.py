@@ -95,7 +95,10 @@ import sys, numpy as np, tensorflow as tf
 folder = sys.argv[1]
 serve = tf.saved_model.load(folder + "/export").signatures["serving_default"]
 feeds = np.load(folder + "/feeds.npy", allow_pickle=True)
-out = [{k: v.numpy() for k, v in serve(**{k: tf.constant(v) for k, v in f.items()}).items()} for f in feeds]
+out = []
+for feed in feeds:
+    found = serve(**{key: tf.constant(value) for key, value in feed.items()})
+    out.append({key: value.numpy() for key, value in found.items()})
 np.save(folder + "/out.npy", np.array(out, dtype=object), allow_pickle=True)
 assert not [m for m in sys.modules if m.split(".")[0] in ("estimator_spec", "tpu_columns")]
 """

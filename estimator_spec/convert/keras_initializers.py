@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initializers of TensorFlow as Keras 3's, so that a layer can be written to a config."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from estimator_spec.convert.conversion import load_extra
+
+
+def keras_initializer(initializer: Any) -> Any:
+    """The Keras initializer of the same distribution.
+
+    TensorFlow's classes and Keras' share names and arguments. Another callable is called as
+    TensorFlow would.
+
+    Args:
+        initializer: of a table: an object with `get_config`, or a function of shape and dtype.
+    """
+    initializers = load_extra("keras", "keras-rs").initializers
+    kind = getattr(initializers, type(initializer).__name__, None)
+    get_config = getattr(initializer, "get_config", None)
+    if kind is None or get_config is None:
+        return lambda shape, dtype="float32": np.asarray(initializer(shape, dtype=dtype))
+    known = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in get_config().items() if name in known})

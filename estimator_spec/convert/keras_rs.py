@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras 3: a `keras_rs.layers.DistributedEmbedding` with the weights of a legacy checkpoint.
+
+Needs the extra `keras-rs`. The layer is keras_rs' own: a model made of it needs nothing of ours to
+run. Its input comes from `features_for`, dense ids and weights. That is where ids are checked:
+keras_rs itself takes -1 for the last row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec.convert import keras_optimizers, report, source
+from estimator_spec.convert.conversion import Conversion, attach, load_extra
+from estimator_spec.convert.features import Inputs
+from estimator_spec.convert.keras_initializers import keras_initializer
+from estimator_spec.convert.report import Entry, Status
+from estimator_spec.convert.source import Source
+from estimator_spec.convert.trained import TrainedTables
+from estimator_spec.spec import EmbeddingConfigSpec
+from tpu_columns import Hardware, LookupDevice
+
+_DEFAULT, _AUTO = "default_device", "auto"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DistributedEmbedding(Conversion):
+    """What belongs to a `keras_rs.layers.DistributedEmbedding`.
+
+    Attributes:
+        layer_name: the layer's.
+        table_names: keras_rs' name of each table, by key; a Keras name can't hold a slash.
+        optimizers: Keras optimizer by table key; None where the spec has none.
+        trained: the checkpoint that the weights come from, or None.
+        max_ids: ids in a row at most, by feature; None: any number.
+    """
+
+    layer_name: str
+    table_names: dict[str, str]
+    optimizers: dict[str, Any]
+    trained: TrainedTables | None
+    max_ids: dict[str, int | None]
+
+    form: ClassVar[str] = "padded"
+
+    def takes(self, feature: str) -> bool:
+        """All features: small tables are on the default device."""
+        return True
+
+    def width(self, feature: str) -> int | None:
+        """The room for ids in a row."""
+        return self.max_ids[feature]
+
+    def finish(self, inputs: Any) -> Any:
+        """Arrays, for another backend than TensorFlow."""
+        if load_extra("keras", "keras-rs").backend.backend() == "tensorflow":
+            return inputs
+        return Inputs(*tf.nest.map_structure(lambda tensor: tensor.numpy(), tuple(inputs)))
+
+    def optimizer(self, default: Any) -> Any:
+        """Keras' `MultiOptimizer`: each table by its own optimizer, the rest by `default`.
+
+        Args:
+            default: a Keras optimizer, for the variables that aren't tables; and for tables, if
+                the spec has no optimizer.
+        """
+        keras = load_extra("keras", "keras-rs")
+        by_path = {
+            self._path_pattern(table): optimizer
+            for table, optimizer in self.optimizers.items()
+            if optimizer is not None
+        }
+        optimizer_map = keras.optimizers.OptimizerMap(default, by_path)
+        return keras.optimizers.MultiOptimizer(optimizer_map)
+
+    def load_slots(self, layer: Any) -> list[str]:
+        """Takes the optimizers' state from the checkpoint, so that training goes on.
+
+        Works for `optimizers='core'`. Call it when the model's optimizer is built.
+
+        Args:
+            layer: the layer.
+
+        Returns:
+            The tables whose state was found.
+
+        Raises:
+            ValueError: there is no checkpoint, or an optimizer can't take its state.
+        """
+        if self.trained is None:
+            raise ValueError("No slots without a checkpoint: to_distributed_embedding(spec, …).")
+        found = []
+        for table, optimizer in self.optimizers.items():
+            if not hasattr(optimizer, "slot"):
+                raise ValueError(
+                    "Only optimizers with the core's rules take a checkpoint's slots: "
+                    "to_distributed_embedding(spec, checkpoint, optimizers='core')."
+                )
+            slots = self.trained.slots(table, optimizer.parameters)
+            variable = table_variable(layer, self.table_names[table])
+            for slot, value in slots.items():
+                optimizer.slot(slot, variable).assign(value)
+            if slots:
+                found.append(table)
+        return found
+
+    def _path_pattern(self, table: str) -> str:
+        path = f"{self.layer_name}/{self.table_names[table]}/embeddings"
+        return f"(.*/)?{re.escape(path)}"
+
+
+def to_distributed_embedding(
+    spec: EmbeddingConfigSpec,
+    checkpoint: Any = None,
+    *,
+    batch_size: int | None = None,
+    max_ids: int | Mapping[str, int] | None = None,
+    optimizers: str = "keras",
+    name: str = "distributed_embedding",
+    num_shards: int | None = None,
+    variable_names: Mapping[str, str] | None = None,
+    hardware: Hardware | None = None,
+    allow_lossy: bool = False,
+    **options: Any,
+) -> Any:
+    """Returns a Keras 3 layer that looks up what a spec says, trained tables included.
+
+    The layer takes `layer(inputs, weights)` with what `features_for(layer, batch)` gives, and
+    returns `[B, D]` by feature key (`[B, L, D]` of a sequence). Its attribute `conversion`, a
+    `DistributedEmbedding` of this module, has the report, and
+    `conversion.optimizer(default)` for `model.compile`.
+
+    A table whose columns ask for the CPU or the tensor core is on the default device; others are
+    on SparseCore where there is one (`auto`).
+
+    Args:
+        spec: columns or dictionaries.
+        checkpoint: a legacy checkpoint's prefix, or a directory; None: initial values.
+        batch_size: examples of a step; None: any number.
+        max_ids: ids in a row (a step of a sequence) at most, for all features or by feature key;
+            None: as many as the batch has. Static shapes need it (SparseCore, XLA, JAX).
+        optimizers: 'keras': Keras' own, as near as they come; 'core': ours, which follows the
+            embedding core's rules exactly and costs no more than the rows of a step.
+        name: of the layer.
+        num_shards: as in `to_serving`.
+        variable_names: as in `to_serving`.
+        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
+        allow_lossy: convert, and only report what is lost.
+        **options: further arguments of the layer, such as `table_stacking`.
+
+    Returns:
+        A `keras_rs.layers.DistributedEmbedding`, built.
+
+    Raises:
+        ImportError: keras_rs isn't installed; the message names the extra.
+        LossyConversionError: something has no counterpart, and `allow_lossy` is False.
+        CheckpointError: the checkpoint is missing or damaged, or lacks a table.
+        ValueError, TypeError: as `tables_and_features`; or `optimizers` is neither of the two.
+    """
+    layers = load_extra("keras_rs", "keras-rs").layers
+    target = _target(optimizers)
+    read = source.read(spec, hardware)
+    made = _report(read, target, allow_lossy)
+    trained = None
+    if checkpoint is not None:
+        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+    names = _table_names(read)
+    by_table = _optimizers(read, target, trained)
+    widths = {
+        key: max_ids.get(key) if isinstance(max_ids, Mapping) else max_ids for key in read.features
+    }
+    configs = {
+        table: layers.TableConfig(
+            name=names[table],
+            vocabulary_size=config.vocabulary_size,
+            embedding_dim=config.dimension,
+            initializer=keras_initializer(config.initializer),
+            optimizer=by_table[table] if target == "keras" and by_table[table] else "sgd",
+            combiner=read.combiner(table),
+            placement=_placement(read, table),
+        )
+        for table, config in read.tables.items()
+    }
+    features = {
+        key: _feature(layers, key, feature, configs[feature.table_id], batch_size, widths[key])
+        for key, feature in sorted(read.features.items())
+    }
+    layer = layers.DistributedEmbedding(features, name=name, **options)
+    layer.build({key: feature.input_shape for key, feature in features.items()})
+    if trained is not None:
+        for table in read.tables:
+            _assign(table_variable(layer, names[table]), trained, table)
+    conversion = DistributedEmbedding(
+        source=read,
+        report=made,
+        layer_name=name,
+        table_names=names,
+        optimizers=by_table,
+        trained=trained,
+        max_ids=widths,
+    )
+    return attach(layer, conversion)
+
+
+def table_variable(layer: Any, name: str) -> Any:
+    """The Keras variable of a table.
+
+    Args:
+        layer: the layer, on the default device.
+        name: keras_rs' name of the table.
+
+    Raises:
+        ValueError: it has none: the table is on SparseCore.
+    """
+    for variable in layer.weights:
+        if variable.path.endswith(f"/{name}/embeddings"):
+            return variable
+    raise ValueError(
+        f"Table {name!r} is on SparseCore, where weights can't be assigned. Convert outside of the "
+        "TPUStrategy, save the weights, and load them within."
+    )
+
+
+def _target(optimizers: str) -> str:
+    if optimizers not in ("keras", "core"):
+        raise ValueError(f"optimizers must be 'keras' or 'core', got {optimizers!r}.")
+    return "keras" if optimizers == "keras" else "keras_core"
+
+
+def _report(read: Source, target: str, allow_lossy: bool) -> report.Report:
+    entries = [*report.of_tables(read, sorted(read.tables)), *report.of_layout(read)]
+    if target == "keras":
+        entries += report.of_multiplier(read, "Keras has none; optimizers='core' has")
+    if read.spec.pipeline_execution_with_tensor_core:
+        note = "a step's lookups see the update of the step before"
+        entries.append(
+            Entry("", "pipeline_execution_with_tensor_core", Status.LOST, True, note=note)
+        )
+    return report.make("keras_rs.layers.DistributedEmbedding", read, entries, allow_lossy, target)
+
+
+def _table_names(read: Source) -> dict[str, str]:
+    """Names that Keras accepts, one for each table."""
+    names: dict[str, str] = {}
+    for table in sorted(read.tables):
+        name = base = table.replace("/", "_")
+        number = 1
+        while name in names.values():
+            number += 1
+            name = f"{base}_{number}"
+        names[table] = name
+    return names
+
+
+def _optimizers(read: Source, target: str, trained: TrainedTables | None) -> dict[str, Any]:
+    """One optimizer for all tables that agree in parameters and rate."""
+    made: dict[Any, Any] = {}
+    by_table: dict[str, Any] = {}
+    multiplier = read.spec.experimental_gradient_multiplier_fn
+    for table in read.tables:
+        parameters = read.parameters(table)
+        if parameters is None or table in read.on_tensor_core:
+            by_table[table] = None  # the model's
+            continue
+        key = (parameters, read.learning_rate(table))
+        if key not in made:
+            made[key] = keras_optimizers.make(target, *key, multiplier)
+            if trained is not None:
+                # Rates that depend on the step go on from the checkpoint's.
+                made[key].iterations.assign(trained.global_step)
+        by_table[table] = made[key]
+    return by_table
+
+
+def _placement(read: Source, table: str) -> str:
+    devices = {
+        read.columns[key].embedding_lookup_device
+        for key in read.users(table)
+        if key in read.columns
+    }
+    elsewhere = {LookupDevice.CPU, LookupDevice.TPU_TENSOR_CORE}
+    if table in read.on_tensor_core or (devices and devices <= elsewhere):
+        return _DEFAULT
+    return _AUTO
+
+
+def _feature(
+    layers: Any, key: str, feature: Any, table: Any, batch_size: int | None, width: int | None
+) -> Any:
+    steps = (feature.max_sequence_length,) if feature.max_sequence_length else ()
+    return layers.FeatureConfig(
+        name=key,
+        table=table,
+        input_shape=(batch_size, *steps, width),
+        output_shape=(batch_size, *steps, table.embedding_dim),
+    )
+
+
+def _assign(variable: Any, trained: TrainedTables, table: str) -> None:
+    if isinstance(variable.value, tf.Variable):
+        trained.assign_to(variable.value, table)
+    else:
+        variable.assign(np.asarray(trained.rows(table)))

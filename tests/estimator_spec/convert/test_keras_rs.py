@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras 3: the layer, its lookups, and models that a legacy checkpoint becomes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+import tpu_columns
+from estimator_spec import FeatureConfig, TableConfig, optimizers
+from estimator_spec.convert import features_for, to_distributed_embedding
+from estimator_spec.convert.report import LossyConversionError
+from tpu_columns import Hardware, IdOutOfRangeError
+
+keras_rs = pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+keras = pytest.importorskip("keras")
+
+ROOT = Path(__file__).resolve().parents[3]
+ADAGRAD = optimizers.AdagradParameters(0.1)
+
+
+def spec_of(parameters=ADAGRAD, table=None, feature=None, **arguments):
+    """A spec of one table."""
+    return estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={"word": feature or FeatureConfig("words")},
+        table_to_config_dict={"words": table or TableConfig(10, 4)},
+        optimization_parameters=parameters,
+        **arguments,
+    )
+
+
+def look_up(layer, batch):
+    """Activations by key, and lengths."""
+    found = features_for(layer, batch)
+    return {**layer(found.inputs, found.weights), **found.sequence_lengths}
+
+
+@pytest.mark.parametrize("kind", ["columns", "dictionaries"])
+def test_lookups_are_the_legacy_ones(families, tools, kind):
+    """Every kind of feature, with every combiner, gives what the legacy lookup gives on a CPU."""
+    family = families[kind]
+    layer = to_distributed_embedding(family.spec, family.checkpoint, hardware=Hardware.CPU)
+    assert isinstance(layer, keras_rs.layers.DistributedEmbedding)
+    for found, expected in tools.check(family, lambda batch: look_up(layer, batch)):
+        assert found == expected
+
+
+def test_lookups_of_fixed_shapes_are_the_same(compact_family, tools):
+    """With batch_size and max_ids all shapes are static, as compilers want them."""
+    family = compact_family
+    layer = to_distributed_embedding(
+        family.spec,
+        family.checkpoint,
+        batch_size=6,
+        max_ids={"left": 5, "right": 6, "steps_sqrtn": 1},
+    )
+    for batch in family.batches:
+        inputs = features_for(layer, batch).inputs
+        assert inputs["left"].shape == (6, 5)
+        assert inputs["steps_sqrtn"].shape == (6, 3, 1)
+    list(tools.check(family, lambda batch: look_up(layer, batch)))
+
+
+def test_too_many_ids_for_a_fixed_shape_are_refused(compact_family):
+    """Ids aren't dropped to make a row fit; the error names feature and room."""
+    family = compact_family
+    layer = to_distributed_embedding(family.spec, max_ids={"left": 1})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'left' has more than max_ids = 1"):
+        features_for(layer, family.batches[0])
+
+
+@pytest.mark.parametrize("bad", [-1, 10])
+def test_ids_are_checked(bad):
+    """keras_rs takes -1 for the last row; features_for refuses it, as the old lookup would."""
+    layer = to_distributed_embedding(spec_of())
+    assert layer({"word": np.array([[-1]])})["word"].shape == (1, 4)  # why it must be checked
+    with pytest.raises(IdOutOfRangeError, match=f"'word'.*size is 10.*{bad}"):
+        features_for(layer, {"word": tf.sparse.from_dense([[bad]])})
+
+
+def test_placements_follow_the_lookup_devices(tools):
+    """Columns of the CPU and the tensor core stay off SparseCore; others are where there is one."""
+    spec = tools.column_spec(("mean",))
+    on_cpu = tpu_columns.embedding_column(
+        tf.feature_column.categorical_column_with_identity("on_cpu", 5),
+        2,
+        embedding_lookup_device="cpu",
+    )
+    spec = spec._replace(feature_columns=[*spec.feature_columns, on_cpu])
+    layer = to_distributed_embedding(spec)
+    placements = {c.table.name: c.table.placement for c in layer._feature_configs.values()}
+    assert placements["tbl_small"] == placements["tbl_on_cpu"] == "default_device"
+    assert {v for k, v in placements.items() if k not in ("tbl_small", "tbl_on_cpu")} == {"auto"}
+
+
+def test_tables_have_names_that_keras_takes():
+    """A slash, which Keras refuses in names, becomes an underscore; no two names fall together."""
+    keys = ["a/b", "a_b", "a_b_2"]
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={f"f{n}": FeatureConfig(key) for n, key in enumerate(keys)},
+        table_to_config_dict={key: TableConfig(5, 2) for key in keys},
+        optimization_parameters=ADAGRAD,
+    )
+    layer = to_distributed_embedding(spec)
+    names = layer.conversion.table_names
+    assert set(names) == set(keys)
+    assert len(set(names.values())) == 3
+    assert set(layer.get_embedding_tables()) == set(names.values())
+
+
+def test_initializers_are_keras_own():
+    """The default is 1/√D wide, as ever: keras_rs' is wider. Functions are called as they are."""
+    values = to_distributed_embedding(spec_of(table=TableConfig(2000, 16))).get_embedding_tables()
+    assert np.std(values["words"]) == pytest.approx(0.88 / 4, rel=0.05)
+    for initializer in (
+        tf.compat.v1.constant_initializer(0.5),
+        tf.keras.initializers.Constant(0.5),
+        lambda shape, dtype: tf.fill(shape, tf.cast(0.5, dtype)),
+    ):
+        table = TableConfig(10, 4, initializer=initializer)
+        values = to_distributed_embedding(spec_of(table=table)).get_embedding_tables()["words"]
+        assert np.all(np.asarray(values) == 0.5)
+
+
+def test_each_table_has_its_optimizer():
+    """Keras' MultiOptimizer gives tables theirs, by their paths, and the default the rest."""
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={"a": FeatureConfig("a"), "b": FeatureConfig("b")},
+        table_to_config_dict={
+            "a": TableConfig(5, 2),
+            "b": TableConfig(5, 2, learning_rate=0.5),
+        },
+        optimization_parameters=ADAGRAD,
+    )
+    layer = to_distributed_embedding(spec)
+    found = layer.conversion.optimizers
+    assert isinstance(found["a"], keras.optimizers.Adagrad)
+    assert (float(found["a"].learning_rate), float(found["b"].learning_rate)) == pytest.approx(
+        (0.1, 0.5)
+    )
+    assert found["a"].epsilon == 0
+    default = keras.optimizers.SGD(1.0)
+    multi = layer.conversion.optimizer(default)
+    assert isinstance(multi, keras.optimizers.MultiOptimizer)
+    inputs = {key: keras.Input((None,), dtype="int32") for key in "ab"}
+    weights = {key: keras.Input((None,)) for key in "ab"}
+    looked_up = layer(inputs, weights)
+    output = keras.layers.Dense(1)(keras.layers.concatenate([looked_up["a"], looked_up["b"]]))
+    model = keras.Model([inputs, weights], output)
+    chosen = {variable.path: multi._optimizer_map(variable) for variable in model.weights}
+    assert chosen.pop("distributed_embedding/a/embeddings") is found["a"]
+    assert chosen.pop("distributed_embedding/b/embeddings") is found["b"]
+    assert len(chosen) == 2
+    assert set(chosen.values()) == {default}
+
+
+def test_a_model_trains_saves_and_loads(tmp_path):
+    """fit() trains tables and layers; a .keras file brings model and optimizer back."""
+    table = TableConfig(10, 4, learning_rate_fn=None)
+    layer = to_distributed_embedding(spec_of(table=table), optimizers="core")
+    ids, weights = keras.Input((None,), dtype="int32"), keras.Input((None,))
+    output = keras.layers.Dense(1)(layer({"word": ids}, {"word": weights})["word"])
+    model = keras.Model([ids, weights], output)
+    model.compile(layer.conversion.optimizer(keras.optimizers.SGD(0.1)), "mse")
+    random = np.random.RandomState(0)
+    words = random.randint(1, 10, (64, 2))
+    labels = np.sum(words, 1, keepdims=True) / 10.0
+    inputs = features_for(layer, {"word": words})
+    data = [np.asarray(inputs.inputs["word"]), np.asarray(inputs.weights["word"])]
+    history = model.fit(data, labels, epochs=20, verbose=0).history["loss"]
+    assert history[-1] < history[0] / 3
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    again = keras.models.load_model(path)
+    np.testing.assert_allclose(again.predict(data, verbose=0), model.predict(data, verbose=0))
+    assert again.evaluate(data, labels, verbose=0) == pytest.approx(history[-1], rel=0.2)
+    again.fit(data, labels, verbose=0)
+
+
+def test_what_keras_has_not_is_lost():
+    """Pipelining and a multiplier of gradients; the core's optimizer has the latter."""
+    pipelined = spec_of(pipeline_execution_with_tensor_core=True)
+    with pytest.raises(LossyConversionError, match="the update of the step before"):
+        to_distributed_embedding(pipelined)
+    multiplied = spec_of(experimental_gradient_multiplier_fn=lambda step: 2.0)
+    with pytest.raises(LossyConversionError, match="optimizers='core' has"):
+        to_distributed_embedding(multiplied)
+    assert to_distributed_embedding(multiplied, optimizers="core").conversion.report.lost == ()
+    with pytest.raises(ValueError, match="'keras' or 'core', got 'tf'"):
+        to_distributed_embedding(spec_of(), optimizers="tf")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_other_processes_and_backends(compact_family, tools, tmp_path, backend):
+    """Without legacy Keras, and on JAX, the layer looks up the same and its model trains."""
+    if backend == "jax":
+        pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
+    program = Path(__file__).with_name("keras_process.py")
+    environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
+    environment |= {"KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, str(program), compact_family.checkpoint, str(tmp_path / "out.npz")],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    expected = compact_family.expected[0]
+    with np.load(tmp_path / "out.npz") as found:
+        assert str(found["keras_backend"]) == backend
+        assert found["losses"][-1] < found["losses"][0]
+        keys = [key for key in found.files if key in expected]
+        assert "weighted_steps" in keys
+        for key in keys:
+            np.testing.assert_allclose(found[key], expected[key], rtol=1e-6, atol=1e-6)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of TensorFlow 1.15.5 and 2.15.1 become Keras 3 models that train on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+
+ROOT = Path(__file__).resolve().parents[3]
+DATA = ROOT / "tests" / "data"
+
+pytestmark = pytest.mark.slow
+
+
+def convert(program, folder, out):
+    """What the Keras 3 model of a checkpoint predicts, and its losses from there on."""
+    script = Path(__file__).with_name("legacy_to_keras.py")
+    environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
+    environment |= {
+        "SIDE": "ours",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "reference"), str(ROOT)]),
+    }
+    done = subprocess.run(
+        [sys.executable, str(script), program, str(DATA / folder), str(out)],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    expected = json.loads((DATA / folder / "expected.json").read_text())
+    with np.load(out) as found:
+        return dict(found), expected
+
+
+def test_a_checkpoint_of_tensorflow_1_15_5(tmp_path):
+    """Same predictions to 1e-5; and 60 further losses are those of TensorFlow 1.15.5 itself."""
+    found, expected = convert("tf1_columns", "tf1_15_checkpoint", tmp_path / "out.npz")
+    assert expected["tensorflow"] == "1.15.5"
+    logits = np.reshape(expected["logits_before"], (-1, 1))
+    np.testing.assert_allclose(found["logits"], logits, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-4)
+    after = np.reshape(expected["logits_after"], (-1, 1))
+    np.testing.assert_allclose(found["logits_after"], after, rtol=1e-3, atol=1e-4)
+
+
+def test_a_checkpoint_of_tensorflow_2_15_1(tmp_path):
+    """Sequences, shared ones too: same predictions to 1e-5, and the model learns on."""
+    found, expected = convert("sequences", "tf2_15_checkpoint", tmp_path / "out.npz")
+    assert expected["tensorflow"] == "2.15.1"
+    logits = np.reshape(expected["logits"], (-1, 1))
+    np.testing.assert_allclose(found["logits"], logits, rtol=1e-5, atol=1e-5)
+    assert np.mean(found["losses"][-20:]) < np.mean(found["losses"][:20])
