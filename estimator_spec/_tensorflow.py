@@ -77,6 +77,18 @@ def look_for_keras_in(package: str) -> None:
             module.__path__ = [folder, *module.__path__]
 
 
+def sparse_core_layout_stacker(**arguments: Any) -> Any:
+    """What lays tables out on SparseCores; TensorFlow from 2.18 or so on has it.
+
+    `TPUEmbeddingV2` calls it with the samples of its first feature only, so we call it ourselves;
+    its layouts can be handed over by the public `TableConfig(layout=…)`.
+    """
+    # The class is TensorFlow's own, in C++; no public name leads to it.
+    from tensorflow.python.tpu import _pywrap_sparse_core_layout
+
+    return _pywrap_sparse_core_layout.SparseCoreLayoutStacker(**arguments)
+
+
 def replace_input(tensor: Any, value: Any) -> None:
     """Makes the op of `tensor` read `value` as its first input.
 
@@ -95,6 +107,7 @@ __all__ = [
     "lookup_ops",
     "optimization_parameters_pb2",
     "replace_input",
+    "sparse_core_layout_stacker",
     "summary_ops",
     "tpu_embedding_configuration_pb2",
     "tpu_function",

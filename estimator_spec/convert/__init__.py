@@ -6,6 +6,7 @@
 | `to_config_proto`          | the old system's `TPUEmbeddingConfiguration`                      |
 | `to_mid_level`             | `FeatureConfig`s and `TableConfig`s of TensorFlow 2's own API     |
 | `to_tpu_embedding`         | a `TPUEmbedding` of it                                            |
+| `to_tpu_embedding_v2`      | configurations and layouts for SparseCore                         |
 | `to_serving`               | a `TPUEmbeddingForServing` with trained tables                    |
 | `to_distributed_embedding` | a Keras 3 `keras_rs.layers.DistributedEmbedding` with them        |
 
@@ -19,6 +20,7 @@ from estimator_spec.convert.keras_rs import to_distributed_embedding
 from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.serving import look_up, save_serving, to_serving
+from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
 
 __all__ = [
     "LossyConversionError",
@@ -30,4 +32,5 @@ __all__ = [
     "to_mid_level",
     "to_serving",
     "to_tpu_embedding",
+    "to_tpu_embedding_v2",
 ]
