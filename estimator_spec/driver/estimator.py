@@ -237,7 +237,7 @@ class Estimator(ModelExports):
         with graph.as_default():
             self._start(graph)
             batch = self._batch(input_fn, ModeKeys.PREDICT)
-            inputs.warn_if_endless(batch.features)
+            inputs.warn_if_endless()
             spec = self._spec(batch.features, None, ModeKeys.PREDICT)
             self._maybe_warm_start(checkpoint)
             predictions = prediction.choose(spec.predictions, predict_keys)

@@ -153,10 +153,10 @@ def nothing_read(input_fn: Callable[..., Any], task: str, loop: bool = False) ->
     )
 
 
-def warn_if_endless(features: Any) -> None:
-    """Tells the user of `predict` that nothing will end it."""
-    tensors = [t for t in tf.nest.flatten(features) if isinstance(t, tf.Tensor)]
-    if any(t.op.type == "IteratorGetNext" for t in tensors):
+def warn_if_endless() -> None:
+    """Tells the user of `predict` that nothing in the default graph will end it."""
+    # Asked of the graph, not of the features: between sparse ones and the iterator lies an op.
+    if any(op.type == "IteratorGetNext" for op in tf1.get_default_graph().get_operations()):
         return
     if tf1.get_collection(tf1.GraphKeys.QUEUE_RUNNERS):
         return

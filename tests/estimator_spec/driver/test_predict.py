@@ -232,3 +232,23 @@ def test_dropping_it_early(make, line):
     del predictions
     with pytest.raises(RuntimeError, match="closed"):
         hook.session.run("weight/Read/ReadVariableOp:0")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("dataset", [False, True])
+def test_predictions_without_end_are_announced(tmp_path, tf_log, dataset, sparse):
+    """Tensors in place of a dataset, which never end, cause a warning; sparse features don't."""
+
+    def input_fn():
+        x = tf.constant([[1.0], [2.0]])
+        features = {"x": tf.sparse.from_dense(x) if sparse else x}
+        return tf.data.Dataset.from_tensors(features) if dataset else features
+
+    def model_fn(features, mode):
+        x = features["x"]
+        x = tf.sparse.to_dense(x) if sparse else x
+        return estimator_spec.EstimatorSpec(mode, predictions=x * 2)
+
+    estimator = estimator_spec.Estimator(model_fn, str(tmp_path))
+    assert next(iter(estimator.predict(input_fn))) == 2.0
+    assert any("yields forever" in entry for entry in tf_log) is not dataset
