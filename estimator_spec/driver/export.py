@@ -115,7 +115,7 @@ def add_graph(
     checkpoint: str,
     save_variables: bool,
     strip_default_attrs: bool,
-) -> None:
+) -> Mapping[str, Any]:
     """Adds the current graph to a SavedModel, with the checkpoint's variables.
 
     Args:
@@ -127,6 +127,9 @@ def add_graph(
         checkpoint: where the variables come from.
         save_variables: whether they are written; once in a SavedModel.
         strip_default_attrs: leaves out attributes that have their default value.
+
+    Returns:
+        What narrow tables lose, by table.
 
     Raises:
         ValueError: the graph has variables that the checkpoint hasn't.
@@ -140,6 +143,7 @@ def add_graph(
     local_init_op = spec.scaffold.local_init_op
     if local_init_op is None:
         local_init_op = tf1.train.Scaffold.default_local_init_op()
+    stored_tables.check_saver(spec.scaffold.saver)
     saver = spec.scaffold.saver or tf1.train.Saver(sharded=True)
     if spec.train_op is not None:
         tf1.add_to_collection(_TRAIN_OP_COLLECTION, spec.train_op)
@@ -153,9 +157,8 @@ def add_graph(
     }
     with tf1.Session(config=session_config) as session:
         try:
-            stored_tables.fit_when_restored(saver, tf1.get_default_graph())
             with checkpoints.restoring(checkpoint):
-                saver.restore(session, checkpoint)
+                losses = stored_tables.restore(saver, session, checkpoint)
         except tf.errors.NotFoundError as error:
             saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
             # A checkpoint has partitioned variables as a whole.
@@ -170,6 +173,7 @@ def add_graph(
             builder.add_meta_graph_and_variables(session, **meta_graph)
         else:
             builder.add_meta_graph(**meta_graph)
+    return losses
 
 
 def _outputs(spec: Any, mode: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, export
+from estimator_spec.driver import checkpoints, export, stored_tables
 from estimator_spec.driver.graphs import ModelGraphs
 from estimator_spec.model_spec import ModeKeys
-from tpu_columns import placement
+from tpu_columns import placement, storage
 
 tf1 = tf.compat.v1
 
@@ -27,6 +27,8 @@ class ModelExports(ModelGraphs):
         as_text: bool = False,
         checkpoint_path: str | None = None,
         experimental_mode: str = ModeKeys.PREDICT,
+        *,
+        tables: str = "float32",
     ) -> bytes:
         """Writes a SavedModel of one mode.
 
@@ -37,22 +39,30 @@ class ModelExports(ModelGraphs):
             as_text: writes the graph as text.
             checkpoint_path: which checkpoint. None: the latest.
             experimental_mode: another mode of the model, with a receiver that has labels.
+            tables: what the numbers of embedding tables are stored as: 'float32' (the default),
+                'float16' (half the size), or 'int8' (a quarter, and 4 bytes a row: each row has a
+                scale of its own). What that loses is logged, and written to
+                `assets.extra/tables.json`.
 
         Returns:
             The path of the SavedModel, as bytes.
 
         Raises:
-            ValueError: no receiver function, no checkpoint, or variables that it doesn't have.
+            ValueError: no receiver function, no checkpoint, or variables that it doesn't have; or
+                narrow tables of a model that has none, or is trained, or has its own saver.
             CheckpointError: the checkpoint is missing or damaged.
         """
         if serving_input_receiver_fn is None:
             raise ValueError("An input_receiver_fn must be defined.")
+        # Subclasses that override the method may not know it.
+        narrow: Any = {} if tables == "float32" else {"tables": tables}
         return self._export_all_saved_models(
             export_dir_base,
             {experimental_mode: serving_input_receiver_fn},
             assets_extra=assets_extra,
             as_text=as_text,
             checkpoint_path=checkpoint_path,
+            **narrow,
         )
 
     def experimental_export_all_saved_models(
@@ -133,7 +143,9 @@ class ModelExports(ModelGraphs):
         as_text: bool = False,
         checkpoint_path: str | None = None,
         strip_default_attrs: bool = True,
+        tables: str = "float32",
     ) -> bytes:
+        stored = storage.TableStorage(dtype=tables)
         checkpoint = checkpoints.chosen(checkpoint_path, self._model_dir)
         if checkpoint is None and self._warm_start_settings:
             checkpoint = export.warm_start_checkpoint(self._warm_start_settings)
@@ -143,10 +155,18 @@ class ModelExports(ModelGraphs):
                 "checkpoint_path."
             )
         modes = export.modes_in_order(input_receiver_fn_map)
-        with export.directory(export_dir_base, assets_extra) as writing:
+        if tables != "float32" and modes != [ModeKeys.PREDICT]:
+            raise ValueError(
+                f"tables={tables!r} is for serving: such tables can't be trained. Export "
+                f"{ModeKeys.PREDICT!r} only, not {modes}."
+            )
+        with (
+            export.directory(export_dir_base, assets_extra) as writing,
+            storage.storing(stored),
+        ):
             builder = tf1.saved_model.Builder(writing.temporary)
             for mode in modes:
-                self._add_meta_graph_for_mode(
+                losses = self._add_meta_graph_for_mode(
                     builder,
                     input_receiver_fn_map,
                     checkpoint,
@@ -155,6 +175,7 @@ class ModelExports(ModelGraphs):
                     strip_default_attrs=strip_default_attrs,
                 )
             builder.save(as_text)
+            stored_tables.report_losses(losses or {}, tables, writing.temporary)
         return tf.compat.as_bytes(writing.final)
 
     def _add_meta_graph_for_mode(
@@ -165,8 +186,8 @@ class ModelExports(ModelGraphs):
         save_variables: bool = True,
         mode: str = ModeKeys.PREDICT,
         strip_default_attrs: bool = True,
-    ) -> None:
-        """Builds the graph of a mode anew, and adds it to the SavedModel."""
+    ) -> Any:
+        """Builds the graph of a mode anew, and adds it; returns what narrow tables lose."""
         with tf.Graph().as_default() as graph:
             self._start(graph)
             self._before_receivers()
@@ -174,7 +195,7 @@ class ModelExports(ModelGraphs):
                 receiver = input_receiver_fn_map[mode]()
                 labels = getattr(receiver, "labels", None)
                 spec = self._call_model_fn(receiver.features, labels, mode, self.config)
-            export.add_graph(
+            return export.add_graph(
                 builder,
                 spec,
                 receiver,

@@ -7,18 +7,20 @@ each lies there (`checkpoints.records`). Where the two differ, what is restored 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.checkpoints import records
 from estimator_spec.checkpoints.fitting import Fitted, fitted
+from estimator_spec.checkpoints.narrowing import Loss
 from tpu_columns import storage
 from tpu_columns.partition import RowPartition
 
@@ -104,6 +106,79 @@ def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | N
 
     saver.restore = restore_fitted
     saver.fits_tables = True
+
+
+def restore(saver: Any, session: Any, checkpoint: str) -> Mapping[str, Loss]:
+    """Restores what fits the tables of the session's graph.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+        session: a session of its graph.
+        checkpoint: prefix of the checkpoint.
+
+    Returns:
+        What narrow tables lose, by table.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged.
+    """
+    found: list[Fitted] = []
+    fit_when_restored(saver, session.graph, found.append)
+    saver.restore(session, checkpoint)
+    return found[0].losses if found else {}
+
+
+def check_saver(saver: Any) -> None:
+    """Refuses narrow tables that aren't there, or that a saver of the model's would fill.
+
+    Args:
+        saver: the model's own, or None.
+
+    Raises:
+        ValueError: says what to do.
+    """
+    graph = tf1.get_default_graph()
+    dtype = storage.current().dtype
+    if dtype == "float32":
+        return
+    if not storage.layouts(graph):
+        raise ValueError(
+            f"tables={dtype!r}, but the model makes no table of a TPU embedding column. Use "
+            "tpu_columns.embedding_column, or leave `tables` out."
+        )
+    if saver is not None:
+        raise ValueError(
+            f"tables={dtype!r} needs TensorFlow's own saver, but the model's scaffold has one "
+            "(for moving averages?), which could fill tables from other variables. Leave `tables` "
+            "out, or copy the averages into a checkpoint of their own before."
+        )
+
+
+def report_losses(losses: Mapping[str, Loss], dtype: str, directory: str) -> None:
+    """Logs what narrow tables lost, and writes it into a SavedModel that is being written.
+
+    Args:
+        losses: by table.
+        dtype: what the tables are stored as.
+        directory: of the SavedModel.
+    """
+    if not losses:
+        return
+    for name, loss in sorted(losses.items()):
+        tf1.logging.info("Table %s is stored as %s: %s.", name, dtype, loss)
+    path = os.path.join(directory, "assets.extra", "tables.json")
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    data = {
+        name: {
+            "dtype": dtype,
+            "largest_error": loss.largest,
+            "rms_error": loss.rms,
+            "rms_of_table": loss.table_rms,
+        }
+        for name, loss in sorted(losses.items())
+    }
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(json.dumps(data, indent=1) + "\n")
 
 
 def fit_session(scaffold: Any) -> None:

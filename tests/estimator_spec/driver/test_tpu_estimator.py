@@ -89,7 +89,7 @@ def test_embeddings_need_per_host_input(deployment):
 
 @pytest.mark.parametrize("places", [{"use_tpu": False}, {"eval_on_tpu": False}])
 def test_mod_needs_no_tpu(places):
-    """mod-partitioned tables, which the old system refused on a CPU, are taken (see test_shards)."""
+    """mod-partitioned tables, which the old system refused on a CPU, are taken."""
     make_on_tpu(embedding_config_spec=embeddings("mod"), **places)
 
 

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SavedModels with embedding tables: of any shards, whole or in narrow numbers, for any process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+import tpu_columns
+
+tf1 = tf.compat.v1
+
+ROWS = 50
+TABLE = "input_layer/word_weighted_by_weight_embedding/embedding_weights"
+
+# Serves what is in a .npz, in a process that can't import this project.
+SERVE = """
+import sys
+import numpy as np
+import tensorflow as tf
+assert not any(name.startswith(("tpu_columns", "estimator_spec")) for name in sys.modules)
+path, data, signature, out = sys.argv[1:]
+loaded = tf.saved_model.load(path)
+data = dict(np.load(data, allow_pickle=True))
+found = loaded.signatures[signature](**{key: tf.constant(value) for key, value in data.items()})
+np.savez(out, **{key: value.numpy() for key, value in found.items()})
+"""
+
+
+def columns():
+    """A weighted column, two that share a table, and a sequence."""
+    make = tf.feature_column.categorical_column_with_identity
+    weighted = tf.feature_column.weighted_categorical_column(make("word", ROWS), "weight")
+    pooled = [
+        tpu_columns.embedding_column(weighted, 4, combiner="sum"),
+        *tpu_columns.shared_embedding_columns([make("one", 9), make("two", 9)], 3),
+    ]
+    steps = tf.feature_column.sequence_categorical_column_with_identity("steps", 20)
+    return pooled, [tpu_columns.embedding_column(steps, 5, max_sequence_length=3)]
+
+
+def batch():
+    """Features of 12 examples as dense arrays, and labels."""
+    generator = np.random.default_rng(0)
+    features = {
+        "word": generator.integers(0, ROWS, (12, 2)),
+        "weight": generator.random((12, 2)).astype(np.float32) + 0.5,
+        "one": generator.integers(0, 9, (12, 1)),
+        "two": generator.integers(0, 9, (12, 2)),
+        "steps": generator.integers(0, 20, (12, 4)),
+    }
+    return features, generator.random((12, 1)).astype(np.float32)
+
+
+def sparse(features):
+    """Dense ids as the sparse tensors that a parser gives."""
+    return {
+        key: tf.sparse.from_dense(value + 1).with_values(tf.reshape(value, [-1]))
+        for key, value in features.items()
+    }
+
+
+def input_fn(mode, params):
+    """The batch, again and again in training."""
+    data = tf.data.Dataset.from_tensor_slices(batch()).batch(4)
+    data = data.map(lambda features, labels: (sparse(features), labels))
+    return data.repeat() if mode == estimator_spec.ModeKeys.TRAIN else data
+
+
+def model_fn(features, labels, mode, params):
+    """Every kind of column into one output."""
+    pooled, sequence = columns()
+    first = tpu_columns.input_layer(features, pooled)
+    steps, _ = tpu_columns.sequence_input_layer(features, sequence)
+    joined = tf.concat([first, tf.reshape(steps, [-1, 15])], 1)
+    kernel = tf1.get_variable("kernel", [25, 1], initializer=tf1.constant_initializer(0.3))
+    output = tf.matmul(joined, kernel)
+    loss = train_op = None
+    if mode != estimator_spec.ModeKeys.PREDICT:
+        loss = tf1.losses.mean_squared_error(labels, output)
+    if mode == estimator_spec.ModeKeys.TRAIN:
+        train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
+    scaffold_fn = params.get("scaffold_fn")
+    return estimator_spec.TPUEstimatorSpec(
+        mode,
+        loss=loss,
+        train_op=train_op,
+        predictions={"output": output},
+        scaffold_fn=scaffold_fn,
+    )
+
+
+def make(model_dir, strategy="div", shards=1, core=None, params=None):
+    """An estimator of the model."""
+    pooled, sequence = columns()
+    spec = estimator_spec.EmbeddingConfigSpec(
+        pooled + sequence, estimator_spec.AdagradParameters(0.1), partition_strategy=strategy
+    )
+    return estimator_spec.TPUEstimator(
+        model_fn,
+        config=estimator_spec.RunConfig(model_dir=str(model_dir), tf_random_seed=3),
+        params=params or {},
+        use_tpu=False,
+        train_batch_size=4,
+        predict_batch_size=4,
+        embedding_config_spec=spec,
+        embedding_core=core,
+        embedding_shards=shards,
+    )
+
+
+def raw_receiver():
+    """Dense placeholders; the model sees them sparse."""
+    features, _ = batch()
+    inputs = {
+        key: tf1.placeholder(value.dtype, [None, value.shape[1]], name=f"in_{key}")
+        for key, value in features.items()
+    }
+    return estimator_spec.ServingInputReceiver(sparse(inputs), inputs)
+
+
+def parsing_receiver():
+    """Serialized examples."""
+    pooled, sequence = columns()
+    spec = tf.feature_column.make_parse_example_spec(pooled + sequence)
+    return estimator_spec.build_parsing_serving_input_receiver_fn(spec)()
+
+
+def examples():
+    """The batch as serialized examples."""
+    features, _ = batch()
+    found = []
+    for i in range(12):
+        example = tf.train.Example()
+        for key, value in features.items():
+            feature = example.features.feature[key]
+            kind = feature.float_list if value.dtype == np.float32 else feature.int64_list
+            kind.value.extend(value[i].tolist())
+        found.append(example.SerializeToString())
+    return np.array(found, object)  # bytes of another type would lose zeros at their ends
+
+
+def serve(path, tmp_path, data, python=sys.executable, signature="serving_default"):
+    """What a process without this project gets from a SavedModel."""
+    np.savez(tmp_path / "data.npz", **data)
+    out = str(tmp_path / "out.npz")
+    command = [python, "-I", "-c", SERVE, str(path), str(tmp_path / "data.npz"), signature, out]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "TF_CPP_MIN_LOG_LEVEL": "2"},
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(out))
+
+
+def here(path, data, signature="serving_default"):
+    """The same in this process."""
+    loaded = tf.saved_model.load(path)
+    given = {key: tf.constant(value) for key, value in data.items()}
+    return {key: v.numpy() for key, v in loaded.signatures[signature](**given).items()}
+
+
+LAYOUTS = [("div", 1, None), ("div", 3, None), ("mod", 4, None), ("mod", 3, "host")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Estimators of several layouts after training, and their predictions."""
+    base = tmp_path_factory.mktemp("trained")
+    found = {}
+    for layout in LAYOUTS:
+        estimator = make(base / f"{layout[0]}{layout[1]}{layout[2]}", *layout)
+        estimator.train(input_fn, steps=6)
+        predictions = [p["output"] for p in estimator.predict(input_fn)]
+        found[layout] = estimator, np.stack(predictions)
+    return found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_serving_predicts_the_same(trained, tmp_path, layout):
+    """From raw and from parsed input, every kind of column gives what `predict` gives."""
+    estimator, wanted = trained[layout]
+    raw = estimator.export_saved_model(str(tmp_path / "raw"), raw_receiver).decode()
+    np.testing.assert_allclose(here(raw, batch()[0])["output"], wanted, rtol=1e-6, atol=1e-6)
+    parsing = estimator.export_saved_model(str(tmp_path / "parsing"), parsing_receiver).decode()
+    found = here(parsing, {"examples": examples()})
+    np.testing.assert_allclose(found["output"], wanted, rtol=1e-6, atol=1e-6)
+    names = [name for name, _ in tf.train.list_variables(raw + "/variables/variables")]
+    assert TABLE in names
+    assert not any("Adagrad" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("tables", "largest"), [("float32", 1e-6), ("float16", 1e-3), ("int8", 2e-2)]
+)
+def test_narrow_tables(trained, tmp_path, tables, largest, tf_log):
+    """Narrow tables are as small as said, nearly as good, and say what they lost."""
+    estimator, wanted = trained["mod", 4, None]
+    path = estimator.export_saved_model(str(tmp_path), raw_receiver, tables=tables).decode()
+    found = here(path, batch()[0])["output"]
+    assert np.abs(found - wanted).max() < largest
+    reader = tf.train.load_checkpoint(path + "/variables/variables")
+    assert reader.get_variable_to_dtype_map()[TABLE] == tf.as_dtype(tables)
+    table = tpu_columns_table(estimator)
+    extra = os.path.join(path, "assets.extra", "tables.json")
+    if tables == "float32":
+        assert not os.path.exists(extra)
+        np.testing.assert_array_equal(reader.get_tensor(TABLE), table)
+        return
+    worth = reader.get_tensor(TABLE).astype(np.float32)
+    if tables == "int8":
+        worth *= reader.get_tensor(TABLE + "_scale")
+    error = np.abs(worth - table)
+    limit = 1 / 2048 if tables == "float16" else 0.51 / 127
+    assert (error <= limit * np.abs(table).max(axis=1, keepdims=True)).all()
+    with open(extra) as file:
+        told = json.load(file)
+    assert len(told) == 3
+    assert told[TABLE]["dtype"] == tables
+    assert told[TABLE]["largest_error"] == pytest.approx(error.max(), rel=1e-5)
+    assert told[TABLE]["rms_error"] == pytest.approx(np.sqrt((error**2).mean()), rel=1e-4)
+    assert any(f"{TABLE} is stored as {tables}: largest error" in line for line in tf_log)
+
+
+def tpu_columns_table(estimator):
+    """The trained table in row order."""
+    return estimator_spec.checkpoints.read_table(estimator.model_dir, TABLE)
+
+
+def test_narrow_tables_that_cannot_be(trained, tmp_path):
+    """Unknown numbers, training graphs, own savers and models without tables are refused."""
+    estimator, _ = trained["div", 1, None]
+    with pytest.raises(ValueError, match="not as 'int4'"):
+        estimator.export_saved_model(str(tmp_path), raw_receiver, tables="int4")
+    with pytest.raises(ValueError, match="can't be trained"):
+        estimator.export_saved_model(
+            str(tmp_path), raw_receiver, tables="int8", experimental_mode="eval"
+        )
+    scaffold = {"scaffold_fn": lambda: tf1.train.Scaffold(saver=tf1.train.Saver())}
+    own = make(estimator.model_dir, params=scaffold)
+    with pytest.raises(ValueError, match="needs TensorFlow's own saver"):
+        own.export_saved_model(str(tmp_path), raw_receiver, tables="int8")
+    assert os.listdir(tmp_path) == []
+
+
+def test_dictionaries_in_narrow_numbers(tmp_path):
+    """A model of dictionaries exports its tables in narrow numbers, too."""
+
+    def model(features, labels, mode, params):
+        output = tf.reduce_sum(features["word"], 1, keepdims=True)
+        loss = tf.reduce_mean(output) if mode != estimator_spec.ModeKeys.PREDICT else None
+        train_op = None
+        if mode == estimator_spec.ModeKeys.TRAIN:
+            train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
+        return estimator_spec.TPUEstimatorSpec(
+            mode, loss=loss, train_op=train_op, predictions={"output": output}
+        )
+
+    def words(params):
+        ids = tf.data.Dataset.from_tensors({"word": np.arange(1, 9)[:, np.newaxis]})
+        return ids.map(lambda features: (features, [[0.0]]))
+
+    estimator = estimator_spec.TPUEstimator(
+        model,
+        config=estimator_spec.RunConfig(model_dir=str(tmp_path / "model"), tf_random_seed=1),
+        params={},
+        use_tpu=False,
+        train_batch_size=8,
+        predict_batch_size=8,
+        embedding_shards=2,
+        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
+            feature_to_config_dict={"word": estimator_spec.FeatureConfig("words")},
+            table_to_config_dict={"words": estimator_spec.TableConfig(9, 4)},
+            optimization_parameters=estimator_spec.AdagradParameters(0.1),
+            partition_strategy="mod",
+        ),
+    )
+    estimator.train(words, steps=1)
+    wanted = np.stack([p["output"] for p in estimator.predict(words)])
+
+    def receiver():
+        inputs = {"word": tf1.placeholder(tf.int64, [None, 1], name="word")}
+        return estimator_spec.ServingInputReceiver(inputs, inputs)
+
+    path = estimator.export_saved_model(str(tmp_path / "out"), receiver, tables="float16")
+    found = here(path.decode(), {"word": np.arange(1, 9)[:, np.newaxis]})
+    np.testing.assert_allclose(found["output"], wanted, atol=4e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tables", ["float32", "int8"])
+def test_a_process_without_this_project(trained, tmp_path, tables):
+    """Plain TensorFlow serves the model in a process that can't import these packages."""
+    estimator, wanted = trained["mod", 4, None]
+    path = estimator.export_saved_model(str(tmp_path), raw_receiver, tables=tables).decode()
+    found = serve(path, tmp_path, batch()[0])["output"]
+    np.testing.assert_allclose(found, wanted, atol=1e-6 if tables == "float32" else 2e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.reference
+@pytest.mark.parametrize("tables", ["float32", "float16", "int8"])
+def test_the_reference_serves_it(trained, tmp_path, reference_python, tables):
+    """TensorFlow 2.15.1 serves what this TensorFlow exported."""
+    estimator, wanted = trained["mod", 4, None]
+    path = estimator.export_saved_model(str(tmp_path), parsing_receiver, tables=tables).decode()
+    found = serve(path, tmp_path, {"examples": examples()}, reference_python)["output"]
+    np.testing.assert_allclose(found, wanted, atol=1e-5 if tables == "float32" else 2e-2)
