@@ -125,8 +125,8 @@ def test_an_allowed_import_is_left_alone(path, source):
 @pytest.mark.parametrize("path", ADAPTERS)
 def test_private_imports_say_why(path):
     """In the adapter files, every import of a private module comes with its reason in a comment."""
-    lines = SOURCES[path].splitlines()
-    private = [number for number, line in enumerate(lines) if "from tensorflow.python" in line]
+    lines = [line.strip() for line in SOURCES[path].splitlines()]
+    private = [n for n, line in enumerate(lines) if line.startswith("from tensorflow.python")]
     assert private
     for number in private:
         above = number - 1
