@@ -12,6 +12,7 @@ checkpoint` is the same for a shell.
 
 from __future__ import annotations
 
+from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.checkpoints.conversion import convert
 from estimator_spec.checkpoints.differences import Differences, diff
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
@@ -22,6 +23,7 @@ from estimator_spec.checkpoints.tables import iterate_table, read_table, tables_
 from estimator_spec.checkpoints.verification import Verification, verify
 
 __all__ = [
+    "Checkpoint",
     "CheckpointError",
     "ConversionReport",
     "DamagedCheckpointError",

@@ -122,6 +122,7 @@ class HostEmbeddings(PlainEmbeddings):
 
     def core(self, mode: str) -> EmbeddingCore | None:
         """The core of a new graph; None if there is nothing for it to look up."""
+        expect_strategy(self._spec.partition_strategy)
         spec = placing.for_embedding_core(self._spec, Mode(mode))
         return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what a TPU run of the old system leaves: SIDE=reference ... MODEL_DIR STRATEGY HOSTS.
+
+The tables and slots of an embedding core, named as on a TPU, one shard a host, the rows on them by
+STRATEGY; dense layers with TF1's own slots; saved by this TensorFlow's own Saver. Beside it,
+`expected.npz` has the tables and slots in row order.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+ROWS, WIDTH, STEP = 11, 4, 25
+TABLE = "input_layer/word_embedding/embedding_weights"
+
+
+def main(model_dir, strategy, hosts):
+    """Makes and saves the variables."""
+    hosts = int(hosts)
+    generator = np.random.default_rng(0)
+    values = {
+        TABLE: generator.normal(size=(ROWS, WIDTH)),
+        TABLE + "/Adam/m": generator.normal(size=(ROWS, WIDTH)),
+        TABLE + "/Adam/v": generator.random((ROWS, WIDTH)),
+    }
+    order = np.arange(ROWS)
+    if strategy == "mod":
+        order = np.concatenate([order[host::hosts] for host in range(hosts)])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        for name, value in values.items():
+            shards = tf1.get_variable(
+                name, [ROWS, WIDTH], partitioner=tf1.fixed_size_partitioner(hosts), trainable=False
+            )
+            start = 0
+            for shard in shards:
+                rows = order[start : start + shard.shape[0]]
+                shard.load(value[rows].astype(np.float32), session)
+                start += len(rows)
+        kernel = tf1.get_variable("head/kernel", [WIDTH, 1])
+        step = tf1.train.get_or_create_global_step()
+        train_op = tf1.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(kernel**2), step)
+        others = [v for v in tf1.global_variables() if not v.op.name.startswith(TABLE)]
+        session.run([variable.initializer for variable in others])
+        for _ in range(STEP):
+            session.run(train_op)
+        saver = tf1.train.Saver(sharded=True)
+        saver.save(session, os.path.join(model_dir, "model.ckpt"), step, write_meta_graph=False)
+    np.savez(os.path.join(model_dir, "expected.npz"), version=tf.__version__, **values)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
