@@ -12,15 +12,45 @@ checkpoint` is the same for a shell.
 
 from __future__ import annotations
 
-from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.conversion import convert
-from estimator_spec.checkpoints.differences import Differences, diff
-from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
-from estimator_spec.checkpoints.inspection import Inspection, inspect
-from estimator_spec.checkpoints.recording import record
-from estimator_spec.checkpoints.reports import ConversionReport
-from estimator_spec.checkpoints.tables import iterate_table, read_table, tables_of
-from estimator_spec.checkpoints.verification import Verification, verify
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from estimator_spec.checkpoints.bundle import Checkpoint
+    from estimator_spec.checkpoints.conversion import convert
+    from estimator_spec.checkpoints.differences import Differences, diff
+    from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
+    from estimator_spec.checkpoints.inspection import Inspection, inspect
+    from estimator_spec.checkpoints.recording import record
+    from estimator_spec.checkpoints.reports import ConversionReport
+    from estimator_spec.checkpoints.tables import iterate_table, read_table, tables_of
+    from estimator_spec.checkpoints.verification import Verification, verify
+
+_HOMES = {
+    "Checkpoint": "bundle",
+    "CheckpointError": "errors",
+    "ConversionReport": "reports",
+    "DamagedCheckpointError": "errors",
+    "Differences": "differences",
+    "Inspection": "inspection",
+    "Verification": "verification",
+    "convert": "conversion",
+    "diff": "differences",
+    "inspect": "inspection",
+    "iterate_table": "tables",
+    "read_table": "tables",
+    "record": "recording",
+    "tables_of": "tables",
+    "verify": "verification",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a tool when it is asked for: a training needs few of them, and not at its start."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
 
 __all__ = [
     "Checkpoint",
