@@ -9,28 +9,42 @@
 | `to_tpu_embedding_v2`      | configurations and layouts for SparseCore                         |
 | `to_serving`               | a `TPUEmbeddingForServing` with trained tables                    |
 | `to_distributed_embedding` | a Keras 3 `keras_rs.layers.DistributedEmbedding` with them        |
+| `to_partial_embedding`     | a `PartialEmbedding` layer with them                              |
 
 Each has a report of what is exact, changed or lost; a loss is an error, unless `allow_lossy=True`.
 `features_for` turns a legacy features dict into a target's input.
 """
 
+from typing import Any
+
 from estimator_spec.convert.config_proto import to_config_proto
 from estimator_spec.convert.features import features_for
 from estimator_spec.convert.keras_rs import to_distributed_embedding
 from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
+from estimator_spec.convert.partial import partial_embedding_class, to_partial_embedding
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.serving import look_up, save_serving, to_serving
 from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
 
 __all__ = [
     "LossyConversionError",
+    "PartialEmbedding",
     "features_for",
     "look_up",
+    "partial_embedding_class",
     "save_serving",
     "to_config_proto",
     "to_distributed_embedding",
     "to_mid_level",
+    "to_partial_embedding",
     "to_serving",
     "to_tpu_embedding",
     "to_tpu_embedding_v2",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # A Keras layer can't be a class before Keras is loaded, which is the program's to decide.
+    if name == "PartialEmbedding":
+        return partial_embedding_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

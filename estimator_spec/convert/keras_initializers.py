@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initializers of TensorFlow as Keras 3's, so that a layer can be written to a config."""
+"""Initializers of TensorFlow as Keras' own, so that a layer can be written to a config."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from estimator_spec.convert.conversion import load_extra
 
 
-def keras_initializer(initializer: Any) -> Any:
+def keras_initializer(initializer: Any, keras: Any = None) -> Any:
     """The Keras initializer of the same distribution.
 
     TensorFlow's classes and Keras' share names and arguments. Another callable is called as
@@ -19,8 +19,9 @@ def keras_initializer(initializer: Any) -> Any:
 
     Args:
         initializer: of a table: an object with `get_config`, or a function of shape and dtype.
+        keras: the Keras that is meant; None: Keras 3.
     """
-    initializers = load_extra("keras", "keras-rs").initializers
+    initializers = (keras or load_extra("keras", "keras-rs")).initializers
     kind = getattr(initializers, type(initializer).__name__, None)
     get_config = getattr(initializer, "get_config", None)
     if kind is None or get_config is None:

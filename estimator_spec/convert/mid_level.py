@@ -81,18 +81,42 @@ def to_mid_level(
     """
     read = source.read(spec, hardware)
     tables = sorted(set(read.tables) - read.on_tensor_core)
-    entries = [
-        *report.of_tables(read, tables),
-        *report.of_layout(read),
-        *report.of_multiplier(read, "multiply the gradients before apply_gradients"),
-        *of_tensor_core(read),
-    ]
-    made = report.make("tf.tpu.experimental.embedding", read, entries, allow_lossy, "tpu_embedding")
+    return configurations(
+        "tf.tpu.experimental.embedding", read, tables, [], batch_size, step, allow_lossy
+    )
+
+
+def configurations(
+    target: str,
+    read: Source,
+    tables: list[str],
+    plain: list[str],
+    batch_size: int | None,
+    step: Any,
+    allow_lossy: bool,
+) -> MidLevel:
+    """The configurations of a spec's tables, or some of them.
+
+    Args:
+        target: for whom, in a person's words.
+        read: the spec.
+        tables: tables of the embedding core.
+        plain: further tables, which are the model's: they get no optimizer.
+        batch_size: as in `to_mid_level`.
+        step: as in `to_mid_level`.
+        allow_lossy: as in `to_mid_level`.
+    """
+    entries = [*report.of_tables(read, sorted({*tables, *plain})), *report.of_layout(read)]
+    if tables:
+        entries += report.of_multiplier(read, "multiply the gradients before apply_gradients")
+    entries += of_plain(read, sorted(read.on_tensor_core | set(plain)))
+    made = report.make(target, read, entries, allow_lossy, "tpu_embedding", tables)
     has_rates = any(callable(read.learning_rate(table)) for table in tables)
     if step is None and has_rates:
         step = tf.Variable(0, trainable=False, dtype=tf.int64, name="embedding_step")
     optimizers = Optimizers("tpu_embedding", read, step)
     configs = {table: table_config(read, table, optimizers.of(table)) for table in tables}
+    configs.update((table, table_config(read, table, None)) for table in plain)
     return MidLevel(
         source=read,
         report=made,
@@ -101,7 +125,7 @@ def to_mid_level(
             for key, feature in sorted(read.features.items())
             if feature.table_id in configs
         },
-        pipeline_execution_with_tensor_core=bool(spec.pipeline_execution_with_tensor_core),
+        pipeline_execution_with_tensor_core=bool(read.spec.pipeline_execution_with_tensor_core),
         step=step if has_rates else None,
     )
 
@@ -267,13 +291,19 @@ def table_config(read: Source, table: str, optimizer: Any, **more: Any) -> Any:
     )
 
 
-def of_tensor_core(read: Source) -> list[Entry]:
-    """The lines about tables of the tensor core, which are the model's."""
-    note = "on the tensor core: a variable of the model, as it always was"
-    return [
-        Entry(table, "embedding_lookup_device", Status.CHANGED, None, "tensor core", "none", note)
-        for table in sorted(read.on_tensor_core)
-    ]
+def of_plain(read: Source, tables: list[str]) -> list[Entry]:
+    """The lines about tables that are variables of the model.
+
+    Args:
+        read: the spec.
+        tables: their keys.
+    """
+    entries = []
+    for table in tables:
+        was = "the tensor core's" if table in read.on_tensor_core else "the embedding core's"
+        note = "a variable of the model, trained by the model's optimizer"
+        entries.append(Entry(table, "table", Status.CHANGED, None, was, "the model's", note))
+    return entries
 
 
 def feature_config(read: Source, key: str, table: Any, batch_size: int | None) -> Any:

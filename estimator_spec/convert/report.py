@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -20,8 +21,8 @@ from estimator_spec.convert.source import Source
 class Status(enum.Enum):
     """How something fares in a conversion.
 
-    EXACT: it means the same. CHANGED: it is written differently, or the target's default differs;
-    results are the same. LOST: results differ.
+    EXACT: it means the same. CHANGED: it is written differently, or the target's default differs,
+    and results are the same; or it is another's task now, as the note says. LOST: results differ.
     """
 
     EXACT = "exact"
@@ -109,7 +110,12 @@ class LossyConversionError(ValueError):
 
 
 def make(
-    target: str, source: Source, more: list[Entry], allow_lossy: bool, facts_of: str | None = None
+    target: str,
+    source: Source,
+    more: list[Entry],
+    allow_lossy: bool,
+    facts_of: str | None = None,
+    tables: Iterable[str] | None = None,
 ) -> Report:
     """Makes, checks and logs the report of a conversion.
 
@@ -119,12 +125,14 @@ def make(
         more: lines beside those of the optimizers.
         allow_lossy: whether losses are only reported.
         facts_of: target of the table of facts whose optimizers are used; None: no optimizers.
+        tables: those whose optimizers are; None: all that aren't on the tensor core.
 
     Raises:
         LossyConversionError: something is lost, and isn't allowed to be.
     """
     entries = list(more)
-    for table in sorted(set(source.tables) - source.on_tensor_core):
+    trained = set(source.tables) - source.on_tensor_core if tables is None else set(tables)
+    for table in sorted(trained):
         parameters = source.parameters(table)
         if facts_of is not None and parameters is not None:
             entries += of_optimizer(facts_of, table, parameters)

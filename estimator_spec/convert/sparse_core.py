@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_spec import _tensorflow as private
 from estimator_spec.convert import report, source
 from estimator_spec.convert.conversion import Conversion
-from estimator_spec.convert.mid_level import Optimizers, of_tensor_core, table_config
+from estimator_spec.convert.mid_level import Optimizers, of_plain, table_config
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.source import Source
 from estimator_spec.spec import EmbeddingConfigSpec
@@ -153,7 +153,7 @@ def _entries(read: Source, tables: list[str]) -> list[Entry]:
         *report.of_tables(read, tables),
         *report.of_layout(read),
         *report.of_multiplier(read, "multiply the gradients before apply_gradients"),
-        *of_tensor_core(read),
+        *of_plain(read, sorted(read.on_tensor_core)),
     ]
     for table in tables:
         rows = read.tables[table].vocabulary_size

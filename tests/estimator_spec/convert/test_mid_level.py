@@ -75,7 +75,7 @@ def test_columns_of_the_tensor_core_are_left_to_the_model(tools):
     converted = to_mid_level(tools.column_spec(("mean",)))
     assert "small" not in converted.feature_config
     (entry,) = [entry for entry in converted.report.changed if entry.table == "tbl_small"]
-    assert "tensor core" in entry.note
+    assert (entry.old, entry.new) == ("the tensor core's", "the model's")
 
 
 def test_tables_of_equal_optimizers_share_one(tools):

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One lookup for both sides of a partial embedding: dense, sparse, ragged, weighted, sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tpu_columns import lookup
+
+
+def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -> tf.Tensor:
+    """Looks up one feature as TensorFlow's own lookup of a `FeatureConfig` does, and more.
+
+    | ids                      | without max_sequence_length | with max_sequence_length = L     |
+    |--------------------------|-----------------------------|----------------------------------|
+    | dense [B, …]             | a row an id: [B, …, D]      | of [B, T]: [B, L, D], cut or     |
+    |                          |                             | padded with zeros                |
+    | dense [B, n] and weights | combined: [B, D]            | as sparse ones                   |
+    | sparse [B, n] or ragged  | combined: [B, D]            | [B, L, D]                        |
+    | sparse [B, T, n]         | combined: [B, T, D]         | combined by steps: [B, L, D]     |
+
+    Args:
+        key: the feature, for messages.
+        table: variable or tensor, [V, D].
+        feature: `tf.tpu.experimental.embedding.FeatureConfig`.
+        ids: integers.
+        weights: of the same kind and shape, or None.
+
+    Returns:
+        Floats.
+
+    Raises:
+        ValueError: ids and weights are of different kinds.
+    """
+    length = feature.max_sequence_length
+    if weights is not None and type_of(weights) != type_of(ids):
+        raise ValueError(
+            f"Feature {key!r}: ids are {type_of(ids)}, weights are {type_of(weights)}. They must "
+            "be of one kind."
+        )
+    if isinstance(ids, tf.RaggedTensor):
+        if feature.output_shape.rank is not None and weights is None:
+            return _with_output_shape(table, feature, ids)
+        ids, weights = ids.to_sparse(), None if weights is None else weights.to_sparse()
+    if not isinstance(ids, tf.SparseTensor):
+        if weights is None and not length:
+            return tf.nn.embedding_lookup(table, ids)
+        ids, weights = _as_sparse(ids), None if weights is None else _as_sparse(weights)
+    if ids.dtype != tf.int64:
+        ids = tf.cast(ids, tf.int64)
+    if weights is not None:
+        weights = tf.cast(weights, tf.float32)
+    combiner = feature.table.combiner
+    if length:
+        return lookup.sequence_lookup(table, ids, weights, combiner, length)[0]
+    safe = feature.validate_weights_and_indices or ids.shape.rank != 2
+    return lookup.pooled_lookup(table, ids, weights, combiner, safe=safe)
+
+
+def tensorflow_variable(variable: Any) -> Any:
+    """The TensorFlow variable behind a Keras 3 one; one of TensorFlow is it.
+
+    Args:
+        variable: of either.
+    """
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def type_of(value: Any) -> str:
+    """'sparse', 'ragged' or 'dense'."""
+    if isinstance(value, tf.SparseTensor):
+        return "sparse"
+    return "ragged" if isinstance(value, tf.RaggedTensor) else "dense"
+
+
+def _as_sparse(value: Any) -> tf.SparseTensor:
+    """A dense [B, n] with all its entries, zeros too."""
+    value = tf.convert_to_tensor(value)
+    indices = tf.where(tf.ones_like(value, tf.bool))
+    sparse = tf.SparseTensor(indices, tf.reshape(value, [-1]), tf.shape(value, tf.int64))
+    if not tf.executing_eagerly():
+        sparse.set_shape(value.shape)
+    return sparse
+
+
+def _with_output_shape(table: Any, feature: Any, ids: tf.RaggedTensor) -> tf.Tensor:
+    """Ragged ids that the configuration folds into more axes: TensorFlow's own lookup."""
+    return tf.tpu.experimental.embedding.serving_embedding_lookup(
+        {"feature": ids}, None, {feature.table: table}, {"feature": feature}
+    )["feature"]
