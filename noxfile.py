@@ -46,8 +46,11 @@ def census(session: nox.Session) -> None:
 @nox.parametrize("tensorflow", [nox.param("oldest", id="oldest"), nox.param("newest", id="newest")])
 def tests(session: nox.Session, tensorflow: str) -> None:
     """Run the tests on the oldest and the newest TensorFlow of this Python."""
-    version = NEWEST if tensorflow == "newest" else OLDEST[sys.version_info[:2]]
-    _install(session, version)
+    newest = tensorflow == "newest"
+    version = NEWEST if newest else OLDEST[sys.version_info[:2]]
+    # The optional packages need a new TensorFlow and Python; jax is for Keras' other backend.
+    with_extras = newest and sys.version_info >= (3, 11)
+    _install(session, version, *(["test,keras-rs,tfrs", "jax"] if with_extras else ["test"]))
     env = dict(QUIET)
     own = Path(session.bin) / "python"
     reference = str(own) if version == REFERENCE else _reference_python(session)
@@ -69,12 +72,12 @@ def lint(session: nox.Session) -> None:
     session.run("mypy")
 
 
-def _install(session: nox.Session, tensorflow: str) -> None:
-    wanted = [f"tensorflow=={tensorflow}"]
+def _install(session: nox.Session, tensorflow: str, extras: str = "test", *more: str) -> None:
+    wanted = [f"tensorflow=={tensorflow}", *more]
     if tensorflow.startswith("2.20."):
         # Its write_graph passes float_format, which protobuf 7 dropped; it doesn't ask for less.
         wanted.append("protobuf<7")
-    session.install("-q", "-e", ".[test]", *wanted)
+    session.install("-q", "-e", f".[{extras}]", *wanted)
 
 
 def _reference_python(session: nox.Session) -> str | None:
