@@ -33,6 +33,11 @@ def doubled(step):
     return 1.0 + tf.cast(step, tf.float32)
 
 
+def named(value):
+    """A short id of a test, the same in every process."""
+    return getattr(value, "__name__", type(value).__name__.removesuffix("Parameters"))
+
+
 def spec_of(parameters, rate=None, multiplier=None):
     """A spec of one table whose embeddings are summed."""
     return estimator_spec.EmbeddingConfigSpec(
@@ -136,7 +141,7 @@ CORE = [
 ]
 
 
-@pytest.mark.parametrize("parameters", CORE, ids=repr)
+@pytest.mark.parametrize("parameters", CORE, ids=named)
 def test_the_cores_optimizer_steps_as_the_core(parameters):
     """All ten optimizers with all their arguments, rows not looked up included, for four steps."""
     spec = spec_of(parameters)
@@ -172,7 +177,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "rate"), EXACT, ids=repr)
+@pytest.mark.parametrize(("parameters", "rate"), EXACT, ids=named)
 def test_keras_own_optimizers_step_as_the_core_where_the_report_says_so(parameters, rate):
     """Without a loss in the report, four steps are the core's, rows not looked up included."""
     spec = spec_of(parameters, rate)
@@ -197,7 +202,7 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "lost"), NAMED, ids=repr)
+@pytest.mark.parametrize(("parameters", "lost"), NAMED, ids=named)
 def test_keras_own_optimizers_differ_where_the_report_says_so(parameters, lost):
     """The rows of a first step are the core's; what differs afterwards is named, and does."""
     spec = spec_of(parameters)

@@ -155,7 +155,7 @@ EXACT = [
 _SAME_RULE = {"proximal_adagrad": "adagrad", "momentum": "stochastic_gradient_descent"}
 
 
-@pytest.mark.parametrize("parameters", EXACT, ids=repr)
+@pytest.mark.parametrize("parameters", EXACT, ids=lambda p: type(p).__name__)
 def test_exact_optimizers_tell_the_core_the_same(parameters):
     """The mid-level optimizer writes the message that the old system wrote, but for its name."""
     converted = to_mid_level(spec_of(parameters))
