@@ -10,6 +10,7 @@
 | `to_serving`               | a `TPUEmbeddingForServing` with trained tables                    |
 | `to_distributed_embedding` | a Keras 3 `keras_rs.layers.DistributedEmbedding` with them        |
 | `to_partial_embedding`     | a `PartialEmbedding` layer with them                              |
+| `to_partial_tpu_embedding` | the `PartialTPUEmbedding` of tensorflow-recommenders with them    |
 
 Each has a report of what is exact, changed or lost; a loss is an error, unless `allow_lossy=True`.
 `features_for` turns a legacy features dict into a target's input.
@@ -25,6 +26,7 @@ from estimator_spec.convert.partial import partial_embedding_class, to_partial_e
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.serving import look_up, save_serving, to_serving
 from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
+from estimator_spec.convert.tfrs import to_partial_tpu_embedding
 
 __all__ = [
     "LossyConversionError",
@@ -37,6 +39,7 @@ __all__ = [
     "to_distributed_embedding",
     "to_mid_level",
     "to_partial_embedding",
+    "to_partial_tpu_embedding",
     "to_serving",
     "to_tpu_embedding",
     "to_tpu_embedding_v2",

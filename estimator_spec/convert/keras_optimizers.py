@@ -186,7 +186,7 @@ class CoreRules(_Base):
     """The embedding core's optimizers for Keras 3 on TensorFlow.
 
     It moves the rows that a step looks up, by the sum of their gradients, as a TPU's embedding
-    core does; and rows alone, so that a step costs what its ids cost.
+    core does, and no other rows. (keras_rs' lookup reads the table whole, which costs more.)
 
     Args:
         parameters: any of `estimator_spec`'s ten, or its dictionary.

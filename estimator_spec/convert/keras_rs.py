@@ -146,7 +146,7 @@ def to_distributed_embedding(
         max_ids: ids in a row (a step of a sequence) at most, for all features or by feature key;
             None: as many as the batch has. Static shapes need it (SparseCore, XLA, JAX).
         optimizers: 'keras': Keras' own, as near as they come; 'core': ours, which follows the
-            embedding core's rules exactly and costs no more than the rows of a step.
+            embedding core's rules exactly, and moves the rows of a step only.
         name: of the layer.
         num_shards: as in `to_serving`.
         variable_names: as in `to_serving`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -94,6 +94,7 @@ def configurations(
     batch_size: int | None,
     step: Any,
     allow_lossy: bool,
+    more: Sequence[Entry] = (),
 ) -> MidLevel:
     """The configurations of a spec's tables, or some of them.
 
@@ -105,11 +106,12 @@ def configurations(
         batch_size: as in `to_mid_level`.
         step: as in `to_mid_level`.
         allow_lossy: as in `to_mid_level`.
+        more: further lines of the report.
     """
     entries = [*report.of_tables(read, sorted({*tables, *plain})), *report.of_layout(read)]
     if tables:
         entries += report.of_multiplier(read, "multiply the gradients before apply_gradients")
-    entries += of_plain(read, sorted(read.on_tensor_core | set(plain)))
+    entries += [*of_plain(read, sorted((read.on_tensor_core - {*tables}) | {*plain})), *more]
     made = report.make(target, read, entries, allow_lossy, "tpu_embedding", tables)
     has_rates = any(callable(read.learning_rate(table)) for table in tables)
     if step is None and has_rates:

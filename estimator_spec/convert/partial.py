@@ -223,7 +223,7 @@ def to_partial_embedding(
     large = [
         table
         for table, config in sorted(read.tables.items())
-        if table not in read.on_tensor_core and _is_large(config.vocabulary_size, size_threshold)
+        if table not in read.on_tensor_core and is_large(config.vocabulary_size, size_threshold)
     ]
     plain = sorted(set(read.tables) - set(large))
     made = configurations("PartialEmbedding", read, large, plain, batch_size, step, allow_lossy)
@@ -250,7 +250,13 @@ def _variable(layer: Any, made: MidLevel, table: Any) -> Any:
     return layer.tpu_embedding.embedding_tables[table]
 
 
-def _is_large(rows: int, threshold: int | None) -> bool:
+def is_large(rows: int, threshold: int | None) -> bool:
+    """Whether a table is the TPU's.
+
+    Args:
+        rows: of the table.
+        threshold: see `PartialEmbedding`.
+    """
     return threshold is not None and rows > threshold
 
 
@@ -270,8 +276,8 @@ def _split(
                 f"The configuration of feature {name!r} must be a "
                 f"tf.tpu.experimental.embedding.FeatureConfig, got {type(feature)}."
             )
-        is_large = _is_large(feature.table.vocabulary_size, threshold)
-        (large if is_large and name not in plain_features else plain)[name] = feature
+        on_tpu = is_large(feature.table.vocabulary_size, threshold) and name not in plain_features
+        (large if on_tpu else plain)[name] = feature
     both = {id(f.table) for f in plain.values()} & {id(f.table) for f in large.values()}
     if both:
         names = sorted(n for n, f in features.items() if id(f.table) in both)

@@ -13,7 +13,7 @@ import pytest
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec.convert import to_distributed_embedding
+from estimator_spec.convert import to_distributed_embedding, to_partial_tpu_embedding
 from estimator_spec.convert.conversion import load_extra
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,12 +24,19 @@ SPEC = estimator_spec.EmbeddingConfigSpec(
 )
 
 
-def test_a_missing_extra_is_one_line(monkeypatch):
-    """Without keras_rs the error names the extra that brings it, and nothing else."""
-    monkeypatch.setitem(sys.modules, "keras_rs", None)
+@pytest.mark.parametrize(
+    ("package", "extra", "convert"),
+    [
+        ("keras_rs", "keras-rs", to_distributed_embedding),
+        ("tensorflow_recommenders", "tfrs", to_partial_tpu_embedding),
+    ],
+)
+def test_a_missing_extra_is_one_line(monkeypatch, package, extra, convert):
+    """Without the package the error names the extra that brings it, and nothing else."""
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError) as caught:
-        to_distributed_embedding(SPEC)
-    assert str(caught.value) == "keras_rs isn't installed: pip install 'tpu-columns[keras-rs]'"
+        convert(SPEC)
+    assert str(caught.value) == f"{package} isn't installed: pip install 'tpu-columns[{extra}]'"
 
 
 def test_an_extra_that_is_broken_says_so_itself(monkeypatch, tmp_path):

@@ -12,7 +12,12 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig, convert, optimizers
-from estimator_spec.convert import features_for, partial_embedding_class, to_partial_embedding
+from estimator_spec.convert import (
+    features_for,
+    partial_embedding_class,
+    to_partial_embedding,
+    to_partial_tpu_embedding,
+)
 from estimator_spec.convert.partial_lookup import tensorflow_variable
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.tpu_layer import mid_level_optimizer
@@ -215,6 +220,31 @@ def test_it_is_interchangeable_with_the_field_s_layer():
     for layer in (ours, theirs):
         tables = layer.tpu_embedding.embedding_tables
         assert [config.vocabulary_size for config in tables] == [40]
+
+
+def test_a_spec_becomes_the_field_s_layer(families, tools):
+    """Large tables of the field's layer look up as the legacy columns; small ones lose a lot."""
+    pytest.importorskip("tensorflow_recommenders", reason="needs the extra tfrs")
+    family = families["columns"]
+    with pytest.raises(LossyConversionError, match="nothing is combined"):
+        to_partial_tpu_embedding(family.spec, size_threshold=8, hardware=Hardware.CPU)
+    layer = to_partial_tpu_embedding(
+        family.spec,
+        family.checkpoint,
+        size_threshold=0,
+        hardware=Hardware.CPU,
+        allow_lossy=True,
+    )
+    lost = {entry.argument for entry in layer.conversion.report.lost}
+    assert lost == {"weight_key"}
+
+    def look_up(batch):
+        found = features_for(layer, batch)
+        weights = {key: (found.weights or {}).get(key) for key in found.inputs}
+        return {**layer.tpu_embedding(found.inputs, weights), **found.sequence_lengths}
+
+    for found, expected in tools.check(family, look_up):
+        assert found == expected
 
 
 def test_a_model_trains_both_sides(keras, tmp_path):
