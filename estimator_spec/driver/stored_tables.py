@@ -14,15 +14,18 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from estimator_spec.checkpoints import records
-from estimator_spec.checkpoints.fitting import Fitted, fitted
-from estimator_spec.checkpoints.narrowing import Loss
 from tpu_columns import storage
 from tpu_columns.partition import RowPartition
+
+if TYPE_CHECKING:
+    from estimator_spec.checkpoints.fitting import Fitted
+    from estimator_spec.checkpoints.narrowing import Loss
+
 
 tf1 = tf.compat.v1
 
@@ -99,7 +102,7 @@ def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | N
         if not _is_checkpoint(save_path):
             restore(session, save_path)  # which says what is wrong
             return
-        with fitted(save_path, layouts, strategy, dtype) as found:
+        with _fitting().fitted(save_path, layouts, strategy, dtype) as found:
             restore(session, found.prefix)
             if told is not None:
                 told(found)
@@ -229,7 +232,7 @@ def fit_warm_start(settings: Any) -> Any:
                 "shards, so its vocabulary can't be remapped while it is warm-started. Permute the "
                 "rows by `python -m estimator_spec checkpoint convert --vocabulary` before."
             )
-    with fitted(prefix, wanted) as found:
+    with _fitting().fitted(prefix, wanted) as found:
         if found.prefix == prefix:
             return settings
         directory = tempfile.mkdtemp(prefix="warm-start-")
@@ -244,3 +247,10 @@ def fit_warm_start(settings: Any) -> Any:
 
 def _is_checkpoint(prefix: str) -> bool:
     return bool(tf.io.gfile.exists(str(prefix) + ".index"))
+
+
+def _fitting() -> Any:
+    """Most of the checkpoint tools; loaded where a checkpoint has to be fitted, not at start."""
+    from estimator_spec.checkpoints import fitting
+
+    return fitting
