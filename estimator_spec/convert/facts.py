@@ -269,12 +269,9 @@ def _tpu_embedding_v2() -> dict[type, TargetOptimizer]:
     return _mid_level(common, v2=True)
 
 
-def _keras() -> dict[type, TargetOptimizer]:
-    """The optimizers of Keras 3, most of which update all rows of a table.
-
-    With repeated ids their gradients are summed first, as a core does: Keras alone doesn't.
-    """
-    common = {
+def _keras_common() -> dict[str, Fact]:
+    """What all optimizers of Keras share."""
+    return {
         "learning_rate": Fact("learning_rate"),
         "use_gradient_accumulation": Fact(
             only=_is("use_gradient_accumulation", True),
@@ -297,6 +294,14 @@ def _keras() -> dict[type, TargetOptimizer]:
             for name in ("clip_gradient_min", "clip_gradient_max")
         },
     }
+
+
+def _keras() -> dict[type, TargetOptimizer]:
+    """The optimizers of Keras 3, most of which update all rows of a table.
+
+    With repeated ids their gradients are summed first, as a core does: Keras alone doesn't.
+    """
+    common = _keras_common()
     adagrad = {"initial_accumulator": Fact("initial_accumulator_value")}
     rows_move = "rows not looked up"
     never = Only("", lambda parameters: False)

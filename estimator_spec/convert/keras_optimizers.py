@@ -62,6 +62,45 @@ def make(target: str, parameters: OptimizationParameters, rate: Any, multiplier:
     return kind(**_arguments(parameters, becomes, rate, classes))
 
 
+def on_sparse_core(parameters: OptimizationParameters | None, rate: Any, otherwise: Any) -> Any:
+    """The optimizer for a `keras_rs.layers.TableConfig`, which keras_rs uses on SparseCore only.
+
+    There nothing corrects Adam's bias and no epsilon is added to Adagrad's root, and keras_rs
+    refuses optimizers that would say so. Elsewhere `make` says what trains a table.
+
+    Args:
+        parameters: the table's optimizer, or None.
+        rate: its rate.
+        otherwise: what to give where SparseCore has no exact counterpart: keras_rs refuses it
+            there, by name.
+    """
+    optimizers = load_extra("keras", "keras-rs").optimizers
+    if parameters is None or otherwise is None:
+        return "sgd"
+    becomes = facts.becomes("tpu_embedding_v2", parameters)
+    exact = all(f.only is None or f.only.holds(parameters) for f in becomes.facts.values())
+    # What Keras' optimizers have no argument for; keras_rs leaves TensorFlow's defaults.
+    unspoken = {"sum_inside_sqrt": True, "multiply_linear_by_learning_rate": False}
+    exact &= all(getattr(parameters, n, value) == value for n, value in unspoken.items())
+    name = _ON_SPARSE_CORE.get(type(parameters))
+    if name is None or not exact:
+        return otherwise
+    arguments: dict[str, Any] = {}
+    for argument, fact in becomes.facts.items():
+        if fact.becomes and argument not in unspoken and argument != "lazy_adam":
+            arguments[fact.becomes] = getattr(parameters, argument)
+    arguments["learning_rate"] = load_classes().EmbeddingRate(rate) if callable(rate) else rate
+    return getattr(optimizers, name)(**arguments)
+
+
+_ON_SPARSE_CORE = {
+    ours.StochasticGradientDescentParameters: "SGD",
+    ours.AdagradParameters: "Adagrad",
+    ours.AdamParameters: "Adam",
+    ours.FtrlParameters: "Ftrl",
+}
+
+
 def _arguments(
     parameters: OptimizationParameters, becomes: facts.TargetOptimizer, rate: Any, classes: Classes
 ) -> dict[str, Any]:

@@ -59,7 +59,8 @@ class DistributedEmbedding(Conversion):
 
     def finish(self, inputs: Any) -> Any:
         """Arrays, for another backend than TensorFlow."""
-        if load_extra("keras", "keras-rs").backend.backend() == "tensorflow":
+        backend = load_extra("keras", "keras-rs").backend.backend()
+        if backend == "tensorflow" or not tf.executing_eagerly():
             return inputs
         return Inputs(*tf.nest.map_structure(lambda tensor: tensor.numpy(), tuple(inputs)))
 
@@ -181,7 +182,9 @@ def to_distributed_embedding(
             vocabulary_size=config.vocabulary_size,
             embedding_dim=config.dimension,
             initializer=keras_initializer(config.initializer),
-            optimizer=by_table[table] if target == "keras" and by_table[table] else "sgd",
+            optimizer=keras_optimizers.on_sparse_core(
+                read.parameters(table), read.learning_rate(table), by_table[table]
+            ),
             combiner=read.combiner(table),
             placement=_placement(read, table),
         )

@@ -221,3 +221,46 @@ def test_other_processes_and_backends(compact_family, tools, tmp_path, backend):
         assert "weighted_steps" in keys
         for key in keys:
             np.testing.assert_allclose(found[key], expected[key], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "kind"),
+    [
+        (optimizers.StochasticGradientDescentParameters(0.5), "SGD"),
+        (optimizers.AdagradParameters(0.5, 0.25), "Adagrad"),
+        (optimizers.AdamParameters(0.5, 0.25, 0.75, 0.125), "Adam"),
+        (optimizers.FtrlParameters(0.5, beta=0.25), "FTRL"),
+    ],
+)
+def test_tables_on_sparse_core_get_an_optimizer_that_keras_rs_takes(parameters, kind):
+    """keras_rs turns the table's optimizer into SparseCore's, with the spec's numbers."""
+    from keras_rs.src.layers.embedding.tensorflow import config_conversion
+
+    layer = to_distributed_embedding(spec_of(parameters), allow_lossy=True)
+    (feature,) = layer._feature_configs.values()
+    made = config_conversion.to_tf_tpu_optimizer(feature.table.optimizer)
+    assert type(made).__name__ == kind
+    assert made.learning_rate == 0.5
+    if kind == "Adam":
+        assert (made.beta_1, made.beta_2, made.epsilon) == (0.25, 0.75, 0.125)
+    if kind == "Adagrad":
+        assert made.initial_accumulator_value == 0.25
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        optimizers.RMSPropParameters(0.5, 0.9, 0.9, 1e-4),
+        optimizers.AdamParameters(0.5, sum_inside_sqrt=False),
+        optimizers.AdagradParameters(0.5, clip_weight_min=-1.0),
+    ],
+)
+def test_an_optimizer_that_sparse_core_has_not_is_refused_there(parameters):
+    """keras_rs itself says so, where a default would train the table otherwise."""
+    from keras_rs.src.layers.embedding.tensorflow import config_conversion
+
+    spec = spec_of(parameters)
+    layer = to_distributed_embedding(spec, optimizers="core")
+    (feature,) = layer._feature_configs.values()
+    with pytest.raises(ValueError, match="Unsupported optimizer type"):
+        config_conversion.to_tf_tpu_optimizer(feature.table.optimizer)
