@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checksums of long buffers, at about the speed of copying them.
+"""Checksums of long buffers, faster than they can be copied.
 
-TensorFlow has a fast CRC-32C, and shows it in one place: every tensor that `SaveV2` writes gets
-its checksum in the index. So a long buffer is saved into TensorFlow's file system in memory, a
-piece at a time. Where that doesn't work, NumPy computes it, more slowly.
+TensorFlow has a fast CRC-32C. Some versions show it to who looks for it in the library. All of
+them show it in one place: every tensor that `SaveV2` writes gets its checksum in the index, so a
+buffer can be saved into TensorFlow's file system in memory, which takes about as long as copying
+it. Where neither works, NumPy computes it, several times more slowly. What TensorFlow gives is
+compared with NumPy once, before it is believed.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec import _tensorflow as private
 from estimator_spec.checkpoints import crc32c, index_file
 
 tf1 = tf.compat.v1
 
 _PIECE = 4 << 20
 _LONG = 64 << 10  # from here on a session call is cheaper than NumPy
+
+Checksum = Callable[[np.ndarray, int], int]
 
 
 def checksum(data: Any, crc: int = 0) -> int:
@@ -34,26 +39,49 @@ def checksum(data: Any, crc: int = 0) -> int:
         data: bytes, or anything that has bytes.
         crc: the checksum of what came before.
     """
-    array = np.frombuffer(data, np.uint8)
-    for start in range(0, len(array), _PIECE):
-        piece = array[start : start + _PIECE]
-        native = _native() if len(piece) >= _LONG else None
-        if native is None:
-            crc = crc32c.crc32c(piece, crc)
-        else:
-            crc = crc32c.combine(crc, native(piece), len(piece))
-    return crc
+    return _best()(np.frombuffer(data, np.uint8), crc)
 
 
 @functools.cache
-def _native() -> Callable[[np.ndarray], int] | None:
-    """TensorFlow's checksum, or None if it isn't where it is looked for."""
+def _best() -> Checksum:
     probe = np.arange(300, dtype=np.uint16).view(np.uint8)
+    for way in (from_library, by_saving):
+        found = way()
+        if found is not None and found(probe, 17) == crc32c.crc32c(probe, 17):
+            return found
+    return crc32c.crc32c
+
+
+def from_library() -> Checksum | None:
+    """TensorFlow's own function, or None if this version doesn't show it."""
+    native = private.native_crc32c()
+    if native is None:
+        return None
+
+    def checksum(array: np.ndarray, crc: int) -> int:
+        return native(crc, array.ctypes.data, array.nbytes)
+
+    return checksum
+
+
+def by_saving() -> Checksum | None:
+    """What TensorFlow finds when it saves a buffer, or None if that doesn't work."""
     try:
-        native = _SavedChecksum()
-        return native if native(probe) == crc32c.crc32c(probe) else None
+        saved = _SavedChecksum()
+        saved(np.zeros(1, np.uint8))
     except (tf.errors.OpError, RuntimeError, ValueError):
         return None
+
+    def checksum(array: np.ndarray, crc: int) -> int:
+        for start in range(0, len(array), _PIECE):
+            piece = array[start : start + _PIECE]
+            if len(piece) < _LONG:
+                crc = crc32c.crc32c(piece, crc)
+            else:
+                crc = crc32c.combine(crc, saved(piece), len(piece))
+        return crc
+
+    return checksum
 
 
 class _SavedChecksum:

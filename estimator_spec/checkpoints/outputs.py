@@ -21,9 +21,9 @@ from estimator_spec.checkpoints.rows import RowReader, RowWriter
 from estimator_spec.checkpoints.writing import CheckpointWriter
 from tpu_columns.partition import RowPartition
 
-_CHUNK = 4 << 20
-_MOST = 12 << 20
-_PER_SHARD = 128 << 10
+_CHUNK = 1 << 20
+_MOST = 8 << 20
+_PER_SHARD = 64 << 10
 
 Progress = Callable[[int], None]
 PieceShapes = list[tuple[Any, tuple[int, ...], int]]
