@@ -172,7 +172,6 @@ def _optimization(name: str, table: TableConfig, default: Any, tags: dict[Any, i
             value = getattr(parameters, f"{what}_{end}")
             if value is not None:
                 bound.value = value
-                limits.SetInParent()
     if parameters.weight_decay_factor:
         message.weight_decay_factor = parameters.weight_decay_factor
         message.multiply_weight_decay_factor_by_learning_rate = bool(

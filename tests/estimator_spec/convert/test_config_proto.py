@@ -7,10 +7,10 @@ import importlib.util
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -56,18 +56,15 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def reference():
+def reference(reference_python):
     """Makes the reference's proto of a description: here if this is it, else in its process."""
-    if tf.__version__.startswith("2.15.") and importlib.util.find_spec("tensorflow_estimator"):
+    if reference_python == sys.executable:
         side = proto_family.Reference()
         yield lambda description: Configuration.FromString(
             side.proto(description).SerializeToString()
         )
         return
-    python = os.environ.get("TPU_COLUMNS_REFERENCE_PYTHON")
-    if not python:
-        pytest.skip("TPU_COLUMNS_REFERENCE_PYTHON names no python with TensorFlow 2.15.1")
-    server = Server(python)
+    server = Server(reference_python)
     yield server
     server.process.stdin.close()
     server.process.wait(30)
