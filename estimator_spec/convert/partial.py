@@ -35,7 +35,8 @@ class Partial(_Base):
 
     On a TPU (created and called under a `TPUStrategy`) a large table is an embedding core's, and
     trained by `optimizer`. Elsewhere it is a variable of the layer, as a small one always is: the
-    model's optimizer trains it, and checkpoints go to a TPU.
+    model's optimizer trains it. Weights and checkpoints can be saved; a whole model with this layer
+    can't be written to a config, as mid-level configurations have none.
 
     Args:
         feature_config: `tf.tpu.experimental.embedding.FeatureConfig` by feature name.

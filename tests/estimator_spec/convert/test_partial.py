@@ -280,6 +280,29 @@ def test_a_model_trains_both_sides(keras, tmp_path):
     np.testing.assert_allclose(other(batch), model(batch), rtol=1e-6)
 
 
+def test_it_joins_functional_models(keras):
+    """Symbolic inputs, dense, sparse and ragged, have the shapes that a batch then has."""
+    features = {
+        "dense": api.FeatureConfig(table(10)),
+        "sparse": api.FeatureConfig(table(30, combiner="sum")),
+        "ragged": api.FeatureConfig(table(40), max_sequence_length=3),
+    }
+    layer = make(keras, features, 20)
+    given = {
+        "dense": keras.Input((), dtype="int32", name="dense"),
+        "sparse": keras.Input((None,), dtype="int32", sparse=True, name="sparse"),
+        "ragged": keras.Input((None,), dtype="int32", ragged=True, name="ragged"),
+    }
+    looked_up = layer(given)
+    expected = {"dense": (4,), "sparse": (4,), "ragged": (3, 4)}
+    assert {name: tuple(value.shape)[1:] for name, value in looked_up.items()} == expected
+    model = keras.Model(given, looked_up)
+    ragged = tf.ragged.constant([[1], [1, 2, 3, 4]], tf.int32)
+    batch = {"dense": tf.constant([1, 2]), "sparse": ragged.to_sparse(), "ragged": ragged}
+    for name, value in model(batch).items():
+        np.testing.assert_allclose(value, layer(batch)[name], rtol=1e-6)
+
+
 def test_gradients_reach_the_rows_of_weighted_sparse_input(keras):
     """Weights scale the gradient of their rows, on both sides."""
     features = {"word": api.FeatureConfig(table(20, combiner="sum"))}
