@@ -106,12 +106,16 @@ def read(
     names = {*recorded, *specified, *(tables or ())} & set(shapes)
     if not (recorded or specified or tables):
         names = {name for name in shapes if spec_tables.looks_like_table(name, shapes[name])}
+    same_shape: dict[tuple[int, ...], list[str]] = {}
+    for name, shape in shapes.items():
+        if name not in names:  # no table is the slot of another
+            same_shape.setdefault(shape, []).append(name)
     owned: dict[str, str] = {}
     found, others = {}, {}
     for name in sorted(shapes, key=lambda name: (name not in names, len(name), name)):
         if name in owned:
             continue
-        beside = slots.beside(name, shapes[name], shapes) if shapes[name] else {}
+        beside = slots.beside(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
         if name in names:
             variable = checkpoint.variables[name]
             layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
@@ -238,3 +242,25 @@ def _against_spec(table: Table) -> tuple[list[str], list[str]]:
 
 def _names(namings: Sequence[slots.Naming]) -> str:
     return " and ".join(naming.optimizer for naming in namings)
+
+
+def find_table(found: Contents, name: str, argument: str, prefix: str) -> str:
+    """The full name of a table that a user names by it, its end, or its key in the spec.
+
+    Raises:
+        ValueError: there is none, or more than one.
+    """
+    if name in found.tables:
+        return name
+    matches = [
+        full
+        for full, table in found.tables.items()
+        if table.key == name or full.endswith("/" + name) or f"/{name}/" in f"/{full}"
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    what = f"means {matches}" if matches else "is none of them"
+    raise ValueError(
+        f"{argument}: {name!r} should name one table of {prefix!r}, but {what}. The tables are "
+        f"{sorted(found.tables)}."
+    )

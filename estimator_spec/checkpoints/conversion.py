@@ -11,6 +11,7 @@ from estimator_spec.checkpoints import contents, outputs, planning, records, rep
 from estimator_spec.checkpoints.bundle import Checkpoint, find
 from estimator_spec.checkpoints.progress import Bar
 from estimator_spec.checkpoints.renaming import Rename
+from estimator_spec.checkpoints.wishes import Wishes
 from estimator_spec.spec import EmbeddingConfigSpec
 
 
@@ -37,7 +38,8 @@ def convert(
     """Writes a changed copy of a checkpoint. The source is only read.
 
     The copy appears when it is whole: whatever happens before, its index isn't there. Every byte
-    of the source is checked on the way. The memory needed doesn't depend on the tables' sizes.
+    of the source is checked on the way. The memory needed doesn't depend on the tables' sizes; only
+    a vocabulary's words, or 8 bytes a row of a permutation, are held.
 
     A table is named by its full variable name, an ending or part of it between slashes
     ('word_embedding'), or its key in the spec ('tbl_word').
@@ -76,7 +78,7 @@ def convert(
         OSError: the target can't be written.
         RuntimeError: another process is writing the same target.
     """
-    wishes = planning.Wishes(
+    wishes = Wishes(
         rename, strategy, shards, slots, grow, vocabulary, initializers, tuple(drop), seed
     )
     prefix, new_prefix = find(source), os.fspath(target)

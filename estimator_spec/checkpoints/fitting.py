@@ -18,6 +18,7 @@ import tensorflow as tf
 from estimator_spec.checkpoints import contents, conversion, planning, records
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.checkpoints.narrowing import Loss
+from estimator_spec.checkpoints.wishes import Wishes
 from tpu_columns.partition import RowPartition
 
 
@@ -87,7 +88,7 @@ def fitted(
             moved or sorted(wanted),
             prefix,
         )
-        wishes = planning.Wishes(layouts=wanted, dtype=dtype)
+        wishes = Wishes(layouts=wanted, dtype=dtype)
         plan = planning.make(checkpoint, found, wishes)
         with tempfile.TemporaryDirectory(prefix="tables-") as directory:
             copy = os.path.join(directory, os.path.basename(prefix))

@@ -16,7 +16,7 @@ from estimator_spec.checkpoints import slots
 
 tf1 = tf.compat.v1
 
-_AT_ONCE = 16 << 20
+_AT_ONCE = 8 << 20
 
 # Rows `first` to `last` of the new ones: a function of (first, last).
 Rows = Callable[[int, int], np.ndarray]
@@ -46,7 +46,7 @@ def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -
             values[far] = generator.standard_normal(int(far.sum()))
         return (values * deviation).astype(dtype.as_numpy_dtype)
 
-    return _in_blocks(block, count, max(1, _AT_ONCE // (8 * width)))
+    return _in_blocks(block, count, max(1, (1 << 20) // (8 * width)))
 
 
 def initialized(
@@ -54,7 +54,7 @@ def initialized(
 ) -> Rows:
     """Rows that a TensorFlow initializer makes.
 
-    It is called with the shape of all new rows, or, if these take more than 16 MiB, with that of
+    It is called with the shape of all new rows, or, if these take more than 8 MiB, with that of
     some of them at a time.
 
     Args:

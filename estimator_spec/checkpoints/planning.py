@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,42 +22,13 @@ from estimator_spec.checkpoints import (
     vocabulary,
 )
 from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.renaming import Rename, Renaming
+from estimator_spec.checkpoints.renaming import Renaming
 from estimator_spec.checkpoints.slot_conversion import SlotConversion
-from tpu_columns.partition import STRATEGIES, RowPartition
+from estimator_spec.checkpoints.wishes import Wishes
+from tpu_columns.partition import RowPartition
 
-
-@dataclasses.dataclass(frozen=True)
-class Wishes:
-    """What `convert` was asked for; see there. Checked.
-
-    Attributes:
-        layouts: for single tables, by full names, in place of strategy and shards.
-        dtype: other than 'float32', tables are written in narrow numbers, in row order and without
-            slots (see `tpu_columns.storage`).
-    """
-
-    rename: Rename = None
-    strategy: str | None = None
-    shards: int | None = None
-    slots: str | None = None
-    grow: Mapping[str, int] | None = None
-    vocabulary: Mapping[str, Any] | None = None
-    initializers: Mapping[str, Callable[..., Any]] | None = None
-    drop: Collection[str] = ()
-    seed: int = 0
-    layouts: Mapping[str, RowPartition] | None = None
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        if self.strategy is not None and self.strategy not in STRATEGIES:
-            raise ValueError(
-                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
-            )
-        if self.shards is not None:
-            RowPartition("div", 0, self.shards)
-        if self.slots not in (None, slots.TPU, slots.CPU):
-            raise ValueError(f"slots must be 'tpu', 'cpu' or None, got {self.slots!r}.")
+# The variable in which a tf.train.Checkpoint keeps its objects.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +85,11 @@ class _Planner:
         self._slots = SlotConversion(wishes.slots)
 
     def plan(self, spec_data: Any) -> Plan:
+        if OBJECT_GRAPH in self._variables and (self._wishes.rename or self._wishes.slots):
+            raise ValueError(
+                f"{self._checkpoint.prefix!r} is a checkpoint of TF2 objects: its names are paths "
+                "in a graph of objects that it holds, and can't be changed one by one."
+            )
         renamed = Renaming(self._wishes.rename, self._variables)
         for table in self._found.tables.values():
             self._add_table(table, renamed.of(table.name))
@@ -143,7 +119,7 @@ class _Planner:
     def _by_table(self, wishes: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
         """What was asked for single tables, by full names."""
         return {
-            find_table(self._found, name, argument, self._checkpoint.prefix): value
+            contents.find_table(self._found, name, argument, self._checkpoint.prefix): value
             for name, value in (wishes or {}).items()
         }
 
@@ -381,25 +357,3 @@ class _TableRows:
         if self.count_new:
             whats.append(f"{self.count_new} new rows")
         return whats
-
-
-def find_table(found: contents.Contents, name: str, argument: str, prefix: str) -> str:
-    """The full name of a table that a user names by it, its end, or its key in the spec.
-
-    Raises:
-        ValueError: there is none, or more than one.
-    """
-    if name in found.tables:
-        return name
-    matches = [
-        full
-        for full, table in found.tables.items()
-        if table.key == name or full.endswith("/" + name) or f"/{name}/" in f"/{full}"
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    what = f"means {matches}" if matches else "is none of them"
-    raise ValueError(
-        f"{argument}: {name!r} should name one table of {prefix!r}, but {what}. The tables are "
-        f"{sorted(found.tables)}."
-    )

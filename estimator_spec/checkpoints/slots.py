@@ -19,7 +19,7 @@ comes from `estimator_spec.optimizers`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from estimator_spec import optimizers
@@ -137,24 +137,24 @@ def recognize(suffixes: Iterable[str]) -> tuple[list[Naming], set[str], set[str]
     return found, missing, left
 
 
-def beside(name: str, shape: Sequence[int], shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
+def beside(name: str, same_shape: Iterable[str]) -> dict[str, str]:
     """The variables that an optimizer keeps beside one.
 
     They are named after it and have its shape. An optimizer that was made within a variable scope
     puts that in front.
 
+    >>> beside("word", ["word", "tag", "word/Adam/m", "training/word/Adam/v"])
+    {'word/Adam/m': '/Adam/m', 'training/word/Adam/v': '/Adam/v'}
+
     Args:
         name: the variable's.
-        shape: its shape.
-        shapes: all shapes of a checkpoint, by name.
+        same_shape: names of the variables that have its shape.
 
     Returns:
         Suffixes, such as '/Adagrad', by full name.
     """
     found = {}
-    for other, other_shape in shapes.items():
-        if tuple(other_shape) != tuple(shape) or other == name:
-            continue
+    for other in same_shape:
         if other.startswith(name + "/"):
             found[other] = other[len(name) :]
             continue

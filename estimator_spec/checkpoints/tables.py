@@ -15,7 +15,6 @@ import numpy as np
 from estimator_spec.checkpoints import contents
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.checkpoints.outputs import chunks
-from estimator_spec.checkpoints.planning import find_table
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.spec import EmbeddingConfigSpec
 
@@ -74,7 +73,7 @@ def iterate_table(
         found = contents.read(checkpoint, spec, strategy, shards, tables, may_grow=True)
         table = found.table_of(name)
         if table is None:
-            name = find_table(found, name, "name", checkpoint.prefix)
+            name = contents.find_table(found, name, "name", checkpoint.prefix)
             table = found.tables[name]
         variable = checkpoint.variables[name]
         reader = RowReader(checkpoint, variable, table.layout)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import estimator_spec
 import tpu_columns
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import index_file
+from estimator_spec.checkpoints import index_file, records
 from tpu_columns import RowPartition
 
 TABLE = "input_layer/word_embedding/embedding_weights"
@@ -435,3 +435,31 @@ def test_a_program_without_eager_execution(files, tmp_path):
     subprocess.run([sys.executable, "-c", code, source, target], check=True)
     assert checkpoints.read_table(target, TABLE).shape == (300_005, 4)
     assert struct.calcsize("f") * 4 * 300_005 == os.path.getsize(target + ".data-00000-of-00001")
+
+
+def test_checkpoints_of_objects(files, same):
+    """A checkpoint of TF2 objects is cut anew or copied; its names can't be changed."""
+    prefix = files.new("objects")
+    table = values(9, 2)
+    saved = tf.train.Checkpoint(table=tf.Variable(table)).write(prefix)
+    name = "table/.ATTRIBUTES/VARIABLE_VALUE"
+    with pytest.raises(ValueError, match="checkpoint of TF2 objects"):
+        checkpoints.convert(saved, files.new(), rename={name: "other"})
+    target = files.new()
+    checkpoints.convert(saved, target, tables=[name], shards=3)
+    restored = tf.train.Checkpoint(table=tf.Variable(tf.zeros([9, 2])))
+    restored.read(target).assert_consumed()
+    assert_bits(restored.table.numpy(), table)
+
+
+def test_tables_are_no_slots(files):
+    """A table whose name begins with another's is a table of its own."""
+    tables = {"words": ("mod", 2), "words/more": ("div", 3)}
+    source = files.write({name: values(5, 2, i) for i, name in enumerate(tables)}, tables)
+    layouts = {n: RowPartition(s, 5, k) for n, (s, k) in tables.items()}
+    found = {n: records.TableRecord(layout, 2) for n, layout in layouts.items()}
+    records.write(source, records.CheckpointRecord(found))
+    target = files.new()
+    checkpoints.convert(source, target, strategy="div", shards=1)
+    for i, name in enumerate(tables):
+        assert_bits(files.read(target)[name], values(5, 2, i))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a conversion is asked for, checked as far as it can be without a checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from estimator_spec.checkpoints import slots
+from estimator_spec.checkpoints.renaming import Rename
+from tpu_columns.partition import STRATEGIES, RowPartition
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What `convert` was asked for; see there. Checked.
+
+    Attributes:
+        layouts: for single tables, by full names, in place of strategy and shards.
+        dtype: other than 'float32', tables are written in narrow numbers, in row order and without
+            slots (see `tpu_columns.storage`).
+    """
+
+    rename: Rename = None
+    strategy: str | None = None
+    shards: int | None = None
+    slots: str | None = None
+    grow: Mapping[str, int] | None = None
+    vocabulary: Mapping[str, Any] | None = None
+    initializers: Mapping[str, Callable[..., Any]] | None = None
+    drop: Collection[str] = ()
+    seed: int = 0
+    layouts: Mapping[str, RowPartition] | None = None
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.strategy is not None and self.strategy not in STRATEGIES:
+            raise ValueError(
+                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
+            )
+        if self.shards is not None:
+            RowPartition("div", 0, self.shards)
+        if self.slots not in (None, slots.TPU, slots.CPU):
+            raise ValueError(f"slots must be 'tpu', 'cpu' or None, got {self.slots!r}.")
