@@ -83,6 +83,7 @@ class _Planner:
         self._drop = [re.compile(pattern) for pattern in wishes.drop]
         self._losses: dict[str, narrowing.Loss] = {}
         self._slots = SlotConversion(wishes.slots)
+        self._renamed = Renaming(wishes.rename, checkpoint.variables)
 
     def plan(self, spec_data: Any) -> Plan:
         if OBJECT_GRAPH in self._variables and (self._wishes.rename or self._wishes.slots):
@@ -90,7 +91,7 @@ class _Planner:
                 f"{self._checkpoint.prefix!r} is a checkpoint of TF2 objects: its names are paths "
                 "in a graph of objects that it holds, and can't be changed one by one."
             )
-        renamed = Renaming(self._wishes.rename, self._variables)
+        renamed = self._renamed
         for table in self._found.tables.values():
             self._add_table(table, renamed.of(table.name))
         unneeded = self._slots.without_beta_powers(self._found, self._variables)
@@ -293,7 +294,9 @@ class _Planner:
         for name, suffix in sorted(kept.items()):
             naming = next((n for n in known if suffix in n.suffixes.values()), None)
             new_naming, new_suffix = self._slots.naming(table, naming, suffix)
-            new_name = name.replace(table.name + suffix, target + new_suffix)
+            new_name = self._renamed.told(name) or name.replace(
+                table.name + suffix, target + new_suffix
+            )
             what = f"slot of {naming.optimizer}" if naming and new_suffix != suffix else ""
             new = initial
             if rows.count_new and not suffix.endswith("/ExponentialMovingAverage"):

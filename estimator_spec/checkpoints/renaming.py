@@ -46,10 +46,14 @@ class Renaming:
                 return replaced
         return name
 
+    def told(self, name: str) -> str | None:
+        """The new name that was asked for one variable alone, or None."""
+        return self._names.get(name)
+
     def of_slot(self, slot: str, base: str) -> str:
         """The new name of a slot: its own if asked for, else it goes with its variable."""
         if slot in self._names:
-            return self.of(slot)
+            return self._names[slot]
         return slot.replace(base, self.of(base), 1) if base in slot else self.of(slot)
 
     def check_used(self) -> None:

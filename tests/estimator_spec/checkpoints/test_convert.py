@@ -113,6 +113,17 @@ def test_round_trips_of_names(module_files, renamed):
     assert_same_checkpoint(module_files, back, source)
 
 
+def test_names_of_single_slots(files):
+    """A slot goes with its variable, unless it is given a name of its own."""
+    names = [TABLE, TABLE + "/Adagrad", "bias", "bias/Adagrad"]
+    source = files.write({name: values(3, 2) for name in names})
+    target = files.new()
+    checkpoints.convert(
+        source, target, rename={TABLE: "t", TABLE + "/Adagrad": "a", "bias/Adagrad": "b"}
+    )
+    assert sorted(files.read(target)) == ["a", "b", "bias", "t"]
+
+
 def test_everything_else_is_copied(files, same):
     """Scalars, strings, small and half floats, and slices along other axes stay as they are."""
     variables = {
