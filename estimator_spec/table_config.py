@@ -44,7 +44,7 @@ class TableConfig(_TableFields):
         hot_id_replication: whether a TPU keeps copies of often used rows. Default False; changes
             speed only.
         learning_rate: rate of this table; excludes the next one. None (the default) takes the
-            optimizer's.
+            optimizer's; so does 0, as it always did (a `learning_rate_fn` may give 0).
         learning_rate_fn: global step -> rate of this table.
         optimization_parameters: optimizer of this table. None (the default) takes the spec's.
 

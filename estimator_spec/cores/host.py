@@ -273,8 +273,8 @@ class HostCore:
                 rate = tf.cast(table.learning_rate_fn(global_step), tf.float32)
                 known[table.learning_rate_fn] = rate
             return known[table.learning_rate_fn]
-        rate = parameters.learning_rate if table.learning_rate is None else table.learning_rate
-        return tf.constant(rate, tf.float32)
+        # A table's rate of 0 has always counted as none given.
+        return tf.constant(table.learning_rate or parameters.learning_rate, tf.float32)
 
     def _update_table(self, key: str, now: _Step) -> Any:
         gathered, parameters = now.gathered, self._optimizer(key)

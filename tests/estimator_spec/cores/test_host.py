@@ -283,6 +283,16 @@ def test_gradient_multiplier_and_learning_rate_fn():
     check(variables, wanted)
 
 
+@pytest.mark.parametrize("rate, used", [(None, RATE), (0.0, RATE), (0.25, 0.25)])
+def test_the_rate_of_a_table(rate, used):
+    """It replaces the optimizer's; 0 counts as none, as in the configurations of the old system."""
+    spec = make_spec(SGD(RATE))
+    table = spec.table_to_config_dict["table"]._replace(learning_rate=rate)
+    data = batches(seed=13, steps=3)
+    variables, _ = train_core(spec._replace(table_to_config_dict={"table": table}), data)
+    check(variables, train_oracle(SGD(RATE), data, rate=lambda step: used)[0])
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
