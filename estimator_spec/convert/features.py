@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.convert import legacy_ids
-from estimator_spec.convert.conversion import Conversion
 from estimator_spec.convert.legacy_ids import Ids
 from estimator_spec.convert.source import Source
 from tpu_columns import categorical
@@ -30,6 +30,40 @@ class Inputs(NamedTuple):
     sequence_lengths: dict[str, Any]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Intake:
+    """How a target takes features; each conversion is one.
+
+    Attributes:
+        source: the spec, as it was read.
+    """
+
+    source: Source = dataclasses.field(repr=False)
+
+    form: ClassVar[str] = ""  # a key of `_FORMS`; '': it looks nothing up
+    drops_negative_weights: ClassVar[bool] = False  # its lookup, unless the combiner is sum
+
+    def takes(self, feature: str) -> bool:
+        """Whether the target looks a feature up."""
+        return self.source.features[feature].table_id not in self.source.on_tensor_core
+
+    def width(self, feature: str) -> int | None:
+        """Ids in a row of a padded feature; None: as many as the batch has."""
+        return None
+
+    def finish(self, inputs: Inputs) -> Inputs:
+        """What becomes of arranged inputs in the end."""
+        return inputs
+
+    def features(self, batch: Any) -> Inputs:
+        """A legacy features dict as the target takes it; see `features_for`.
+
+        Args:
+            batch: tensors by key.
+        """
+        return features_for(self, batch)
+
+
 @tf.autograph.experimental.do_not_convert  # it only costs time: there is nothing to convert
 def features_for(target: Any, batch: Any) -> Inputs:
     """Turns a legacy features dict into what a conversion's target takes.
@@ -46,7 +80,7 @@ def features_for(target: Any, batch: Any) -> Inputs:
     | `padded`  | `DistributedEmbedding`       | dense [B, n]        | dense [B, L, n]             |
 
     Args:
-        target: what a conversion returned: a `Conversion`, or an object whose attribute
+        target: what a conversion returned: an `Intake`, or an object whose attribute
             `conversion` is one.
         batch: tensors by key, as a legacy `input_fn` yields them: dense, sparse or ragged, numbers
             or strings.
@@ -61,7 +95,7 @@ def features_for(target: Any, batch: Any) -> Inputs:
             room for, where the target can't take them.
     """
     target = getattr(target, "conversion", target)
-    if not isinstance(target, Conversion) or target.form not in _FORMS:
+    if not isinstance(target, Intake) or target.form not in _FORMS:
         raise TypeError(
             f"target must be what a conversion with lookups returned (to_mid_level, to_serving, "
             f"…), got {type(target).__name__}."

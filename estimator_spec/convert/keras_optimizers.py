@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_spec import optimizers as ours
 from estimator_spec.convert import facts
-from estimator_spec.convert.conversion import load_extra
+from estimator_spec.convert.extras import load_extra
 from estimator_spec.cores import update_rules
 from estimator_spec.optimizers import OptimizationParameters
 from tpu_columns import callables

@@ -17,7 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.convert import keras_optimizers, report, source
-from estimator_spec.convert.conversion import Conversion, attach, load_extra
+from estimator_spec.convert.conversion import Conversion, attach
+from estimator_spec.convert.extras import load_extra
 from estimator_spec.convert.features import Inputs
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.report import Entry, Status

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_spec.convert import source
-from estimator_spec.convert.conversion import attach, load_extra
+from estimator_spec.convert.conversion import attach
+from estimator_spec.convert.extras import load_extra
 from estimator_spec.convert.mid_level import configurations
 from estimator_spec.convert.partial import SIZE_THRESHOLD, PartialConversion, is_large
 from estimator_spec.convert.report import Entry, Status

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import source
+from estimator_spec.convert import report, source
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.mid_level import Optimizers
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
@@ -207,8 +207,6 @@ def _of_parameters(parameters: OptimizationParameters) -> Any:
         table_to_config_dict={"table": TableConfig(1, 1)},
         optimization_parameters=parameters,
     )
-    from estimator_spec.convert import report
-
     read = source.read(spec)
     report.make("tf.tpu.experimental.embedding", read, [], False, "tpu_embedding")
     return Optimizers("tpu_embedding", read, None).of("table")

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optional packages: imported when they are needed, and named when they are missing."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def load_extra(module: str, extra: str) -> Any:
+    """Imports an optional package.
+
+    Args:
+        module: name of the package.
+        extra: the extra of this project that brings it.
+
+    Raises:
+        ImportError: it isn't there; one line, which names the extra.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != module.split(".")[0]:
+            raise
+        raise ImportError(
+            f"{module} isn't installed: pip install 'tpu-columns[{extra}]'", name=module
+        ) from None
