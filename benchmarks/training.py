@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training, evaluating, predicting: ours beside TensorFlow 2.15.1's own TPUEstimator and keras-rs.
+
+    python benchmarks/training.py --output docs/benchmarks.md
+    python benchmarks/training.py --workloads grid/1id-dense-1e5 --sides reference,default,host
+
+Every workload runs on all sides in turn, several rounds, each time in a fresh process that warms
+up and then times hundreds of steps. An interpreter that isn't given is made in a cache directory.
+Results are merged into a JSON file, so a long run can be done in parts; `--pages` writes page and
+plot of what is there without running anything. `--list` names workloads and sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from training_time import environments, pages, results, sides, workloads
+from training_time.results import Results, Run
+from training_time.sides import Side
+from training_time.workloads import Workload
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+DEFAULT_SIDES = "reference,default,host,keras_rs"
+
+
+def environment_variables(side: Side) -> dict[str, str]:
+    """What a side's process finds: its packages on the path, and a quiet TensorFlow."""
+    own = ROOT if side.ours else HERE / "training_time" / "reference"
+    path = (own, HERE, ROOT / "examples" / "census")
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, path)),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        # A machine's GPU would be used by some sides only.
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
+
+
+def measure(python: str, side: Side, workload: Workload, seconds: float) -> tuple[dict, str | None]:
+    """Figures of one fresh process, or an error."""
+    task = {
+        "workload": workload.name,
+        "framework": side.framework,
+        "core": side.core,
+        "reference_variables": side.reference_variables,
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "figures.json")
+        command = [python, "-m", "training_time.process", json.dumps(task), str(path)]
+        try:
+            done = subprocess.run(
+                command,
+                env=environment_variables(side),
+                cwd=directory,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired:
+            return {}, f"not done within {seconds:.0f} s"
+        if path.exists():
+            return json.loads(path.read_text(encoding="utf-8")), None
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return {}, lines[-1][:300]
+
+
+def describe(run: Run) -> str:
+    """One process in a line."""
+    if run.error:
+        return f"FAILED: {run.error}"
+    text = f"{run.value():8.2f} ms"
+    if "first_step_s" in run.figures:
+        text += f", first step {run.value('first_step_s'):.1f} s"
+    return text + f", peak {run.value('peak_mib'):,.0f} MiB"
+
+
+def run_all(
+    chosen: list[Workload], who: list[Side], pythons: dict[str, str], options: argparse.Namespace
+) -> Results:
+    """Runs everything in turn; the file is written after each process."""
+    path = Path(options.results)
+    found = results.read(path)
+    found.machine = results.machine()
+    batch = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    plan = [
+        (workload, round_, side)
+        for workload in chosen
+        for round_ in range(options.rounds)
+        # In another order each round: who comes first finds another machine.
+        for side in (who if round_ % 2 == 0 else who[::-1])
+        if side.runs(workload)
+    ]
+    failed: set[tuple[str, str]] = set()
+    for number, (workload, round_, side) in enumerate(plan, 1):
+        if (workload.name, side.name) in failed:
+            continue
+        begin = time.perf_counter()
+        figures, error = measure(pythons[side.environment], side, workload, options.timeout)
+        run = Run(workload.name, side.name, batch, round_, figures, error)
+        if error:
+            failed.add((workload.name, side.name))
+        found.add(run)
+        results.write(found.newest_only(), path)
+        took = time.perf_counter() - begin
+        name = f"{workload.name:<24}{side.name:<20}round {round_ + 1}"
+        print(f"[{number}/{len(plan)}] {name} {describe(run)} ({took:.0f} s)", flush=True)
+    return found
+
+
+def main() -> None:
+    """Measures, and writes the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workloads", default="all", help="names or their beginnings, by commas")
+    parser.add_argument("--sides", default=DEFAULT_SIDES, help=f"of {', '.join(sides.SIDES)}")
+    parser.add_argument("--rounds", type=int, default=3, help="fresh processes of each side")
+    parser.add_argument("--quick", action="store_true", help="one round of as few steps as can be")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for a process")
+    for name in environments.NAMES:
+        parser.add_argument(f"--{name}-python", metavar="PATH", help=f"runs the side(s) of {name}")
+    parser.add_argument("--results", default=str(ROOT / "build" / "benchmarks.json"))
+    parser.add_argument("--output", help="the page, a .md; its plot, a .svg, comes beside it")
+    parser.add_argument("--pages", action="store_true", help="only write the page again")
+    parser.add_argument("--list", action="store_true", help="what there is, and stop")
+    options = parser.parse_args()
+    if options.list:
+        print("workloads:", *workloads.WORKLOADS, "\nsides:", *sides.SIDES)
+        return
+    if options.quick:
+        options.rounds = 1
+        os.environ["TRAINING_TIME_QUICK"] = "1"
+    try:
+        chosen, who = workloads.select(options.workloads), sides.select(options.sides)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.pages:
+        found = results.read(Path(options.results))
+    else:
+        needed = {s.environment for s in who if any(map(s.runs, chosen))}
+        try:
+            pythons = {
+                name: environments.python_of(name, getattr(options, f"{name}_python"))
+                for name in sorted(needed)
+            }
+        except RuntimeError as error:
+            sys.exit(f"error: {error}")
+        found = run_all(chosen, who, pythons, options)
+        print("\n" + pages.table(found, chosen, who))
+    if options.output:
+        pages.write(found, Path(options.output))
+        print(f"wrote {options.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of `benchmarks/training.py`: what is run, by whom, and how it is told.
+
+| file | its one job |
+|---|---|
+| `workloads.py` | what is trained: tables, features, ids; NumPy alone |
+| `program.py`, `census_program.py` | the programs for `TPUEstimator`, the reference's or ours |
+| `reference/` | our packages' names, given to TensorFlow 2.15.1's own classes |
+| `keras_program.py`, `fbgemm_program.py` | the same tables in keras-rs and in FBGEMM |
+| `process.py`, `clocks.py` | one process: one workload on one side, and what it took |
+| `sides.py`, `environments.py` | which sides there are, and an interpreter for each |
+| `results.py`, `goals.py`, `pages.py` | figures of many processes; goals; page and plot |
+"""

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The census example, unedited, without its checkpoints: CSV parsing, Adam, host call, dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import census_data
+import census_model
+
+import estimator_spec as tpu_estimator
+from training_time.program import LOG_STEPS, LOOP
+
+BATCH_SIZE = 512
+
+
+def make(model_dir: str, steps: int, core: dict[str, Any]) -> tuple[Any, Any]:
+    """The estimator and its input_fn, as `examples/census/census.py` makes them."""
+    columns = census_model.embedding_columns(census_data.DATA_DIR)
+    estimator = tpu_estimator.TPUEstimator(
+        census_model.model_fn_builder(columns, model_dir, 0.001, steps, False),
+        config=tpu_estimator.RunConfig(
+            model_dir=model_dir,
+            tf_random_seed=1,
+            save_checkpoints_steps=None,
+            save_checkpoints_secs=None,
+            log_step_count_steps=LOG_STEPS,
+            tpu_config=tpu_estimator.TPUConfig(iterations_per_loop=LOOP),
+        ),
+        use_tpu=False,
+        train_batch_size=BATCH_SIZE,
+        export_to_tpu=False,
+        embedding_config_spec=tpu_estimator.EmbeddingConfigSpec(
+            feature_columns=columns,
+            optimization_parameters=tpu_estimator.AdagradParameters(0.05),
+        ),
+        **core,
+    )
+    return estimator, census_data.input_fn_builder(
+        census_data.DATA_DIR, census_data.TRAIN_FILE, True, False, columns if core else None
+    )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long steps take, read off the log lines that every user sees.
+
+A hook of ours would forbid what a training without hooks may do: several steps in one session call.
+The lines come from TensorFlow's own hooks on every side.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import time
+from pathlib import Path
+
+_SPEED = re.compile(r"\bglobal_step/sec: ([0-9.e+-]+)")
+_EVALUATION = re.compile(r"Evaluation \[(\d+)/\d+\]")
+
+
+class SpeedLog(logging.Handler):
+    """Reads `global_step/sec`, which stands for the steps since the line before.
+
+    Attributes:
+        rates: steps a second.
+        first_line: when the first one came, in seconds of `time.perf_counter`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates: list[float] = []
+        self.first_line = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Reads one line."""
+        found = _SPEED.search(record.getMessage())
+        if found:
+            self.first_line = self.first_line or time.perf_counter()
+            self.rates.append(float(found.group(1)))
+
+    def milliseconds(self) -> list[float]:
+        """Milliseconds a step, without the first interval: those steps warm up."""
+        return [1000.0 / rate for rate in self.rates[1:]]
+
+
+class EvaluationLog(logging.Handler):
+    """Notes when evaluation's lines of progress come.
+
+    Attributes:
+        marks: pairs of step and time, in seconds of `time.perf_counter`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: list[tuple[int, float]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Reads one line."""
+        now = time.perf_counter()
+        found = _EVALUATION.search(record.getMessage())
+        if found:
+            self.marks.append((int(found.group(1)), now))
+
+
+def milliseconds(marks: list[tuple[int, float]], skip: int = 1) -> list[float]:
+    """Milliseconds a step between marks, without the first `skip` intervals.
+
+    >>> milliseconds([(0, 1.0), (100, 2.0), (200, 2.5), (300, 3.0)])
+    [5.0, 5.0]
+    """
+    pairs = list(itertools.pairwise(marks))[skip:]
+    return [1000 * (end - start) / (last - first) for (first, start), (last, end) in pairs]
+
+
+def resident(field: str = "VmRSS") -> float:
+    """MiB of this process: resident now, or at most so far (`VmHWM`)."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    return float("nan")

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What many processes took: kept as JSON, read as medians and ratios."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One process.
+
+    Attributes:
+        workload: its name.
+        side: its name.
+        batch: when the command was started that this is of; its rounds belong together.
+        round: which turn of the sides.
+        figures: what the process wrote; `ms` is a list of milliseconds a step.
+        error: why there are no figures.
+    """
+
+    workload: str
+    side: str
+    batch: str
+    round: int
+    figures: dict[str, Any]
+    error: str | None = None
+
+    def value(self, figure: str = "ms") -> float | None:
+        """One number of the process: the median where it wrote several."""
+        found = self.figures.get(figure)
+        return statistics.median(found) if isinstance(found, list) and found else found or None
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """One side's time over another's, round by round.
+
+    Attributes:
+        median: of the rounds.
+        low: the smallest.
+        high: the largest.
+    """
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.low:.2f}–{self.high:.2f})"
+
+
+class Results:
+    """Runs, of which the newest batch of each workload and side counts."""
+
+    def __init__(self, runs: Iterable[Run] = (), machine: str = "") -> None:
+        self.runs = list(runs)
+        self.machine = machine
+
+    def add(self, run: Run) -> None:
+        """One process more."""
+        self.runs.append(run)
+
+    def of(self, workload: str, side: str) -> list[Run]:
+        """The newest batch's runs of a workload on a side."""
+        found = [run for run in self.runs if (run.workload, run.side) == (workload, side)]
+        newest = max((run.batch for run in found), default="")
+        return [run for run in found if run.batch == newest]
+
+    def values(self, workload: str, side: str, figure: str = "ms") -> list[float]:
+        """A number of each round."""
+        found = (run.value(figure) for run in self.of(workload, side))
+        return [value for value in found if value is not None]
+
+    def median(self, workload: str, side: str, figure: str = "ms") -> float | None:
+        """The median of the rounds; None without any."""
+        found = self.values(workload, side, figure)
+        return statistics.median(found) if found else None
+
+    def ratio(self, workload: str, side: str, base: str, figure: str = "ms") -> Ratio | None:
+        """`side` over `base`: by rounds of one batch, else both sides' medians."""
+        own, other = self.of(workload, side), self.of(workload, base)
+        beside = {(run.batch, run.round): run.value(figure) for run in other}
+        pairs = [(run.value(figure), beside.get((run.batch, run.round))) for run in own]
+        ratios = [a / b for a, b in pairs if a and b]
+        if not ratios:
+            mine, its = self.median(workload, side, figure), self.median(workload, base, figure)
+            if mine is None or its is None:
+                return None
+            ratios = [mine / its]
+        return Ratio(statistics.median(ratios), min(ratios), max(ratios))
+
+    def error(self, workload: str, side: str) -> str | None:
+        """Why a side has no figures for a workload."""
+        found = self.of(workload, side)
+        return next((run.error for run in found if run.error), None)
+
+    def newest_only(self) -> Results:
+        """Without what newer batches replaced."""
+        keys = dict.fromkeys((run.workload, run.side) for run in self.runs)
+        return Results([run for key in keys for run in self.of(*key)], self.machine)
+
+
+def read(path: Path) -> Results:
+    """Results from a file; none if there is no file."""
+    if not path.exists():
+        return Results()
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return Results((Run(**run) for run in content["runs"]), content["machine"])
+
+
+def write(results: Results, path: Path) -> None:
+    """A file that appears when it is whole; one run a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(_short(dataclasses.asdict(run))) for run in results.runs)
+    head = json.dumps(results.machine)
+    text = f'{{"machine": {head},\n"runs": [\n{lines}\n]}}\n'
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def _short(value: Any) -> Any:
+    """Numbers without more digits than were measured."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _short(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        # Of hundreds of equal intervals, twenty medians say as much.
+        if len(value) > 40:
+            size = -(-len(value) // 20)
+            value = [statistics.median(value[i : i + size]) for i in range(0, len(value), size)]
+        return [_short(inner) for inner in value]
+    return value
+
+
+def machine() -> str:
+    """Processor and cores, for the page."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return f"{len(os.sched_getaffinity(0))} logical CPUs ({model})"

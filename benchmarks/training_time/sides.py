@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is compared with whom."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from training_time.workloads import Workload
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """One way to train a workload.
+
+    Attributes:
+        name: what the command calls it.
+        title: what the page calls it.
+        environment: whose interpreter; see `environments.py`.
+        framework: `estimator`, `keras_rs` or `fbgemm`.
+        ours: our packages, or TensorFlow's own.
+        core: `embedding_core` of the estimator, if any.
+        reference_variables: the program says `tf.disable_v2_behavior()`, as those of TF1 do, and
+            has TF1's reference variables; else resource variables.
+    """
+
+    name: str
+    title: str
+    environment: str
+    framework: str = "estimator"
+    ours: bool = False
+    core: str | None = None
+    reference_variables: bool = False
+
+    def runs(self, workload: Workload) -> bool:
+        """Whether the side can run a workload."""
+        plain = workload.program == "tables"
+        if self.framework == "fbgemm":
+            return workload.verb == "embedding"
+        if self.framework == "keras_rs":
+            # It has no sequences, and census is a program for an estimator.
+            sequences = any(feature.sequence for feature in workload.features)
+            return plain and workload.verb in ("train", "first_step") and not sequences
+        return True
+
+
+SIDES = {
+    side.name: side
+    for side in (
+        Side("reference", "TF 2.15.1", "reference", reference_variables=True),
+        Side("reference-resource", "TF 2.15.1, resource variables", "reference"),
+        Side("default", "ours, TF 2.21", "ours", ours=True),
+        Side(
+            "default-v1", "ours, reference variables", "ours", ours=True, reference_variables=True
+        ),
+        Side("host", "ours, host core", "ours", ours=True, core="host"),
+        Side("older", "ours, TF ≤ 2.19", "older", ours=True),
+        Side("older-v1", "ours, TF ≤ 2.19, ref.", "older", ours=True, reference_variables=True),
+        Side("older-host", "ours, TF ≤ 2.19, host", "older", ours=True, core="host"),
+        Side("keras_rs", "keras-rs 0.4", "keras", framework="keras_rs"),
+        Side("fbgemm", "FBGEMM CPU", "fbgemm", framework="fbgemm"),
+    )
+}
+
+
+def select(names: str) -> list[Side]:
+    """Sides by name, comma-separated.
+
+    Raises:
+        ValueError: no side is called so.
+    """
+    found = []
+    for name in filter(None, (word.strip() for word in names.split(","))):
+        if name not in SIDES:
+            raise ValueError(f"No side {name!r}; there are {', '.join(SIDES)}.")
+        found.append(SIDES[name])
+    return found
