@@ -298,6 +298,16 @@ def find(path: Any) -> str:
         CheckpointError: there is no checkpoint.
     """
     text = os.fspath(path)
+    prefix = text.removesuffix(".index")
+    try:
+        return _find(text, prefix)
+    except tf.errors.OpError as error:
+        raise CheckpointError(prefix, f"{prefix!r} can't be looked for: {error.message}") from error
+
+
+def _find(text: str, prefix: str) -> str:
+    if tf.io.gfile.exists(prefix + ".index"):
+        return prefix
     if tf.io.gfile.isdir(text):
         latest = tf.train.latest_checkpoint(text)
         if latest is None:
@@ -307,9 +317,6 @@ def find(path: Any) -> str:
                 "Give the path of one, without '.index' or '.data-…'.",
             )
         return str(latest)
-    prefix = text.removesuffix(".index")
-    if tf.io.gfile.exists(prefix + ".index"):
-        return prefix
     if tf.io.gfile.exists(prefix):
         raise CheckpointError(
             prefix,

@@ -2,7 +2,7 @@
 """`python -m estimator_spec checkpoint …`: this package for a shell.
 
 Exit status: 0; 1 if `diff` finds a difference or `verify` damage; 2 if something can't be done,
-with the reason on standard error.
+with the reason on standard error; 130 if it was interrupted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import tensorflow as tf
 
 from estimator_spec import checkpoints
 from estimator_spec.spec import EmbeddingConfigSpec
@@ -38,10 +40,18 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(list(arguments))
     run: Callable[[argparse.Namespace], int] = options.run
     try:
-        return run(options)
-    except (OSError, RuntimeError, ValueError) as error:
+        status = run(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever reads the output has seen enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: nothing was changed, and nothing unfinished is left.\n")
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,17 +80,17 @@ def _parser() -> argparse.ArgumentParser:
     convert.set_defaults(run=_convert)
 
     diff = commands.add_parser("diff", help="compares two checkpoints row by row")
-    diff.add_argument("first")
-    diff.add_argument("second")
-    _add_spec(diff)
+    diff.add_argument("first", help="prefix of a checkpoint, or a directory with one")
+    diff.add_argument("second", help="the other one")
+    _add_layout(diff, "--strategy", "--shards")
     diff.set_defaults(run=_diff)
 
     verify = commands.add_parser("verify", help="checks every byte")
-    verify.add_argument("path")
+    verify.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     verify.set_defaults(run=_verify)
 
     record = commands.add_parser("record", help="says once how an old checkpoint's tables lie")
-    record.add_argument("path")
+    record.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     _add_layout(record, "--strategy", "--shards")
     record.set_defaults(run=_record)
     return parser
@@ -160,7 +170,14 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    found = checkpoints.diff(options.first, options.second, _spec(options.spec))
+    found = checkpoints.diff(
+        options.first,
+        options.second,
+        _spec(options.spec),
+        strategy=options.strategy,
+        shards=options.shards,
+        tables=options.table,
+    )
     sys.stdout.write(f"{found}\n")
     return 1 if found else 0
 

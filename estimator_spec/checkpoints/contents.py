@@ -79,6 +79,7 @@ def read(
     shards: int | None = None,
     tables: Collection[str] | None = None,
     may_grow: bool = False,
+    may_shrink: bool = False,
 ) -> Contents:
     """Sorts out an open checkpoint.
 
@@ -89,6 +90,7 @@ def read(
         shards: number of shards, likewise. None: as many as a table is stored in.
         tables: full names of the tables, where neither record nor spec nor name tells them.
         may_grow: whether a table may have fewer rows than in the spec.
+        may_shrink: whether it may have more, too.
 
     Raises:
         CheckpointError: a table isn't in the checkpoint, or has other rows than record or spec say.
@@ -100,6 +102,12 @@ def read(
         if name not in shapes:
             raise CheckpointError(
                 checkpoint.prefix, f"There is no table {name!r} in {checkpoint.prefix!r}."
+            )
+        if len(shapes[name]) != 2:
+            raise CheckpointError(
+                checkpoint.prefix,
+                f"{name!r} of {checkpoint.prefix!r} is no table: its shape is "
+                f"{list(shapes[name])}, a table's is [rows, width].",
             )
     specified = spec_tables.match(spec_tables.of(spec) if spec else [], shapes)
     recorded = record.tables if record else {}
@@ -137,7 +145,7 @@ def read(
             beside = {n: s for n, s in beside.items() if s in slots.SUFFIXES}
             others[name] = beside
         owned.update(dict.fromkeys(beside, name))
-    _check_sizes(checkpoint, found, may_grow)
+    _check_sizes(checkpoint, found, may_grow, may_shrink)
     faults = _faults(found, others, spec, set(recorded) - set(shapes))
     return Contents(found, others, *faults, record)
 
@@ -165,20 +173,23 @@ def _layout(
             )
         return layout, RECORDED
     count = shards or max(1, len(variable.pieces))
+    if strategy is None and spec is not None:
+        strategy = spec.partition_strategy
     if strategy or shards:
         return RowPartition(strategy or "div", rows, count), TOLD
-    if spec is not None:
-        return RowPartition(spec.partition_strategy, rows, count), TOLD
     return RowPartition("div", rows, count), ASSUMED
 
 
-def _check_sizes(checkpoint: Checkpoint, tables: dict[str, Table], may_grow: bool) -> None:
+def _check_sizes(
+    checkpoint: Checkpoint, tables: dict[str, Table], may_grow: bool, may_shrink: bool
+) -> None:
     for table in tables.values():
         wanted = table.in_spec
         shape = table.variable.shape
         if wanted is None or shape == (wanted.rows, wanted.width):
             continue
-        if not (may_grow and shape[1:] == (wanted.width,) and shape[0] < wanted.rows):
+        more, same_width = shape[0] > wanted.rows, shape[1:] == (wanted.width,)
+        if not (same_width and (may_shrink if more else may_grow)):
             raise CheckpointError(
                 checkpoint.prefix,
                 f"The table {table.name!r} of {checkpoint.prefix!r} has shape "

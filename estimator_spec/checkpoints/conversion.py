@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -48,8 +49,9 @@ def convert(
         source: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
         target: prefix of the new one, on a local disk. If its directory has no file `checkpoint`,
             it gets one that names the new checkpoint, so that training there continues from it.
-        spec: the spec that the new checkpoint is for. It tells the tables; one that has more rows
-            in the spec grows, with the spec's initializer.
+        spec: the spec that the new checkpoint is for. It tells the tables, and how they lie in a
+            source without a record; one that has more rows in the spec grows, with the spec's
+            initializer.
         rename: new names by old names, or pairs of a regular expression and its replacement. Slots
             go with their variable.
         strategy: 'div' or 'mod': how rows will lie. None: as they do.
@@ -82,20 +84,28 @@ def convert(
         rename, strategy, shards, slots, grow, vocabulary, initializers, tuple(drop), seed
     )
     prefix, new_prefix = find(source), os.fspath(target)
-    if not dry_run:
-        writing.check_target(new_prefix)
+    writing.check_target(new_prefix)
     with Checkpoint(prefix) as checkpoint:
         found = contents.read(
-            checkpoint, spec, source_strategy, source_shards, tables, may_grow=True
+            checkpoint,
+            spec,
+            source_strategy,
+            source_shards,
+            tables,
+            may_grow=True,
+            may_shrink=bool(vocabulary),
         )
         spec_data = records.describe_spec(spec) if spec is not None else None
         plan = planning.make(checkpoint, found, wishes, spec_data)
         report = reports.ConversionReport(
             prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
         )
-        if not dry_run:
-            write(checkpoint, new_prefix, plan, progress)
-            _name_latest(new_prefix)
+        if not dry_run and not write(checkpoint, new_prefix, plan, progress, latest=True):
+            state = os.path.join(os.path.dirname(new_prefix), "checkpoint")
+            note = (
+                f"{state!r} names another checkpoint; runs in that directory go on from that one."
+            )
+            report = dataclasses.replace(report, notes=(*report.notes, note))
     return report
 
 
@@ -105,7 +115,8 @@ def write(
     plan: planning.Plan,
     progress: Callable[[int, int], None] | None = None,
     durable: bool = True,
-) -> None:
+    latest: bool = False,
+) -> bool:
     """Writes what was planned.
 
     Args:
@@ -114,6 +125,10 @@ def write(
         plan: what to write.
         progress: as for `convert`.
         durable: whether to wait until it is on the disk.
+        latest: whether the directory's file `checkpoint` shall name it, if there is none yet.
+
+    Returns:
+        Whether that file names it.
 
     Raises:
         CheckpointError: the source is damaged.
@@ -128,16 +143,4 @@ def write(
         companions = {}
         if plan.record.tables:
             companions[records.SUFFIX] = records.to_bytes(plan.record)
-        target.finish(companions)
-
-
-def _name_latest(prefix: str) -> None:
-    """Writes the file by which a directory names its latest checkpoint, unless it has one."""
-    directory, name = os.path.split(prefix)
-    state = os.path.join(directory, "checkpoint")
-    if os.path.exists(state):
-        return
-    temporary = f"{state}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n')
-    os.replace(temporary, state)
+        return target.finish(companions, latest)

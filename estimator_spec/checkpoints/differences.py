@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import contents, tables_text
+from estimator_spec.checkpoints import contents, records, tables_text
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.outputs import chunks
 from estimator_spec.checkpoints.progress import Bar
@@ -75,6 +75,9 @@ def diff(
     second: Any,
     spec: EmbeddingConfigSpec | None = None,
     *,
+    strategy: str | None = None,
+    shards: int | None = None,
+    tables: Collection[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Differences:
     """Compares two checkpoints. Rows of tables are compared by their numbers, not their places.
@@ -84,6 +87,9 @@ def diff(
         second: the other one.
         spec: the spec of both; without one, tables are told by the records beside the
             checkpoints, or by their names.
+        strategy: how rows lie, 'div' or 'mod', in those of the two that have no record.
+        shards: number of shards there. None: as many as a table is stored in.
+        tables: full names of the tables, if nothing else tells them.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
     Returns:
@@ -91,10 +97,14 @@ def diff(
 
     Raises:
         CheckpointError: one of them is missing or damaged.
+        ValueError: neither of them has a table of that name.
     """
     with Checkpoint(first) as a, Checkpoint(second) as b:
+        for name in tables or ():
+            if name not in a.variables and name not in b.variables:
+                raise ValueError(f"Neither checkpoint has a table {name!r}.")
         common = sorted(set(a.variables) & set(b.variables))
-        sides = [_Side(a, spec), _Side(b, spec)]
+        sides = [_Side(side, spec, strategy, shards, tables) for side in (a, b)]
         total = sum(a.variables[name].num_bytes for name in common)
         changed = []
         with Bar(total, progress) as bar:
@@ -116,9 +126,19 @@ def diff(
 class _Side:
     """One of the two checkpoints."""
 
-    def __init__(self, checkpoint: Checkpoint, spec: EmbeddingConfigSpec | None) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        spec: EmbeddingConfigSpec | None,
+        strategy: str | None,
+        shards: int | None,
+        tables: Collection[str] | None,
+    ) -> None:
         self._checkpoint = checkpoint
-        self._contents = contents.read(checkpoint, spec, may_grow=True)
+        here = [name for name in tables or () if name in checkpoint.variables]
+        if records.read(checkpoint.prefix) is not None:
+            strategy = shards = None
+        self._contents = contents.read(checkpoint, spec, strategy, shards, here, may_grow=True)
 
     def variable(self, name: str) -> StoredVariable:
         return self._checkpoint.variables[name]

@@ -9,6 +9,8 @@ from types import TracebackType
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.checkpoints.errors import DamagedCheckpointError
+
 
 class DataFile:
     """A file that is read from, at any place.
@@ -18,6 +20,7 @@ class DataFile:
 
     Raises:
         FileNotFoundError: there is no such file.
+        OSError: it can't be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -28,6 +31,8 @@ class DataFile:
                 self.size = int(tf.io.gfile.stat(path).length)
             except tf.errors.NotFoundError as error:
                 raise FileNotFoundError(path) from error
+            except tf.errors.OpError as error:
+                raise OSError(f"{path!r} can't be opened: {error.message}") from error
         else:
             self._descriptor = os.open(path, os.O_RDONLY)
             self.size = os.fstat(self._descriptor).st_size
@@ -40,23 +45,37 @@ class DataFile:
             offset: in bytes.
 
         Raises:
-            EOFError: the file ends before.
+            DamagedCheckpointError: the file ends before.
+            OSError: it can't be read.
         """
         view = memoryview(buffer.reshape(-1).view(np.uint8).data)
+        try:
+            done = self._read(view, offset)
+        except OSError as error:
+            raise OSError(error.errno, f"{os.strerror(error.errno or 0)}: {self.path!r}") from error
+        except tf.errors.OpError as error:
+            raise OSError(f"{self.path!r} can't be read: {error.message}") from error
+        if done < len(view):
+            raise DamagedCheckpointError(
+                self.path,
+                f"{self.path!r} is cut short: it ends at byte {offset + done}, and "
+                f"{len(view) - done} more were there a moment ago, or should be.",
+            )
+
+    def _read(self, view: memoryview, offset: int) -> int:
+        """Fills as much of `view` as there is; how much."""
         if self._remote is not None:
             self._remote.seek(offset)
             data = self._remote.read(len(view))
             view[: len(data)] = data
-            done = len(data)
-        else:
-            done = 0
-            while done < len(view):
-                count = os.preadv(self._descriptor, [view[done:]], offset + done)
-                if not count:
-                    break
-                done += count
-        if done < len(view):
-            raise EOFError(f"{self.path!r} ends at byte {offset + done}.")
+            return len(data)
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._descriptor, [view[done:]], offset + done)
+            if not count:
+                break
+            done += count
+        return done
 
     def close(self) -> None:
         """Closes the file."""

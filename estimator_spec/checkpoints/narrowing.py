@@ -122,6 +122,7 @@ class NarrowOutput:
                 if last == rows:
                     reader.finish()
                 before = raw.view(np.float32)
+                _check_finite(before, first, self.variable.name, self.dtype)
                 packed, worth, scale = convert(before)
                 self.loss.add(before, worth)
 
@@ -133,3 +134,13 @@ class NarrowOutput:
                 return write
 
             yield step, (last - first) * self.num_bytes // max(rows, 1)
+
+
+def _check_finite(rows: np.ndarray, first: int, name: str, dtype: str) -> None:
+    """Refuses what has no place among narrow numbers, and would make the loss no number."""
+    bad = ~np.isfinite(rows).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"Row {first + int(bad.argmax())} of {name!r} holds NaN or infinity, and can't be "
+            f"stored as {dtype}. Look for what broke the training, or leave the table in float32."
+        )

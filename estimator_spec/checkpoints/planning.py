@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +21,7 @@ from estimator_spec.checkpoints import (
     vocabulary,
 )
 from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.renaming import Renaming
+from estimator_spec.checkpoints.renaming import Renaming, compiled
 from estimator_spec.checkpoints.slot_conversion import SlotConversion
 from estimator_spec.checkpoints.wishes import Wishes
 from tpu_columns.partition import RowPartition
@@ -80,7 +79,7 @@ class _Planner:
         self._grow = self._by_table(wishes.grow, "grow")
         self._vocabulary = self._by_table(wishes.vocabulary, "vocabulary")
         self._initializers = self._by_table(wishes.initializers, "initializers")
-        self._drop = [re.compile(pattern) for pattern in wishes.drop]
+        self._drop = [compiled("drop", pattern) for pattern in wishes.drop]
         self._losses: dict[str, narrowing.Loss] = {}
         self._slots = SlotConversion(wishes.slots)
         self._renamed = Renaming(wishes.rename, checkpoint.variables)
@@ -133,6 +132,11 @@ class _Planner:
             raise ValueError(
                 f"{change.source!r} and {other!r} would both be named {output.name!r}. Give them "
                 "different names."
+            )
+        if not output.name or output.name.startswith("\0"):
+            raise ValueError(
+                f"{change.source!r} can't be named {output.name!r}: a name has one character or "
+                "more. To leave a variable out, use `drop`."
             )
         self._outputs[output.name] = output
         self._changes.append(change)
@@ -253,6 +257,11 @@ class _Planner:
             raise ValueError(
                 f"{name!r} has {num_rows} rows and can't be made smaller ({wanted}) by `grow`. "
                 "Say by `vocabulary` which rows are kept."
+            )
+        if table.in_spec is not None and wanted != table.in_spec.rows:
+            raise ValueError(
+                f"{name!r} would have {wanted} rows, in the spec {table.in_spec.key!r} has "
+                f"{table.in_spec.rows}. Mend the spec, or what `vocabulary` and `grow` say."
             )
         if rows_from is not None:
             rows_from = np.pad(rows_from, (0, wanted - num_rows), constant_values=-1)

@@ -3,13 +3,19 @@
 
 `<checkpoint>.tables.json` is for people as well. The checkpoint itself doesn't tell a table that
 mod sharding permuted from one that it didn't.
+
+A run that goes on from a checkpoint of another layout writes that step's checkpoint anew, under the
+same name. The record comes first, so until the new checkpoint is whole it says of both how they
+lie: `replaces` holds the old one's tables, and a checksum of its index to know it by.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -75,6 +81,13 @@ def read(prefix: str) -> CheckpointRecord | None:
             data = json.loads(file.read())
         if data["format"] != _FORMAT:
             raise ValueError(f"format {data['format']}, this version knows {_FORMAT}")
+        if data.get("checksum", _checksum(data)) != _checksum(data):
+            raise ValueError("its checksum doesn't fit; who changed it by hand removes that line")
+        replaced = data.get("replaces")
+        if replaced is not None and replaced["index"] == _index_of(prefix):
+            if replaced["tables"] is None:
+                return None
+            data = replaced
         tables = {
             name: TableRecord(
                 RowPartition(table["strategy"], table["rows"], table["shards"]),
@@ -94,6 +107,20 @@ def read(prefix: str) -> CheckpointRecord | None:
 
 def to_bytes(record: CheckpointRecord) -> bytes:
     """The file's contents."""
+    return _encoded({"format": _FORMAT, **_plain(record)})
+
+
+def _encoded(data: Mapping[str, Any]) -> bytes:
+    return (json.dumps({**data, "checksum": _checksum(data)}, indent=1) + "\n").encode()
+
+
+def _checksum(data: Mapping[str, Any]) -> str:
+    """Of everything but the checksum itself."""
+    kept = {key: value for key, value in data.items() if key != "checksum"}
+    return f"{zlib.crc32(json.dumps(kept, sort_keys=True).encode()):08x}"
+
+
+def _plain(record: CheckpointRecord) -> dict[str, Any]:
     tables = {
         name: {
             **({"table": table.table} if table.table else {}),
@@ -104,26 +131,72 @@ def to_bytes(record: CheckpointRecord) -> bytes:
         }
         for name, table in sorted(record.tables.items())
     }
-    data: dict[str, Any] = {"format": _FORMAT, "tables": tables}
+    data: dict[str, Any] = {"tables": tables}
     if record.spec is not None:
         data["spec"] = record.spec
-    return (json.dumps(data, indent=1) + "\n").encode()
+    return data
 
 
 def write(prefix: str, record: CheckpointRecord) -> None:
     """Writes the file; readers see the old one or the new one, whole."""
+    _write(prefix, to_bytes(record))
+
+
+def write_ahead(prefix: str, record: CheckpointRecord) -> None:
+    """Writes the file of a checkpoint that is about to be written, perhaps over one that is there.
+
+    Until then the file tells how that one lies. `settle` it when the new one is whole.
+
+    Args:
+        prefix: of both.
+        record: of the new one.
+    """
+    data: dict[str, Any] = {"format": _FORMAT, **_plain(record)}
+    index = _index_of(prefix)
+    before = read(prefix)
+    if index is not None and (before is None or before.tables != record.tables):
+        old = {"tables": None} if before is None else _plain(before)
+        data["replaces"] = {"index": index, **old}
+    _write(prefix, _encoded(data))
+
+
+def settle(prefix: str) -> None:
+    """Makes a file that `write_ahead` wrote tell of the checkpoint that is there, and no other."""
+    found = read(prefix)
+    if found is not None:
+        write(prefix, found)
+    elif tf.io.gfile.exists(path_of(prefix)):
+        tf.io.gfile.remove(path_of(prefix))
+
+
+def _write(prefix: str, data: bytes) -> None:
     path = path_of(prefix)
     temporary = f"{path}.{os.getpid()}.tmp"
     with tf.io.gfile.GFile(temporary, "wb") as file:
-        file.write(to_bytes(record))
+        file.write(data)
     tf.io.gfile.rename(temporary, path, overwrite=True)
 
 
+def _index_of(prefix: str) -> str | None:
+    """What the index of a checkpoint is known by; None if there is none."""
+    path = prefix + ".index"
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
 def remove_orphans(directory: str) -> None:
-    """Removes the records of checkpoints that are gone."""
+    """Removes the records of checkpoints that are gone.
+
+    One whose data is there stays: somebody may be about to write the index.
+    """
     names = set(tf.io.gfile.listdir(directory))
     for name in names:
-        if name.endswith(SUFFIX) and name.removesuffix(SUFFIX) + ".index" not in names:
+        prefix = name.removesuffix(SUFFIX)
+        if prefix == name or prefix + ".index" in names:
+            continue
+        if not any(other.startswith(prefix + ".data-") for other in names):
             tf.io.gfile.remove(os.path.join(directory, name))
 
 

@@ -25,7 +25,7 @@ class Renaming:
     def __init__(self, rename: Rename, variables: Mapping[str, Any]) -> None:
         self._names = dict(rename) if isinstance(rename, Mapping) else {}
         patterns = [] if rename is None or isinstance(rename, Mapping) else rename
-        self._patterns = [(re.compile(pattern), new) for pattern, new in patterns]
+        self._patterns = [(compiled("rename", pattern), new) for pattern, new in patterns]
         self._used: set[str] = set()
         for name in self._names:
             if name not in variables:
@@ -40,7 +40,7 @@ class Renaming:
             self._used.add(name)
             return self._names[name]
         for pattern, new in self._patterns:
-            replaced = pattern.sub(new, name)
+            replaced = _replaced(pattern, new, name)
             if replaced != name:
                 self._used.add(pattern.pattern)
                 return replaced
@@ -61,3 +61,24 @@ class Renaming:
         for pattern, _ in self._patterns:
             if pattern.pattern not in self._used:
                 raise ValueError(f"rename: no variable matches the pattern {pattern.pattern!r}.")
+
+
+def compiled(argument: str, pattern: str) -> re.Pattern[str]:
+    """A user's regular expression.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{argument}: {pattern!r} is no regular expression: {error}.") from error
+
+
+def _replaced(pattern: re.Pattern[str], new: str, name: str) -> str:
+    try:
+        return pattern.sub(new, name)
+    except (re.error, IndexError) as error:
+        raise ValueError(
+            f"rename: {new!r} can't replace what {pattern.pattern!r} finds: {error}."
+        ) from error

@@ -41,5 +41,10 @@ class Wishes:
             )
         if self.shards is not None:
             RowPartition("div", 0, self.shards)
+        for table, rows in (self.grow or {}).items():
+            if isinstance(rows, bool) or not hasattr(rows, "__index__"):
+                raise ValueError(
+                    f"grow: the number of rows of {table!r} must be an int, got {rows!r}."
+                )
         if self.slots not in (None, slots.TPU, slots.CPU):
             raise ValueError(f"slots must be 'tpu', 'cpu' or None, got {self.slots!r}.")

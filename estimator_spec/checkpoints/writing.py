@@ -2,9 +2,10 @@
 """A checkpoint that is written: piece by piece, and there only when it is whole.
 
 Everything goes into a directory beside the target, named after it and ending in `.unfinished`.
-At the end the data file is renamed, then the small file of `records`, and the index last: without
-its index nothing takes data for a checkpoint. A killed run leaves that directory, which the next
-run of the same target clears.
+At the end the data file is renamed, then the small file of `records`; the directory's own file
+`checkpoint` is written if it is asked for and isn't there; and the index comes last: without its
+index nothing takes data for a checkpoint. A killed run leaves that directory, which the next run of
+the same target clears.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from estimator_spec.checkpoints import checksums, crc32c, index_file
 from estimator_spec.checkpoints.bundle import data_path
+
+tf1 = tf.compat.v1
 
 _UNFINISHED = ".unfinished"
 _HEADROOM = 64 << 20
@@ -28,7 +32,8 @@ _HEADROOM = 64 << 20
 class PieceWriter:
     """Takes the bytes of one piece, in order."""
 
-    def __init__(self, descriptor: int, entry: Any, offset: int, size: int) -> None:
+    def __init__(self, path: str, descriptor: int, entry: Any, offset: int, size: int) -> None:
+        self._path = path
         self._descriptor = descriptor
         self._entry = entry
         self._next = offset
@@ -50,10 +55,18 @@ class PieceWriter:
         view = memoryview(raw.data)
         if self._next + len(view) > self._end:
             raise AssertionError("more bytes than the piece has")
-        while view:
-            count = os.pwrite(self._descriptor, view, self._next)
-            self._next += count
-            view = view[count:]
+        try:
+            while view:
+                count = os.pwrite(self._descriptor, view, self._next)
+                self._next += count
+                view = view[count:]
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{os.strerror(error.errno or 0)} (byte {self._next} of the new data file). "
+                "Nothing was kept of the new checkpoint, and nothing else was touched",
+                self._path,
+            ) from error
 
     def finish(self) -> None:
         """Writes the checksum into the entry."""
@@ -87,6 +100,7 @@ class CheckpointWriter:
         self._lock = _locked(self._directory)
         self._descriptor = -1
         try:
+            check_target(self.prefix)  # another process may have finished it
             self._clear()
             free = shutil.disk_usage(directory).free
             if free < num_bytes + _HEADROOM:
@@ -136,11 +150,15 @@ class CheckpointWriter:
             writers.append(self._new_piece(self._new_entry(key, dtype, piece_shape), size))
         return writers
 
-    def finish(self, companions: dict[str, bytes] | None = None) -> None:
+    def finish(self, companions: dict[str, bytes] | None = None, latest: bool = False) -> bool:
         """Makes the checkpoint appear.
 
         Args:
             companions: small files beside it, by what their names add to the prefix.
+            latest: whether the directory's file `checkpoint` shall name it, if there is none yet.
+
+        Returns:
+            Whether that file names it.
         """
         for piece in self._pieces:
             piece.finish()
@@ -154,10 +172,12 @@ class CheckpointWriter:
         for suffix, data in others.items():
             self._write_file(suffix, data)
         os.replace(self._data, data_path(self.prefix, 0, 1))
+        named = latest and self._name_latest()
         for suffix in others:
             os.replace(os.path.join(self._directory, suffix), self.prefix + suffix)
         if self._durable:
             _sync_directory(os.path.dirname(self.prefix) or ".")
+        return named
 
     def close(self) -> None:
         """Removes what is unfinished."""
@@ -192,7 +212,7 @@ class CheckpointWriter:
 
     def _new_piece(self, entry: Any, size: int) -> PieceWriter:
         entry.offset, entry.size = self._size, size
-        writer = PieceWriter(self._descriptor, entry, self._size, size)
+        writer = PieceWriter(self.prefix, self._descriptor, entry, self._size, size)
         self._size += size
         self._pieces.append(writer)
         return writer
@@ -203,6 +223,22 @@ class CheckpointWriter:
             file.flush()
             if self._durable:
                 os.fsync(file.fileno())
+
+    def _name_latest(self) -> bool:
+        """Writes the file by which a directory names its latest checkpoint, unless it has one.
+
+        Before the index: whoever reads it takes no checkpoint that isn't there, and a directory
+        with a checkpoint is never without it.
+        """
+        directory, name = os.path.split(os.path.abspath(self.prefix))
+        path = os.path.join(directory, "checkpoint")
+        if not os.path.exists(path):
+            state = tf1.train.generate_checkpoint_state_proto(".", name)
+            self._write_file(".state", str(state).encode())
+            os.replace(os.path.join(self._directory, ".state"), path)
+            return True
+        found = tf.train.get_checkpoint_state(directory)
+        return found is not None and found.model_checkpoint_path == os.path.join(directory, name)
 
     def _clear(self) -> None:
         for name in os.listdir(self._directory):

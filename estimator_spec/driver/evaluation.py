@@ -105,7 +105,7 @@ def run(
     tf1.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
     start = time.monotonic()
     with errors.explained(tf1.get_default_graph()):
-        stored_tables.fit_session(session_scaffold)
+        stored_tables.fit_session(session_scaffold, checkpoint)
         with checkpoints.restoring(checkpoint):
             session = tf1.train.MonitoredSession(
                 session_creator=tf1.train.ChiefSessionCreator(

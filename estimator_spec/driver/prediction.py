@@ -74,7 +74,7 @@ def batches(
     with contextlib.ExitStack() as stack:
         stack.enter_context(errors.explained(graph))
         with graph.as_default(), checkpoints.restoring(checkpoint):
-            stored_tables.fit_session(scaffold)
+            stored_tables.fit_session(scaffold, checkpoint)
             session = tf1.train.MonitoredSession(
                 session_creator=tf1.train.ChiefSessionCreator(
                     checkpoint_filename_with_path=checkpoint,

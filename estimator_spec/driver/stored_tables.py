@@ -68,23 +68,30 @@ class RecordTables(tf1.train.CheckpointSaverListener):
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Writes the record first: no moment has a checkpoint without one."""
         del session
-        self._write(os.path.join(self._model_dir, f"{_BASENAME}-{global_step_value}"))
+        if self._record.tables:
+            records.write_ahead(self._prefix(global_step_value), self._record)
 
     def after_save(self, session: Any, global_step_value: int) -> None:
-        """Records a checkpoint of another name, and clears away."""
-        del session, global_step_value
+        """Completes the record, records a checkpoint of another name, and clears away."""
+        del session
         latest = tf.train.latest_checkpoint(self._model_dir)
-        if latest is not None and not tf.io.gfile.exists(records.path_of(latest)):
-            self._write(latest)
+        usual = self._prefix(global_step_value)
+        if self._record.tables:
+            if tf.io.gfile.exists(usual + ".index"):
+                records.settle(usual)
+            if latest is not None and not tf.io.gfile.exists(records.path_of(latest)):
+                records.write(latest, self._record)
         records.remove_orphans(self._model_dir)
 
-    def _write(self, prefix: str) -> None:
-        if self._record.tables:
-            records.write(prefix, self._record)
+    def _prefix(self, step: int) -> str:
+        return os.path.join(self._model_dir, f"{_BASENAME}-{step}")
 
 
 def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | None = None) -> None:
     """Makes a saver restore what fits the graph's tables.
+
+    A variable that a record names is a table even if the graph didn't note it as one: then it holds
+    its rows in their own order.
 
     Args:
         saver: a `tf.compat.v1.train.Saver`.
@@ -94,7 +101,7 @@ def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | N
     layouts = storage.layouts(graph)
     strategy = (graph.get_collection(_STRATEGY) or ["div"])[0]
     dtype = storage.dtype(graph)
-    if not layouts or getattr(saver, "fits_tables", False):
+    if getattr(saver, "fits_tables", False):
         return
     restore = saver.restore
 
@@ -102,7 +109,11 @@ def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | N
         if not _is_checkpoint(save_path):
             restore(session, save_path)  # which says what is wrong
             return
-        with _fitting().fitted(save_path, layouts, strategy, dtype) as found:
+        wanted = {**_recorded(save_path, graph), **layouts}
+        if not wanted:
+            restore(session, save_path)
+            return
+        with _fitting().fitted(save_path, wanted, strategy, dtype) as found:
             restore(session, found.prefix)
             if told is not None:
                 told(found)
@@ -184,14 +195,16 @@ def report_losses(losses: Mapping[str, Loss], dtype: str, directory: str) -> Non
         file.write(json.dumps(data, indent=1) + "\n")
 
 
-def fit_session(scaffold: Any) -> None:
+def fit_session(scaffold: Any, checkpoint: str | None) -> None:
     """Makes the session of the default graph restore what fits its tables.
 
     Args:
         scaffold: what the session will be made with, or None.
+        checkpoint: what the session will restore, or None.
     """
     graph = tf1.get_default_graph()
-    if not storage.layouts(graph):
+    recorded = checkpoint is not None and tf.io.gfile.exists(records.path_of(checkpoint))
+    if not storage.layouts(graph) and not recorded:
         return
     saver = scaffold.saver if scaffold is not None else None
     if saver is None:
@@ -218,13 +231,15 @@ def fit_warm_start(settings: Any) -> Any:
     layouts = storage.layouts(graph)
     path = settings.ckpt_to_initialize_from
     prefix = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
-    if not layouts or not prefix or not _is_checkpoint(prefix):
+    if not prefix or not _is_checkpoint(prefix):
         return settings
     previous = settings.var_name_to_prev_var_name or {}
     wanted = {previous.get(name, name): layout for name, layout in layouts.items()}
     recorded = records.read(prefix)
     for name, table in (recorded.tables if recorded else {}).items():
         wanted.setdefault(name, RowPartition("div", table.layout.num_rows))
+    if not wanted:
+        return settings
     for name in settings.var_name_to_vocab_info or {}:
         if name in layouts and not layouts[name].in_row_order:
             raise ValueError(
@@ -243,6 +258,23 @@ def fit_warm_start(settings: Any) -> Any:
         return settings._replace(
             ckpt_to_initialize_from=os.path.join(kept, os.path.basename(prefix))
         )
+
+
+def _recorded(prefix: str, graph: Any) -> dict[str, RowPartition]:
+    """How variables of a graph lie that are tables by the record of a checkpoint.
+
+    Those in one piece: how a program looks up in pieces of its own, nobody knows.
+    """
+    found = records.read(prefix)
+    if found is None:
+        return {}
+    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    names = {variable.op.name for variable in variables}
+    return {
+        name: RowPartition("div", table.layout.num_rows)
+        for name, table in found.tables.items()
+        if name in names
+    }
 
 
 def _is_checkpoint(prefix: str) -> bool:

@@ -36,6 +36,7 @@ def run(
     hooks: Sequence[Any],
     speed_hooks: Sequence[Any],
     saving_listeners: Sequence[Any],
+    first_hooks: Sequence[Any] = (),
     loop: bool = False,
 ) -> Any:
     """Trains in the current graph until a hook stops it or the input ends.
@@ -49,6 +50,7 @@ def run(
         hooks: the user's, and those that end the training.
         speed_hooks: what logs steps and examples per second.
         saving_listeners: told of every checkpoint.
+        first_hooks: what must come before the hook that saves.
         loop: the train_op makes several steps; hooks are called once for all of them.
 
     Returns:
@@ -74,14 +76,14 @@ def run(
             config,
             checkpoint,
             hooks=all_hooks,
-            chief_only_hooks=[*saver_hooks, *spec.training_chief_hooks, *speed_hooks],
+            chief_only_hooks=[*first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks],
         ) as session,
     ):
         return _loop(session, spec, input_fn, loop)
 
 
 def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> Any:
-    stored_tables.fit_session(spec.scaffold)
+    stored_tables.fit_session(spec.scaffold, checkpoint)
     with checkpoints.restoring(checkpoint):
         return tf1.train.MonitoredTrainingSession(
             master=config.master,

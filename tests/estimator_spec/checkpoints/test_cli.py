@@ -76,6 +76,17 @@ def test_diff(files, source, capsys):
     assert "offset    only in the second" in text
 
 
+def test_diff_of_one_without_a_record(files, source, capsys):
+    """`diff` is told how the rows of that one lie which has no record."""
+    old, new = files.new(), files.new()
+    assert cli.main(["convert", source, old, "--shards=2"]) == 0
+    assert cli.main(["convert", source, new, "--strategy=div", "--shards=1"]) == 0
+    os.remove(old + ".tables.json")
+    assert cli.main(["diff", old, new]) == 1
+    assert cli.main(["diff", old, new, "--strategy=mod", "--shards=2"]) == 0
+    capsys.readouterr()
+
+
 def test_diff_of_values(files, capsys):
     """`diff` says how many rows differ, and by how much."""
     first = files.write({TABLE: VALUES, "a": 1.5, "b": np.zeros(3), "c": np.array([b"x"], object)})
@@ -136,7 +147,19 @@ def test_a_spec_by_its_name(source, tmp_path, monkeypatch, capsys):
     ("arguments", "words"),
     [
         (["inspect", "/nowhere/model.ckpt-1"], "There is no checkpoint"),
+        (["inspect", "nobody://knows/this"], "can't be looked for"),
+        (["inspect", "SOURCE", "--table", "bias"], "'bias' of .* is no table: its shape is []"),
         (["convert", "SOURCE", "SOURCE"], "already"),
+        (["convert", "SOURCE", "SOURCE", "--dry-run"], "already"),
+        (["convert", "SOURCE", "x", "--drop", "["], "drop: '[' is no regular expression"),
+        (["convert", "SOURCE", "x", "--rename-regex", "[=x"], "'[' is no regular expression"),
+        (["convert", "SOURCE", "x", "--rename-regex", r"bias=\9"], "'bias' finds: invalid group"),
+        (["convert", "SOURCE", "x", "--rename", "bias="], "'bias' can't be named ''"),
+        (
+            ["convert", "SOURCE", "x", "--vocabulary", "word_embedding=/no:/no"],
+            "'/no' can't be read",
+        ),
+        (["diff", "SOURCE", "SOURCE", "--table", "nobody"], "Neither checkpoint has a table"),
         (["convert", "SOURCE", "x", "--grow", "word=many"], "'many' is no number of rows"),
         (["convert", "SOURCE", "x", "--grow", "word"], "--grow word: give two parts"),
         (["convert", "SOURCE", "x", "--vocabulary", "a=b"], "give OLD:NEW"),
@@ -146,7 +169,30 @@ def test_a_spec_by_its_name(source, tmp_path, monkeypatch, capsys):
 def test_what_cannot_be_done(source, capsys, arguments, words):
     """A reason on standard error, and status 2."""
     assert cli.main([source if a == "SOURCE" else a for a in arguments]) == 2
-    assert words in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert all(part in said for part in words.split(".*"))
+    assert said.startswith("error: ")
+
+
+def test_interrupted(files, source, capsys, monkeypatch):
+    """Ctrl-C ends with status 130 and a sentence, and leaves nothing."""
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    target = files.new()
+    monkeypatch.setattr(os, "pwrite", interrupt)
+    assert cli.main(["convert", source, target, "--shards=1"]) == 130
+    assert capsys.readouterr().err.startswith("interrupted: nothing was changed")
+    assert os.listdir(os.path.dirname(target)) == []
+
+
+def test_a_reader_that_goes_away(source):
+    """`inspect … | head` ends without a word about the pipe."""
+    command = f"'{sys.executable}' -m estimator_spec checkpoint inspect '{source}' | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    for words in ("error: ", "Traceback", "Exception ignored"):
+        assert words not in done.stderr
 
 
 def test_from_a_shell(source):

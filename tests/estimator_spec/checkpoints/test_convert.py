@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 
@@ -273,6 +274,31 @@ def test_vocabularies(files, tmp_path):
         )
 
 
+def test_a_smaller_vocabulary_for_a_spec(files, tmp_path):
+    """With a spec of the new vocabulary, its rows have to be those that the words give."""
+    (tmp_path / "old.txt").write_text("red\ngreen\nblue\n")
+    (tmp_path / "new.txt").write_text("blue\nred\n")
+    table = values(3, 2)
+    source = files.write({TABLE: table})
+    vocabulary = {"tbl_word": (str(tmp_path / "old.txt"), str(tmp_path / "new.txt"))}
+
+    def spec(rows):
+        word = tf.feature_column.categorical_column_with_identity("word", rows)
+        return estimator_spec.EmbeddingConfigSpec(
+            [tpu_columns.embedding_column(word, 2)], estimator_spec.AdagradParameters(0.1)
+        )
+
+    target = files.new()
+    checkpoints.convert(source, target, spec(2), vocabulary=vocabulary)
+    assert_bits(files.read(target)[TABLE], table[[2, 0]])
+    with pytest.raises(ValueError, match="would have 2 rows, in the spec 'tbl_word' has 1"):
+        checkpoints.convert(source, files.new(), spec(1), vocabulary=vocabulary)
+    with pytest.raises(ValueError, match="would have 9 rows, in the spec 'tbl_word' has 3"):
+        checkpoints.convert(source, files.new(), spec(3), grow={TABLE: 9})
+    with pytest.raises(checkpoints.CheckpointError, match=r"has shape \[3, 2\], in the spec"):
+        checkpoints.convert(source, files.new(), spec(2))
+
+
 @given(st.data())
 @settings(max_examples=30)
 def test_permutations(module_files, data):
@@ -340,8 +366,12 @@ def test_a_directory_becomes_a_model_dir(files, same):
     checkpoints.convert(source, target)
     assert tf.train.latest_checkpoint(directory) == target
     same(files.read(directory), {"v": np.arange(3)})
-    checkpoints.convert(source, os.path.join(directory, "other"))
+    report = checkpoints.convert(source, os.path.join(directory, "other"))
+    assert "names another checkpoint" in report.notes[-1]
     assert tf.train.latest_checkpoint(directory) == target
+    os.makedirs(target)
+    assert checkpoints.inspect(target).path == target  # not the directory of that name
+    os.rmdir(target)
     assert sorted(os.listdir(directory)) == [
         "checkpoint",
         "model.ckpt-7.data-00000-of-00001",
@@ -375,6 +405,7 @@ def test_progress(files):
         ({"rename": {"a": "b"}}, "'b' and 'a' would both be named 'b'|'a' and 'b' would both"),
         ({"grow": {"nobody": 9}}, "grow: 'nobody' should name one table of .* is none of them"),
         ({"grow": {"word_embedding": 2}}, "has 4 rows and can't be made smaller"),
+        ({"grow": {"word_embedding": 5.5}}, "rows of 'word_embedding' must be an int, got 5.5"),
         ({"vocabulary": {TABLE: [0.5]}}, "must be one integer for each new row"),
         ({"vocabulary": {TABLE: [4]}}, r"name the old row 4, which is not in \[0, 4\)"),
         ({"source_shards": 2, "tables": ["nobody"]}, "There is no table 'nobody'"),
@@ -417,6 +448,31 @@ def test_a_disk_that_is_full(files, monkeypatch):
     with pytest.raises(OSError, match="has 1,000 bytes left, the checkpoint needs 16,000"):
         checkpoints.convert(source, target)
     assert os.listdir(os.path.dirname(target)) == []
+
+
+def test_a_disk_that_fills_up_meanwhile(files, monkeypatch):
+    """An error of the disk while writing names the target, and leaves nothing of it."""
+    source, target = files.write({TABLE: values(1000, 4)}), files.new()
+
+    def full(descriptor, data, place):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left on device .byte 0 of the new") as caught:
+        checkpoints.convert(source, target, shards=2)
+    assert caught.value.filename == target
+    assert os.listdir(os.path.dirname(target)) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX")
+def test_a_directory_that_cannot_be_written(files, tmp_path):
+    """A directory without permission is named; as root, one that can't be made."""
+    source = files.write({TABLE: values(10, 4)})
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    directory = "/proc/no" if os.geteuid() == 0 else str(closed)
+    with pytest.raises(OSError, match=directory):
+        checkpoints.convert(source, os.path.join(directory, "model.ckpt"))
 
 
 def test_reading_where_tensorflow_can(files, same):

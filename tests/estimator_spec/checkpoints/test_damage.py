@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec import checkpoints
+from estimator_spec.checkpoints import records
 
 TABLE = "input_layer/word_embedding/embedding_weights"
 SLOT = TABLE + "/Adagrad"
@@ -128,6 +129,29 @@ def test_a_damaged_record(files, source):
         assert "tables.json" in str(checkpoints.verify(source))
 
 
+def test_a_flipped_bit_in_a_record(source):
+    """No bit of a record can flip unseen; who edits one by hand takes its checksum out."""
+    path = Path(source + ".tables.json")
+    good, wanted = path.read_bytes(), records.read(source)
+    refused = 0
+    for place in range(len(good)):
+        bad = bytearray(good)
+        bad[place] ^= 1
+        path.write_bytes(bad)
+        try:
+            found = records.read(source)
+        except checkpoints.CheckpointError:
+            refused += 1
+        else:
+            assert found == wanted  # a blank became another one
+    assert refused > len(good) / 2
+    lines = good.decode().replace('"shards": 3', '"shards": 1').splitlines()
+    path.write_text(
+        "\n".join(line for line in lines if "checksum" not in line).replace("},\n}", "}\n}")
+    )
+    assert records.read(source).tables[TABLE].layout.num_shards == 1
+
+
 # One child for each target, killed at the n-th call of what changes something on the disk.
 KILLED = """
 import os, signal, sys
@@ -164,9 +188,9 @@ def test_killed_at_any_moment(files):
     table = np.arange(600, dtype=np.float32).reshape(200, 3)
     source = files.write({TABLE: table, SLOT: -table, "step": 3}, {TABLE: ("mod", 3)})
     before = files.bytes_of(source)
-    # Two pieces each of table and slot, the step, 1 cut, 3 files to the disk, 3 renames, the
-    # directory, and the file that names the latest checkpoint.
-    whole, *targets = (files.new() for _ in range(1 + 14))
+    # Two pieces each of table and slot, the step, 1 cut, 4 files to the disk (one names the latest
+    # checkpoint), 4 renames, and the directory.
+    whole, *targets = (files.new() for _ in range(1 + 15))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, source, whole, *targets],
         capture_output=True,
@@ -178,10 +202,11 @@ def test_killed_at_any_moment(files):
     assert calls == len(targets)
     wanted = files.bytes_of(whole)
     assert files.bytes_of(source) == before
-    complete = first_rename + 3  # the index is renamed last
+    complete = first_rename + 5  # the index is renamed last
     for at, target in enumerate(targets, 1):
         directory = os.path.dirname(target)
-        assert tf.train.latest_checkpoint(directory) is None
+        # Whole, it is known as the latest one of its directory; until then there is none.
+        assert tf.train.latest_checkpoint(directory) == (target if at >= complete else None)
         assert os.path.exists(target + ".index") == (at >= complete)
         assert tf.compat.v1.train.checkpoint_exists(target) == (at >= complete)
         if at >= complete:
@@ -222,3 +247,32 @@ def test_two_at_once(files, source):
     checkpoints.convert(source, target, progress=second)
     assert refused
     assert checkpoints.verify(target).ok
+
+
+def test_finished_by_another(files, source, monkeypatch):
+    """A target that another process completed in the meantime isn't written over."""
+    from estimator_spec.checkpoints import writing
+
+    target = files.new()
+    locked = writing._locked
+
+    def late(directory):
+        monkeypatch.setattr(writing, "_locked", locked)
+        checkpoints.convert(source, target, shards=2)
+        return locked(directory)
+
+    monkeypatch.setattr(writing, "_locked", late)
+    with pytest.raises(ValueError, match="There is a checkpoint .* already"):
+        checkpoints.convert(source, target, shards=1)
+    assert checkpoints.inspect(target).tables[0].shards == 2
+    assert not os.path.exists(target + ".unfinished")
+
+
+def test_a_file_that_shrinks_while_it_is_read(source):
+    """A data file that ends before what its index says is damage, not the end of a program."""
+    from estimator_spec.checkpoints.bundle import Checkpoint
+
+    with Checkpoint(source) as checkpoint:
+        os.truncate(source + ".data-00000-of-00001", 100)
+        with pytest.raises(checkpoints.DamagedCheckpointError, match="is cut short: it ends at"):
+            checkpoint.value(SLOT)

@@ -238,6 +238,8 @@ def test_a_layout_is_told(files):
     spec = word_spec(rows=7, partition_strategy="mod")
     np.testing.assert_array_equal(checkpoints.read_table(prefix, "tbl_word", spec), table)
     assert (checkpoints.read_table(prefix, TABLE) != table).any()
+    whole = files.write({TABLE: table[tpu_columns.RowPartition("mod", 7, 2).inverse_permutation()]})
+    np.testing.assert_array_equal(checkpoints.read_table(whole, TABLE, spec, shards=2), table)
     path = checkpoints.record(prefix, spec)
     assert path == prefix + ".tables.json"
     np.testing.assert_array_equal(checkpoints.read_table(prefix, "tbl_word"), table)

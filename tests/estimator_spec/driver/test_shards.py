@@ -271,6 +271,65 @@ def test_no_spec_no_record(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("now", [("div", 1), ("div", 4)])
+def test_killed_while_a_step_is_written_anew(copied, trained, monkeypatch, now):
+    """A run of another layout that dies while it saves leaves the old checkpoint as it was."""
+    model_dir = copied(("mod", 4))
+
+    def die(self, *args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf1.train.Saver, "save", die)
+        with pytest.raises(KeyboardInterrupt):
+            make(model_dir, now).train(input_fn, steps=1)
+    table = checkpoints.inspect(model_dir).tables[0]
+    assert (table.strategy, table.shards) == ("mod", 4)
+    np.testing.assert_allclose(
+        outputs(make(model_dir, now)), trained["mod", 4][1], rtol=1e-6, atol=1e-7
+    )
+
+
+def bare_model_fn(features, labels, mode, params):
+    """The word's table as a variable that no column of ours made."""
+    del labels, params
+    table = tf1.get_variable(WORD_TABLE, [ROWS, 2])
+    step = tf1.train.get_global_step()
+    return estimator_spec.TPUEstimatorSpec(
+        mode,
+        loss=tf.constant(0.0),
+        train_op=tf1.assign_add(step, 1),
+        predictions={"output": tf.nn.embedding_lookup(table, features["word"])},
+    )
+
+
+def test_tables_that_no_column_made(copied):
+    """A plain variable gets the rows of a recorded mod table in order, wherever it is restored."""
+    model_dir = str(copied(("mod", 4)))
+    table = checkpoints.read_table(model_dir, WORD_TABLE)
+    estimator = estimator_spec.Estimator(bare_model_fn, model_dir)
+
+    def words(params=None):
+        ids = np.arange(ROWS)[:, np.newaxis]
+        return tf.data.Dataset.from_tensors({"word": ids})
+
+    found = np.stack([p["output"][0] for p in estimator.predict(words)])
+    np.testing.assert_array_equal(found, table)
+
+    def receiver():
+        inputs = {"word": tf1.placeholder(tf.int64, [None, 1])}
+        return estimator_spec.ServingInputReceiver(inputs, inputs)
+
+    path = estimator.export_saved_model(os.path.join(model_dir, "out"), receiver).decode()
+    saved = tf.train.load_variable(path + "/variables/variables", WORD_TABLE)
+    np.testing.assert_array_equal(saved, table)
+    warm = estimator_spec.Estimator(
+        bare_model_fn, os.path.join(model_dir, "warm"), warm_start_from=model_dir
+    )
+    warm.train(words, steps=1)
+    np.testing.assert_array_equal(warm.get_variable_value(WORD_TABLE), table)
+
+
 @pytest.mark.parametrize("told", ["by the spec", "by a record"])
 def test_a_checkpoint_without_a_record(copied, trained, told):
     """An old mod checkpoint evaluates right by the spec's strategy, or by what it is told once."""

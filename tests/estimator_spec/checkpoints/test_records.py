@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record beside a checkpoint: of which checkpoint it speaks while that is written anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_spec.checkpoints import records
+from tpu_columns import RowPartition
+
+TABLE = "input_layer/word_embedding/embedding_weights"
+VALUES = np.arange(14, dtype=np.float32).reshape(7, 2)
+
+
+def record(strategy, shards, spec=None):
+    """A record of the table."""
+    layout = RowPartition(strategy, 7, shards)
+    return records.CheckpointRecord({TABLE: records.TableRecord(layout, 2)}, spec)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_until_the_new_one_is_whole_it_tells_of_the_old_one(files, recorded):
+    """A run that is killed before it wrote the new checkpoint leaves the old one's layout."""
+    prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)}, recorded=recorded)
+    old = records.read(prefix)
+    records.write_ahead(prefix, record("div", 1))
+    assert records.read(prefix) == old
+    records.write_ahead(prefix, record("div", 2))  # the next run is killed too
+    assert records.read(prefix) == old
+    files.write({TABLE: VALUES}, {TABLE: ("div", 2)}, prefix=prefix, recorded=False)
+    assert records.read(prefix) == record("div", 2)
+    records.settle(prefix)
+    assert records.read(prefix) == record("div", 2)
+    assert "replaces" not in Path(records.path_of(prefix)).read_text()
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_checkpoint_that_never_came(files, recorded):
+    """If the checkpoint was saved elsewhere, the record goes back to the one that is there."""
+    prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)}, recorded=recorded)
+    before = files.bytes_of(prefix)
+    records.write_ahead(prefix, record("div", 1))
+    records.settle(prefix)
+    assert files.bytes_of(prefix) == before
+
+
+def test_the_same_layout_and_another_spec(files):
+    """Where the layout stays, the record is that of the new run at once."""
+    prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)})
+    records.write_ahead(prefix, record("mod", 3, {"optimizer": None}))
+    assert records.read(prefix) == record("mod", 3, {"optimizer": None})
+    assert "replaces" not in Path(records.path_of(prefix)).read_text()
+
+
+def test_records_of_checkpoints_that_are_gone(files):
+    """A record goes with its checkpoint, but not while somebody is about to write an index."""
+    kept = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)})
+    coming, gone = kept + "0", kept + "1"
+    for prefix in (coming, gone):
+        records.write(prefix, record("div", 1))
+    Path(coming + ".data-00000-of-00001").write_bytes(b"")
+    records.remove_orphans(os.path.dirname(kept))
+    assert [tf.io.gfile.exists(records.path_of(p)) for p in (kept, coming, gone)] == [
+        True,
+        True,
+        False,
+    ]
