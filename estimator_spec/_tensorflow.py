@@ -127,25 +127,116 @@ def sparse_core_layout_stacker(**arguments: Any) -> Any:
     return _pywrap_sparse_core_layout.SparseCoreLayoutStacker(**arguments)
 
 
-def replace_input(tensor: Any, value: Any) -> None:
-    """Makes the op of `tensor` read `value` as its first input.
+def replace_input(op: Any, value: Any, position: int = 0) -> None:
+    """Makes an op read `value` as one of its inputs.
 
     The name of an embedding core's table is known only after the model used its column, and a
-    variable can't be renamed; so the model is built on stand-ins. TensorFlow's own while loops
-    are built in the same way, by the same method.
+    variable can't be renamed; so the model is built on stand-ins. And updates of tables are made
+    faster in the finished graph. TensorFlow's own while loops are built in the same way, by the
+    same method.
     """
-    tensor.op._update_input(0, value)
+    op._update_input(position, value)
+
+
+def replace_control_inputs(op: Any, ops: list[Any]) -> None:
+    """Makes an op wait for these ops, and for no others. No public method changes a graph."""
+    op._remove_all_control_inputs()
+    op._add_control_inputs(ops)
+
+
+def control_flow_context(op: Any) -> Any:
+    """The `tf.cond` or `tf.while_loop` of TF1 that an op is within, or None."""
+    return op._get_control_flow_context()
+
+
+def configure_tpu_embedding(embedding: Any, batch_size: int) -> Any:
+    """Makes a `TPUEmbedding` ready for `enqueue`, `dequeue` and `apply_gradients` in a TF1 graph.
+
+    Its own `build` runs ops at once, which a graph can't: it starts the embedding core and makes
+    variables. Here a session starts the core, with the message that is returned, and the variables
+    are ours, because they have names of their own.
+
+    Args:
+        embedding: a `TPUEmbedding` that isn't built, made under a `TPUStrategy`.
+        batch_size: examples of a step on one replica.
+    """
+    embedding._get_and_update_output_shapes_from_input(None, batch_size)
+    embedding._config_proto = embedding._create_config_proto()
+    embedding._built = True
+    return embedding._config_proto
+
+
+def load_tpu_embedding(embedding: Any, shards: Any) -> Any:
+    """The op that brings tables to the embedding core: `TPUEmbedding` has it for eager mode only.
+
+    Args:
+        embedding: from `configure_tpu_embedding`.
+        shards: by table and slot (in the API's words), the variables of the hosts.
+    """
+
+    def load(table: Any, variables: dict[str, Any], where: dict[str, Any]) -> Any:
+        names = ["parameters", *table.optimizer._slot_names()]
+        like = variables["parameters"]
+        given = {name: variables.get(name, tf.zeros_like(like)) for name in names}
+        return table.optimizer._load()(**given, **where)
+
+    return _for_each_table(embedding, shards, load)
+
+
+def retrieve_tpu_embedding(embedding: Any, shards: Any) -> Any:
+    """The op that brings tables back from the embedding core; see `load_tpu_embedding`."""
+
+    def retrieve(table: Any, variables: dict[str, Any], where: dict[str, Any]) -> Any:
+        found = table.optimizer._retrieve()(**where)
+        found = found if isinstance(found, tuple) else (found,)
+        names = ["parameters", *table.optimizer._slot_names()]
+        pairs = [(variables.get(name), value) for name, value in zip(names, found, strict=True)]
+        return tf.group(*[v.assign(value).op for v, value in pairs if v is not None])
+
+    return _for_each_table(embedding, shards, retrieve)
+
+
+def _for_each_table(embedding: Any, shards: Any, do: Callable[..., Any]) -> Any:
+    """Does something for each table on each host, one after the other."""
+    ops: list[Any] = []
+    config = embedding._config_proto.SerializeToString()
+    for shard, host in enumerate(embedding._hosts):
+        for table in embedding._table_config:
+            variables = {name: found[shard] for name, found in shards[table.name].items()}
+            where = {"table_name": table.name, "num_shards": len(embedding._hosts)}
+            with tf.device(host), tf.control_dependencies(ops[-1:]):
+                ops.append(do(table, variables, {**where, "shard_id": shard, "config": config}))
+            config = None  # it is long, and one op has it
+    return tf.group(*ops)
+
+
+def ops_made_by(build: Callable[[], Any], kind: str) -> list[Any]:
+    """The ops whose type begins with `kind` that `build` adds to the default graph.
+
+    `TPUEmbedding`'s methods return nothing, since a tf.function runs their ops anyway. In a graph
+    somebody must ask for them.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    before = len(graph.get_operations())
+    build()
+    return [op for op in graph.get_operations()[before:] if op.type.startswith(kind)]
 
 
 __all__ = [
     "DENSE_COLUMNS",
+    "configure_tpu_embedding",
+    "control_flow_context",
     "get_or_create_global_step_read",
     "keras_is_chosen",
+    "load_tpu_embedding",
     "look_for_keras_in",
     "lookup_ops",
     "native_crc32c",
+    "ops_made_by",
     "optimization_parameters_pb2",
+    "replace_control_inputs",
     "replace_input",
+    "retrieve_tpu_embedding",
     "sparse_core_layout_stacker",
     "summary_ops",
     "tpu_embedding_configuration_pb2",

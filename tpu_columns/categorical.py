@@ -149,6 +149,61 @@ def cache_of(builder: Any) -> Any:
     return _BuilderCache(builder)
 
 
+# Columns that turn entries into ids one by one, whatever stands around them.
+_ENTRY_BY_ENTRY = (
+    private.IdentityCategoricalColumn,
+    private.VocabularyFileCategoricalColumn,
+    private.VocabularyListCategoricalColumn,
+)
+
+
+class _AllEntries:
+    """A transformation cache that has one dense feature, as a sparse tensor of all its entries."""
+
+    def __init__(self, entries: tf.Tensor) -> None:
+        everywhere = tf.where(tf.ones_like(entries, tf.bool))
+        shape = tf.shape(entries, out_type=tf.int64)
+        self._entries = tf.SparseTensor(everywhere, tf.reshape(entries, [-1]), shape)
+
+    def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
+        del training
+        return self._entries if isinstance(key, str) else key.transform_feature(self, state_manager)
+
+
+def one_id_each(column: Any, cache: Any, state_manager: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Returns the ids of a dense feature with one entry a row, without making it sparse.
+
+    Args:
+      column: a supported categorical column.
+      cache: a transformation cache over the features dict.
+      state_manager: owner of vocabulary tables, or None in a TF1 graph.
+
+    Returns:
+      ids: int64, [batch], 0 where there is none.
+      missing: bool, [batch], whether there is none: the entry is -1 or '', or the vocabulary
+        doesn't know it.
+      Or None, if the feature is of another kind.
+    """
+    if type(column) not in _ENTRY_BY_ENTRY:
+        return None
+    entries = cache.get(column.key, state_manager)
+    if not isinstance(entries, tf.Tensor) or entries.shape.rank != 2 or entries.shape[1] != 1:
+        return None
+    ids = column.get_sparse_tensors(_AllEntries(entries), state_manager).id_tensor.values
+    ids = tf.cast(ids, tf.int64)
+    missing = ids < 0
+    # There -1 stays -1; elsewhere it may be in the vocabulary, or get the id of unknown entries.
+    if not _identity_without_default(column):
+        ignored = "" if entries.dtype == tf.string else -1
+        missing |= tf.equal(tf.reshape(entries, [-1]), tf.constant(ignored, entries.dtype))
+    return tf.where(missing, tf.zeros([], tf.int64), ids), missing
+
+
+def _identity_without_default(column: Any) -> bool:
+    is_identity = isinstance(column, private.IdentityCategoricalColumn)
+    return is_identity and column.default_value is None
+
+
 def ids_and_weights(
     column: Any, cache: Any, state_manager: Any
 ) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:

@@ -166,6 +166,10 @@ class FeatureColumnProtocol(
             return cache.get(self._reads.feature_key, state_manager)
         if device is LookupDevice.TPU_TENSOR_CORE:
             return self._on_tensor_core(cache, state_manager, table())
+        if self.use_safe_embedding_lookup:
+            one_each = categorical.one_id_each(self.categorical_column, cache, state_manager)
+            if one_each is not None:
+                return self._one_row_each(*one_each, table())
         ids, weights = categorical.ids_and_weights(self.categorical_column, cache, state_manager)
         # As ever, skipping the checks is for matrices of ids only.
         safe = self.use_safe_embedding_lookup or ids.shape.rank not in (1, 2)
@@ -173,6 +177,12 @@ class FeatureColumnProtocol(
         with tf.name_scope(f"{self.name}_weights") as scope:
             lookup.record_site(scope, self.name, self._reads.feature_key, self._reads.num_buckets)
             return lookup.pooled_lookup(variable, ids, weights, self.combiner, safe=safe)
+
+    def _one_row_each(self, ids: tf.Tensor, missing: tf.Tensor, table: Any) -> tf.Tensor:
+        """One id a row: its row of the table, whatever the combiner."""
+        with tf.name_scope(f"{self.name}_weights") as scope:
+            lookup.record_site(scope, self.name, self._reads.feature_key, self._reads.num_buckets)
+            return lookup.single_lookup(table, ids, missing)
 
     def _on_tensor_core(self, cache: Any, state_manager: Any, table: Any) -> tf.Tensor:
         """Takes ids that the input pipeline padded (with a mask beside them), or pads them here."""

@@ -141,6 +141,31 @@ def pooled_lookup(
         return result
 
 
+def single_lookup(
+    table: Any,
+    ids: tf.Tensor,
+    missing: tf.Tensor,
+    *,
+    partition_strategy: str = "div",
+    name: str | None = None,
+) -> tf.Tensor:
+    """Looks up one id a row: what `pooled_lookup` gives for it, by a single gather.
+
+    Args:
+      table: as in `pooled_lookup`, [rows, D].
+      ids: integers, [B]; 0 where one is missing, so that optimizers see the rows they always saw.
+      missing: bool, [B].
+      partition_strategy: as in `pooled_lookup`.
+      name: name scope.
+
+    Returns:
+      Floats, [B, D]; zeros where an id is missing.
+    """
+    with tf.name_scope(name or "single_lookup"):
+        rows = _rows(table, ids, partition_strategy)
+        return tf.where(missing[:, tf.newaxis], tf.zeros([], rows.dtype), rows)
+
+
 def sequence_lookup(
     table: Any,
     ids: tf.SparseTensor,

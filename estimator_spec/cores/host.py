@@ -408,7 +408,7 @@ def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
     length = enqueued.max_sequence_length
     if length:
         value = tf.reshape(value, [-1, length, activation.shape[-1]])
-    private.replace_input(activation, value)
+    private.replace_input(activation.op, value)
 
 
 def _guarded(source: Any, places: Any) -> Any:

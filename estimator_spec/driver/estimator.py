@@ -13,8 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow
-from estimator_spec.driver import checkpoints, evaluation, inputs, prediction, training
+from estimator_spec import updates
+from estimator_spec.driver import checkpoints, evaluation, prediction, training
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.driver.saved_models import ModelExports
@@ -43,6 +43,9 @@ class Estimator(ModelExports):
         params: hyperparameters for `model_fn` and `input_fn`. A deep copy is kept.
         warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel whose
             trainable variables a new model starts from.
+        fast_updates: whether ops by which the optimizer updates rows of tables may be replaced by
+            faster ones that do the same. None: yes, unless the environment variable
+            TPU_COLUMNS_FAST_UPDATES is 0.
 
     Raises:
         ValueError: an argument has the wrong type or value, `model_dir` and the configuration's
@@ -56,8 +59,11 @@ class Estimator(ModelExports):
         config: RunConfig | None = None,
         params: Any = None,
         warm_start_from: Any = None,
+        *,
+        fast_updates: bool | None = None,
     ) -> None:
         self._assert_members_are_not_overridden()
+        self._fast_updates = updates.wanted(fast_updates)
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def get_variable_names(self) -> list[str]:
@@ -182,20 +188,20 @@ class Estimator(ModelExports):
         all_hooks.extend(self._convert_eval_steps_to_hooks(steps))
         checkpoint = self._checkpoint_for("evaluate", checkpoint_path)
         with tf.Graph().as_default() as graph:
-            self._start(graph)
-            batch = self._batch(input_fn, ModeKeys.EVAL)
-            spec = self._spec(batch.features, batch.labels, ModeKeys.EVAL)
+            built = self._build(graph, input_fn, ModeKeys.EVAL)
+            spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
             self._maybe_warm_start(checkpoint)
-            results = evaluation.run(
-                evaluation.scaffold(spec.scaffold),
-                update_op,
-                values,
-                config=self._config,
-                checkpoint=checkpoint,
-                input_fn=input_fn,
-                hooks=[*batch.hooks, *all_hooks, *spec.evaluation_hooks],
-            )
+            with built.running():
+                results = evaluation.run(
+                    evaluation.scaffold(spec.scaffold),
+                    update_op,
+                    values,
+                    config=built.config,
+                    checkpoint=checkpoint,
+                    input_fn=input_fn,
+                    hooks=[*built.hooks, *all_hooks, *spec.evaluation_hooks],
+                )
             evaluation.write_summaries(self.eval_dir(name), results, checkpoint)
         return results
 
@@ -235,23 +241,24 @@ class Estimator(ModelExports):
         checkpoint = self._checkpoint_for("predict", checkpoint_path)
         graph = tf.Graph()
         with graph.as_default():
-            self._start(graph)
-            batch = self._batch(input_fn, ModeKeys.PREDICT)
-            inputs.warn_if_endless()
-            spec = self._spec(batch.features, None, ModeKeys.PREDICT)
+            built = self._build(graph, input_fn, ModeKeys.PREDICT)
+            spec = built.spec
             self._maybe_warm_start(checkpoint)
             predictions = prediction.choose(spec.predictions, predict_keys)
         # Closed with this generator, not when the garbage collector finds it.
-        with contextlib.closing(
-            prediction.batches(
-                graph,
-                predictions,
-                scaffold=spec.scaffold,
-                config=self._config,
-                checkpoint=checkpoint,
-                hooks=[*batch.hooks, *all_hooks, *spec.prediction_hooks],
-            )
-        ) as batches:
+        with (
+            built.running(),
+            contextlib.closing(
+                prediction.batches(
+                    graph,
+                    predictions,
+                    scaffold=spec.scaffold,
+                    config=built.config,
+                    checkpoint=checkpoint,
+                    hooks=[*built.hooks, *all_hooks, *spec.prediction_hooks],
+                )
+            ) as batches,
+        ):
             for values in batches:
                 if yield_single_examples:
                     yield from prediction.examples(values)
@@ -293,21 +300,25 @@ class Estimator(ModelExports):
         """Builds the training graph, and trains; returns the last loss."""
         checkpoint = checkpoints.latest(self._model_dir)
         with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
-            self._start(graph)
-            _tensorflow.get_or_create_global_step_read(graph)
-            batch = self._batch(input_fn, ModeKeys.TRAIN)
-            spec = self._spec(batch.features, batch.labels, ModeKeys.TRAIN)
+            built = self._build(graph, input_fn, ModeKeys.TRAIN)
+            spec = built.spec
+            if self._fast_updates and not built.loop:
+                train_op = updates.made_faster(graph, spec.train_op, self._session_config)
+                spec = spec._replace(train_op=train_op)
             self._maybe_warm_start(checkpoint)
-            return training.run(
-                spec,
-                config=self._config,
-                checkpoint=checkpoint,
-                input_fn=input_fn,
-                input_hooks=batch.hooks,
-                hooks=hooks,
-                speed_hooks=self._speed_hooks(),
-                saving_listeners=saving_listeners,
-            )
+            with built.running():
+                return training.run(
+                    spec,
+                    config=built.config,
+                    checkpoint=checkpoint,
+                    input_fn=input_fn,
+                    first_hooks=built.first_hooks,
+                    input_hooks=built.hooks,
+                    hooks=hooks,
+                    speed_hooks=self._speed_hooks(),
+                    saving_listeners=[*built.listeners, *saving_listeners],
+                    loop=built.loop,
+                )
 
     def _speed_hooks(self) -> list[Any]:
         """What logs steps per second."""

@@ -13,10 +13,13 @@ import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import off_tpu
-from estimator_spec.driver import checkpoints, device_loop, embeddings, inputs, model, training
+from estimator_spec.driver import device_loop, embeddings, inputs, model, replica_inputs
 from estimator_spec.driver.context import RunContext
 from estimator_spec.driver.estimator import Estimator
+from estimator_spec.driver.graphs import Built
 from estimator_spec.driver.hooks import ExamplesPerSecond
+from estimator_spec.driver.replica_inputs import ReplicaInputs
+from estimator_spec.driver.replicas import ReplicaEmbeddings, Replicas
 from estimator_spec.functions import argument_names
 from estimator_spec.model_spec import ModeKeys
 from estimator_spec.run_config import InputPipelineConfig, TPURunConfig
@@ -73,10 +76,13 @@ class TPUEstimator(Estimator):
         embedding_shards: cuts each table of the specification into this many shards, on which its
             `partition_strategy` lays the rows; checkpoints hold the shards one after the other.
             Checkpoints of other shards or another strategy are restored all the same.
-        host_replicas: trains in a TPU's loop, on the host: `iterations_per_loop` steps in one
-            session call (hooks are called once for all of them), each step's batch cut among this
-            many replicas, which are logical CPU devices. `train` then needs `steps` or `max_steps`.
-            None (the default): one step a session call, one replica.
+        host_replicas: runs as on a TPU of this many replicas, on the host, where each is a logical
+            CPU device. Training makes `iterations_per_loop` steps in one session call (hooks are
+            called once for all of them), and needs `steps` or `max_steps`; each step's batch is
+            shared among the replicas as `TPUConfig` says. Prediction and (unless `eval_on_tpu` is
+            False) evaluation run on all replicas too, and need their batch sizes. None (the
+            default): one step a session call, one replica.
+        fast_updates: as for `Estimator`.
 
     Raises:
         ValueError: an argument breaks a rule; the message names it.
@@ -106,6 +112,7 @@ class TPUEstimator(Estimator):
         embedding_core: str | None = None,
         embedding_shards: int = 1,
         host_replicas: int | None = None,
+        fast_updates: bool | None = None,
     ) -> None:
         if not isinstance(config, TPURunConfig):
             raise ValueError(
@@ -124,9 +131,10 @@ class TPUEstimator(Estimator):
         )
         _check_embeddings(tpu_config, embedding_config_spec)
         if host_replicas is not None:
-            device_loop.check(
-                host_replicas, use_tpu, train_batch_size, tpu_config, embedding_config_spec
-            )
+            sizes = {"train": train_batch_size, "predict": predict_batch_size}
+            if eval_on_tpu:
+                sizes["eval"] = eval_batch_size
+            device_loop.check(host_replicas, use_tpu, sizes)
         if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
             raise ValueError(
                 "export_saved_model_api_version should be 1 or 2; got "
@@ -134,7 +142,14 @@ class TPUEstimator(Estimator):
             )
         if use_tpu and off_tpu.host_instead_of_tpu():
             config = config.on_host()
-        super().__init__(model_fn, model_dir, config, params, warm_start_from)  # type: ignore[arg-type]
+        super().__init__(
+            model_fn,  # type: ignore[arg-type]  # None is refused there
+            model_dir,
+            config,
+            params,
+            warm_start_from,
+            fast_updates=fast_updates,
+        )
         self._ctx = RunContext(
             self._config,
             train_batch_size,
@@ -143,9 +158,8 @@ class TPUEstimator(Estimator):
             use_tpu,
             eval_on_tpu,
             embedding_config_spec,
-            host_replicas or 1,
+            host_replicas,
         )
-        self._host_replicas = host_replicas
         self._batch_axis = batch_axis
         self._export_to_tpu = export_to_tpu
         self._export_to_cpu = export_to_cpu
@@ -158,7 +172,7 @@ class TPUEstimator(Estimator):
 
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         with self._ctx.with_mode(mode) as ctx:
-            on_cpu = ctx.is_running_on_cpu() and not ctx.is_meant_for_tpu()
+            on_cpu = ctx.system() is None and not ctx.is_meant_for_tpu()
             if on_cpu and ctx.is_input_slice_broadcast_to_all_cores():
                 raise ValueError(
                     "Invalid TPUConfig `eval_training_input_configuration` value. SLICED mode "
@@ -175,7 +189,7 @@ class TPUEstimator(Estimator):
         with self._ctx.with_mode(mode) as ctx:
             _put(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
             if ctx.is_meant_for_tpu():
-                _put(params, _CONTEXT, TPUContext(call_from_input_fn=True))
+                _put(params, _CONTEXT, TPUContext(True, ctx.deployment()))
         return inputs.call(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
@@ -184,12 +198,12 @@ class TPUEstimator(Estimator):
         with self._ctx.with_mode(mode) as ctx:
             on_cpu = ctx.is_running_on_cpu(is_export_mode=exporting)
             for_tpu = ctx.is_meant_for_tpu() and not exporting
+            context = TPUContext(False, ctx.deployment()) if for_tpu else None
             if not exporting:
                 _put(params, _BATCH_SIZE, ctx.batch_size_for_model_fn)
-        if for_tpu:
-            _put(params, _CONTEXT, TPUContext(call_from_input_fn=False))
+        _put(params, _CONTEXT, context)
         _put(params, _USE_TPU, not on_cpu)
-        tf1.logging.info("Running %s on CPU/GPU", mode)
+        tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
         def build(features: Any) -> Any:
             return model.call(
@@ -202,7 +216,7 @@ class TPUEstimator(Estimator):
                 self._embeddings.returned,
             )
 
-        with off_tpu.one_replica() if for_tpu else contextlib.nullcontext():
+        with off_tpu.one_replica() if for_tpu and on_cpu else contextlib.nullcontext():
             return self._embeddings.call_model(build, features, mode, exporting)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
@@ -215,55 +229,98 @@ class TPUEstimator(Estimator):
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:
         listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
-        if self._host_replicas is not None:
-            return self._train_in_loop(input_fn, hooks, listeners, self._host_replicas)
         return super()._train_model(input_fn, hooks, listeners)
 
-    def _train_in_loop(
-        self, input_fn: Callable[..., Any], hooks: list[Any], listeners: list[Any], replicas: int
-    ) -> Any:
-        """As `_train_model`, with several steps in one session call."""
-        checkpoint = checkpoints.latest(self._model_dir)
-        train = placement.Mode.TRAIN
-        with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
-            strategy = device_loop.strategy_of(replicas)
-            loop = device_loop.DeviceLoop(strategy, self._embeddings, self._iterations())
-            with strategy.scope():
-                self._start(graph)
+    def _build(self, graph: Any, input_fn: Callable[..., Any], mode: str) -> Built:
+        with self._ctx.with_mode(mode) as ctx:
+            system = ctx.system()
+            if system is None:
+                return super()._build(graph, input_fn, mode)
+            return self._build_on_replicas(graph, input_fn, ctx, system)
+
+    def _build_on_replicas(
+        self, graph: Any, input_fn: Callable[..., Any], ctx: RunContext, system: Any
+    ) -> Built:
+        """As `_build`, on the replicas of a system."""
+        mode, tpu_config = ctx.mode, self._config.tpu_config
+        strategy = system.strategy()
+        with strategy.scope():
+            self._start(graph)
+            if mode == ModeKeys.TRAIN:
                 private.get_or_create_global_step_read(graph)
-            with self._users_code(train):
-                result = self._call_input_fn(input_fn, ModeKeys.TRAIN)
-                whole, self._embeddings = self._embeddings, loop.replica
-                try:
-                    spec, input_hook = loop.build(
-                        result,
-                        input_fn,
-                        lambda features, labels: self._call_model_fn(
-                            features, labels, ModeKeys.TRAIN, self.config
-                        ),
-                    )
-                finally:
-                    self._embeddings = whole
-            self._maybe_warm_start(checkpoint)
-            return training.run(
-                spec,
-                config=device_loop.with_devices(self._config, replicas),
-                checkpoint=checkpoint,
-                input_fn=input_fn,
-                input_hooks=[input_hook],
-                hooks=hooks,
-                speed_hooks=self._speed_hooks(),
-                saving_listeners=listeners,
-                loop=True,
-            )
+        whole = self._embeddings
+        if system.is_tpu:
+            hosts = [system.host_device(host) for host in range(system.num_hosts)]
+            self._embeddings = embeddings.for_tpu(ctx.embedding_config_spec, hosts)
+        try:
+            with self._users_code(placement.Mode(mode)):
+                batches = self._replica_inputs(input_fn, ctx, system)
+                with strategy.scope():
+                    core = self._embeddings.loop_core(mode, ctx.batch_size_for_model_fn)
+                self._embeddings = ReplicaEmbeddings(self._embeddings)
+
+                def model(features: Any, labels: Any) -> Any:
+                    labels = None if mode == ModeKeys.PREDICT else labels
+                    return self._call_model_fn(features, labels, mode, self.config)
+
+                replicas = Replicas(strategy, core, self._embeddings, mode, model)
+                with (
+                    tf.device(system.host_device(0)) if system.is_tpu else contextlib.nullcontext()
+                ):
+                    spec = self._on_replicas(replicas, batches, mode, tpu_config)
+        finally:
+            self._embeddings = whole
+        configured = system.configured(self._config)
+
+        def running() -> Any:
+            return system.running(core.configuration)
+
+        if mode != ModeKeys.TRAIN:
+            return Built(spec, [*batches.hooks, *core.hooks()], configured, running)
+        listeners = tuple(core.listeners()) if self._saves() else ()
+        first = tuple(core.hooks())
+        return Built(spec, batches.hooks, configured, running, first, listeners, loop=True)
+
+    def _on_replicas(
+        self, replicas: Replicas, batches: ReplicaInputs, mode: str, tpu_config: Any
+    ) -> Any:
+        if mode == ModeKeys.TRAIN:
+            every = tpu_config.experimental_host_call_every_n_steps
+            return device_loop.train(replicas, batches, device_loop.limit_of(tpu_config), every)
+        if mode == ModeKeys.EVAL:
+            return device_loop.evaluate(replicas, batches)
+        return device_loop.predict(replicas, batches)
+
+    def _replica_inputs(
+        self, input_fn: Callable[..., Any], ctx: RunContext, system: Any
+    ) -> ReplicaInputs:
+        """Calls `input_fn` for all replicas, as often as the configuration says."""
+        sources = []
+        for call in replica_inputs.calls(ctx.sharing, system.num_replicas, system.num_hosts):
+            self._ctx.call = call
+            try:
+                with tf.device(system.host_device(call.host)):
+                    sources.append((call, self._call_input_fn(input_fn, ctx.mode)))
+            finally:
+                self._ctx.call = None
+        return ReplicaInputs(
+            ctx.sharing,
+            sources,
+            input_fn,
+            ctx.mode,
+            ctx.batch_size_for_input_fn,
+            system.host_device,
+        )
+
+    def _saves(self) -> bool:
+        return bool(self._config.save_checkpoints_secs or self._config.save_checkpoints_steps)
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
-        if self._host_replicas is None:
-            return super()._convert_train_steps_to_hooks(steps, max_steps)
-        return [device_loop.LoopLength(self._iterations(), steps, max_steps)]
-
-    def _iterations(self) -> int:
-        return parse_iterations_per_loop(self._config.tpu_config.iterations_per_loop).value
+        with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
+            if ctx.system() is None:
+                return super()._convert_train_steps_to_hooks(steps, max_steps)
+        limit = device_loop.limit_of(self._config.tpu_config)
+        return [device_loop.LoopLength(limit, steps, max_steps)]
 
     def _create_global_step(self, graph: Any) -> Any:
         """Makes the step counter a resource variable, whatever the default is: TPUs need it."""

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ops that update rows of a table in one kernel, as formulas over rows.
+
+The formulas are those of TensorFlow's descriptions of the ops (`tf.raw_ops.ResourceSparseApply*`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+Rows = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """One kind of op, for a table and its slot variables.
+
+    Attributes:
+      variables: names of its inputs that it changes; the table is the first.
+      formula: from (rows of each variable, gradient, the op's other inputs, its attributes) to the
+        new rows of each variable that changes.
+      plain_attributes: values that attributes must have for the formula to hold.
+    """
+
+    variables: tuple[str, ...]
+    formula: Callable[[Rows, Any, dict[str, Any], Callable[[str], Any]], Rows]
+    plain_attributes: tuple[tuple[str, Any], ...] = ()
+
+
+def of(op: Any) -> Kernel | None:
+    """Returns what `op` is, or None for any other op or attribute."""
+    kernel = _KERNELS.get(op.type.removeprefix("Resource"))
+    if kernel is None:
+        return None
+    for name, value in kernel.plain_attributes:
+        if op.get_attr(name) != value:
+            return None
+    return kernel
+
+
+def variables_of(kind: str) -> tuple[str, ...]:
+    """Returns the names of the inputs that ops of a kind change."""
+    return _KERNELS[kind.removeprefix("Resource")].variables
+
+
+def inputs(op: Any) -> dict[str, Any]:
+    """Returns an op's inputs by the names of its arguments."""
+    return {arg.name: value for arg, value in zip(op.op_def.input_arg, op.inputs, strict=True)}
+
+
+def by_formula(op: Any, inputs: dict[str, Any]) -> Any:
+    """Makes ops in the current graph that read rows, compute new ones and write them.
+
+    Args:
+      op: the op whose kind and attributes are meant.
+      inputs: tensors by the names of its arguments; `indices` must be unique.
+
+    Returns:
+      An op.
+    """
+    kernel = of(op)
+    assert kernel is not None
+    ids, gradient = inputs["indices"], inputs["grad"]
+    rows = {name: _gather(inputs[name], ids, gradient.dtype) for name in kernel.variables}
+    new_rows = kernel.formula(rows, gradient, inputs, op.get_attr)
+    return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
+
+
+def _gather(variable: Any, ids: Any, dtype: Any) -> Any:
+    if variable.dtype == tf.resource:
+        return tf.raw_ops.ResourceGather(resource=variable, indices=ids, dtype=dtype)
+    return tf.raw_ops.GatherV2(params=variable, indices=ids, axis=0)
+
+
+def _scatter(variable: Any, ids: Any, rows: Any) -> Any:
+    if variable.dtype == tf.resource:
+        return tf.raw_ops.ResourceScatterUpdate(resource=variable, indices=ids, updates=rows)
+    return tf.raw_ops.ScatterUpdate(ref=variable, indices=ids, updates=rows).op
+
+
+def _adagrad(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    a = rows["accum"]
+    new = {}
+    if attribute("update_slots"):
+        a = new["accum"] = a + g * g
+    new["var"] = rows["var"] - (p["lr"] * g) * tf.math.rsqrt(a)
+    return new
+
+
+def _adagrad_v2(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    a = rows["accum"]
+    new = {}
+    if attribute("update_slots"):
+        a = new["accum"] = a + g * g
+    new["var"] = rows["var"] - p["lr"] * g / (tf.sqrt(a) + p["epsilon"])
+    return new
+
+
+def _proximal_adagrad(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    a = rows["accum"] + g * g
+    rate = p["lr"] * tf.math.rsqrt(a)
+    moved = rows["var"] - g * rate
+    shrunk = tf.sign(moved) * tf.maximum(tf.abs(moved) - rate * p["l1"], 0.0)
+    return {"var": shrunk / (1.0 + p["l2"] * rate), "accum": a}
+
+
+def _momentum(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    accum = rows["accum"] * p["momentum"] + g
+    if attribute("use_nesterov"):
+        moved = g * p["lr"] + accum * p["momentum"] * p["lr"]
+    else:
+        moved = accum * p["lr"]
+    return {"var": rows["var"] - moved, "accum": accum}
+
+
+def _keras_momentum(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    accum = rows["accum"] * p["momentum"] - p["lr"] * g
+    moved = accum * p["momentum"] - p["lr"] * g if attribute("use_nesterov") else accum
+    return {"var": rows["var"] + moved, "accum": accum}
+
+
+def _rms_prop(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    ms = rows["ms"] * p["rho"] + g * g * (1 - p["rho"])
+    mom = rows["mom"] * p["momentum"] + tf.math.rsqrt(ms + p["epsilon"]) * p["lr"] * g
+    return {"var": rows["var"] - mom, "ms": ms, "mom": mom}
+
+
+def _centered_rms_prop(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    ms = rows["ms"] * p["rho"] + g * g * (1 - p["rho"])
+    mg = rows["mg"] * p["rho"] + g * (1 - p["rho"])
+    spread = ms + p["epsilon"] - mg * mg
+    mom = rows["mom"] * p["momentum"] + tf.math.rsqrt(spread) * p["lr"] * g
+    return {"var": rows["var"] - mom, "mg": mg, "ms": ms, "mom": mom}
+
+
+def _ftrl(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    w, a = rows["var"], rows["accum"]
+    shrinkage = p.get("l2_shrinkage")
+    in_linear = g if shrinkage is None else g + 2.0 * shrinkage * w
+    new_a = a + g * g
+    power = -p["lr_power"]
+    if tf.get_static_value(power) == 0.5:
+        root, new_root = tf.sqrt(a), tf.sqrt(new_a)
+    else:
+        root, new_root = tf.pow(a, power), tf.pow(new_a, power)
+    linear = rows["linear"] + in_linear - (new_root - root) / p["lr"] * w
+    curvature = new_root / p["lr"] + 2.0 * p["l2"]
+    shrunk = tf.clip_by_value(linear, -p["l1"], p["l1"]) - linear
+    return {"var": shrunk / curvature, "accum": new_a, "linear": linear}
+
+
+_NOT_TIMES_RATE = (("multiply_linear_by_lr", False),)
+
+_KERNELS = {
+    "SparseApplyAdagrad": Kernel(("var", "accum"), _adagrad),
+    "SparseApplyAdagradV2": Kernel(("var", "accum"), _adagrad_v2),
+    "SparseApplyProximalAdagrad": Kernel(("var", "accum"), _proximal_adagrad),
+    "SparseApplyMomentum": Kernel(("var", "accum"), _momentum),
+    "SparseApplyKerasMomentum": Kernel(("var", "accum"), _keras_momentum),
+    "SparseApplyRMSProp": Kernel(("var", "ms", "mom"), _rms_prop),
+    "SparseApplyCenteredRMSProp": Kernel(("var", "mg", "ms", "mom"), _centered_rms_prop),
+    "SparseApplyFtrl": Kernel(("var", "accum", "linear"), _ftrl, _NOT_TIMES_RATE),
+    "SparseApplyFtrlV2": Kernel(("var", "accum", "linear"), _ftrl, _NOT_TIMES_RATE),
+}

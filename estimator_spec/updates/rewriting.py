@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the updates of a finished graph, and puts faster ones in their place.
+
+Two things are done to an update of rows, each of which leaves the numbers as they are:
+
+    values, ids ─▶ Unique ─▶ UnsortedSegmentSum ─▶ SparseApply…       what an optimizer makes
+    values, unique ids ──────────────────────────▶ SparseApply…       ids that a lookup made unique
+    values, unique ids ─▶ gather ─▶ formula ─▶ scatter                where that is faster
+
+The ops that were replaced stay in the graph, but nothing runs them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import _tensorflow as private
+from estimator_spec.updates import choice, kernels
+
+tf1 = tf.compat.v1
+
+ENVIRONMENT_SWITCH = "TPU_COLUMNS_FAST_UPDATES"
+
+# Ops that hand ids on as they are.
+_SAME_IDS = frozenset({"Reshape", "Identity"})
+_UNIQUE = frozenset({"Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"})
+
+
+def wanted(argument: bool | None) -> bool:
+    """Whether updates shall be made faster.
+
+    Args:
+      argument: what the program says; None leaves it to the environment, whose default is yes.
+
+    Raises:
+      ValueError: the environment says something else than yes or no.
+    """
+    if argument is not None:
+        return argument
+    value = os.environ.get(ENVIRONMENT_SWITCH, "1").strip().lower()
+    if value not in ("0", "1", "false", "true"):
+        raise ValueError(f"The environment's {ENVIRONMENT_SWITCH}={value!r} must be 0 or 1.")
+    return value in ("1", "true")
+
+
+def made_faster(graph: tf.Graph, train_op: Any, session_config: Any = None) -> Any:
+    """Makes the updates of a graph faster.
+
+    Args:
+      graph: of a training step, finished. Its ops are changed and added to.
+      train_op: an op, or anything else.
+      session_config: of the session that will train, a `ConfigProto`.
+
+    Returns:
+      What to run instead of `train_op`: another op only if it was itself replaced.
+    """
+    updates = [op for op in graph.get_operations() if kernels.of(op) and _is_ours_to_change(op)]
+    for op in updates:
+        _without_second_search(op)
+    replaced = {}
+    for op in updates:
+        if choice.formula_is_faster(op, session_config):
+            replaced[op] = _by_formula(graph, op)
+    if replaced:
+        tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
+        for op in graph.get_operations():
+            waits_for = op.control_inputs
+            if any(other in replaced for other in waits_for):
+                private.replace_control_inputs(
+                    op, [replaced.get(other, other) for other in waits_for]
+                )
+    return replaced.get(train_op, train_op)
+
+
+def _is_ours_to_change(op: Any) -> bool:
+    """Whether ids are unique, and nothing but the order of ops depends on this one."""
+    return (
+        private.control_flow_context(op) is None
+        and kernels.inputs(op)["indices"].op.type in _UNIQUE
+        and not any(output.consumers() for output in op.outputs)
+    )
+
+
+def _without_second_search(op: Any) -> None:
+    """Takes gradients from before an optimizer's summing, if their ids are unique already."""
+    found = kernels.inputs(op)
+    summed, ids = found["grad"].op, found["indices"].op
+    if ids.type != "Unique" or summed.type != "UnsortedSegmentSum":
+        return
+    if summed.inputs[1].op is not ids or not _are_unique(ids.inputs[0]):
+        return
+    names = list(found)
+    private.replace_input(op, summed.inputs[0], names.index("grad"))
+    private.replace_input(op, ids.inputs[0], names.index("indices"))
+
+
+def _are_unique(ids: Any) -> bool:
+    while ids.op.type in _SAME_IDS:
+        ids = ids.op.inputs[0]
+    return ids.op.type in _UNIQUE and ids.value_index == 0
+
+
+def _by_formula(graph: tf.Graph, op: Any) -> Any:
+    """Returns an op that does the same as `op` by reading, computing and writing rows."""
+    with (
+        graph.as_default(),
+        tf1.name_scope(op.name + "_by_formula/"),
+        tf1.device(op.device),
+        tf.control_dependencies(op.control_inputs),
+    ):
+        return kernels.by_formula(op, kernels.inputs(op))

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faster updates of tables: equal to the kernels that they replace, and off when switched off."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+import tpu_columns
+from estimator_spec import updates
+from estimator_spec.updates import choice, kernels
+
+tf1 = tf.compat.v1
+
+KINDS = [
+    ("SparseApplyAdagrad", {}),
+    ("SparseApplyAdagrad", {"update_slots": False}),
+    ("SparseApplyAdagradV2", {}),
+    ("SparseApplyAdagradV2", {"update_slots": False}),
+    ("SparseApplyProximalAdagrad", {}),
+    ("SparseApplyMomentum", {}),
+    ("SparseApplyMomentum", {"use_nesterov": True}),
+    ("SparseApplyRMSProp", {}),
+    ("SparseApplyCenteredRMSProp", {}),
+    ("SparseApplyFtrl", {}),
+    ("SparseApplyFtrlV2", {}),
+]
+RESOURCE_KINDS = [
+    ("SparseApplyKerasMomentum", {}),
+    ("SparseApplyKerasMomentum", {"use_nesterov": True}),
+]
+SCALARS = {
+    "lr": 0.1,
+    "l1": 0.02,
+    "l2": 0.03,
+    "lr_power": -0.5,
+    "l2_shrinkage": 0.01,
+    "epsilon": 1e-3,
+    "momentum": 0.9,
+    "rho": 0.8,
+}
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Formulas are always taken to be faster."""
+    monkeypatch.setattr(choice, "formula_is_faster", lambda op, config: True)
+
+
+@pytest.fixture
+def never(monkeypatch):
+    """Kernels are always taken to be faster."""
+    monkeypatch.setattr(choice, "formula_is_faster", lambda op, config: False)
+
+
+def _update(kind, attributes, ids, gradient, shape, lr_power):
+    """An op of a kind in the default graph, and its variables."""
+    make = getattr(tf.raw_ops, kind)
+    rng = np.random.default_rng(1)
+    variables, arguments = [], {}
+    resource = kind.startswith("Resource")
+    for name in inspect.signature(make).parameters:
+        if name in kernels.variables_of(kind):
+            initial = rng.uniform(0.5, 1.5, shape).astype(np.float32)
+            variable = tf1.Variable(initial, use_resource=resource)
+            variables.append(variable)
+            arguments[name] = variable.handle if resource else variable
+        elif name in SCALARS:
+            arguments[name] = tf.constant({**SCALARS, "lr_power": lr_power}[name])
+    unique, _ = tf.unique(tf.constant(ids))
+    made = make(**arguments, indices=unique, grad=tf.constant(gradient), **attributes)
+    return getattr(made, "op", made), variables
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "lr_power"),
+    [
+        (kind, attributes, lr_power)
+        for kind, attributes in [
+            *KINDS,
+            *[("Resource" + kind, attributes) for kind, attributes in KINDS + RESOURCE_KINDS],
+        ]
+        for lr_power in ([-0.5, -0.7] if "Ftrl" in kind else [-0.5])
+    ],
+)
+def test_formulas_equal_kernels(kind, attributes, lr_power):
+    """Every kernel's formula changes table and slots as the kernel does, for three steps."""
+    rng = np.random.default_rng(0)
+    ids, gradient = np.array([7, 2, 9, 0]), rng.normal(size=(4, 3)).astype(np.float32)
+    results = []
+    for by_formula in (False, True):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            op, variables = _update(kind, attributes, ids, gradient, (10, 3), lr_power)
+            if by_formula:
+                op = kernels.by_formula(op, kernels.inputs(op))
+            session.run(tf1.global_variables_initializer())
+            for _ in range(3):
+                session.run(op)
+            results.append(session.run(variables))
+    for kernel, formula in zip(*results, strict=True):
+        np.testing.assert_allclose(formula, kernel, rtol=2e-6, atol=1e-6)
+    assert not np.allclose(results[1][0][7], np.random.default_rng(1).uniform(0.5, 1.5, (10, 3))[7])
+
+
+def _trained(optimizer, fast, use_resource, steps=5):
+    """The variables after some steps on a table whose ids repeat; the types of ops that ran."""
+    rng = np.random.default_rng(3)
+    indices = [[row, place] for row in range(6) for place in range(3)]
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        tf1.set_random_seed(1)
+        with tf1.variable_scope("", use_resource=use_resource):
+            column = tpu_columns.embedding_column(
+                tf.feature_column.categorical_column_with_identity("a", 20), 4
+            )
+            # Fed, so that TensorFlow doesn't fold the search for repeated ids away.
+            values = tf1.placeholder_with_default(tf.constant(rng.integers(0, 8, 18)), [18])
+            ids = tf.SparseTensor(indices, values, [6, 3])
+            layer = tpu_columns.input_layer({"a": ids}, [column])
+            loss = tf.reduce_mean(tf.square(layer - 1.0))
+            step = tf1.train.get_or_create_global_step()
+            train_op = optimizer().minimize(loss, step)
+        if fast:
+            train_op = updates.made_faster(graph, train_op)
+        session.run(tf1.global_variables_initializer())
+        metadata = tf1.RunMetadata()
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        for _ in range(steps):
+            session.run(train_op, options=options, run_metadata=metadata)
+        ran = {
+            node.timeline_label.split(" = ")[-1].split("(")[0]
+            for device in metadata.step_stats.dev_stats
+            for node in device.node_stats
+        }
+        return {v.op.name: session.run(v) for v in tf1.global_variables()}, ran
+
+
+OPTIMIZERS = {
+    "adagrad": lambda: tf1.train.AdagradOptimizer(0.1),
+    "ftrl": lambda: tf1.train.FtrlOptimizer(0.1, l1_regularization_strength=0.001),
+    "momentum": lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
+    "rmsprop": lambda: tf1.train.RMSPropOptimizer(0.1),
+    "adam": lambda: tf1.train.AdamOptimizer(0.1),
+    "sgd": lambda: tf1.train.GradientDescentOptimizer(0.1),
+}
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_is_the_same(always, name, use_resource):
+    """Rewritten updates train tables, slots and the step counter as the optimizer's own do."""
+    plain, _ = _trained(OPTIMIZERS[name], False, use_resource)
+    fast, ran = _trained(OPTIMIZERS[name], True, use_resource)
+    assert plain.keys() == fast.keys()
+    for variable, value in plain.items():
+        np.testing.assert_allclose(fast[variable], value, rtol=2e-6, atol=1e-7, err_msg=variable)
+    assert not any("SparseApply" in kind for kind in ran)
+
+
+def test_the_second_search_is_left_out(never):
+    """Kernels stay, but ids that a lookup made unique aren't searched again: bit for bit equal."""
+    plain, ran_plainly = _trained(OPTIMIZERS["adagrad"], False, True)
+    fast, ran = _trained(OPTIMIZERS["adagrad"], True, True)
+    for variable, value in plain.items():
+        np.testing.assert_array_equal(fast[variable], value, err_msg=variable)
+    assert "UnsortedSegmentSum" in ran_plainly
+    assert not {"Unique", "UnsortedSegmentSum"} & ran
+    assert "ResourceSparseApplyAdagrad" in ran
+
+
+def test_ids_that_may_repeat_are_summed(always):
+    """Two lookups in one table: their ids aren't unique together, and their gradients add up."""
+    values = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
+            first = tf.gather(table, tf.unique(tf.constant([1, 3, 1]))[0])
+            second = tf.gather(table, tf.unique(tf.constant([3, 4]))[0])
+            loss = tf.reduce_sum(first) + 2 * tf.reduce_sum(second)
+            train_op = tf1.train.AdagradOptimizer(0.5).minimize(loss)
+            if fast:
+                train_op = updates.made_faster(graph, train_op)
+            session.run(tf1.global_variables_initializer())
+            session.run(train_op)
+            values.append(session.run(table))
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-6)
+    assert values[1][3, 0] != 1
+
+
+def test_updates_within_a_condition_are_left_alone(always):
+    """An update in a tf.cond runs only when the condition holds, so it stays where it is."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        tf1.disable_control_flow_v2()
+        try:
+            table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
+            slot = tf1.Variable(tf.ones([5, 2]), use_resource=True)
+            held = tf1.placeholder(tf.bool, [])
+
+            def change():
+                ids, _ = tf.unique(tf.constant([1, 3]))
+                with tf.control_dependencies(
+                    [
+                        tf.raw_ops.ResourceSparseApplyAdagrad(
+                            var=table.handle,
+                            accum=slot.handle,
+                            lr=0.1,
+                            grad=tf.ones([2, 2]),
+                            indices=ids,
+                        )
+                    ]
+                ):
+                    return tf.constant(1)
+
+            train_op = tf1.cond(held, change, lambda: tf.constant(0))
+            number = len(graph.get_operations())
+            assert updates.made_faster(graph, train_op) is train_op
+            assert len(graph.get_operations()) == number
+            session.run(tf1.global_variables_initializer())
+            session.run(train_op, {held: False})
+            np.testing.assert_array_equal(session.run(table), np.ones((5, 2)))
+        finally:
+            tf1.enable_control_flow_v2()
+
+
+def test_an_update_that_is_the_train_op(always):
+    """Where the update itself is what the session runs, the new op is given back."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        op, variables = _update(
+            "ResourceSparseApplyAdagrad", {}, [1, 3], np.ones((2, 2), np.float32), (5, 2), -0.5
+        )
+        faster = updates.made_faster(graph, op)
+        assert faster is not op
+        session.run(tf1.global_variables_initializer())
+        before = session.run(variables[0])
+        session.run(faster)
+        assert (session.run(variables[0])[[1, 3]] < before[[1, 3]]).all()
+
+
+def _model_fn(features, labels, mode, params):
+    columns = [
+        tpu_columns.embedding_column(
+            tf.feature_column.categorical_column_with_identity("a", 20), 4, combiner="sum"
+        )
+    ]
+    loss = tf.reduce_mean(tf.square(tpu_columns.input_layer(features, columns) - 1.0))
+    train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
+    return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _ops_of_training(directory, **arguments):
+    types = []
+
+    class Look(tf1.train.SessionRunHook):
+        def begin(self):
+            types.extend(op.name for op in tf1.get_default_graph().get_operations())
+
+    estimator = estimator_spec.TPUEstimator(
+        _model_fn,
+        config=estimator_spec.RunConfig(model_dir=str(directory)),
+        use_tpu=False,
+        train_batch_size=4,
+        **arguments,
+    )
+    estimator.train(
+        lambda params: tf.data.Dataset.from_tensors(({"a": tf.constant([[1], [2]])}, [0.0])),
+        hooks=[Look()],
+    )
+    return [name for name in types if "_by_formula" in name]
+
+
+def test_the_switches(always, tmp_path, monkeypatch):
+    """The argument decides, then the environment; by default updates are made faster."""
+    assert _ops_of_training(tmp_path / "1")
+    assert not _ops_of_training(tmp_path / "2", fast_updates=False)
+    monkeypatch.setenv(updates.ENVIRONMENT_SWITCH, "0")
+    assert not _ops_of_training(tmp_path / "3")
+    assert _ops_of_training(tmp_path / "4", fast_updates=True)
+    monkeypatch.setenv(updates.ENVIRONMENT_SWITCH, "maybe")
+    with pytest.raises(ValueError, match="FAST_UPDATES='maybe' must be 0 or 1"):
+        _ops_of_training(tmp_path / "5")
+
+
+def test_the_choice_is_measured():
+    """A choice is made for any kind of update, by running both sides."""
+    with tf.Graph().as_default():
+        op, _ = _update(
+            "ResourceSparseApplyAdagrad", {}, [1, 3], np.ones((2, 2), np.float32), (5, 2), -0.5
+        )
+        assert choice.formula_is_faster(op, None) in (True, False)
+        assert ("ResourceSparseApplyAdagrad", 16) in choice._measured
