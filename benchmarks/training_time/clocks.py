@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import re
 import time
 from pathlib import Path
@@ -77,3 +78,28 @@ def resident(field: str = "VmRSS") -> float:
         if line.startswith(field + ":"):
             return int(line.split()[1]) / 1024
     return float("nan")
+
+
+class Neighbours:
+    """How much of the machine somebody else used meanwhile.
+
+    >>> 0.0 <= Neighbours().share() <= 1.0
+    True
+    """
+
+    def __init__(self) -> None:
+        self._start = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        """Seconds of all processors: busy (stolen ones too) and all; and this process' own."""
+        first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
+        ticks = [int(word) for word in first.split()[1:9]]
+        idle = ticks[3] + ticks[4]
+        scale = os.sysconf("SC_CLK_TCK")
+        return (sum(ticks) - idle) / scale, sum(ticks) / scale, time.process_time()
+
+    def share(self) -> float:
+        """From 0 to 1, since this was made."""
+        busy, whole, own = (b - a for a, b in zip(self._start, self._now(), strict=True))
+        return min(1.0, max(0.0, (busy - own) / whole)) if whole > 0 else 0.0
