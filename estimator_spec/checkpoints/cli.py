@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import checkpoints
+from estimator_spec.checkpoints.objects import TARGETS
 from estimator_spec.spec import EmbeddingConfigSpec
 
 _EXAMPLES = """\
@@ -27,6 +28,7 @@ examples:
   convert /models/census /models/small/model.ckpt-200 --strategy div --shards 1 --dry-run
   convert old/model.ckpt-7 new/model.ckpt-7 --rename-regex '^input_layer/=features/'
   convert old/model.ckpt-7 new/model.ckpt-7 --vocabulary word_embedding=old.txt:new.txt
+  convert old/model.ckpt-7 new/embedding --objects tpu_embedding --spec my_model:spec
   verify gs://bucket/model.ckpt-7
 """
 
@@ -120,6 +122,8 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     add("--rename-regex", action="append", metavar="PATTERN=NEW", help="the same for many")
     add("--grow", action="append", metavar="TABLE=ROWS", help="new rows get initial values")
     add("--vocabulary", action="append", metavar="TABLE=OLD:NEW", help="two vocabulary files")
+    add("--objects", choices=TARGETS, help="a tf.train.Checkpoint of this object of the tables")
+    add("--root", default="embedding", help="its keyword there (default: embedding)")
     add("--drop", action="append", default=[], metavar="REGEX", help="variables to leave out")
     add("--seed", type=int, default=0, help="for new rows (default: 0)")
 
@@ -163,6 +167,8 @@ def _convert(options: argparse.Namespace) -> int:
         source_strategy=options.source_strategy,
         source_shards=options.source_shards,
         tables=options.table,
+        objects=options.objects,
+        root=options.root,
         dry_run=options.dry_run,
     )
     sys.stdout.write(f"{report}\n")

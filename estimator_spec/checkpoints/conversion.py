@@ -10,6 +10,7 @@ from typing import Any
 
 from estimator_spec.checkpoints import contents, outputs, planning, records, reports, writing
 from estimator_spec.checkpoints.bundle import Checkpoint, find
+from estimator_spec.checkpoints.objects import Objects
 from estimator_spec.checkpoints.progress import Bar
 from estimator_spec.checkpoints.renaming import Rename
 from estimator_spec.checkpoints.wishes import Wishes
@@ -33,6 +34,8 @@ def convert(
     source_strategy: str | None = None,
     source_shards: int | None = None,
     tables: Collection[str] | None = None,
+    objects: str | None = None,
+    root: str = "embedding",
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> reports.ConversionReport:
@@ -68,6 +71,12 @@ def convert(
         source_strategy: how rows lie in a source without a record.
         source_shards: its number of shards. None: as many as a table is stored in.
         tables: full names of the tables, if neither record, spec nor their names tell them.
+        objects: 'tpu_embedding' or 'serving': the target is what
+            `tf.train.Checkpoint(embedding=…).save` writes of a
+            `tf.tpu.experimental.embedding.TPUEmbedding`, or `TPUEmbeddingForServing`, that
+            `estimator_spec.convert` makes of the same spec. Only tables are written, whole and in
+            row order, and the slots that the object has, too.
+        root: the keyword of `tf.train.Checkpoint` for `objects`.
         dry_run: reports, and touches nothing.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
@@ -81,7 +90,16 @@ def convert(
         RuntimeError: another process is writing the same target.
     """
     wishes = Wishes(
-        rename, strategy, shards, slots, grow, vocabulary, initializers, tuple(drop), seed
+        rename,
+        strategy,
+        shards,
+        slots,
+        grow,
+        vocabulary,
+        initializers,
+        tuple(drop),
+        seed,
+        objects=None if objects is None else Objects(objects, root, spec),
     )
     prefix, new_prefix = find(source), os.fspath(target)
     writing.check_target(new_prefix)

@@ -171,7 +171,7 @@ class _Blocks:
                 while shared < limit and key[shared] == last[shared]:
                     shared += 1
             for count in (shared, len(key) - shared, len(value)):
-                block += _varint(count)
+                block += varint(count)
             block += key[shared:] + value
             last = key
         restarts = restarts or [0]
@@ -180,7 +180,7 @@ class _Blocks:
         kind = bytes([_NO_COMPRESSION])
         checksum = crc32c.masked(crc32c.crc32c(bytes(block) + kind))
         self._file += block + kind + struct.pack("<I", checksum)
-        return _varint(start) + _varint(len(block))
+        return varint(start) + varint(len(block))
 
 
 def _block(data: bytes, handle: tuple[int, int], path: str) -> list[tuple[bytes, bytes]]:
@@ -216,7 +216,8 @@ def _handle(data: bytes, place: int) -> tuple[tuple[int, int], int]:
     return (start, size), place
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """An integer of variable length, as `read_varint` reads it."""
     parts = bytearray()
     while value >= 0x80:
         parts.append(value & 0x7F | 0x80)

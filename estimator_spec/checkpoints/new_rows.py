@@ -121,12 +121,12 @@ def slot_value(suffix: str, naming: slots.Naming | None, parameters: Any) -> flo
     if kind is None:
         return None
     if not isinstance(parameters, kind):
-        parameters = _DEFAULTS[naming.optimizer]
+        parameters = DEFAULTS[naming.optimizer]
     return optimizers.slot_initial_values(parameters)[slot]
 
 
-# Only the slots' first values are asked of these.
-_DEFAULTS: dict[str, Any] = {
+# Only what their slots are, and begin with, is asked of these.
+DEFAULTS: dict[str, Any] = {
     "Adagrad": optimizers.AdagradParameters(0.1),
     "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),
     "ProximalAdagrad": optimizers.ProximalAdagradParameters(0.1),

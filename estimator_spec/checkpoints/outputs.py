@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
+import tensorflow as tf
 
-from estimator_spec.checkpoints import checksums, crc32c
+from estimator_spec.checkpoints import checksums, crc32c, index_file
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.new_rows import Rows
 from estimator_spec.checkpoints.rows import RowReader, RowWriter
@@ -117,6 +118,36 @@ class Value:
         shape = self.value.shape
         (writer,) = target.add(self.name, self.dtype, shape, [((), shape, self.num_bytes)])
         yield lambda: lambda: writer.write(np.ascontiguousarray(self.value)), self.num_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A small string that the conversion makes itself; a scalar."""
+
+    name: str
+    value: bytes
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to write."""
+        return len(self._stored()[0])
+
+    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
+        """See `Output`."""
+        del source
+        stored, crc = self._stored()
+        (writer,) = target.add(self.name, tf.string, (), [((), (), len(stored))])
+        yield lambda: lambda: writer.write(np.frombuffer(stored, np.uint8), crc), len(stored)
+
+    def _stored(self) -> tuple[bytes, int]:
+        """The length, its checksum, the bytes; and the checksum, in which the length is a number.
+
+        As in `bundle.Checkpoint`, and TensorFlow's `WriteStringTensor`.
+        """
+        length = len(self.value).to_bytes(4, "little")
+        of_length = crc32c.masked(crc32c.crc32c(length)).to_bytes(4, "little")
+        stored = index_file.varint(len(self.value)) + of_length + self.value
+        return stored, crc32c.crc32c(length + of_length + self.value)
 
 
 @dataclasses.dataclass(frozen=True)

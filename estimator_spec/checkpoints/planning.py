@@ -21,13 +21,12 @@ from estimator_spec.checkpoints import (
     vocabulary,
 )
 from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, Objects
 from estimator_spec.checkpoints.renaming import Renaming, compiled
 from estimator_spec.checkpoints.slot_conversion import SlotConversion
+from estimator_spec.checkpoints.table_rows import TableRows
 from estimator_spec.checkpoints.wishes import Wishes
 from tpu_columns.partition import RowPartition
-
-# The variable in which a tf.train.Checkpoint keeps its objects.
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +84,29 @@ class _Planner:
         self._renamed = Renaming(wishes.rename, checkpoint.variables)
 
     def plan(self, spec_data: Any) -> Plan:
-        if OBJECT_GRAPH in self._variables and (self._wishes.rename or self._wishes.slots):
+        wishes = self._wishes
+        renames = wishes.rename or wishes.slots or wishes.objects
+        if OBJECT_GRAPH in self._variables and renames:
             raise ValueError(
                 f"{self._checkpoint.prefix!r} is a checkpoint of TF2 objects: its names are paths "
                 "in a graph of objects that it holds, and can't be changed one by one."
             )
+        if wishes.objects is not None:
+            self._add_objects(wishes.objects)
+        else:
+            self._add_variables()
+        if spec_data is None and self._found.record is not None:
+            spec_data = self._found.record.spec
+        return Plan(
+            tuple(self._outputs[name] for name in sorted(self._outputs)),
+            tuple(self._changes),
+            (*self._notes, *self._slots.notes),
+            records.CheckpointRecord(self._records, spec_data),
+            self._losses,
+        )
+
+    def _add_variables(self) -> None:
+        """Everything, as variables of a graph."""
         renamed = self._renamed
         for table in self._found.tables.values():
             self._add_table(table, renamed.of(table.name))
@@ -106,15 +123,56 @@ class _Planner:
             change = reports.Change(None, name, None, (), what, int(value.nbytes))
             self._put(outputs.Value(name, tf.float32, value), change)
         renamed.check_used()
-        if spec_data is None and self._found.record is not None:
-            spec_data = self._found.record.spec
-        return Plan(
-            tuple(self._outputs[name] for name in sorted(self._outputs)),
-            tuple(self._changes),
-            (*self._notes, *self._slots.notes),
-            records.CheckpointRecord(self._records, spec_data),
-            self._losses,
-        )
+
+    def _add_objects(self, objects: Objects) -> None:
+        """The tables as TF2 objects, with the slots that these have; nothing else."""
+        for table in self._found.tables.values():
+            if self._dropped(table.name) or objects.is_left_out(table):
+                why = "dropped" if self._dropped(table.name) else "the model's, not the object's"
+                for name in (table.name, *table.slots):
+                    self._leave_out(name, why)
+                continue
+            key = objects.key(table)
+            rows_from, num_rows = self._rows(table)
+            after = RowPartition("div", num_rows)
+            rows = TableRows(table, after, rows_from)
+            initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
+            target = objects.name(key)
+            self._add_rows(table.name, target, rows, initial, what="object")
+            self._records[target] = records.TableRecord(after, table.variable.shape[1], key)
+            self._add_object_slots(objects, table, key, rows)
+        for name, beside in self._found.slots_of.items():
+            for other in (name, *beside):
+                self._leave_out(other, "no table")
+        graph = outputs.Text(OBJECT_GRAPH, objects.graph())
+        counter = outputs.Value(SAVE_COUNTER, tf.int64, np.asarray(1, np.int64))
+        for output in (graph, counter):
+            change = reports.Change(None, output.name, None, (), "of TF2 objects", output.num_bytes)
+            self._put(output, change)
+
+    def _add_object_slots(
+        self, objects: Objects, table: contents.Table, key: str, rows: TableRows
+    ) -> None:
+        kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
+        found = objects.slots_of(table, kept)
+        for slot in found:
+            new = None
+            if rows.count_new:
+                new = self._slot_rows(table, slot.name, slot.suffix, slot.naming)
+            if slot.naming.system == slots.CPU:
+                self._slots.note_difference(slot.naming.optimizer, slots.TPU)
+            self._add_rows(
+                slot.name,
+                objects.name(key, slot.attribute),
+                rows,
+                new,
+                self._slots.factor(table, slot.naming, slot.suffix),
+                f"slot of {slot.naming.optimizer}",
+            )
+        for name in sorted(set(table.slots) - {slot.name for slot in found}):
+            self._leave_out(name, "dropped" if name not in kept else "the object has none such")
+        if kept and not found:
+            self._notes.append(f"{table.name}: its slots are left out, training begins new ones.")
 
     def _by_table(self, wishes: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
         """What was asked for single tables, by full names."""
@@ -166,7 +224,7 @@ class _Planner:
             return
         rows_from, num_rows = self._rows(table)
         after = self._layout(table, num_rows)
-        rows = _TableRows(table, after, rows_from)
+        rows = TableRows(table, after, rows_from)
         initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
         self._add_rows(table.name, target, rows, initial)
         self._records[target] = records.TableRecord(after, table.variable.shape[1], table.key)
@@ -205,7 +263,7 @@ class _Planner:
         self,
         name: str,
         target: str,
-        rows: _TableRows,
+        rows: TableRows,
         new: new_rows.Rows | None,
         factor: float = 1.0,
         what: str = "",
@@ -293,7 +351,7 @@ class _Planner:
         self,
         table: contents.Table,
         target: str,
-        rows: _TableRows,
+        rows: TableRows,
         initial: new_rows.Rows | None,
     ) -> None:
         kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
@@ -325,47 +383,3 @@ class _Planner:
             )
         variable = self._variables[name]
         return new_rows.constant(value, variable.shape[1], variable.dtype.as_numpy_dtype)
-
-
-@dataclasses.dataclass(frozen=True)
-class _TableRows:
-    """The rows of a table before and after; its slots go the same way."""
-
-    table: contents.Table
-    after: RowPartition
-    rows_from: np.ndarray | None
-
-    @property
-    def before(self) -> RowPartition:
-        return self.table.layout
-
-    @property
-    def count_new(self) -> int:
-        if self.rows_from is not None:
-            return int((self.rows_from < 0).sum())
-        return self.after.num_rows - self.before.num_rows
-
-    def is_as_stored(self, variable: Any) -> bool:
-        """Whether the bytes stay where they are."""
-        if self.rows_from is not None or self.before.num_rows != self.after.num_rows:
-            return False
-        if self.before == self.after:
-            return True
-        stored = [(piece.first_row, piece.shape[0]) for piece in variable.pieces]
-        wanted = [
-            (shape[0][0][0] if shape[0] else 0, shape[1][0])
-            for shape in outputs.slices(self.after, variable)
-        ]
-        return self.before.in_row_order and self.after.in_row_order and stored == wanted
-
-    def what(self) -> list[str]:
-        """In words."""
-        whats = []
-        old, new = self.before, self.after
-        if (old.strategy, old.num_shards) != (new.strategy, new.num_shards):
-            whats.append(f"{old.strategy} × {old.num_shards} → {new.strategy} × {new.num_shards}")
-        if self.rows_from is not None:
-            whats.append("rows permuted")
-        if self.count_new:
-            whats.append(f"{self.count_new} new rows")
-        return whats

@@ -61,7 +61,7 @@ class SlotConversion:
                 f"{table.name!r} lacks {', '.join(table.missing)} of {before.optimizer}, so its "
                 "slots can't become those of another system. Leave them out by `drop`."
             )
-        self._note(_NOTES.get((before.optimizer, system)))
+        self.note_difference(before.optimizer, system)
         if before.optimizer == "Adam":
             self._with_adam = table
         slot = next(slot for slot, known in before.suffixes.items() if known == suffix)
@@ -137,6 +137,10 @@ class SlotConversion:
             value = np.asarray(beta ** (step + 1), np.float32)
             values[name] = value, f"{beta} to the power of {step + 1}"
         return values
+
+    def note_difference(self, optimizer: str, system: str) -> None:
+        """Notes what isn't the same for an optimizer in the other system, if anything."""
+        self._note(_NOTES.get((optimizer, system)))
 
     def _note(self, note: str | None) -> None:
         if note and note not in self.notes:

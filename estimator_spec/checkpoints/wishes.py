@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from estimator_spec.checkpoints import slots
+from estimator_spec.checkpoints.objects import Objects
 from estimator_spec.checkpoints.renaming import Rename
 from tpu_columns.partition import STRATEGIES, RowPartition
 
@@ -20,6 +21,7 @@ class Wishes:
         layouts: for single tables, by full names, in place of strategy and shards.
         dtype: other than 'float32', tables are written in narrow numbers, in row order and without
             slots (see `tpu_columns.storage`).
+        objects: TF2 objects that the tables become, in place of variables of a graph.
     """
 
     rename: Rename = None
@@ -33,6 +35,7 @@ class Wishes:
     seed: int = 0
     layouts: Mapping[str, RowPartition] | None = None
     dtype: str = "float32"
+    objects: Objects | None = None
 
     def __post_init__(self) -> None:
         if self.strategy is not None and self.strategy not in STRATEGIES:
@@ -48,3 +51,16 @@ class Wishes:
                 )
         if self.slots not in (None, slots.TPU, slots.CPU):
             raise ValueError(f"slots must be 'tpu', 'cpu' or None, got {self.slots!r}.")
+        if self.objects is not None:
+            self._check_objects()
+
+    def _check_objects(self) -> None:
+        """Refuses what TF2 objects leave no choice in."""
+        if self.rename:
+            raise ValueError("objects name their variables themselves: leave `rename` out.")
+        if self.strategy == "mod" or (self.shards or 1) != 1:
+            raise ValueError(
+                "objects hold whole tables in row order: leave strategy and shards out."
+            )
+        if self.slots == slots.CPU:
+            raise ValueError("objects have the slots of an embedding core: slots can't be 'cpu'.")

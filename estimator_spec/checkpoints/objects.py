@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables as TF2 objects: the names and the graph of objects of a `tf.train.Checkpoint`.
+
+A `tf.train.Checkpoint(embedding=…)` of TensorFlow's TPU embedding objects names a variable by the
+attributes that lead to it, and holds a graph of the objects beside them. That graph knows nothing
+of sizes. So it is had from TensorFlow itself, which saves the same objects with tables of one row;
+the real rows are then written under the same names, in a stream like those of any conversion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import placing
+from estimator_spec.checkpoints import contents, new_rows, slots
+from estimator_spec.spec import EmbeddingConfigSpec, table_name
+
+TPU_EMBEDDING, SERVING = "tpu_embedding", "serving"
+TARGETS = (TPU_EMBEDDING, SERVING)
+
+# The variable in which a tf.train.Checkpoint keeps its objects.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+SAVE_COUNTER = "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
+
+# Which of TensorFlow's optimizers keeps just these slots.
+_KEEPERS = {
+    frozenset(): "SGD",
+    frozenset({"accumulators"}): "Adagrad",
+    frozenset({"accumulators", "momenta"}): "AdagradMomentum",
+    frozenset({"momenta", "velocities"}): "Adam",
+    frozenset({"accumulators", "linears"}): "FTRL",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectSlot:
+    """A slot that goes into an object.
+
+    Attributes:
+        name: its variable in the source.
+        suffix: what follows the table's name there.
+        naming: the optimizer that it belongs to there.
+        attribute: what the object calls it, such as 'momenta'.
+    """
+
+    name: str
+    suffix: str
+    naming: slots.Naming
+    attribute: str
+
+
+class Objects:
+    """The objects of one conversion.
+
+    Args:
+        target: one of `TARGETS`.
+        root: the keyword of `tf.train.Checkpoint` that the object gets.
+        spec: the spec, or None; it says which tables an embedding core doesn't have.
+
+    Raises:
+        ValueError: an unknown target, or a root that is no keyword.
+    """
+
+    def __init__(self, target: str, root: str, spec: EmbeddingConfigSpec | None) -> None:
+        if target not in TARGETS:
+            raise ValueError(f"objects must be one of {TARGETS}, got {target!r}.")
+        if not root.isidentifier() or root == "save_counter":
+            raise ValueError(
+                f"root must be a keyword of tf.train.Checkpoint, such as 'embedding', got {root!r}."
+            )
+        self._target = target
+        self._root = root
+        self._spec = spec
+        self._slots: dict[str, list[str]] = {}
+
+    def key(self, table: contents.Table) -> str:
+        """The table's key, which is its object's name.
+
+        Raises:
+            ValueError: nobody knows it.
+        """
+        if table.key is None:
+            raise ValueError(
+                f"The object of {table.name!r} is named by the table's key in the spec, which "
+                "neither a spec nor the record beside the checkpoint tells. Give the spec."
+            )
+        return table.key
+
+    def is_left_out(self, table: contents.Table) -> bool:
+        """Whether the object doesn't have it: tables of the tensor core are the model's own."""
+        if self._target == SERVING or self._spec is None:
+            return False
+        small = {table_name(name) for name in placing.tensor_core_tables(self._spec)}
+        return table.key in small
+
+    def slots_of(self, table: contents.Table, kept: Mapping[str, str]) -> list[ObjectSlot]:
+        """The slots of a table that the object has, too; all of its optimizer's, or none.
+
+        Args:
+            table: the table.
+            kept: suffixes by full name of those that may be used.
+        """
+        # The other room asks this one for tables, and is loaded for this one question.
+        from estimator_spec.convert import mid_level
+
+        if self._target == SERVING:
+            return []
+        wanted = table.in_spec.optimizer if table.in_spec else None
+        found, _, _ = slots.recognize(kept.values())
+        for naming in found:
+            parameters = wanted or new_rows.DEFAULTS.get(naming.optimizer)
+            if parameters is None:
+                continue
+            if type(parameters).__name__.removesuffix("Parameters") != naming.optimizer:
+                continue
+            attributes = mid_level.slot_names(TPU_EMBEDDING, parameters)
+            by_suffix = {naming.suffixes[slot]: name for slot, name in attributes.items()}
+            result = [
+                ObjectSlot(name, suffix, naming, by_suffix[suffix])
+                for name, suffix in sorted(kept.items())
+                if suffix in by_suffix
+            ]
+            if len(result) == len(by_suffix) and frozenset(by_suffix.values()) in _KEEPERS:
+                return result
+        return []
+
+    def name(self, key: str, attribute: str = "") -> str:
+        """The name of a variable in the checkpoint; ask for the table's before its slots'.
+
+        Args:
+            key: of the table.
+            attribute: of the slot; '' for the table itself.
+        """
+        if attribute:
+            self._slots[key].append(attribute)
+        else:
+            self._slots[key] = []
+        return self._named(key, attribute)
+
+    def _named(self, key: str, attribute: str = "") -> str:
+        local = f"{key}/{attribute}" if attribute else key
+        escaped = local.replace(".", "..").replace("/", ".S")
+        return f"{self._root}/{escaped}/.ATTRIBUTES/VARIABLE_VALUE"
+
+    def graph(self) -> bytes:
+        """The graph of objects with the variables that were named so far.
+
+        Raises:
+            ValueError: TensorFlow names them otherwise, or eager execution is switched off.
+        """
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                raise ValueError(
+                    "TF2 objects need eager execution, which this program has switched off. "
+                    "Convert in a process of its own: python -m estimator_spec checkpoint convert."
+                )
+            with tempfile.TemporaryDirectory(prefix="objects-") as directory:
+                checkpoint = tf.train.Checkpoint(**{self._root: self._object()})
+                prefix = checkpoint.save(os.path.join(directory, "objects"))
+                reader = tf.train.load_checkpoint(prefix)
+                found = set(reader.get_variable_to_shape_map())
+                graph = bytes(reader.get_tensor(OBJECT_GRAPH))
+        named = {
+            self._named(key, slot) for key, all_ in self._slots.items() for slot in ("", *all_)
+        }
+        if found != {*named, OBJECT_GRAPH, SAVE_COUNTER}:
+            raise ValueError(
+                f"TensorFlow {tf.__version__} names the variables of its objects {sorted(found)}, "
+                f"not {sorted(named)}. Use estimator_spec.convert and tf.train.Checkpoint."
+            )
+        return graph
+
+    def _object(self) -> Any:
+        """The object, with tables of one element."""
+        library = tf.tpu.experimental.embedding
+        features = []
+        for key, kept in sorted(self._slots.items()):
+            optimizer = None
+            if self._target == TPU_EMBEDDING:
+                name = _KEEPERS[frozenset(kept)]
+                more = {"momentum": 0.9} if name == "AdagradMomentum" else {}
+                optimizer = getattr(library, name)(learning_rate=0.1, **more)
+            config = library.TableConfig(1, 1, optimizer=optimizer, name=key)
+            features.append(library.FeatureConfig(config, name=key))
+        if self._target == SERVING:
+            embedding = library.TPUEmbeddingForServing(features, None)
+        else:
+            embedding = library.TPUEmbedding(features, None)
+        embedding.build()
+        return embedding

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a conversion does to the rows of one table, and with them to its slots'."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from estimator_spec.checkpoints import contents, outputs
+from tpu_columns.partition import RowPartition
+
+
+@dataclasses.dataclass(frozen=True)
+class TableRows:
+    """The rows of a table before and after; its slots go the same way.
+
+    Attributes:
+        table: the table of the source.
+        after: its layout in the target.
+        rows_from: which old row each new one takes, -1 for a new one. None: the old ones, in their
+            order, and new ones behind them.
+    """
+
+    table: contents.Table
+    after: RowPartition
+    rows_from: np.ndarray | None
+
+    @property
+    def before(self) -> RowPartition:
+        """Its layout in the source."""
+        return self.table.layout
+
+    @property
+    def count_new(self) -> int:
+        """Number of new rows."""
+        if self.rows_from is not None:
+            return int((self.rows_from < 0).sum())
+        return self.after.num_rows - self.before.num_rows
+
+    def is_as_stored(self, variable: Any) -> bool:
+        """Whether the bytes stay where they are."""
+        if self.rows_from is not None or self.before.num_rows != self.after.num_rows:
+            return False
+        if self.before == self.after:
+            return True
+        stored = [(piece.first_row, piece.shape[0]) for piece in variable.pieces]
+        wanted = [
+            (shape[0][0][0] if shape[0] else 0, shape[1][0])
+            for shape in outputs.slices(self.after, variable)
+        ]
+        return self.before.in_row_order and self.after.in_row_order and stored == wanted
+
+    def what(self) -> list[str]:
+        """In words."""
+        whats = []
+        old, new = self.before, self.after
+        if (old.strategy, old.num_shards) != (new.strategy, new.num_shards):
+            whats.append(f"{old.strategy} × {old.num_shards} → {new.strategy} × {new.num_shards}")
+        if self.rows_from is not None:
+            whats.append("rows permuted")
+        if self.count_new:
+            whats.append(f"{self.count_new} new rows")
+        return whats
