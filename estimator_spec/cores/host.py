@@ -190,7 +190,9 @@ class HostCore:
                 gradient *= factor
             rate = self._learning_rate(key, global_step, rates)
             step = _Step(self._gathered[key], gradient, rate, global_step)
-            with tf.name_scope(f"update_{_op(key)}"):
+            with tf.name_scope(f"update_{_op(key)}") as scope:
+                # An id out of range may be found here first.
+                self._record_site(scope, key)
                 if self._spec.pipeline_execution_with_tensor_core:
                     ops.append(self._update_later(key, step))
                 else:
@@ -221,12 +223,13 @@ class HostCore:
         in_range = (ids >= 0) & (ids < partition.num_rows)
         return tf.where(in_range, position, ids)
 
+    def _record_site(self, scope: str, key: str) -> None:
+        users = ", ".join(f for f, feature in self._features.items() if feature.table_id == key)
+        lookup.record_site(scope, users, users, self._tables[key].vocabulary_size)
+
     def _look_up_table(self, key: str, variable: Any, users: list[str]) -> _Gathered:
         with tf.name_scope(f"look_up_{_op(key)}") as scope:
-            together_named = ", ".join(users)
-            lookup.record_site(
-                scope, together_named, together_named, self._tables[key].vocabulary_size
-            )
+            self._record_site(scope, key)
             # Feature by feature, each in the order of the replicas: the order of one big batch.
             places_of_use = [
                 (enqueued, activation)
@@ -303,15 +306,17 @@ class HostCore:
             tf.convert_to_tensor(now.global_step),
         ]
         # A queue, not variables: Grappler takes a variable's shape for that of what the same
-        # step assigns to it, and folds the old value's Size to the new one's.
-        held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
-        nothing = [tf.zeros([n or 0 for n in value.shape], value.dtype) for value in pending]
+        # step assigns to it, and folds the old value's Size to the new one's. Outside of a loop,
+        # so that it lasts from step to step.
+        with tf.init_scope():
+            held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
+            emptied = self._update_from(key, held, _nothing_like(pending), [])
+            tf1.add_to_collection(HELD_UPDATES, emptied)
+        nothing = _nothing_like(pending)
         looked_up = [gathered.rows for gathered in self._gathered.values()]
         applied = self._update_from(key, held, nothing, looked_up)
         with tf.control_dependencies([applied]):
-            hold = held.enqueue(pending)
-        tf1.add_to_collection(HELD_UPDATES, self._update_from(key, held, nothing, []))
-        return hold
+            return held.enqueue(pending)
 
     def _update_from(self, key: str, held: Any, nothing: list[Any], after: list[Any]) -> Any:
         """Applies the update that a queue holds; with nothing in it, an update of no rows."""
@@ -323,6 +328,10 @@ class HostCore:
             rows = tf.nn.embedding_lookup(variable, ids)
             gathered = _Gathered(variable, ids, rows, index, None)
             return self._update_table(key, _Step(gathered, gradient, rate, step))
+
+
+def _nothing_like(values: list[Any]) -> list[Any]:
+    return [tf.zeros([n or 0 for n in value.shape], value.dtype) for value in values]
 
 
 def _variable(name: str, initializer: Any, table: TableConfig) -> Any:

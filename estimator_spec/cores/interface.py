@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of an embedding core, as the driver uses it."""
+"""The interfaces of an embedding core, as the driver uses them."""
 
 from __future__ import annotations
 
@@ -34,3 +34,61 @@ class EmbeddingCore(Protocol):
         Args:
             loss: what the models minimize together, a scalar.
         """
+
+
+class LoopCore:
+    """What a loop over replicas asks of a core; this one has no tables, and does nothing.
+
+    In each step: `feed` on the hosts; in each replica `receive`, the model, and in training `send`;
+    `finish` on the hosts again. A TPU trains its tables in `send`, the host in `finish`.
+    """
+
+    def feed(self, features: list[Any]) -> list[Any]:
+        """Takes ids out of the features.
+
+        Args:
+            features: of each replica.
+
+        Returns:
+            What goes to the replicas in their place.
+        """
+        return features
+
+    def receive(self, features: Any) -> Any:
+        """What a replica's model finds in its features.
+
+        Args:
+            features: from `feed`.
+        """
+        return features
+
+    def send(self, loss: Any) -> list[Any]:
+        """Returns the ops that train the tables within a replica.
+
+        Args:
+            loss: the replica's part of what the models minimize together, a scalar.
+        """
+        del loss
+        return []
+
+    def finish(self, loss: Any) -> list[Any]:
+        """Makes the tables, if that is still to do, and returns the ops that train them.
+
+        Args:
+            loss: gives what the models minimize together; None where nothing is trained.
+        """
+        del loss
+        return []
+
+    @property
+    def configuration(self) -> Any:
+        """The message that configures a TPU's embedding core; None: there is none."""
+        return None
+
+    def hooks(self) -> list[Any]:
+        """Hooks of the session; after `finish`."""
+        return []
+
+    def listeners(self) -> list[Any]:
+        """Listeners of checkpoints; after `finish`."""
+        return []

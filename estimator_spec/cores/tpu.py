@@ -1,49 +1,166 @@
 # SPDX-License-Identifier: Apache-2.0
 """The embedding core of a TPU, through TensorFlow's mid-level API.
 
-Make the core within the scope of a `TPUStrategy`. `prepare` belongs into the input pipeline of each
-host; `look_up`, `attach` and `update`, in this order, into the function that the strategy runs in
-each replica, within a `tf.function`.
+    hosts:     ids ─▶ prepare ─▶ enqueue ═══▶ embedding core, which holds the tables
+    replicas:  dequeue ◀═════════════════════╡         ▲
+               model ─▶ loss ─▶ gradients ═════════════╛
+    hosts:     variables under the legacy names ◀═ retrieve ═ before a checkpoint is written
+                                                 ═ load ════▶ after one is restored
 
-Not verified on hardware. The driver has no loop that calls this.
+Not verified on hardware: graphs were built for a TPU, and run with an engine on the host in place
+of TensorFlow's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import tensorflow as tf
 
+from estimator_spec import _tensorflow as private
+from estimator_spec import optimizers
 from estimator_spec.convert import mid_level
 from estimator_spec.cores import enqueue, naming
+from estimator_spec.cores.interface import LoopCore
 from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
-from tpu_columns import categorical, lookup
+from tpu_columns import Hardware, categorical, lookup, storage
+from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
 
+TABLE = "parameters"  # the mid-level API's name for a table among its slots
 
-class TpuCore:
+Shards = dict[str, dict[str, list[Any]]]  # by table, by slot: the variables of the hosts
+
+
+class Engine(Protocol):
+    """The embedding core proper: what TensorFlow's mid-level object does for us in one graph."""
+
+    configuration: Any
+
+    def enqueue(self, ids: Any, weights: Any, training: bool) -> list[Any]:
+        """Sends the ids (and weights, or None) of all replicas; returns the ops that do."""
+
+    def dequeue(self) -> dict[str, Any]:
+        """Within a replica: the activations, by feature."""
+
+    def apply_gradients(self, gradients: Mapping[str, Any]) -> list[Any]:
+        """Within a replica: sends gradients by feature; returns the ops that do."""
+
+    def slot_names(self, table: str) -> dict[str, str]:
+        """The engine's names of our slots of a table."""
+
+    def load(self, shards: Shards) -> Any:
+        """The op that brings tables and slots from the hosts to the core."""
+
+    def retrieve(self, shards: Shards) -> Any:
+        """The op that brings them back."""
+
+
+class MidLevelEngine:
+    """TensorFlow's `TPUEmbedding`, in a TF1 graph under a `TPUStrategy`.
+
+    Args:
+        spec: what is looked up and how it is trained.
+        batch_size: examples of a step on one replica.
+
+    Raises:
+        LossyConversionError: the mid-level API lacks something that the spec asks for.
+    """
+
+    def __init__(self, spec: EmbeddingConfigSpec, batch_size: int) -> None:
+        self._embedding = mid_level.to_tpu_embedding(
+            spec,
+            batch_size=batch_size,
+            step=tf1.train.get_global_step,
+            hardware=Hardware.TPU,
+        )
+        self._tables = self._embedding.conversion.tables
+        self._source = self._embedding.conversion.source
+        self.configuration = private.configure_tpu_embedding(self._embedding, batch_size)
+
+    def enqueue(self, ids: Any, weights: Any, training: bool) -> list[Any]:
+        """See `Engine`."""
+        return private.ops_made_by(
+            lambda: self._embedding.enqueue(ids, weights=weights, training=training),
+            "EnqueueTPUEmbedding",
+        )
+
+    def dequeue(self) -> dict[str, Any]:
+        """See `Engine`."""
+        return dict(self._embedding.dequeue())
+
+    def apply_gradients(self, gradients: Mapping[str, Any]) -> list[Any]:
+        """See `Engine`."""
+        return private.ops_made_by(
+            lambda: self._embedding.apply_gradients(dict(gradients)), "SendTPUEmbeddingGradients"
+        )
+
+    def slot_names(self, table: str) -> dict[str, str]:
+        """See `Engine`."""
+        parameters = self._source.parameters(table)
+        return {} if parameters is None else mid_level.slot_names("tpu_embedding", parameters)
+
+    def load(self, shards: Shards) -> Any:
+        """See `Engine`."""
+        return private.load_tpu_embedding(self._embedding, shards)
+
+    def retrieve(self, shards: Shards) -> Any:
+        """See `Engine`."""
+        return private.retrieve_tpu_embedding(self._embedding, shards)
+
+
+def make_engine(spec: EmbeddingConfigSpec, batch_size: int | None, training: bool) -> Engine:
+    """The engine of a TPU, in the current graph and the scope of its strategy.
+
+    Args:
+        spec: what is looked up and how it is trained.
+        batch_size: examples of a step on one replica.
+        training: whether the graph trains; a core is configured alike for all graphs.
+    """
+    del training
+    assert batch_size is not None  # checked for every run on a TPU
+    return MidLevelEngine(spec, batch_size)
+
+
+class TpuCore(LoopCore):
     """Looks up and trains the tables of a spec on a TPU.
 
     Args:
         spec: what is looked up and how it is trained.
-        embedding: a `tf.tpu.experimental.embedding.TPUEmbedding` of the spec; None makes one (see
-            `convert.mid_level.to_tpu_embedding`).
-        **options: as for `to_tpu_embedding`: `batch_size`, `step`, `allow_lossy`.
+        engine: the core proper.
+        training: whether tables are trained.
+        host_devices: the CPU of each host, which hold the tables while they are in no core.
+        pad: makes the ids of the tensor core's columns fit for it.
 
     Raises:
-        LossyConversionError: the mid-level API lacks something that the spec asks for, and
-            `allow_lossy` isn't given.
         ValueError, TypeError: as `tables_and_features`.
     """
 
-    def __init__(self, spec: EmbeddingConfigSpec, embedding: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        spec: EmbeddingConfigSpec,
+        engine: Engine,
+        training: bool,
+        host_devices: Sequence[str] = ("/device:CPU:0",),
+        pad: Callable[[Any], dict[str, Any]] = dict,
+    ) -> None:
         self._spec = spec
         self._tables, self._features = tables_and_features(spec)
-        self.embedding = embedding or mid_level.to_tpu_embedding(spec, **options)
+        self._engine = engine
+        self._training = training
+        self._host_devices = host_devices
+        self._pad = pad
+        self._enqueued: list[Any] = []
         self._activations: dict[str, Any] = {}
         self._step: Any = None
+
+    @property
+    def configuration(self) -> Any:
+        """The message that configures the embedding core."""
+        return self._engine.configuration
 
     def prepare(self, features: Mapping[str, Any]) -> dict[str, Any]:
         """Makes features fit for a TPU, in the input pipeline.
@@ -56,7 +173,7 @@ class TpuCore:
         Raises:
             ValueError: a feature that a TPU can't look up.
         """
-        found = dict(features)
+        found = self._pad(features)
         for key, feature in self._features.items():
             taken = enqueue.take(key, feature, self._tables[feature.table_id], found)
             ids = taken.ids
@@ -66,42 +183,53 @@ class TpuCore:
             length = taken.max_sequence_length
             if length:
                 lengths = tf.minimum(lookup.sequence_lengths(ids), length)
+                lengths.set_shape([ids.shape[0]])
                 found[categorical.sequence_length_key(key)] = lengths
         return found
 
-    def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
-        """Sends ids to the embedding core, and puts its activations in their place.
-
-        Args:
-            features: from `prepare`; direct inputs of the replica's function.
-            global_step: the step counter, for `experimental_gradient_multiplier_fn`.
-
-        Returns:
-            A new dict, see `interface.EmbeddingCore`.
-
-        Raises:
-            RuntimeError: not under a `TPUStrategy`.
-        """
-        found = dict(features)
-        self._step = global_step
-        ids = {key: found.pop(key) for key in self._features}
+    def feed(self, features: list[Any]) -> list[Any]:
+        """Sends the ids of all replicas to the embedding core; the rest goes to the replicas."""
+        prepared = [self.prepare(part) for part in features]
+        keys = list(self._features)
+        ids = {key: _by_replica([part.pop(key) for part in prepared]) for key in keys}
         weights = {
-            key: None if feature.weight_key is None else found.pop(feature.weight_key)
-            for key, feature in self._features.items()
+            key: _by_replica([part.pop(self._features[key].weight_key, None) for part in prepared])
+            for key in keys
         }
         weighted = any(value is not None for value in weights.values())
-        self.embedding.enqueue(ids, weights=weights if weighted else None)
-        self._activations = dict(self.embedding.dequeue())
-        found.update(self._activations)
-        return found
+        self._enqueued = self._engine.enqueue(ids, weights if weighted else None, self._training)
+        return prepared
 
-    def attach(self) -> None:
-        """Checks that the model used every column.
+    def receive(self, features: Any) -> dict[str, Any]:
+        """Puts the activations in the place of the ids."""
+        self._step = tf1.train.get_global_step()
+        self._activations = self._engine.dequeue()
+        return {**features, **self._activations}
 
-        Raises:
-            RuntimeError: a column of the spec is in no feature layer of the model.
-        """
-        self.variable_names()
+    def send(self, loss: Any) -> list[Any]:
+        """Sends the gradients of the activations to the embedding core."""
+        keys = sorted(self._activations)
+        activations = [self._activations[key] for key in keys]
+        gradients = tf1.gradients(loss, activations, name="embedding_gradients")
+        gradients = [
+            tf.zeros_like(activation) if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient, activation in zip(gradients, activations, strict=True)
+        ]
+        multiplier = self._spec.experimental_gradient_multiplier_fn
+        if multiplier is not None:
+            factor = tf.cast(multiplier(self._step), tf.float32)
+            gradients = [gradient * factor for gradient in gradients]
+        return self._engine.apply_gradients(dict(zip(keys, gradients, strict=True)))
+
+    def finish(self, loss: Any) -> list[Any]:
+        """Makes the variables of tables and slots; returns the ops that sent the ids."""
+        del loss
+        names = self.variable_names()
+        with tf.init_scope():
+            shards = {key: self._variables(key, name) for key, name in names.items()}
+            self._load = LoadTables(self._engine.load(shards))
+            self._retrieve = RetrieveTables(self._engine.retrieve(shards), self._load)
+        return self._enqueued
 
     def variable_names(self) -> dict[str, str]:
         """Returns the full name of each table in a legacy checkpoint, by table key.
@@ -111,24 +239,108 @@ class TpuCore:
         """
         return naming.variable_names(self._spec, self._tables)
 
-    def update(self, loss: Any) -> Any:
-        """Sends the gradients of the activations to the embedding core.
+    def hooks(self) -> list[Any]:
+        """Loads the tables when a session has restored or initialized them."""
+        return [self._load]
 
-        Args:
-            loss: of this replica, scaled as the model's own optimizer scales it.
+    def listeners(self) -> list[Any]:
+        """Retrieves the tables before a checkpoint is written."""
+        return [self._retrieve]
 
-        Returns:
-            What `apply_gradients` of the mid-level API returns.
-        """
-        keys = sorted(self._activations)
-        activations = [self._activations[key] for key in keys]
-        gradients = tf1.gradients(loss, activations, name="embedding_gradients")
-        gradients = [
-            tf.zeros_like(activation) if gradient is None else gradient
-            for gradient, activation in zip(gradients, activations, strict=True)
-        ]
-        multiplier = self._spec.experimental_gradient_multiplier_fn
-        if multiplier is not None:
-            factor = tf.cast(multiplier(self._step), tf.float32)
-            gradients = [gradient * factor for gradient in gradients]
-        return self.embedding.apply_gradients(dict(zip(keys, gradients, strict=True)))
+    def _variables(self, key: str, name: str) -> dict[str, list[Any]]:
+        """A table and its slots, on the hosts, under the names of a legacy checkpoint."""
+        table = self._tables[key]
+        hosts = len(self._host_devices)
+        storage.note_layout(
+            name, RowPartition(self._spec.partition_strategy, table.vocabulary_size, hosts)
+        )
+        shape = (table.vocabulary_size, table.dimension)
+        found = {TABLE: self._variable(name, shape, table.initializer, kept=True)}
+        parameters = table.optimization_parameters or self._spec.optimization_parameters
+        if parameters is None:
+            return found
+        values = optimizers.slot_initial_values(parameters)
+        names = optimizers.slot_names(parameters, name)
+        for slot, theirs in self._engine.slot_names(key).items():
+            initial = tf1.constant_initializer(values[slot])
+            # A core wants slots in evaluation too, where no checkpoint need have them.
+            found[theirs] = self._variable(names[slot], shape, initial, kept=self._training)
+        return found
+
+    def _variable(self, name: str, shape: Any, initializer: Any, kept: bool) -> list[Any]:
+        """The shards of a variable; those that aren't kept are in no checkpoint."""
+        hosts = self._host_devices
+        collection = tf1.GraphKeys.GLOBAL_VARIABLES if kept else tf1.GraphKeys.LOCAL_VARIABLES
+
+        def place(op: Any) -> str:
+            part = re.search(r"/part_(\d+)(/|$)", op.name)
+            return hosts[int(part[1])] if part else hosts[0]
+
+        with (
+            tf1.variable_scope(tf1.VariableScope(reuse=False), auxiliary_name_scope=False),
+            tf1.device(place),
+        ):
+            variable = tf1.get_variable(
+                name,
+                shape=shape,
+                dtype=tf.float32,
+                initializer=initializer,
+                trainable=False,
+                use_resource=True,
+                collections=[collection],
+                partitioner=tf1.fixed_size_partitioner(len(hosts)) if len(hosts) > 1 else None,
+            )
+        return list(variable) if len(hosts) > 1 else [variable]
+
+
+class LoadTables(tf1.train.SessionRunHook):
+    """Brings tables and slots from the hosts to the core.
+
+    It must come before the hook that saves, which may do so before the first step.
+
+    Args:
+        op: what does so.
+    """
+
+    def __init__(self, op: Any) -> None:
+        self._op = op
+        self.may_have_changed = False
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Variables are restored or initialized by now."""
+        del coord
+        session.run(self._op)
+        self.may_have_changed = False
+
+    def before_run(self, run_context: Any) -> None:
+        """From now on the core's tables are the newer ones."""
+        del run_context
+        self.may_have_changed = True
+
+
+class RetrieveTables(tf1.train.CheckpointSaverListener):
+    """Brings tables and slots back before a checkpoint is written.
+
+    Args:
+        op: what does so.
+        loaded: the hook that brought them to the core.
+    """
+
+    def __init__(self, op: Any, loaded: LoadTables) -> None:
+        self._op = op
+        self._loaded = loaded
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Does so, if there was a step."""
+        del global_step_value
+        if self._loaded.may_have_changed:
+            session.run(self._op)
+
+
+def _by_replica(values: list[Any]) -> Any:
+    """Values of the replicas as one; None if there are none."""
+    if values[0] is None:
+        return None
+    return tf.distribute.get_strategy().experimental_distribute_values_from_function(
+        lambda context: values[context.replica_id_in_sync_group]
+    )

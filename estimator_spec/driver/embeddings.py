@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec import placing
-from estimator_spec.cores import tensor_core
+from estimator_spec.cores import tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
-from estimator_spec.cores.interface import EmbeddingCore
+from estimator_spec.cores.interface import EmbeddingCore, LoopCore
 from estimator_spec.driver import dict_mode
 from estimator_spec.driver.stored_tables import RecordTables, expect_strategy
 from estimator_spec.model_spec import ModeKeys
@@ -92,6 +92,16 @@ class PlainEmbeddings:
         """What `model_fn` returned, less what its surroundings take care of."""
         return result
 
+    def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """The core of a loop in a new graph.
+
+        Args:
+            mode: one of `ModeKeys`.
+            batch_size: examples of a step on one replica.
+        """
+        del mode, batch_size
+        return LoopCore()
+
 
 class HostEmbeddings(PlainEmbeddings):
     """Tables belong to the host core: looked up and trained as on a TPU. Exports are plain."""
@@ -128,19 +138,89 @@ class HostEmbeddings(PlainEmbeddings):
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
         """What the model finds in its features: activations, and ids padded for the tensor core."""
+        padded = self.pad(features)
+        return padded if core is None else core.look_up(padded, tf1.train.get_global_step())
+
+    def pad(self, features: Any) -> dict[str, Any]:
+        """Pads the ids of the tensor core's columns."""
         if not isinstance(features, Mapping):
             raise ValueError(
                 "With an embedding core, features must be a dict of tensors by name, but input_fn "
                 f"returned {type(features).__name__}."
             )
-        padded = tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
-        return padded if core is None else core.look_up(padded, tf1.train.get_global_step())
+        return tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
+
+    def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """The host core, for the features of all replicas."""
+        del batch_size
+        return HostLoopCore(self, self.core(mode))
 
     def on_cores(self, model: Any, features: Any, mode: str) -> Any:
         """Builds the model where columns look up as on a TPU."""
         small = placing.tensor_core_tables(self._spec)
         with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
             return model(features)
+
+
+class TpuEmbeddings(HostEmbeddings):
+    """Tables belong to a TPU's embedding core. Exports are plain.
+
+    Args:
+        spec: an `EmbeddingConfigSpec`.
+        host_devices: the CPU of each host of the system.
+    """
+
+    def __init__(self, spec: Any, host_devices: Sequence[str]) -> None:
+        super().__init__(spec)
+        self._host_devices = host_devices
+
+    def listeners(self, config: Any) -> list[Any]:
+        """What must hear of checkpoints; the core's own listeners come before."""
+        return PlainEmbeddings.listeners(self, config)
+
+    def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """The TPU's core. Call it within the strategy's scope."""
+        expect_strategy(self._spec.partition_strategy)
+        spec = placing.for_embedding_core(self._spec, Mode(mode))
+        if spec is None:
+            return HostLoopCore(self, None)
+        training = mode == ModeKeys.TRAIN
+        engine = tpu.make_engine(spec, batch_size, training)
+        return tpu.TpuCore(spec, engine, training, self._host_devices, self.pad)
+
+
+class HostLoopCore(LoopCore):
+    """A core of the host in a loop: it sees the features of all replicas as one batch.
+
+    Args:
+        embeddings: what prepares features.
+        core: the core of this graph; None: ids are padded for the tensor core, no more.
+    """
+
+    def __init__(self, embeddings: HostEmbeddings, core: EmbeddingCore | None) -> None:
+        self._embeddings = embeddings
+        self._core = core
+
+    def feed(self, features: list[Any]) -> list[Any]:
+        """Puts activations in the place of ids."""
+        return [self._embeddings.prepare(self._core, part) for part in features]
+
+    def finish(self, loss: Any) -> list[Any]:
+        """Makes the tables, and trains them."""
+        if self._core is None:
+            return []
+        self._core.attach()
+        return [] if loss is None else [self._core.update(loss())]
+
+
+def for_tpu(spec: Any, host_devices: Sequence[str]) -> PlainEmbeddings:
+    """What happens to embedding features in a run on a TPU.
+
+    Args:
+        spec: the `EmbeddingConfigSpec`, or None.
+        host_devices: the CPU of each host of the system.
+    """
+    return PlainEmbeddings(None) if spec is None else TpuEmbeddings(spec, host_devices)
 
 
 def choose(spec: Any, core: str | None, use_tpu: bool, shards: int = 1) -> PlainEmbeddings:

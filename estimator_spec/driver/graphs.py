@@ -7,17 +7,39 @@ import contextlib
 import copy
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec import legacy_keras
+from estimator_spec import _tensorflow, legacy_keras
 from estimator_spec.driver import checkpoints, cluster, inputs, model, stored_tables
 from estimator_spec.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.run_config import RunConfig, get_default_session_config, path_to_str
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
+
+
+class Built(NamedTuple):
+    """A graph that is ready to be run.
+
+    Attributes:
+        spec: its `EstimatorSpec`.
+        hooks: what its input and its embedding core need.
+        config: the configuration of its sessions.
+        running: makes a context around the run.
+        first_hooks: hooks of training that must come before the one that saves.
+        listeners: what must hear of checkpoints, before the user's.
+        loop: whether one session call makes several steps.
+    """
+
+    spec: Any
+    hooks: list[Any]
+    config: Any
+    running: Callable[[], Any] = contextlib.nullcontext
+    first_hooks: tuple[Any, ...] = ()
+    listeners: tuple[Any, ...] = ()
+    loop: bool = False
 
 
 class ModelGraphs:
@@ -100,6 +122,17 @@ class ModelGraphs:
 
     def _before_receivers(self) -> None:
         """What the graph of an export has before it has receivers."""
+
+    def _build(self, graph: Any, input_fn: Callable[..., Any], mode: str) -> Built:
+        """Builds input and model in `graph`, the default one."""
+        self._start(graph)
+        if mode == ModeKeys.TRAIN:
+            _tensorflow.get_or_create_global_step_read(graph)
+        batch = self._batch(input_fn, mode)
+        if mode == ModeKeys.PREDICT:
+            inputs.warn_if_endless()
+        labels = None if mode == ModeKeys.PREDICT else batch.labels
+        return Built(self._spec(batch.features, labels, mode), batch.hooks, self._config)
 
     # One step each on the way to a run.
 

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 import estimator_spec as es
 from estimator_spec.cores import tpu
-from estimator_spec.cores.interface import EmbeddingCore
+
+tf1 = tf.compat.v1
 
 
 def spec(**kwargs):
@@ -39,69 +40,119 @@ def features():
     return {"words": words, "weights": weights, "steps": steps, "user": tf.constant([0, 2])}
 
 
-class FakeEmbedding:
-    """Stands for the mid-level object: remembers what it gets, answers with constants."""
+class Recording:
+    """Stands for the engine: remembers what it gets, answers with constants."""
 
-    def enqueue(self, ids, weights=None):
-        self.ids, self.weights = ids, weights
+    configuration = None
+
+    def enqueue(self, ids, weights, training):
+        self.ids, self.weights, self.training = ids, weights, training
+        return [tf.no_op()]
 
     def dequeue(self):
         ones = {"words": [2, 3], "steps": [2, 2, 3], "user": [2, 2]}
-        self.activations = {key: tf.ones(shape) for key, shape in ones.items()}
-        return self.activations
+        return {key: tf.ones(shape) for key, shape in ones.items()}
 
     def apply_gradients(self, gradients):
         self.gradients = gradients
+        return [tf.no_op()]
+
+    def slot_names(self, table):
+        return {"accumulator": "accumulators"}
+
+    def load(self, shards):
+        self.shards = shards
         return tf.no_op()
+
+    def retrieve(self, shards):
+        return tf.no_op()
+
+
+@pytest.fixture
+def engine():
+    """In a graph with a step counter of 4."""
+    with tf.Graph().as_default():
+        tf1.train.get_or_create_global_step()
+        yield Recording()
 
 
 def test_the_input_is_prepared():
     """Integer ids, float weights, lengths of at most L steps, id 0 of dense ids dropped."""
-    found = tpu.TpuCore(spec(), FakeEmbedding()).prepare(features())
+    found = tpu.TpuCore(spec(), Recording(), training=True).prepare(features())
     assert found["words"].dtype == found["user"].dtype == tf.int32
     assert found["weights"].dtype == tf.float32
     assert found["steps_seq_length_"].numpy().tolist() == [2, 1]
     assert found["user"].indices.numpy().tolist() == [[1, 0]]
 
 
-def test_ids_go_out_and_activations_come_in():
+def test_ids_go_out_and_activations_come_in(engine):
     """Ids and weights leave the features; activations and lengths are there in their place."""
-    embedding = FakeEmbedding()
-    core: EmbeddingCore = tpu.TpuCore(spec(), embedding)
-    found = core.look_up(core.prepare({**features(), "other": 1}), tf.constant(0))
+    core = tpu.TpuCore(spec(), engine, training=False)
+    (part,) = core.feed([{**features(), "other": tf.constant(1)}])
+    assert sorted(part) == ["other", "steps_seq_length_"]
+    found = core.receive(part)
     assert sorted(found) == ["other", "steps", "steps_seq_length_", "user", "words"]
     assert found["steps"].shape == [2, 2, 3]
-    assert sorted(embedding.ids) == ["steps", "user", "words"]
-    assert embedding.weights["words"].values.numpy().tolist() == [1.0, 2.0, 3.0]
-    assert embedding.weights["user"] is None
+    assert sorted(engine.ids) == ["steps", "user", "words"]
+    assert engine.weights["words"].dtype == tf.float32
+    assert engine.weights["user"] is None
+    assert not engine.training
 
 
-def test_gradients_are_multiplied_and_complete():
+def test_gradients_are_multiplied_and_complete(engine):
     """Each feature has a gradient, zeros if unused; the multiplier is applied."""
-    embedding = FakeEmbedding()
-    given = spec(experimental_gradient_multiplier_fn=lambda step: 0.5 * tf.cast(step, tf.float32))
-    core = tpu.TpuCore(given, embedding)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        found = core.look_up(core.prepare(features()), tf.constant(4))
-        loss = tf.reduce_sum(found["words"] * 3) + tf.reduce_sum(found["steps"])
-        core.attach()
-        core.update(loss)
-        gradients = session.run(embedding.gradients)
+    given = spec(experimental_gradient_multiplier_fn=lambda step: 2.0 + tf.cast(step, tf.float32))
+    core = tpu.TpuCore(given, engine, training=True)
+    (part,) = core.feed([features()])
+    found = core.receive(part)
+    loss = tf.reduce_sum(found["words"] * 3) + tf.reduce_sum(found["steps"])
+    assert core.send(loss)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        gradients = session.run(engine.gradients)
     np.testing.assert_array_equal(gradients["words"], np.full([2, 3], 6.0))
     np.testing.assert_array_equal(gradients["steps"], np.full([2, 2, 3], 2.0))
     np.testing.assert_array_equal(gradients["user"], np.zeros([2, 2]))
-    assert core.variable_names() == {"shared": "shared", "users": "users"}
 
 
-def test_without_a_tpu():
-    """The real object is made of the spec anywhere; looking up needs a TPUStrategy, and says so."""
-    core = tpu.TpuCore(spec())
-    assert {table.name for table in core.embedding.embedding_tables} == {"shared", "users"}
-    prepared = core.prepare(features())
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_variables(engine, hosts):
+    """Tables and slots have their legacy names; several hosts hold shards of one name."""
+    devices = [f"/job:worker/task:{host}/device:CPU:0" for host in range(hosts)]
+    core = tpu.TpuCore(spec(), engine, training=True, host_devices=devices)
+    assert core.finish(None) == []
+    wanted = {name + slot for name in ("shared", "users") for slot in ("", "/Adagrad")}
+    found = {v.op.name: v for v in tf1.global_variables() if v.op.name != "global_step"}
+    if hosts == 1:
+        assert set(found) == wanted
+    else:
+        assert set(found) == {f"{name}/part_{part}" for name in wanted for part in (0, 1)}
+        assert [v.shape for v in engine.shards["users"]["parameters"]] == [[3, 2], [2, 2]]
+        assert [v.device for v in engine.shards["users"]["accumulators"]] == devices
+    assert not tf1.trainable_variables()
 
-    @tf.function
-    def step():
-        return core.look_up(prepared, tf.constant(0))["user"]
 
-    with pytest.raises(RuntimeError, match="TPUStrategy"):
-        step()
+def test_slots_of_an_evaluation_are_in_no_checkpoint(engine):
+    """The core wants them, but a checkpoint need not have them."""
+    tpu.TpuCore(spec(), engine, training=False).finish(None)
+    assert {v.op.name for v in tf1.global_variables()} == {"global_step", "shared", "users"}
+    assert {v.op.name for v in tf1.local_variables()} == {"shared/Adagrad", "users/Adagrad"}
+
+
+def test_tables_are_retrieved_if_they_may_have_changed(engine):
+    """A checkpoint before the first step has what was loaded; later ones have what the core has."""
+    core = tpu.TpuCore(spec(), engine, training=True)
+    core.finish(None)
+    (load,), (retrieve,) = core.hooks(), core.listeners()
+    ran = []
+
+    class Session:
+        def run(self, op):
+            ran.append(op)
+
+    load.after_create_session(Session(), None)
+    retrieve.before_save(Session(), 0)
+    assert len(ran) == 1
+    load.before_run(None)
+    retrieve.before_save(Session(), 5)
+    assert len(ran) == 2
