@@ -39,6 +39,10 @@ The targets:
 - **Keras, core**: `to_distributed_embedding(optimizers="core")`: one Keras optimizer of ours with
   the embedding core's rules. It needs the TensorFlow backend.
 
+A table's `learning_rate_fn`, a function of the global step, becomes
+
+{rates}
+
 {optimizers}
 """
 
@@ -54,7 +58,10 @@ HEADERS = dict(
 def page() -> str:
     """The page."""
     kinds = facts.optimizers()
-    return TEXT.format(optimizers="\n\n".join(section(kind) for kind in kinds))
+    rates = [f"- {HEADERS[target]}: {text}." for target, text in facts.RATE_FUNCTIONS.items()]
+    return TEXT.format(
+        rates="\n".join(rates), optimizers="\n\n".join(section(kind) for kind in kinds)
+    )
 
 
 def section(kind: type) -> str:

@@ -12,13 +12,14 @@
 | `to_partial_embedding`     | a `PartialEmbedding` layer with them                              |
 | `to_partial_tpu_embedding` | the `PartialTPUEmbedding` of tensorflow-recommenders with them    |
 
-Each has a report of what is exact, changed or lost; a loss is an error, unless `allow_lossy=True`.
+Each has a report of what is exact, changed or lost (`.report`, or `.conversion.report`; that of a
+message is `config_proto_report`); a loss is an error, unless `allow_lossy=True`.
 `features_for` turns a legacy features dict into a target's input.
 """
 
 from typing import Any
 
-from estimator_spec.convert.config_proto import to_config_proto
+from estimator_spec.convert.config_proto import config_proto_report, to_config_proto
 from estimator_spec.convert.features import features_for
 from estimator_spec.convert.keras_rs import to_distributed_embedding
 from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
@@ -31,6 +32,7 @@ from estimator_spec.convert.tfrs import to_partial_tpu_embedding
 __all__ = [
     "LossyConversionError",
     "PartialEmbedding",
+    "config_proto_report",
     "features_for",
     "look_up",
     "partial_embedding_class",

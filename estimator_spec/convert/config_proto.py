@@ -14,7 +14,8 @@ from typing import Any
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
-from estimator_spec.convert import report, source
+from estimator_spec.convert import checks, report, source
+from estimator_spec.convert.report import Entry, Status
 from estimator_spec.model_spec import ModeKeys
 from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
 from tpu_columns import Mode
@@ -50,6 +51,8 @@ def to_config_proto(
     >>> proto.table_descriptor[0].vocabulary_size, list(proto.feature_descriptor[0].input_shape)
     (1000, [4])
 
+    A message has no room for a report: `config_proto_report` has it.
+
     Args:
         spec: columns or dictionaries; columns of the tensor core aren't the embedding core's.
         batch_size: examples of a step on all cores together; a multiple of `num_cores`.
@@ -72,7 +75,7 @@ def to_config_proto(
     if not training:
         default = optimizers.StochasticGradientDescentParameters(1.0)
     tags = learning_rate_tags(tables)
-    report.make("TPUEmbeddingConfiguration", source.read(spec), [], False, "config_proto")
+    config_proto_report(spec, mode)
     message = _Configuration(
         mode=_Configuration.TRAINING if training else _Configuration.INFERENCE,
         num_hosts=num_hosts,
@@ -98,6 +101,45 @@ def to_config_proto(
                 shape.append(features[key].max_sequence_length)
             message.feature_descriptor.add(table_id=number, input_shape=shape)
     return message
+
+
+def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -> report.Report:
+    """Returns what `to_config_proto` keeps (all of it), and what isn't in the message.
+
+    Args:
+        spec: as there.
+        mode: as there.
+
+    Raises:
+        ValueError, TypeError: as there.
+    """
+    read = source.read(spec)
+    training = _is_training(mode)
+    trained, entries = [], []
+    for table in sorted(set(read.tables) - read.on_tensor_core):
+        old, new = f"combiner {read.tables[table].combiner}", "each batch's"
+        entries.append(Entry(table, "combiner", Status.CHANGED, old, old, new, _ELSEWHERE))
+        if training or read.tables[table].optimization_parameters is not None:
+            trained.append(table)
+        else:
+            name = type(spec.optimization_parameters).__name__
+            note = "nothing is trained in inference"
+            entries.append(
+                Entry(table, "optimizer", Status.CHANGED, name, name, "SGD of rate 1", note)
+            )
+    for table in sorted(read.on_tensor_core):
+        note = "its variable is the model's, it isn't the embedding core's"
+        old, new = "the tensor core's", "not in the message"
+        entries.append(Entry(table, "table", Status.CHANGED, None, old, new, note))
+    multiplier = spec.experimental_gradient_multiplier_fn
+    if multiplier is not None:
+        name = getattr(multiplier, "__name__", multiplier)
+        argument, new = "experimental_gradient_multiplier_fn", "the program's"
+        entries.append(Entry("", argument, Status.CHANGED, name, name, new, _ELSEWHERE))
+    return report.make("TPUEmbeddingConfiguration", read, entries, False, "config_proto", trained)
+
+
+_ELSEWHERE = "the message never had it"
 
 
 def learning_rate_tags(tables: dict[str, TableConfig]) -> dict[Callable[..., Any], int]:
@@ -130,10 +172,7 @@ def _is_training(mode: Any) -> bool:
 
 
 def _check_sizes(batch_size: int, num_hosts: int, num_cores: int) -> None:
-    sizes = {"batch_size": batch_size, "num_hosts": num_hosts, "num_cores": num_cores}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} must be a positive int, got {size!r}.")
+    checks.positive(batch_size=batch_size, num_hosts=num_hosts, num_cores=num_cores)
     if num_cores % num_hosts:
         raise ValueError(f"num_hosts ({num_hosts}) should divide num_cores ({num_cores}).")
     if batch_size % num_cores:

@@ -25,6 +25,15 @@ from estimator_spec.optimizers import OptimizationParameters
 
 TARGETS = ("config_proto", "tpu_embedding", "tpu_embedding_v2", "keras", "keras_core")
 
+# What a table's `learning_rate_fn`, a function of the global step, becomes in each target.
+RATE_FUNCTIONS = {
+    "config_proto": "a tag: the program sends the rate with each step",
+    "tpu_embedding": "a function without arguments, which reads `conversion.step`",
+    "tpu_embedding_v2": "a function without arguments, which reads `conversion.step`",
+    "keras": "a schedule of the optimizer's iterations",
+    "keras_core": "a schedule of the optimizer's iterations",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Only:

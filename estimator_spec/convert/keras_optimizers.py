@@ -52,8 +52,6 @@ def make(target: str, parameters: OptimizationParameters, rate: Any, multiplier:
         multiplier: function from global step to a factor on gradients, or None; 'keras' has none.
     """
     classes = load_classes()
-    if rate is None:
-        raise ValueError(f"{parameters!r} has no learning rate, and a table has none either.")
     if target == "keras_core":
         scheduled = classes.EmbeddingRate(rate) if callable(rate) else rate
         return classes.EmbeddingCoreOptimizer(parameters, scheduled, multiplier)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert import keras_optimizers, report, source
+from estimator_spec.convert import checks, keras_optimizers, report, source
 from estimator_spec.convert.conversion import Conversion, attach
 from estimator_spec.convert.extras import load_extra
 from estimator_spec.convert.features import Inputs
@@ -93,16 +93,28 @@ class DistributedEmbedding(Conversion):
             The tables whose state was found.
 
         Raises:
-            ValueError: there is no checkpoint, or an optimizer can't take its state.
+            ValueError: there is no checkpoint, or an optimizer isn't built, or can't take its
+                state.
         """
         if self.trained is None:
-            raise ValueError("No slots without a checkpoint: to_distributed_embedding(spec, …).")
+            raise ValueError(
+                "There are no slots without a checkpoint: to_distributed_embedding(spec, checkpoint"
+                ", optimizers='core')."
+            )
         found = []
         for table, optimizer in self.optimizers.items():
+            if optimizer is None:  # the model's
+                continue
             if not hasattr(optimizer, "slot"):
                 raise ValueError(
-                    "Only optimizers with the core's rules take a checkpoint's slots: "
+                    f"The optimizer of table {table!r} is Keras' own. Only optimizers with the "
+                    "core's rules take a checkpoint's slots: "
                     "to_distributed_embedding(spec, checkpoint, optimizers='core')."
+                )
+            if not optimizer.built:
+                raise ValueError(
+                    f"The optimizer of table {table!r} isn't built, so it has no slots yet. Call "
+                    "model.optimizer.build(model.trainable_variables) before load_slots."
                 )
             slots = self.trained.slots(table, optimizer.parameters)
             variable = table_variable(layer, self.table_names[table])
@@ -167,16 +179,15 @@ def to_distributed_embedding(
     """
     layers = load_extra("keras_rs", "keras-rs").layers
     target = _target(optimizers)
+    checks.positive_or_none(batch_size=batch_size)
     read = source.read(spec, hardware)
-    made = _report(read, target, allow_lossy)
+    widths = _widths(read, max_ids)
     trained = None
     if checkpoint is not None:
         trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+    made = _report(read, target, trained, allow_lossy)
     names = _table_names(read)
     by_table = _optimizers(read, target, trained)
-    widths = {
-        key: max_ids.get(key) if isinstance(max_ids, Mapping) else max_ids for key in read.features
-    }
     configs = {
         table: layers.TableConfig(
             name=names[table],
@@ -237,16 +248,37 @@ def _target(optimizers: str) -> str:
     return "keras" if optimizers == "keras" else "keras_core"
 
 
-def _report(read: Source, target: str, allow_lossy: bool) -> report.Report:
+def _widths(read: Source, max_ids: int | Mapping[str, int] | None) -> dict[str, int | None]:
+    """Ids in a row at most, by feature."""
+    if not isinstance(max_ids, Mapping):
+        checks.positive_or_none(max_ids=max_ids)
+        return dict.fromkeys(read.features, max_ids)
+    checks.known("max_ids", "feature", max_ids, read.features)
+    for key, width in max_ids.items():
+        checks.positive_or_none(**{f"max_ids[{key!r}]": width})
+    return {key: max_ids.get(key) for key in read.features}
+
+
+def _report(
+    read: Source, target: str, trained: TrainedTables | None, allow_lossy: bool
+) -> report.Report:
     entries = [*report.of_tables(read, sorted(read.tables)), *report.of_layout(read)]
+    instead = ""
     if target == "keras":
         entries += report.of_multiplier(read, "Keras has none; optimizers='core' has")
+        instead = "optimizers='core' has the embedding core's own rules."
+    if trained is not None:
+        by_core = ("conversion.load_slots(layer)", "call it once the optimizer is built")
+        by_keras = ("initial values", "they begin anew; optimizers='core' can go on with them")
+        tables = sorted(set(read.tables) - read.on_tensor_core)
+        entries += trained.slot_entries(tables, *(by_keras if target == "keras" else by_core))
     if read.spec.pipeline_execution_with_tensor_core:
         note = "a step's lookups see the update of the step before"
         entries.append(
             Entry("", "pipeline_execution_with_tensor_core", Status.LOST, True, note=note)
         )
-    return report.make("keras_rs.layers.DistributedEmbedding", read, entries, allow_lossy, target)
+    name = "keras_rs.layers.DistributedEmbedding"
+    return report.make(name, read, entries, allow_lossy, target, instead=instead)
 
 
 def _table_names(read: Source) -> dict[str, str]:
@@ -272,7 +304,7 @@ def _optimizers(read: Source, target: str, trained: TrainedTables | None) -> dic
         if parameters is None or table in read.on_tensor_core:
             by_table[table] = None  # the model's
             continue
-        key = (parameters, read.learning_rate(table))
+        key = (parameters, read.rate_to_train(table))
         if key not in made:
             made[key] = keras_optimizers.make(target, *key, multiplier)
             if trained is not None:

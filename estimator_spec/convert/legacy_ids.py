@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.convert import checks
 from estimator_spec.convert.source import Source
 from estimator_spec.cores import enqueue
 from tpu_columns import Hardware, IdOutOfRangeError, categorical, lookup
@@ -55,6 +56,8 @@ def read(source: Source, batch: Any) -> dict[str, Ids]:
         if key not in tensors:
             raise ValueError(f"Feature {key!r} is missing; the batch has {sorted(tensors)}.")
         ids, weights = _ids_and_weights(source, key, tensors)
+        if weights is not None:
+            weights = checks.a_weight_each(key, ids, weights)
         ids, weights = _in_one_shape(ids, weights, source.features[key].max_sequence_length)
         lengths = None
         if source.features[key].max_sequence_length:

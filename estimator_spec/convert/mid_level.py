@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimator_spec import optimizers as ours
-from estimator_spec.convert import facts, report, source
+from estimator_spec.convert import checks, facts, report, source
 from estimator_spec.convert.conversion import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.source import Source
@@ -108,6 +108,7 @@ def configurations(
         allow_lossy: as in `to_mid_level`.
         more: further lines of the report.
     """
+    checks.positive_or_none(batch_size=batch_size)
     entries = [*report.of_tables(read, sorted({*tables, *plain})), *report.of_layout(read)]
     if tables:
         entries += report.of_multiplier(read, "multiply the gradients before apply_gradients")
@@ -134,66 +135,87 @@ def configurations(
 
 def to_tpu_embedding(
     spec: EmbeddingConfigSpec,
-    checkpoint: str | None = None,
+    checkpoint: Any = None,
     *,
+    batch_size: int | None = None,
+    step: Any = None,
     num_shards: int | None = None,
-    variable_names: dict[str, str] | None = None,
-    **options: Any,
+    variable_names: Mapping[str, str] | None = None,
+    hardware: Hardware | None = None,
+    allow_lossy: bool = False,
 ) -> Any:
     """Returns a `tf.tpu.experimental.embedding.TPUEmbedding` for a spec.
 
     Within the scope of a `TPUStrategy` it is one for a TPU: build it there, restore a checkpoint
     into it, train. Elsewhere it is built at once, and holds the tables and slots of a legacy
-    checkpoint if one is given; `tf.train.Checkpoint(embedding=…)` carries them to a TPU.
+    checkpoint if one is given; `tf.train.Checkpoint(embedding=…)` carries them to a TPU. Slots that
+    the checkpoint hasn't begin anew; the report says which.
 
     Args:
         spec: columns or dictionaries.
         checkpoint: a legacy checkpoint, or its directory; None: initial values.
+        batch_size: as in `to_mid_level`.
+        step: as in `to_mid_level`; a new variable begins at the checkpoint's step.
         num_shards: as in `to_serving`.
         variable_names: as in `to_serving`.
-        **options: as in `to_mid_level`.
+        hardware: as in `to_mid_level`.
+        allow_lossy: as in `to_mid_level`.
 
     Returns:
         The object, with a `MidLevel` as its attribute `conversion`.
 
     Raises:
-        ValueError: as `to_mid_level`; or a checkpoint together with a `TPUStrategy`.
+        LossyConversionError: something has no counterpart, and `allow_lossy` is False.
+        CheckpointError: the checkpoint is missing or damaged, or lacks a table.
+        ValueError, TypeError: as `to_mid_level`; or a checkpoint together with a `TPUStrategy`.
     """
-    converted = to_mid_level(spec, **options)
+    on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+    if on_tpu and checkpoint is not None:
+        raise ValueError(
+            "A legacy checkpoint is loaded outside of the TPUStrategy: convert it there, save "
+            "it with tf.train.Checkpoint(embedding=embedding), and restore that within."
+        )
+    read = source.read(spec, hardware)
+    tables = sorted(set(read.tables) - read.on_tensor_core)
+    trained, more = None, []
+    if checkpoint is not None:
+        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+        more = trained.slot_entries(table for table in tables if _slots_of(read, table))
+    converted = configurations(
+        "tf.tpu.experimental.embedding", read, tables, [], batch_size, step, allow_lossy, more
+    )
     embedding = tf.tpu.experimental.embedding.TPUEmbedding(
         converted.feature_config,
         None,
         converted.pipeline_execution_with_tensor_core,
     )
-    if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy):
-        if checkpoint is not None:
-            raise ValueError(
-                "A legacy checkpoint is loaded outside of the TPUStrategy: convert it there, save "
-                "it with tf.train.Checkpoint(embedding=embedding), and restore that within."
-            )
+    if on_tpu:
         return attach(embedding, converted)
     embedding.build()
-    if checkpoint is not None:
-        trained = TrainedTables(converted.source, checkpoint, num_shards, variable_names)
+    if trained is not None:
         _load(embedding, converted, trained)
-        if options.get("step") is None and converted.step is not None:
+        if step is None and converted.step is not None:
             converted.step.assign(trained.global_step)
     return attach(embedding, converted)
+
+
+def _slots_of(read: Source, table: str) -> dict[str, str]:
+    parameters = read.parameters(table)
+    return {} if parameters is None else slot_names("tpu_embedding", parameters)
 
 
 def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
     """Puts a legacy checkpoint's tables, and those slots that it has, into a built object."""
     for name, config in converted.tables.items():
         trained.assign_to(embedding.embedding_tables[config], name)
-        parameters = converted.source.parameters(name)
-        if config.optimizer is None or parameters is None:
+        parameters, targets = converted.source.parameters(name), _slots_of(converted.source, name)
+        if parameters is None or not targets:
             continue
-        slots = trained.slots(name, parameters)
         # Private, but the only way to a slot variable.
         variables = embedding._variables[name]
-        for slot, target in slot_names("tpu_embedding", parameters).items():
-            if slot in slots:
-                variables[target].assign(slots[slot])
+        for slot, value in trained.slots(name, parameters).items():
+            if slot in targets:
+                variables[targets[slot]].assign(value)
 
 
 def slot_names(target: str, parameters: OptimizationParameters) -> dict[str, str]:
@@ -237,7 +259,7 @@ class Optimizers:
         parameters = self._read.parameters(table)
         if parameters is None:
             return None
-        rate = self._read.learning_rate(table)
+        rate = self._read.rate_to_train(table)
         key = (parameters, rate)
         if key not in self._made:
             self._made[key] = self._make(parameters, rate)
@@ -250,17 +272,11 @@ class Optimizers:
         arguments = {**becomes.fixed, **_common_arguments(parameters, common)}
         arguments.update(_own_arguments(parameters, becomes))
         arguments["learning_rate"] = self._rate(parameters, rate)
-        made = getattr(tf.tpu.experimental.embedding, becomes.name)(**arguments)
-        if hasattr(made, "low_dimensional_packing_status"):
-            # The message's field is an enum, and protobuf from 7.34 on takes no bool for one.
-            made.low_dimensional_packing_status = int(made.low_dimensional_packing_status)
-        return made
+        return mended(getattr(tf.tpu.experimental.embedding, becomes.name)(**arguments))
 
     def _rate(self, parameters: OptimizationParameters, rate: Any) -> Any:
         if isinstance(parameters, ours.FrequencyEstimatorParameters):
             return 0.0  # see the table of facts
-        if rate is None:
-            raise ValueError(f"{parameters!r} has no learning rate, and a table has none either.")
         if not callable(rate):
             return float(rate)
         if rate not in self._rates:
@@ -270,6 +286,19 @@ class Optimizers:
 
     def _read_step(self) -> Any:
         return tf.convert_to_tensor(self._step() if callable(self._step) else self._step)
+
+
+def mended(optimizer: Any) -> Any:
+    """A mid-level optimizer that can write its message.
+
+    From 7.34 on protobuf takes no bool for an enum, and TensorFlow 2.21 has one there.
+
+    Args:
+        optimizer: one of `tf.tpu.experimental.embedding`, or None.
+    """
+    if hasattr(optimizer, "low_dimensional_packing_status"):
+        optimizer.low_dimensional_packing_status = int(optimizer.low_dimensional_packing_status)
+    return optimizer
 
 
 def table_config(read: Source, table: str, optimizer: Any, **more: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import source
+from estimator_spec.convert import checks, source
 from estimator_spec.convert.conversion import attach
 from estimator_spec.convert.features import Inputs
 from estimator_spec.convert.keras_initializers import keras_initializer
@@ -67,8 +67,9 @@ class Partial(_Base):
         plain_features: Collection[str] = (),
         **more: Any,
     ) -> None:
-        super().__init__(**more)
+        checks.positive_or_none(batch_size=batch_size)
         plain, large = _split(feature_config, size_threshold, plain_features)
+        super().__init__(**more)
         self._features = _Untracked(dict(feature_config))
         layers: dict[int, Any] = {}
         self._keras_embedding_layers = {}
@@ -98,7 +99,8 @@ class Partial(_Base):
             Embeddings by feature name; see `partial_lookup.look_up` for their shapes.
 
         Raises:
-            ValueError: a feature without a configuration.
+            ValueError: a feature without a configuration, weights without ids, or ids that aren't
+                integers.
         """
         weights = weights or {}
         unknown = sorted(set(inputs) - set(self._features.value))
@@ -106,6 +108,12 @@ class Partial(_Base):
             raise ValueError(
                 f"Features {unknown} have no configuration; those with one are "
                 f"{sorted(self._features.value)}."
+            )
+        without_ids = sorted(set(weights) - set(inputs))
+        if without_ids:
+            raise ValueError(
+                f"There are weights for {without_ids}, but no ids; those with ids are "
+                f"{sorted(inputs)}."
             )
         found, large = {}, {}
         for name, ids in inputs.items():
@@ -220,6 +228,7 @@ def to_partial_embedding(
         CheckpointError: the checkpoint is missing or damaged, or lacks a table.
         ValueError, TypeError: as `tables_and_features`.
     """
+    _check_threshold(size_threshold)
     read = source.read(spec, hardware)
     large = [
         table
@@ -227,7 +236,13 @@ def to_partial_embedding(
         if table not in read.on_tensor_core and is_large(config.vocabulary_size, size_threshold)
     ]
     plain = sorted(set(read.tables) - set(large))
-    made = configurations("PartialEmbedding", read, large, plain, batch_size, step, allow_lossy)
+    trained, more = None, []
+    if checkpoint is not None:
+        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+        more = trained.slot_entries(large, "initial values", "they begin anew")
+    made = configurations(
+        "PartialEmbedding", read, large, plain, batch_size, step, allow_lossy, more
+    )
     layer = partial_embedding_class(keras)(
         made.feature_config,
         None,
@@ -237,8 +252,7 @@ def to_partial_embedding(
         plain_features=[key for key in read.features if read.features[key].table_id in plain],
         name=name,
     )
-    if checkpoint is not None:
-        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+    if trained is not None:
         for table, config in made.tables.items():
             trained.assign_to(_variable(layer, made, config), table)
     return attach(layer, PartialConversion(**vars(made)))
@@ -261,6 +275,16 @@ def is_large(rows: int, threshold: int | None) -> bool:
     return threshold is not None and rows > threshold
 
 
+def _check_threshold(threshold: Any) -> None:
+    if threshold is None:
+        return
+    if not isinstance(threshold, int) or isinstance(threshold, bool) or threshold < 0:
+        raise ValueError(
+            "size_threshold must be a number of rows (tables with more are the TPU's), 0 (all are)"
+            f" or None (none is), got {threshold!r}."
+        )
+
+
 def _split(
     features: Mapping[str, Any], threshold: int | None, plain_features: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -269,6 +293,8 @@ def _split(
         raise TypeError(
             f"feature_config must be a dict of FeatureConfig by name, got {type(features)}."
         )
+    _check_threshold(threshold)
+    checks.known("plain_features", "feature", plain_features, features)
     plain: dict[str, Any] = {}
     large: dict[str, Any] = {}
     for name, feature in features.items():

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.convert import checks
 from tpu_columns import lookup
 
 
@@ -32,8 +34,34 @@ def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -
         Floats.
 
     Raises:
-        ValueError: ids and weights are of different kinds.
+        ValueError: ids and weights are of different kinds, or ids are no integers.
+        IdOutOfRangeError: an id outside of the table. (In a graph TensorFlow raises
+            InvalidArgumentError when it runs; the feature is in the name of the node.)
     """
+    if not hasattr(ids, "dtype"):
+        ids = tf.convert_to_tensor(ids)
+    if not tf.as_dtype(ids.dtype).is_integer:
+        raise ValueError(
+            f"Feature {key!r} has ids of type {tf.as_dtype(ids.dtype).name}, which must be "
+            "integers. estimator_spec.convert.features_for turns what the legacy columns take "
+            "into ids, strings too."
+        )
+    try:
+        with tf.name_scope(re.sub(r"[^A-Za-z0-9_.]", "_", f"of_{key}")):
+            return _look_up(key, table, feature, ids, weights)
+    except tf.errors.InvalidArgumentError as error:
+        found = re.search(r"= (-?\d+) is not in \[0, (\d+)\)", error.message or "")
+        if found is None:
+            raise
+        message = (
+            f"Feature {key!r} has the id {found[1]}, outside of {feature.table.name or 'its table'}"
+            f" of {found[2]} rows (valid: 0 to {int(found[2]) - 1}). Mend the input, or enlarge "
+            "the table."
+        )
+        raise lookup.IdOutOfRangeError(None, None, message) from None
+
+
+def _look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any) -> tf.Tensor:
     length = feature.max_sequence_length
     if weights is not None and type_of(weights) != type_of(ids):
         raise ValueError(
@@ -51,7 +79,7 @@ def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -
     if ids.dtype != tf.int64:
         ids = tf.cast(ids, tf.int64)
     if weights is not None:
-        weights = tf.cast(weights, tf.float32)
+        weights = checks.a_weight_each(key, ids, tf.cast(weights, tf.float32))
     combiner = feature.table.combiner
     if length:
         return lookup.sequence_lookup(table, ids, weights, combiner, length)[0]

@@ -22,7 +22,8 @@ class Status(enum.Enum):
     """How something fares in a conversion.
 
     EXACT: it means the same. CHANGED: it is written differently, or the target's default differs,
-    and results are the same; or it is another's task now, as the note says. LOST: results differ.
+    and results are the same; or it is another's task now, or begins anew, as the note says. LOST:
+    results differ.
     """
 
     EXACT = "exact"
@@ -92,20 +93,32 @@ class Report:
         """What is as it was."""
         return self.of(Status.EXACT)
 
+    def in_full(self) -> str:
+        """All lines; `str` leaves out what is exact."""
+        return self._text(self.lost + self.changed + self.exact)
+
     def __str__(self) -> str:
+        return self._text(self.lost + self.changed)
+
+    def _text(self, entries: tuple[Entry, ...]) -> str:
         counts = ", ".join(f"{len(self.of(status))} {status.value}" for status in Status)
         lines = [f"Conversion to {self.target}: {counts}."]
-        return "\n  ".join([*lines, *map(str, (*self.lost, *self.changed))])
+        return "\n  ".join([*lines, *map(str, entries)])
 
 
 class LossyConversionError(ValueError):
-    """A conversion would lose something. Its `report` says what."""
+    """A conversion would lose something. Its `report` says what.
 
-    def __init__(self, report: Report) -> None:
+    Args:
+        report: of the conversion.
+        instead: another way, if there is one.
+    """
+
+    def __init__(self, report: Report, instead: str = "") -> None:
         self.report = report
         super().__init__(
             f"{report}\nThe results of the target would differ. Pass allow_lossy=True to convert "
-            "all the same, or change what is lost."
+            f"all the same, or change what is lost.{instead and ' ' + instead}"
         )
 
 
@@ -116,6 +129,7 @@ def make(
     allow_lossy: bool,
     facts_of: str | None = None,
     tables: Iterable[str] | None = None,
+    instead: str = "",
 ) -> Report:
     """Makes, checks and logs the report of a conversion.
 
@@ -126,6 +140,7 @@ def make(
         allow_lossy: whether losses are only reported.
         facts_of: target of the table of facts whose optimizers are used; None: no optimizers.
         tables: those whose optimizers are; None: all that aren't on the tensor core.
+        instead: another way than a conversion with losses, for the error.
 
     Raises:
         LossyConversionError: something is lost, and isn't allowed to be.
@@ -135,22 +150,23 @@ def make(
     for table in sorted(trained):
         parameters = source.parameters(table)
         if facts_of is not None and parameters is not None:
-            entries += of_optimizer(facts_of, table, parameters)
+            entries += of_optimizer(facts_of, table, parameters, source.learning_rate(table))
     report = Report(target, tuple(entries))
     if report.lost and not allow_lossy:
-        raise LossyConversionError(report)
+        raise LossyConversionError(report, instead)
     log = tf.compat.v1.logging.warning if report.lost else tf.compat.v1.logging.info
     log("%s", report)
     return report
 
 
-def of_optimizer(target: str, table: str, parameters: Any) -> list[Entry]:
+def of_optimizer(target: str, table: str, parameters: Any, rate: Any) -> list[Entry]:
     """The lines of one table's optimizer.
 
     Args:
         target: one of `facts.TARGETS`.
         table: key of the table.
         parameters: its optimizer.
+        rate: the table's learning rate: its own, or the optimizer's.
     """
     becomes = facts.becomes(target, parameters)
     kind = type(parameters)
@@ -158,9 +174,16 @@ def of_optimizer(target: str, table: str, parameters: Any) -> list[Entry]:
     if becomes.lost:
         return [Entry(table, name, Status.LOST, None, name, becomes.name, becomes.lost)]
     entries = []
+    if callable(rate):
+        old, new = getattr(rate, "__name__", rate), facts.RATE_FUNCTIONS[target]
+        entries.append(Entry(table, "learning_rate_fn", Status.CHANGED, rate, old, new))
     for argument in facts.arguments(kind):
         value, fact = getattr(parameters, argument), becomes.facts[argument]
         label = f"{name}.{argument}"
+        if argument == "learning_rate":
+            if callable(rate):
+                continue  # it takes the place of the optimizer's rate
+            value = rate
         default = facts.our_default(kind, argument)
         if fact.only is not None and not fact.only.holds(parameters):
             note = f"{fact.otherwise}; exact only for {fact.only.text}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.optimizers import OptimizationParameters
+from estimator_spec.optimizers import FrequencyEstimatorParameters, OptimizationParameters
 from estimator_spec.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig, tables_and_features
 from tpu_columns import Hardware, TPUEmbeddingColumn
 
@@ -34,7 +34,9 @@ class Vocabularies:
 
     def resources(self) -> list[Any]:
         """All tables, for a SavedModel."""
-        return list(self._tables.values())
+        # One with buckets of its own hides the table that knows its file from the SavedModel,
+        # which would look for the file where it was, in place of bringing it along.
+        return [getattr(table, "_table", None) or table for table in self._tables.values()]
 
 
 def _eager() -> bool:
@@ -80,6 +82,20 @@ class Source:
             return config.learning_rate
         parameters = self.parameters(table)
         return None if parameters is None else parameters.learning_rate
+
+    def rate_to_train(self, table: str) -> Any:
+        """The rate of a table that is to be trained.
+
+        Raises:
+            ValueError: there is none.
+        """
+        rate, parameters = self.learning_rate(table), self.parameters(table)
+        if rate is None and not isinstance(parameters, FrequencyEstimatorParameters):
+            raise ValueError(
+                f"Table {table!r} has no learning rate: neither it (learning_rate, "
+                f"learning_rate_fn) nor its {type(parameters).__name__} says one."
+            )
+        return rate
 
     def combiner(self, table: str) -> str:
         """How the rows of an example become one: None in words."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
-from estimator_spec.convert import report, source
+from estimator_spec.convert import checks, report, source
 from estimator_spec.convert.conversion import Conversion
 from estimator_spec.convert.mid_level import Optimizers, of_plain, table_config
 from estimator_spec.convert.report import Entry, Status
@@ -178,14 +178,7 @@ def _entries(read: Source, tables: list[str]) -> list[Entry]:
 
 
 def _examples_per_chip(read: Source, batch_size: int, num_chips: int, cores: int) -> int:
-    sizes = {
-        "batch_size": batch_size,
-        "num_chips": num_chips,
-        "num_sparse_cores_per_chip": cores,
-    }
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} must be a positive int, got {size!r}.")
+    checks.positive(batch_size=batch_size, num_chips=num_chips, num_sparse_cores_per_chip=cores)
     if batch_size % (num_chips * cores):
         raise ValueError(
             f"batch_size {batch_size} isn't a multiple of the {num_chips * cores} SparseCores of "

@@ -67,6 +67,10 @@ def to_partial_tpu_embedding(
         if is_large(config.vocabulary_size, size_threshold)
     ]
     plain = sorted(set(read.tables) - set(large))
+    more, trained = _losses(read, plain), None
+    if checkpoint is not None:
+        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+        more += trained.slot_entries(large, "initial values", "they begin anew")
     converted = configurations(
         "PartialTPUEmbedding",
         read,
@@ -75,7 +79,7 @@ def to_partial_tpu_embedding(
         batch_size,
         step,
         allow_lossy,
-        _losses(read, plain),
+        more,
     )
     layer = recommenders.experimental.layers.embedding.PartialTPUEmbedding(
         converted.feature_config,
@@ -84,8 +88,7 @@ def to_partial_tpu_embedding(
         batch_size,
         size_threshold,
     )
-    if checkpoint is not None:
-        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+    if trained is not None:
         for name, feature in converted.feature_config.items():
             plain_layer = layer.keras_embedding_layers.get(name)
             if plain_layer is not None:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_spec.convert import report, source
 from estimator_spec.convert.keras_initializers import keras_initializer
-from estimator_spec.convert.mid_level import Optimizers
+from estimator_spec.convert.mid_level import Optimizers, mended
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.optimizers import OptimizationParameters
 from estimator_spec.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
@@ -153,6 +153,8 @@ def _on_tpu(features: dict[str, Any], optimizer: Any, pipelined: bool) -> Any:
     """The object for this TPU's generation."""
     api = tf.tpu.experimental.embedding
     known = tf.tpu.experimental.HardwareFeature.EmbeddingFeature
+    for feature in features.values():
+        mended(feature.table.optimizer)
     generation = tf.distribute.get_strategy().extended.tpu_hardware_feature.embedding_feature
     if generation == known.V1:
         return api.TPUEmbedding(features, optimizer, pipelined)
@@ -191,11 +193,11 @@ def mid_level_optimizer(optimizer: Any) -> Any:
     api = tf.tpu.experimental.embedding
     kinds = (api.SGD, api.Adagrad, api.AdagradMomentum, api.Adam, api.FTRL)
     if optimizer is None or isinstance(optimizer, kinds):
-        return optimizer
+        return mended(optimizer)
     if isinstance(optimizer, str):
         if optimizer not in _BY_NAME:
             raise ValueError(f"optimizer must be one of {sorted(_BY_NAME)}, got {optimizer!r}.")
-        return getattr(api, _BY_NAME[optimizer])()
+        return mended(getattr(api, _BY_NAME[optimizer])())
     if isinstance(optimizer, OptimizationParameters):
         return _of_parameters(optimizer)
     return _of_keras(optimizer)
@@ -236,10 +238,7 @@ def _of_keras(optimizer: Any) -> Any:
     if config.get("clipvalue") is not None:
         arguments["clipvalue"] = config["clipvalue"]
     kind = "FTRL" if name == "Ftrl" else name
-    made = getattr(tf.tpu.experimental.embedding, kind)(learning_rate=rate, **arguments)
-    if hasattr(made, "low_dimensional_packing_status"):
-        made.low_dimensional_packing_status = int(made.low_dimensional_packing_status)
-    return made
+    return mended(getattr(tf.tpu.experimental.embedding, kind)(learning_rate=rate, **arguments))
 
 
 def _rate_now(optimizer: Any) -> Any:

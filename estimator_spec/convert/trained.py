@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from estimator_spec import checkpoints
 from estimator_spec.checkpoints import slots as slot_names
 from estimator_spec.checkpoints import spec_tables
 from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.convert import checks
+from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.source import Source
-from estimator_spec.optimizers import OptimizationParameters
+from estimator_spec.optimizers import OptimizationParameters, slot_initial_values
 
 
 class TrainedTables:
@@ -29,7 +31,8 @@ class TrainedTables:
 
     Raises:
         CheckpointError: it is missing or damaged, or lacks a table.
-        ValueError: a table is there several times, and nobody says which is meant.
+        ValueError: a table is there several times, and nobody says which is meant; or an argument
+            is wrong.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class TrainedTables:
         num_shards: int | None = None,
         variable_names: Mapping[str, str] | None = None,
     ) -> None:
+        checks.positive_or_none(num_shards=num_shards)
+        checks.known("variable_names", "table", variable_names or (), source.tables)
         with Checkpoint(checkpoint) as opened:
             self._prefix = opened.prefix
             self._shapes = {name: found.shape for name, found in opened.variables.items()}
@@ -83,6 +88,16 @@ class TrainedTables:
             table: its key.
             parameters: the optimizer; TF1's CPU optimizer of the same name serves, too.
         """
+        names = self.slot_variables(table, parameters)
+        return {slot: self._whole(table, name) for slot, name in names.items()}
+
+    def slot_variables(self, table: str, parameters: OptimizationParameters) -> dict[str, str]:
+        """The variables of these slots, by the slots' names; none if one is missing.
+
+        Args:
+            table: as for `slots`.
+            parameters: as for `slots`.
+        """
         optimizer = type(parameters).__name__.removesuffix("Parameters")
         for system in ("tpu", "cpu"):
             naming = slot_names.naming(optimizer, system)
@@ -92,8 +107,36 @@ class TrainedTables:
             }
             shape = self._shapes[self.names[table]]
             if names and all(self._shapes.get(name) == shape for name in names.values()):
-                return {slot: self._whole(table, name) for slot, name in names.items()}
+                return names
         return {}
+
+    def slot_entries(
+        self, tables: Iterable[str], becomes: str | None = None, note: str = ""
+    ) -> list[Entry]:
+        """The lines of a report about optimizers' slots.
+
+        Args:
+            tables: those whose optimizers have slots in the target.
+            becomes: what becomes of slots that the checkpoint has; None: they are taken over.
+            note: how so.
+        """
+        entries = []
+        for table in tables:
+            parameters = self._source.parameters(table)
+            if parameters is None or not slot_initial_values(parameters):
+                continue
+            found = sorted(self.slot_variables(table, parameters).values())
+            if not found:
+                name = type(parameters).__name__.removesuffix("Parameters")
+                old, new = "the checkpoint's", "initial values"
+                why = f"it has none of {name}: they begin anew"
+                entries.append(Entry(table, "slots", Status.CHANGED, None, old, new, why))
+            elif becomes is None:
+                entries.append(Entry(table, "slots", Status.EXACT, ", ".join(found)))
+            else:
+                old = ", ".join(found)
+                entries.append(Entry(table, "slots", Status.CHANGED, old, old, becomes, note))
+        return entries
 
     def _whole(self, table: str, name: str) -> np.ndarray:
         return np.concatenate([block for _, block in self._blocks(table, name)])

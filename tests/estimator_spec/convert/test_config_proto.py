@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import estimator_spec
 from estimator_spec import FeatureConfig, ModeKeys, TableConfig
 from estimator_spec._tensorflow import tpu_embedding_configuration_pb2
-from estimator_spec.convert import to_config_proto
+from estimator_spec.convert import config_proto_report, to_config_proto, to_mid_level
 from tpu_columns import Mode
 
 FAMILY = Path(__file__).with_name("proto_family.py")
@@ -294,6 +294,45 @@ def test_specs_of_columns_give_the_references_bytes(reference, description):
 def test_specs_of_dictionaries_give_the_references_bytes(reference, description):
     """A spec in dict mode, with any of the ten optimizers, gives TensorFlow 2.15.1's bytes."""
     check(reference, description)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(optimizer=optimizers(ALL))
+def test_optimizers_of_today_say_the_same_unless_the_report_says_otherwise(optimizer):
+    """Any arguments: the mid-level API's message is this one, or the report has a loss."""
+    parameters = proto_family.make_optimizer(OURS, optimizer)
+    spec = spec_of(optimization_parameters=parameters)
+    converted = to_mid_level(spec, allow_lossy=True)
+    theirs = Configuration.TableDescriptor()
+    converted.tables["words"]._set_table_descriptor(theirs, 1, {})
+    ours = to_config_proto(spec, 8).table_descriptor[0]
+    # Rules that come to the same, and RMSProp as Adam, whose steps another test compares.
+    other_names = {"proximal_adagrad": "adagrad", "momentum": "stochastic_gradient_descent"}
+    other_names["rms_prop"] = "adam"
+    for message in (theirs, ours):
+        rule = message.optimization_parameters
+        for pair in other_names.items():
+            if other_names.get(ours.optimization_parameters.WhichOneof("parameters")) == pair[1]:
+                rule.ClearField(rule.WhichOneof("parameters") or pair[1])
+    assert (theirs == ours) or converted.report.lost
+
+
+def test_a_report_says_what_a_message_has_not():
+    """Everything is kept; combiners, the multiplier and inference have lines of their own."""
+    table = TableConfig(10, 4, learning_rate_fn=proto_family.decayed)
+    spec = spec_of(table, experimental_gradient_multiplier_fn=proto_family.halved)
+    found = config_proto_report(spec)
+    assert found.lost == ()
+    changed = {entry.argument: (entry.old, entry.new) for entry in found.changed}
+    assert changed["combiner"] == ("combiner mean", "each batch's")
+    assert changed["experimental_gradient_multiplier_fn"] == ("halved", "the program's")
+    assert "tag" in changed["learning_rate_fn"][1]
+    arguments = {entry.argument for entry in found.exact}
+    assert "StochasticGradientDescent.clip_weight_min" in arguments
+    changed = {e.argument: e.new for e in config_proto_report(spec, ModeKeys.EVAL).changed}
+    assert changed["optimizer"] == "SGD of rate 1"
+    with pytest.raises(ValueError, match="only supports TRAINING and INFERENCE"):
+        config_proto_report(spec, "serving")
 
 
 def spec_of(table=None, **arguments):

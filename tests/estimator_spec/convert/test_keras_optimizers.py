@@ -311,8 +311,24 @@ def test_slots_need_a_checkpoint_and_the_cores_optimizer(tools, tmp_path):
     tensors = {"words": np.zeros((ROWS, WIDTH), np.float32)}
     checkpoint = tools.write_checkpoint(str(tmp_path / "model.ckpt-7"), tensors)
     layer = to_distributed_embedding(spec, checkpoint)
-    with pytest.raises(ValueError, match="optimizers='core'"):
+    with pytest.raises(ValueError, match="'words' is Keras' own.*optimizers='core'"):
         layer.conversion.load_slots(layer)
+    layer = to_distributed_embedding(spec, checkpoint, optimizers="core")
+    with pytest.raises(ValueError, match="'words' isn't built.*optimizer.build"):
+        layer.conversion.load_slots(layer)
+
+
+@pytest.mark.parametrize(
+    ("target", "becomes"), [("keras", "initial values"), ("core", "conversion.load_slots(layer)")]
+)
+def test_a_report_says_what_becomes_of_slots(tools, tmp_path, target, becomes):
+    """Keras' own optimizers begin anew, the core's can go on: neither goes without a word."""
+    tensors = {name: np.ones((ROWS, WIDTH), np.float32) for name in ("words", "words/Adagrad")}
+    checkpoint = tools.write_checkpoint(str(tmp_path / "model.ckpt-7"), tensors)
+    spec = spec_of(optimizers.AdagradParameters(0.25))
+    found = to_distributed_embedding(spec, checkpoint, optimizers=target).conversion.report
+    (entry,) = (entry for entry in found.changed if entry.argument == "slots")
+    assert (entry.table, entry.old, entry.new) == ("words", "words/Adagrad", becomes)
 
 
 def test_parameters_without_a_rate_are_refused():

@@ -76,6 +76,36 @@ def test_too_many_ids_for_a_fixed_shape_are_refused(compact_family):
         features_for(layer, family.batches[0])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"batch_size": "x"}, "batch_size must be a positive int or None, got 'x'"),
+        ({"max_ids": 0}, "max_ids must be a positive int or None, got 0"),
+        ({"max_ids": {"word": -1}}, r"max_ids\['word'\] must be a positive int or None"),
+        ({"max_ids": {"wrod": 3}}, r"max_ids names the feature 'wrod', .*are: \['word'\]"),
+    ],
+)
+def test_sizes_that_mean_nothing_are_refused(arguments, words):
+    """A feature that isn't there, or no room at all, is an error that names the argument."""
+    with pytest.raises(ValueError, match=words):
+        to_distributed_embedding(spec_of(), **arguments)
+
+
+def test_a_loss_points_to_the_cores_optimizer():
+    """Adam as a TPU has it is lost with Keras' own; the error names the way that keeps it."""
+    spec = spec_of(optimizers.AdamParameters(0.1))
+    with pytest.raises(LossyConversionError, match="optimizers='core' has the embedding core's"):
+        to_distributed_embedding(spec)
+    assert to_distributed_embedding(spec, optimizers="core").conversion.report.lost == ()
+
+
+def test_an_empty_batch_gives_empty_activations():
+    """No rows in, no rows out."""
+    layer = to_distributed_embedding(spec_of())
+    found = features_for(layer, {"word": tf.zeros([0, 2], tf.int64)})
+    assert layer(found.inputs, found.weights)["word"].shape == (0, 4)
+
+
 @pytest.mark.parametrize("bad", [-1, 10])
 def test_ids_are_checked(bad):
     """keras_rs takes -1 for the last row; features_for refuses it, as the old lookup would."""

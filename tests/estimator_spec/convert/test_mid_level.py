@@ -13,8 +13,9 @@ import estimator_spec
 import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig, optimizers
 from estimator_spec._tensorflow import tpu_embedding_configuration_pb2
+from estimator_spec.checkpoints import CheckpointError
 from estimator_spec.convert import look_up, to_config_proto, to_mid_level, to_tpu_embedding
-from estimator_spec.convert.report import LossyConversionError
+from estimator_spec.convert.report import LossyConversionError, Status
 from estimator_spec.cores import update_rules
 from tpu_columns import Hardware
 
@@ -283,6 +284,38 @@ def test_objects_are_built_saved_and_restored(tools, tmp_path, parameters, slots
     for suffix, name in slots.items():
         found = other._variables["words"][name].numpy()
         np.testing.assert_array_equal(found, values[f"words{suffix}"])
+
+
+def test_slots_that_begin_anew_are_in_the_report(tools, tmp_path):
+    """The report names the slots that came along, and the tables whose slots the file hasn't."""
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={"a": FeatureConfig("a"), "b": FeatureConfig("b")},
+        table_to_config_dict={"a": TableConfig(5, 2), "b": TableConfig(5, 2)},
+        optimization_parameters=optimizers.AdagradParameters(0.1),
+    )
+    values = {name: np.ones([5, 2], np.float32) for name in ("a", "b", "a/Adagrad")}
+    checkpoint = tools.write_checkpoint(str(tmp_path / "model.ckpt-7"), values)
+    found = to_tpu_embedding(spec, checkpoint).conversion.report
+    slots = {entry.table: entry for entry in found.entries if entry.argument == "slots"}
+    assert (slots["a"].status, slots["a"].value) == (Status.EXACT, "a/Adagrad")
+    assert (slots["b"].status, slots["b"].new) == (Status.CHANGED, "initial values")
+    assert "slots" not in {e.argument for e in to_tpu_embedding(spec).conversion.report.entries}
+
+
+def test_what_is_wrong_is_found_before_a_table_is_made(monkeypatch):
+    """A missing checkpoint, a size or a rate: nothing has been allocated when the error comes."""
+
+    def allocate(*arguments, **more):
+        raise AssertionError("allocated")
+
+    monkeypatch.setattr(embedding_api, "TPUEmbedding", allocate)
+    spec = spec_of(optimizers.AdagradParameters(0.1))
+    with pytest.raises(CheckpointError, match="nowhere"):
+        to_tpu_embedding(spec, "/nowhere/model.ckpt-1")
+    with pytest.raises(ValueError, match="batch_size must be a positive int or None, got 'all'"):
+        to_tpu_embedding(spec, batch_size="all")
+    with pytest.raises(ValueError, match="Table 'words' has no learning rate.*AdagradParameters"):
+        to_tpu_embedding(spec_of(optimizers.AdagradParameters(None)))
 
 
 def test_a_legacy_checkpoint_sets_the_step(columns_family):

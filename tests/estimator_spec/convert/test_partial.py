@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig, convert, optimizers
+from estimator_spec._tensorflow import tpu_embedding_configuration_pb2
 from estimator_spec.convert import (
     features_for,
     partial_embedding_class,
@@ -21,7 +22,7 @@ from estimator_spec.convert import (
 from estimator_spec.convert.partial_lookup import tensorflow_variable
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.tpu_layer import mid_level_optimizer
-from tpu_columns import Hardware
+from tpu_columns import Hardware, IdOutOfRangeError
 
 api = tf.tpu.experimental.embedding
 
@@ -329,10 +330,48 @@ def test_wrong_use_is_named(keras):
     sparse = tf.sparse.from_dense([[1]])
     with pytest.raises(ValueError, match="ids are sparse, weights are dense"):
         layer({"word": sparse}, weights={"word": tf.constant([[1.0]])})
+    with pytest.raises(ValueError, match=r"weights for \['other'\], but no ids"):
+        layer({"word": sparse}, weights={"other": sparse.with_values([1.0])})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'word' must have a weight for each"):
+        two = tf.sparse.from_dense([[1.0, 2.0]])
+        layer({"word": sparse}, weights={"word": two})
+    with pytest.raises(ValueError, match="'word' has ids of type string"):
+        layer({"word": tf.constant(["ant"])})
+    for arguments, words in (
+        ({"threshold": -1}, "size_threshold must be"),
+        ({"threshold": "10"}, "size_threshold must be"),
+        ({"threshold": 0, "batch_size": 0}, "batch_size must be a positive int or None, got 0"),
+        ({"threshold": 0, "plain_features": ["wrod"]}, "plain_features names the feature 'wrod'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            make(keras, features, **arguments)
     with pytest.raises(TypeError, match="must be a dict of FeatureConfig"):
         make(keras, [features["word"]], None)
     with pytest.raises(TypeError, match="'word' must be a"):
         make(keras, {"word": table()}, None)
+
+
+@pytest.mark.parametrize("threshold", [0, None])
+def test_ids_outside_of_a_table_are_named(keras, threshold):
+    """Feature, id and size are in the error; in a graph the feature is in the node's name."""
+    features = {"word/of": api.FeatureConfig(table(20, combiner="sum"))}
+    layer = make(keras, features, threshold)
+    for bad in (20, -1):
+        with pytest.raises(IdOutOfRangeError, match=f"'word/of' has the id {bad}, .* of 20 rows"):
+            layer({"word/of": tf.constant([bad])})
+    with pytest.raises(IdOutOfRangeError, match="'word/of' has the id 20, .* of 20 rows"):
+        layer({"word/of": tf.sparse.from_dense([[20]])})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="of_word_of"):
+        tf.function(lambda ids: layer({"word/of": ids}))(tf.constant([20]))
+
+
+@pytest.mark.parametrize("given", ["adam", api.Adam(0.5), optimizers.AdamParameters(0.5)])
+def test_optimizers_of_large_tables_can_write_their_message(given):
+    """protobuf from 7.34 on takes no bool for an enum, which TensorFlow 2.21 gives it."""
+    own = api.TableConfig(20, 4, optimizer=mid_level_optimizer(given), name="own")
+    message = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    own._set_table_descriptor(message, 1, {})
+    assert message.optimization_parameters.WhichOneof("parameters") == "adam"
 
 
 @pytest.mark.parametrize(
@@ -467,7 +506,8 @@ def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
         pytest.skip(f"TensorFlow {tf.__version__} has no TPUEmbeddingV2")
     feature = getattr(tf.tpu.experimental.HardwareFeature.EmbeddingFeature, generation)
     strategy = PretendedStrategy(feature)
-    features = {"a": api.FeatureConfig(table(10)), "b": api.FeatureConfig(table(50))}
+    large = table(50, optimizer=api.SGD(0.5))
+    features = {"a": api.FeatureConfig(table(10)), "b": api.FeatureConfig(large)}
     name = "TPUEmbedding" if generation == "V1" else "TPUEmbeddingV2"
     with monkeypatch.context() as patch:
         patch.setattr(tf.distribute, "get_strategy", lambda: strategy)
@@ -484,6 +524,9 @@ def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
             layer.tpu_embedding({})
     core = layer.tpu_embedding._held.api
     assert isinstance(core.optimizer, api.SGD)
+    message = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    large.name = "large"
+    large._set_table_descriptor(message, 1, {})
     np.testing.assert_array_equal(found["b"], np.ones([2, 4]))
     if generation == "V1":
         assert core.calls == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import inspect
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,73 @@ def test_a_report_has_a_line_for_each_argument():
     assert lines["beta1"].status is Status.EXACT
     assert "Adam.epsilon: 1e-08 → 1e-07" in str(found)
     assert found.lost == ()
+
+
+def test_a_report_has_each_tables_own_rate():
+    """Rates of tables take the place of the optimizer's; functions say what they become."""
+
+    def decayed(step):
+        return 0.1
+
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={name: FeatureConfig(name) for name in "abc"},
+        table_to_config_dict={
+            "a": TableConfig(10, 4),
+            "b": TableConfig(10, 4, learning_rate=0.5),
+            "c": TableConfig(10, 4, learning_rate_fn=decayed),
+        },
+        optimization_parameters=ADAM,
+    )
+    for target in facts.TARGETS:
+        found = report.make(target, source.read(spec), [], True, target)
+        rates = {e.table: e for e in found.entries if "learning_rate" in e.argument[:18]}
+        assert (rates["a"].value, rates["b"].value) == (0.1, 0.5)
+        assert rates["c"].argument == "learning_rate_fn"
+        assert (rates["c"].old, rates["c"].new) == ("decayed", facts.RATE_FUNCTIONS[target])
+        assert sum("learning_rate" in e.argument and e.table == "c" for e in found.entries) == 2
+
+
+def test_a_report_in_full_has_all_lines():
+    """What is exact is left out of the short text only."""
+    found = made("tpu_embedding", ADAM)
+    assert len(found.in_full().splitlines()) == 1 + len(found.entries)
+    assert len(str(found).splitlines()) == 1 + len(found.changed)
+    assert "exact    words  Adam.beta1: 0.9" in found.in_full()
+
+
+def test_defaults_are_those_of_the_installed_packages():
+    """Where a target's default isn't ours, the facts have it; where they have none, it is ours."""
+    api = tf.tpu.experimental.embedding
+    classes = {"tpu_embedding": api, "tpu_embedding_v2": api}
+    keras = keras_3()
+    if keras is not None:
+        classes["keras"] = keras.optimizers
+    for target, module in classes.items():
+        for kind in facts.optimizers():
+            becomes = facts.becomes(target, kind)
+            known = inspect.signature(getattr(module, becomes.name)).parameters
+            assert set(becomes.fixed) <= set(known)
+            for argument, fact in becomes.facts.items():
+                theirs, ours = becoming(fact), facts.our_default(kind, argument)
+                if theirs in ("", "clipvalue"):
+                    continue
+                default = known[theirs].default
+                differs = ours is not dataclasses.MISSING and ours != default
+                assert fact.default == (default if differs else None), (target, kind, argument)
+
+
+def becoming(fact):
+    """The target's argument, without the words that the facts add."""
+    return fact.becomes.split(",")[0].split(" (")[0]
+
+
+def keras_3():
+    """Keras 3, or None."""
+    if importlib.util.find_spec("keras") is None:
+        return None
+    import keras
+
+    return keras if int(keras.__version__.split(".")[0]) >= 3 else None
 
 
 def test_what_is_lost_is_an_error_that_says_what():

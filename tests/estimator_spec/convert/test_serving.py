@@ -118,6 +118,31 @@ assert not [m for m in sys.modules if m.split(".")[0] in ("estimator_spec", "tpu
             np.testing.assert_allclose(value, expected[key], rtol=1e-6, atol=1e-6, err_msg=key)
 
 
+@pytest.mark.parametrize("buckets", [0, 2])
+def test_a_saved_model_brings_its_vocabulary_files(tools, tmp_path, buckets):
+    """The file is an asset: the SavedModel serves when the file is gone from its old place."""
+    import estimator_spec
+    import tpu_columns
+
+    file = tmp_path / "words.txt"
+    file.write_text("ant\nbee\ncow\n")
+    words = tf.feature_column.categorical_column_with_vocabulary_file(
+        "word", str(file), num_oov_buckets=buckets
+    )
+    spec = estimator_spec.EmbeddingConfigSpec(
+        [tpu_columns.embedding_column(words, 2)], estimator_spec.AdagradParameters(0.1)
+    )
+    table = np.arange(2.0 * (3 + buckets), dtype=np.float32).reshape(-1, 2)
+    name = "input_layer/word_embedding/embedding_weights"
+    checkpoint = tools.write_checkpoint(str(tmp_path / "model.ckpt-1"), {name: table})
+    batch = {"word": tf.constant(["cow", "ant"])}
+    save_serving(to_serving(spec, checkpoint), str(tmp_path / "export"), batch)
+    file.unlink()
+    os.rename(tmp_path / "export", tmp_path / "moved")
+    serve = tf.saved_model.load(str(tmp_path / "moved")).signatures["serving_default"]
+    np.testing.assert_array_equal(serve(**batch)["word"], table[[2, 0]])
+
+
 def one_table(tools, tmp_path, names, rows=10):
     """A spec of one column, and a checkpoint with variables of given names."""
     import estimator_spec
@@ -193,6 +218,61 @@ def test_a_missing_feature_is_named(columns_family):
         features_for(embedding, [1])
     with pytest.raises(TypeError, match="target must be what a conversion"):
         features_for(3, batch)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"num_shards": 0}, "num_shards must be a positive int or None, got 0"),
+        (
+            {"variable_names": {"tbl_wrod": "x"}},
+            r"variable_names names the table 'tbl_wrod', .* those that are: \['tbl_word'\]",
+        ),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(tools, tmp_path, arguments, words):
+    """A number of shards that can't be and a table that isn't there aren't passed over."""
+    name = "input_layer/word_embedding/embedding_weights"
+    spec, checkpoint = one_table(tools, tmp_path, [name])
+    with pytest.raises(ValueError, match=words):
+        to_serving(spec, checkpoint, **arguments)
+
+
+def test_weights_without_ids_are_named():
+    """Another number of weights than ids: the error has the feature, eagerly and in a graph."""
+    import estimator_spec
+    from estimator_spec.convert import to_tpu_embedding
+
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_to_config_dict={"word": estimator_spec.FeatureConfig("words", weight_key="weight")},
+        table_to_config_dict={"words": estimator_spec.TableConfig(10, 2)},
+        optimization_parameters=estimator_spec.AdagradParameters(0.1),
+    )
+    embedding = to_tpu_embedding(spec)
+    batch = {
+        "word": tf.sparse.from_dense([[1, 2]]),
+        "weight": tf.sparse.from_dense([[1.0, 2.0, 3.0]]),
+    }
+    with pytest.raises(tf.errors.InvalidArgumentError, match="word.* must have a weight for each"):
+        features_for(embedding, batch)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="word.* must have a weight for each"):
+        tf.function(lambda b: features_for(embedding, b))(batch)
+
+
+def test_an_empty_batch_gives_empty_activations(compact_family):
+    """No rows in, no rows out, with all other axes: eagerly and in a function of any batch."""
+    family = compact_family
+    embedding = to_serving(family.spec, family.checkpoint)
+    batch = {}
+    for key, value in family.batches[0].items():
+        if isinstance(value, tf.SparseTensor):
+            batch[key] = tf.sparse.slice(value, [0, 0], [0, value.shape[1]])
+        else:
+            batch[key] = value[:0]
+    for found in (look_up(embedding, batch), tf.function(look_up)(embedding, batch)):
+        assert set(found) == set(family.expected[0])
+        for key, value in found.items():
+            assert tuple(value.shape) == (0, *family.expected[0][key].shape[1:])
 
 
 def test_an_open_combiner_is_an_error(columns_family):
