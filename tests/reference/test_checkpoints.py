@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of other systems inspect, convert and train on.
 
-One of TensorFlow 1.15.5 (see `tests/data/`), and what a TPU run leaves, written by 2.15.1.
+One of TensorFlow 1.15.5 (see `tests/data/`), and what a TPU run leaves, written by 1.15.5 (the
+same folder) and by 2.15.1 (here and now).
 """
 
 from __future__ import annotations
@@ -93,25 +94,40 @@ def make(model_dir, strategy, shards=1, core=None):
     )
 
 
-@pytest.fixture(scope="module")
-def left_by_a_tpu(tmp_path_factory, run_side, reference_python):
-    """What a TPU run leaves, by strategy: (directory, tables and slots in row order)."""
+TPU_RUNS = [
+    pytest.param("2.15.", "div", marks=pytest.mark.reference),
+    pytest.param("2.15.", "mod", marks=pytest.mark.reference),
+    ("1.15.", "div"),
+    ("1.15.", "mod"),
+]
+
+
+@pytest.fixture(scope="session")
+def written_by_the_reference(tmp_path_factory, run_side):
+    """Has the reference write what a TPU run leaves; the directory."""
     found = {}
-    for strategy in ("div", "mod"):
-        directory = tmp_path_factory.mktemp(strategy)
-        script = "write_tpu_checkpoint.py"
-        run_side("reference", reference_python, str(directory), strategy, "3", script=script)
-        found[strategy] = directory, dict(np.load(directory / "expected.npz"))
-        assert str(found[strategy][1]["version"]).startswith("2.15.")
-    return found
+
+    def written(python, strategy):
+        if strategy not in found:
+            directory = found[strategy] = tmp_path_factory.mktemp(strategy)
+            script = "write_tpu_checkpoint.py"
+            run_side("reference", python, str(directory), strategy, "3", script=script)
+        return found[strategy]
+
+    return written
 
 
 @pytest.fixture
-def copied(left_by_a_tpu, tmp_path):
-    """Copies one of them."""
+def copied(request, written_by_the_reference, tmp_path):
+    """Copies what a TPU run left: (directory, tables and slots in row order)."""
 
-    def copied(strategy):
-        directory, expected = left_by_a_tpu[strategy]
+    def copied(version, strategy):
+        directory = FIXTURE.parent / "tf1_15_tpu_checkpoint" / strategy
+        if version == "2.15.":
+            python = request.getfixturevalue("reference_python")
+            directory = written_by_the_reference(python, strategy)
+        expected = dict(np.load(directory / "expected.npz"))
+        assert str(expected["version"]).startswith(version)
         target = tmp_path / "old"
         shutil.copytree(directory, target)
         return target, expected
@@ -120,11 +136,10 @@ def copied(left_by_a_tpu, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.reference
-@pytest.mark.parametrize("strategy", ["div", "mod"])
-def test_a_tpu_run_is_inspected(copied, strategy):
+@pytest.mark.parametrize(("version", "strategy"), TPU_RUNS)
+def test_a_tpu_run_is_inspected(copied, version, strategy):
     """Its tables, shards and Adam slots are recognized, against a spec and without one."""
-    directory, expected = copied(strategy)
+    directory, expected = copied(version, strategy)
     found = checkpoints.inspect(directory, spec_of(strategy))
     (table,) = found.tables
     assert (table.name, table.optimizer, table.shape) == (TABLE, "Adam (tpu)", (ROWS, WIDTH))
@@ -137,11 +152,10 @@ def test_a_tpu_run_is_inspected(copied, strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.reference
-@pytest.mark.parametrize("strategy", ["div", "mod"])
-def test_a_tpu_run_trains_on_in_the_model(copied, tmp_path, strategy):
+@pytest.mark.parametrize(("version", "strategy"), TPU_RUNS)
+def test_a_tpu_run_trains_on_in_the_model(copied, tmp_path, version, strategy):
     """Converted to TF1's slots and one shard, it is evaluated and trained by the model's Adam."""
-    directory, expected = copied(strategy)
+    directory, expected = copied(version, strategy)
     target = tmp_path / "new" / f"model.ckpt-{STEP}"
     report = checkpoints.convert(
         directory, target, spec_of(strategy), strategy="div", shards=1, slots="cpu"
@@ -172,11 +186,10 @@ def test_a_tpu_run_trains_on_in_the_model(copied, tmp_path, strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.reference
-@pytest.mark.parametrize("strategy", ["div", "mod"])
-def test_a_tpu_run_trains_on_on_the_host_core(copied, strategy):
+@pytest.mark.parametrize(("version", "strategy"), TPU_RUNS)
+def test_a_tpu_run_trains_on_on_the_host_core(copied, version, strategy):
     """As it is, without any conversion, the host core takes its tables and slots up."""
-    directory, expected = copied(strategy)
+    directory, expected = copied(version, strategy)
     estimator = make(directory, strategy, 2, "host")
     embedded = np.stack([found["embedded"] for found in estimator.predict(input_fn)])
     np.testing.assert_allclose(embedded, expected[TABLE], rtol=1e-6)

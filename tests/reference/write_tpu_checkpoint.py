@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what a TPU run of the old system leaves: SIDE=reference ... MODEL_DIR STRATEGY HOSTS.
+"""Writes what a TPU run of the old system leaves: … MODEL_DIR STRATEGY HOSTS.
 
 The tables and slots of an embedding core, named as on a TPU, one shard a host, the rows on them by
 STRATEGY; dense layers with TF1's own slots; saved by this TensorFlow's own Saver. Beside it,
 `expected.npz` has the tables and slots in row order.
+
+TensorFlow 1.15.5 wrote `tests/data/tf1_15_tpu_checkpoint/div/` and `mod/` so, on 3 hosts (see
+`tests/data/make_tf1_checkpoint.py` for its environment).
 """
 
 from __future__ import annotations
