@@ -28,6 +28,7 @@ from training_time.workloads import Workload
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+COMMAND = "python benchmarks/training.py --output docs/benchmarks.md"
 DEFAULT_SIDES = "reference,default,host,keras_rs"
 # A process beside which others took more of the machine than this is run again, so often; and none
 # is started before they take less, for so many seconds at most.
@@ -86,6 +87,13 @@ def measure(python: str, side: Side, workload: Workload, seconds: float) -> tupl
         return {}, lines[-1][:300]
 
 
+def revision() -> str:
+    """Which state of ours is measured."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return f"at {done.stdout.strip()}" if done.returncode == 0 else ""
+
+
 def describe(run: Run) -> str:
     """One process in a line."""
     if run.error:
@@ -123,6 +131,8 @@ def run_all(
             if error or figures["others"] <= DISTURBED:
                 break
             print(f"    others used {figures['others']:.0%} of the machine; once more", flush=True)
+        if side.ours and figures:
+            figures["revision"] = revision()
         run = Run(workload.name, side.name, batch, round_, figures, error)
         if error:
             failed.add((workload.name, side.name))
@@ -175,7 +185,10 @@ def main() -> None:
         found = run_all(chosen, who, pythons, options)
         print("\n" + pages.table(found, chosen, who))
     if options.output:
-        pages.write(found, Path(options.output))
+        try:
+            pages.write(found, Path(options.output), COMMAND)
+        except RuntimeError as error:
+            sys.exit(f"error: {error}")
         print(f"wrote {options.output}")
 
 

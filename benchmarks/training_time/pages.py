@@ -3,23 +3,47 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from pathlib import Path
+from typing import Any
 
+from training_time.goals import Goal, goals
 from training_time.results import Results
 from training_time.sides import SIDES, Side
 from training_time.workloads import WORKLOADS, Workload
 
 BASE = "reference"
+MAIN = ("reference", "default", "host", "keras_rs", "fbgemm")
+ASIDE = ("reference-resource", "default-v1", "older", "older-v1", "older-host")
+COLOURS = {
+    "reference": "#8c8c8c",
+    "default": "#1f77b4",
+    "host": "#2ca02c",
+    "keras_rs": "#d62728",
+    "fbgemm": "#9467bd",
+}
+GROUPS = (
+    ("Training, 26 tables × 16, batch 1,024, Adagrad", ("grid/",)),
+    ("Other optimizers", ("adam/", "sgd/")),
+    ("Other inputs and sizes", ("weighted", "sequences", "mixed-300", "huge/", "census")),
+    ("Evaluate and predict: ms for 1,024 examples", ("evaluate/", "predict/")),
+    ("Embedding part alone: look up, constant gradient, update", ("embedding/",)),
+)
 
 
-def cell(results: Results, workload: str, side: str) -> str:
+def number(value: float) -> str:
+    """Three digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def cell(results: Results, workload: str, side: str, figure: str = "ms") -> str:
     """Milliseconds, and the ratio to the reference with its spread."""
-    median = results.median(workload, side)
+    median = results.median(workload, side, figure)
     if median is None:
         return "failed" if results.error(workload, side) else "–"
-    text = f"{median:.1f}" if median >= 10 else f"{median:.2f}"
-    ratio = results.ratio(workload, side, BASE) if side != BASE else None
-    return f"{text} · {ratio}" if ratio else text
+    ratio = results.ratio(workload, side, BASE, figure) if side != BASE else None
+    return f"{number(median)} · {ratio}" if ratio else number(median)
 
 
 def grid(head: list[str], rows: list[list[str]]) -> str:
@@ -29,9 +53,14 @@ def grid(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
+def present_in(results: Results, chosen: list[Workload], who: list[Side]) -> list[Side]:
+    """The sides that have results for some of the workloads."""
+    return [side for side in who if any(results.of(w.name, side.name) for w in chosen)]
+
+
 def table(results: Results, chosen: list[Workload], who: list[Side]) -> str:
     """Milliseconds and ratios of workloads by sides, those that have any."""
-    present = [s for s in who if any(results.of(w.name, s.name) for w in chosen)]
+    present = present_in(results, chosen, who)
     rows = [
         [workload.name, *(cell(results, workload.name, side.name) for side in present)]
         for workload in chosen
@@ -40,7 +69,183 @@ def table(results: Results, chosen: list[Workload], who: list[Side]) -> str:
     return grid(["workload", *(side.title for side in present)], rows)
 
 
-def write(results: Results, path: Path) -> None:
-    """Writes the page."""
-    chosen = list(WORKLOADS.values())
-    path.write_text(table(results, chosen, list(SIDES.values())) + "\n", encoding="utf-8")
+def figures(results: Results, chosen: list[Workload], who: list[Side], figure: str) -> str:
+    """One plain number of workloads by sides."""
+    present = present_in(results, chosen, who)
+    rows = []
+    for workload in chosen:
+        values = [results.median(workload.name, side.name, figure) for side in present]
+        if any(value is not None for value in values):
+            cells = ["–" if value is None else number(value) for value in values]
+            rows.append([workload.name, *cells])
+    return grid(["workload", *(side.title for side in present)], rows)
+
+
+def goal_table(found: list[Goal]) -> str:
+    """Each goal, the span of what was measured, and whether it is met."""
+    rows = []
+    for goal in found:
+        values = [check.value for check in goal.measured if check.value is not None]
+        span = f"{min(values):.2f}–{max(values):.2f}" if len(values) > 1 else ""
+        span = span or (f"{values[0]:.2f}" if values else "–")
+        rows.append([goal.text, span, goal.verdict])
+    return grid(["goal", "measured", "met"], rows)
+
+
+def misses(found: list[Goal]) -> str:
+    """The cells that miss a goal, one goal a line."""
+    lines = []
+    for goal in found:
+        missed = [check for check in goal.measured if not check.met]
+        if missed:
+            named = ", ".join(f"{check.where} {check.value:.2f}" for check in missed)
+            lines.append(f"- {goal.text.partition('.')[0]}: {named}")
+    return "\n".join(lines)
+
+
+def serving_table(results: Results, who: list[Side]) -> str:
+    """Calls of the SavedModel by batch size."""
+    names = [name for name in WORKLOADS if name.startswith("serve/")]
+    present = present_in(results, [WORKLOADS[name] for name in names], who)
+    rows = []
+    for name, size in itertools.product(names, (1, 32, 1024)):
+        cells = [cell(results, name, side.name, f"ms_{size}") for side in present]
+        rows.append([f"{name}, batch {size:,}", *cells])
+    return grid(["workload", *(side.title for side in present)], rows)
+
+
+def versions(results: Results) -> str:
+    """What each side ran."""
+    lines = []
+    for side in SIDES.values():
+        found = {
+            " ".join(
+                filter(None, (run.figures["version"], run.figures.get("revision")))
+            ): run.batch[:10]
+            for run in results.runs
+            if run.side == side.name and run.figures
+        }
+        if found:
+            text = "; ".join(f"{version} ({day})" for version, day in found.items())
+            lines.append(f"- **{side.title}** (`{side.name}`): {text}")
+    return "\n".join(lines)
+
+
+def page(results: Results, plot: str, command: str) -> str:
+    """The whole page."""
+    everybody, main = list(SIDES.values()), [SIDES[name] for name in MAIN]
+    found = goals(results)
+    parts = [
+        "# Benchmarks",
+        HEAD.format(command=command, machine=results.machine, versions=versions(results)),
+        "## Goals",
+        GOALS,
+        goal_table(found),
+        "Cells that miss a goal:\n\n" + misses(found) if misses(found) else "",
+        f"![Step time of the grid by side]({plot})",
+        "## Step time",
+        CELLS,
+    ]
+    for title, beginnings in GROUPS:
+        chosen = [w for name, w in WORKLOADS.items() if name.startswith(beginnings)]
+        if present_in(results, chosen, main):
+            parts += [f"### {title}", table(results, chosen, main)]
+    if present_in(results, [w for w in WORKLOADS.values() if w.verb == "serve"], main):
+        parts += ["### Serve: ms a call of the SavedModel", serving_table(results, main)]
+    aside = [SIDES[name] for name in (BASE, "default", *ASIDE)]
+    both = [w for w in WORKLOADS.values() if any(results.of(w.name, name) for name in ASIDE)]
+    if both:
+        parts += ["### Other TensorFlows and kinds of variables", table(results, both, aside)]
+    trained = [w for w in WORKLOADS.values() if w.verb == "train"]
+    built = [w for w in WORKLOADS.values() if w.verb == "first_step"]
+    parts += [
+        "## Time to first step, seconds",
+        FIRST,
+        figures(results, built, main, "first_step_s"),
+        "## Peak memory, MiB",
+        MEMORY,
+        figures(results, trained, everybody, "peak_mib"),
+        "Already taken when TensorFlow is imported:",
+        figures(results, [WORKLOADS["grid/1id-dense-1e4"]], everybody, "imported_mib"),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+HEAD = """Made by
+
+```bash
+{command}
+```
+
+which ran each workload on all sides in turn, every time in a fresh process, on {machine}.
+Every number is the median over the rounds of the median of a process; ratios are taken within a
+round. A process beside which others used the machine was run again.
+
+{versions}
+
+The reference runs the same program with imports of its own, and says `tf.disable_v2_behavior()`:
+with resource variables it is slower, [much slower](#other-tensorflows-and-kinds-of-variables) with
+large tables. Ours runs without that line. No checkpoints are written; all else is as it comes: a
+line in the log every 100 steps, summaries, random initial values. The batches (32 of them,
+log-uniform ids) are made once, kept in memory by `tf.data` and given in turn, the same way on
+every side. Steps are timed by the `global_step/sec` of TensorFlow's own log.
+
+keras-rs has no sequences, and doesn't run census, a program for an estimator."""
+
+GOALS = "Each number is a ratio; the smallest and the largest over the cells that a goal speaks of."
+CELLS = "Milliseconds a step · ratio to the reference: median (smallest–largest round)."
+FIRST = "From making the columns to the end of a training of one step, without imports."
+MEMORY = "The most that a process held, TensorFlow and the batches included."
+
+
+def plot(results: Results, path: Path) -> None:
+    """Bars of the grid's step times, one panel for each number of ids and kind of input.
+
+    Raises:
+        RuntimeError: matplotlib isn't installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise RuntimeError(
+            "The plot needs matplotlib: pip install 'tpu-columns[benchmarks]'."
+        ) from error
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "benchmarks"  # the same file for the same numbers
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(2, 2, figsize=(11, 7), sharey="row")
+    kinds = [f"{ids}-{kind}" for ids in ("1id", "10ids") for kind in ("dense", "sparse")]
+    for panel, kind in zip(panels.flat, kinds, strict=True):
+        _panel(panel, results, kind)
+    handles, labels = panels.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False)
+    figure.supylabel("ms a step, logarithmic")
+    figure.tight_layout(rect=(0.01, 0, 1, 0.95))
+    figure.savefig(path, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    # Lines that end in blanks are what editors and git complain of.
+    text = re.sub(r"[ \t]+$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    path.write_text(text, encoding="utf-8")
+
+
+def _panel(panel: Any, results: Results, kind: str) -> None:
+    names = [f"grid/{kind}-1e{power}" for power in (4, 5, 6)]
+    shown = [s for s in MAIN if any(results.median(name, s) for name in names)]
+    width = 0.8 / max(1, len(shown))
+    for place, side in enumerate(shown):
+        values = [results.median(name, side) or 0.0 for name in names]
+        spots = [x + (place - (len(shown) - 1) / 2) * width for x in range(3)]
+        bars = panel.bar(spots, values, width, label=SIDES[side].title, color=COLOURS[side])
+        panel.bar_label(bars, [number(value) for value in values], fontsize=7)
+    panel.set_yscale("log")
+    panel.set_xticks(range(3), ["10⁴ rows", "10⁵ rows", "10⁶ rows"])
+    panel.set_title(kind.replace("1id-", "one id, ").replace("10ids-", "10 ids, "))
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def write(results: Results, path: Path, command: str) -> None:
+    """Writes the page and its plot."""
+    picture = path.with_suffix(".svg")
+    plot(results, picture)
+    path.write_text(page(results, picture.name, command), encoding="utf-8")

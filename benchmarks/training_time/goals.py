@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What should hold, and whether the results say so."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from training_time.results import Results
+from training_time.workloads import WORKLOADS
+
+KINDS = [f"{ids}-{kind}" for ids in ("1id", "10ids") for kind in ("dense", "sparse")]
+ONE = [name for name in WORKLOADS if name.startswith("grid/1id")]
+TEN = [name for name in WORKLOADS if name.startswith("grid/10ids")]
+OPTIMIZERS = [name for name in WORKLOADS if name.startswith(("adam/", "sgd/"))]
+OTHERS = ["weighted", "sequences", "mixed-300", "huge/1id", "huge/10ids", "census"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One number beside its limit.
+
+    Attributes:
+        where: workload and side.
+        value: what was measured; None: it wasn't.
+        limit: the most it may be.
+    """
+
+    where: str
+    value: float | None
+    limit: float
+
+    @property
+    def met(self) -> bool:
+        """Whether it was measured and is small enough."""
+        return self.value is not None and self.value <= self.limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """A sentence and the numbers it stands on."""
+
+    text: str
+    checks: tuple[Check, ...]
+
+    @property
+    def measured(self) -> list[Check]:
+        """The checks that have a number."""
+        return [check for check in self.checks if check.value is not None]
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if not self.measured:
+            return "not measured"
+        missed = sum(not check.met for check in self.measured)
+        if missed:
+            return f"**no**, {missed} of {len(self.measured)} miss it"
+        unknown = len(self.checks) - len(self.measured)
+        return "yes" + (f" ({unknown} not measured)" if unknown else "")
+
+
+def _ratios(
+    results: Results, names: Iterable[str], side: str, base: str, limit: float, figure: str = "ms"
+) -> tuple[Check, ...]:
+    checks = []
+    for name in names:
+        ratio = results.ratio(name, side, base, figure)
+        checks.append(Check(f"{name} {side}", ratio.median if ratio else None, limit))
+    return tuple(checks)
+
+
+def _growth(results: Results, side: str) -> tuple[Check, ...]:
+    """Step time at 10⁶ rows over that at 10⁴."""
+    checks = []
+    for kind in KINDS:
+        few = results.median(f"grid/{kind}-1e4", side)
+        many = results.median(f"grid/{kind}-1e6", side)
+        value = many / few if many and few else None
+        checks.append(Check(f"grid/{kind} {side}", value, 1.3))
+    return tuple(checks)
+
+
+def _memory(results: Results, above_import: bool) -> tuple[Check, ...]:
+    """Peak memory over the reference's: whole processes, or above what imports take."""
+    checks = []
+    for name in (*ONE, *TEN, *OPTIMIZERS, *OTHERS):
+        for side in ("default", "host"):
+            sizes = []
+            for who in (side, "reference"):
+                peak, start = (
+                    results.median(name, who, figure) for figure in ("peak_mib", "imported_mib")
+                )
+                less = start if above_import else 0.0
+                sizes.append(None if peak is None or less is None else peak - less)
+            value = sizes[0] / sizes[1] if sizes[0] and sizes[1] else None
+            checks.append(Check(f"{name} {side}", value, 1.0))
+    return tuple(checks)
+
+
+def _linear(results: Results, side: str) -> tuple[Check, ...]:
+    """Seconds a column with 1,000 columns over those with 100 and 300."""
+    most = results.median("first-step/1000", side)
+    checks = []
+    for count in (100, 300):
+        fewer = results.median(f"first-step/{count}", side)
+        value = (most / 1000) / (fewer / count) if most and fewer else None
+        # A tenth: nothing here is timed more exactly.
+        checks.append(Check(f"a column's time, 1,000 : {count} columns, {side}", value, 1.1))
+    return tuple(checks)
+
+
+def _verbs(results: Results, verb: str) -> tuple[Check, ...]:
+    names = [f"{verb}/{ids}" for ids in ("1id", "10ids")]
+    return tuple(
+        check
+        for side in ("default", "host")
+        for check in _ratios(results, names, side, "reference", 0.67)
+    )
+
+
+def goals(results: Results) -> list[Goal]:
+    """The goals, with what was measured."""
+    large = [name for name in (*ONE, *TEN, *OPTIMIZERS) if not name.endswith("1e4")]
+    large += ["weighted", "huge/1id", "huge/10ids"]
+    found = [
+        Goal("1a. Default, one id: ≤ 0.67 × reference", _ratios(results, ONE, *_USUAL, 0.67)),
+        Goal("1b. Default, 10 ids: ≤ 1.0 × reference", _ratios(results, TEN, *_USUAL, 1.0)),
+        Goal(
+            "1c. Default on TensorFlow ≤ 2.19, 10 ids: ≤ 0.67 × reference",
+            _ratios(results, TEN, "older", "reference", 0.67),
+        ),
+        Goal(
+            "2a. Step time at 10⁶ rows ≤ 1.3 × that at 10⁴",
+            _growth(results, "default") + _growth(results, "host"),
+        ),
+        Goal("2b. Peak memory of the process ≤ reference's", _memory(results, False)),
+        Goal("2c. The same above what `import tensorflow` takes", _memory(results, True)),
+        Goal(
+            "3a. Host core: ≤ 0.6 × reference, Adagrad",
+            _ratios(results, (*ONE, *TEN), "host", "reference", 0.6),
+        ),
+        Goal(
+            "3b. Host core: ≤ 0.6 × reference, Adam and SGD",
+            _ratios(results, OPTIMIZERS, "host", "reference", 0.6),
+        ),
+        Goal(
+            "3c. Embedding part alone, host core: ≤ 0.6 × FBGEMM",
+            _ratios(results, ("embedding/1id", "embedding/10ids"), "host", "fbgemm", 0.6),
+        ),
+        Goal(
+            "4. ≤ 0.2 × keras-rs at 10⁵ rows and more",
+            _ratios(results, large, "default", "keras_rs", 0.2)
+            + _ratios(results, large, "host", "keras_rs", 0.2),
+        ),
+        Goal(
+            "5a. First step with 26 columns: ≤ reference's",
+            _ratios(results, ("first-step/26",), *_USUAL, 1.0)
+            + _ratios(results, ("first-step/26",), "host", "reference", 1.0),
+        ),
+        Goal(
+            "5b. 1,000 columns in time linear in their number",
+            _linear(results, "default") + _linear(results, "host"),
+        ),
+    ]
+    return found + [
+        Goal(f"6{letter}. {verb.capitalize()}: ≤ 0.67 × reference", _verbs(results, verb))
+        for letter, verb in zip("abc", ("evaluate", "predict", "serve"), strict=True)
+    ]
+
+
+_USUAL = ("default", "reference")
