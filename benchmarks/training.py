@@ -58,13 +58,16 @@ def wait_for_quiet() -> None:
         time.sleep(2.0)
 
 
-def measure(python: str, side: Side, workload: Workload, seconds: float) -> tuple[dict, str | None]:
+def measure(
+    python: str, side: Side, workload: Workload, seconds: float, profile: bool = False
+) -> tuple[dict, str | None]:
     """Figures of one fresh process, or an error."""
     task = {
         "workload": workload.name,
         "framework": side.framework,
         "core": side.core,
         "reference_variables": side.reference_variables,
+        "profile": profile,
     }
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "figures.json")
@@ -144,6 +147,19 @@ def run_all(
     return found
 
 
+def print_profiles(
+    chosen: list[Workload], who: list[Side], pythons: dict[str, str], seconds: float
+) -> None:
+    """What the ops of a training step take, by workload and side."""
+    for workload in chosen:
+        for side in who:
+            if side.framework == "estimator":
+                python = pythons[side.environment]
+                figures, error = measure(python, side, workload, seconds, profile=True)
+                print(f"\n{workload.name}, {side.title}, a step:")
+                print(error or pages.profile_text(figures["profile"]), flush=True)
+
+
 def main() -> None:
     """Measures, and writes the page."""
     parser = argparse.ArgumentParser(
@@ -159,6 +175,7 @@ def main() -> None:
     parser.add_argument("--results", default=str(ROOT / "build" / "benchmarks.json"))
     parser.add_argument("--output", help="the page, a .md; its plot, a .svg, comes beside it")
     parser.add_argument("--pages", action="store_true", help="only write the page again")
+    parser.add_argument("--profile", action="store_true", help="print what a step's ops take")
     parser.add_argument("--list", action="store_true", help="what there is, and stop")
     options = parser.parse_args()
     if options.list:
@@ -182,6 +199,9 @@ def main() -> None:
             }
         except RuntimeError as error:
             sys.exit(f"error: {error}")
+        if options.profile:
+            print_profiles(chosen, who, pythons, options.timeout)
+            return
         found = run_all(chosen, who, pythons, options)
         print("\n" + pages.table(found, chosen, who))
     if options.output:

@@ -7,6 +7,7 @@
 | `program.py`, `census_program.py` | the programs for `TPUEstimator`, the reference's or ours |
 | `reference/` | our packages' names, given to TensorFlow 2.15.1's own classes |
 | `keras_program.py`, `fbgemm_program.py` | the same tables in keras-rs and in FBGEMM |
+| `profiling.py` | a step's time by kind of op |
 | `process.py`, `clocks.py` | one process: one workload on one side, and what it took |
 | `sides.py`, `environments.py` | which sides there are, and an interpreter for each |
 | `results.py`, `goals.py`, `pages.py` | figures of many processes; goals; page and plot |

@@ -131,6 +131,13 @@ def versions(results: Results) -> str:
     return "\n".join(lines)
 
 
+def profile_text(profile: list[list[Any]], rows: int = 15) -> str:
+    """A profile's first rows, and the sum of all."""
+    lines = [f"{kind:<40}{micros:>9,} µs  × {count}" for kind, micros, count in profile[:rows]]
+    whole, count = (sum(row[place] for row in profile) for place in (1, 2))
+    return "\n".join([*lines, f"{'all':<40}{whole:>9,} µs  × {count}"])
+
+
 def page(results: Results, plot: str, command: str) -> str:
     """The whole page."""
     everybody, main = list(SIDES.values()), [SIDES[name] for name in MAIN]

@@ -52,6 +52,19 @@ def train(make: Any, workload: Workload) -> dict[str, Any]:
     }
 
 
+def profile(make: Any, workload: Workload) -> dict[str, Any]:
+    """What a step's ops take."""
+    from training_time import profiling
+
+    estimator, input_fn = make()
+    hook = profiling.TraceHook()
+    steps = profiling.FIRST + profiling.COUNT + 1
+    run = estimator.evaluate if workload.verb == "evaluate" else estimator.train
+    run(input_fn, hooks=[hook], steps=steps)
+    found = hook.profile()
+    return {"ms": [sum(row[1] for row in found) / 1000], "profile": found}
+
+
 def first_step(make: Any, workload: Workload) -> dict[str, Any]:
     """Seconds of a training of one step: columns, graph, session, initial values, input."""
     begin = time.perf_counter()
@@ -146,7 +159,8 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
     # As users have it: the lines of progress are written, if only to a file.
     tf.compat.v1.logging.set_verbosity("INFO")
     before = clocks.resident()
-    found = VERBS[workload.verb](make, workload)
+    run = profile if task["profile"] else VERBS[workload.verb]
+    found = run(make, workload)
     return {**found, "imported_mib": before, "version": f"TensorFlow {tf.__version__}"}
 
 
