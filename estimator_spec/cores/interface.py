@@ -5,6 +5,17 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import tensorflow as tf
+
+
+def replica_number() -> int:
+    """Which replica is being built; 0 where one trace is for all, or there is only one."""
+    context = tf.distribute.get_replica_context()
+    number = 0 if context is None else context.replica_id_in_sync_group
+    if not isinstance(number, int):
+        number = tf.get_static_value(number)
+    return int(number or 0)
+
 
 class EmbeddingCore(Protocol):
     """Owns the tables of a spec and their slots in one graph.

@@ -23,7 +23,7 @@ from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
 from estimator_spec.convert import mid_level
 from estimator_spec.cores import enqueue, naming
-from estimator_spec.cores.interface import LoopCore
+from estimator_spec.cores.interface import LoopCore, replica_number
 from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
 from tpu_columns import Hardware, categorical, lookup, storage
 from tpu_columns.partition import RowPartition
@@ -46,8 +46,11 @@ class Engine(Protocol):
     def dequeue(self) -> dict[str, Any]:
         """Within a replica: the activations, by feature."""
 
-    def apply_gradients(self, gradients: Mapping[str, Any]) -> list[Any]:
-        """Within a replica: sends gradients by feature; returns the ops that do."""
+    def apply_gradients(self, gradients: Mapping[str, Any], step: Any) -> list[Any]:
+        """Within a replica: sends gradients by feature; returns the ops that do.
+
+        `step` is the step counter as the step began, for learning rates.
+        """
 
     def slot_names(self, table: str) -> dict[str, str]:
         """The engine's names of our slots of a table."""
@@ -74,10 +77,10 @@ class MidLevelEngine:
         self._embedding = mid_level.to_tpu_embedding(
             spec,
             batch_size=batch_size,
-            step=tf1.train.get_global_step,
+            step=lambda: self._step,
             hardware=Hardware.TPU,
         )
-        self._tables = self._embedding.conversion.tables
+        self._step: Any = None
         self._source = self._embedding.conversion.source
         self.configuration = private.configure_tpu_embedding(self._embedding, batch_size)
 
@@ -92,8 +95,9 @@ class MidLevelEngine:
         """See `Engine`."""
         return dict(self._embedding.dequeue())
 
-    def apply_gradients(self, gradients: Mapping[str, Any]) -> list[Any]:
+    def apply_gradients(self, gradients: Mapping[str, Any], step: Any) -> list[Any]:
         """See `Engine`."""
+        self._step = step
         return private.ops_made_by(
             lambda: self._embedding.apply_gradients(dict(gradients)), "SendTPUEmbeddingGradients"
         )
@@ -126,7 +130,7 @@ def make_engine(spec: EmbeddingConfigSpec, batch_size: int | None, training: boo
 
 
 class TpuCore(LoopCore):
-    """Looks up and trains the tables of a spec on a TPU.
+    """Looks up and trains the tables of a spec on a TPU. Make it within the strategy's scope.
 
     Args:
         spec: what is looked up and how it is trained.
@@ -153,9 +157,10 @@ class TpuCore(LoopCore):
         self._training = training
         self._host_devices = host_devices
         self._pad = pad
+        self._strategy = tf.distribute.get_strategy()
         self._enqueued: list[Any] = []
-        self._activations: dict[str, Any] = {}
-        self._step: Any = None
+        # By replica, since a strategy of the host changes from one to another within `model_fn`.
+        self._received: dict[int, tuple[dict[str, Any], Any]] = {}
 
     @property
     def configuration(self) -> Any:
@@ -191,10 +196,10 @@ class TpuCore(LoopCore):
         """Sends the ids of all replicas to the embedding core; the rest goes to the replicas."""
         prepared = [self.prepare(part) for part in features]
         keys = list(self._features)
-        ids = {key: _by_replica([part.pop(key) for part in prepared]) for key in keys}
+        ids = {key: self._by_replica([part.pop(key) for part in prepared]) for key in keys}
         weights = {
-            key: _by_replica([part.pop(self._features[key].weight_key, None) for part in prepared])
-            for key in keys
+            key: self._by_replica([part.pop(feature.weight_key, None) for part in prepared])
+            for key, feature in self._features.items()
         }
         weighted = any(value is not None for value in weights.values())
         self._enqueued = self._engine.enqueue(ids, weights if weighted else None, self._training)
@@ -202,14 +207,18 @@ class TpuCore(LoopCore):
 
     def receive(self, features: Any) -> dict[str, Any]:
         """Puts the activations in the place of the ids."""
-        self._step = tf1.train.get_global_step()
-        self._activations = self._engine.dequeue()
-        return {**features, **self._activations}
+        # Before the model counts it up.
+        step = tf.identity(tf1.train.get_global_step(), name="step_of_embeddings")
+        with tf.control_dependencies([step]):
+            received = {key: tf.identity(a) for key, a in self._engine.dequeue().items()}
+        self._received[replica_number()] = received, step
+        return {**features, **received}
 
     def send(self, loss: Any) -> list[Any]:
         """Sends the gradients of the activations to the embedding core."""
-        keys = sorted(self._activations)
-        activations = [self._activations[key] for key in keys]
+        received, step = self._received[replica_number()]
+        keys = sorted(received)
+        activations = [received[key] for key in keys]
         gradients = tf1.gradients(loss, activations, name="embedding_gradients")
         gradients = [
             tf.zeros_like(activation) if gradient is None else tf.convert_to_tensor(gradient)
@@ -217,9 +226,9 @@ class TpuCore(LoopCore):
         ]
         multiplier = self._spec.experimental_gradient_multiplier_fn
         if multiplier is not None:
-            factor = tf.cast(multiplier(self._step), tf.float32)
+            factor = tf.cast(multiplier(step), tf.float32)
             gradients = [gradient * factor for gradient in gradients]
-        return self._engine.apply_gradients(dict(zip(keys, gradients, strict=True)))
+        return self._engine.apply_gradients(dict(zip(keys, gradients, strict=True)), step)
 
     def finish(self, loss: Any) -> list[Any]:
         """Makes the variables of tables and slots; returns the ops that sent the ids."""
@@ -246,6 +255,14 @@ class TpuCore(LoopCore):
     def listeners(self) -> list[Any]:
         """Retrieves the tables before a checkpoint is written."""
         return [self._retrieve]
+
+    def _by_replica(self, values: list[Any]) -> Any:
+        """Values of the replicas as one; None if there are none."""
+        if values[0] is None:
+            return None
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: values[context.replica_id_in_sync_group]
+        )
 
     def _variables(self, key: str, name: str) -> dict[str, list[Any]]:
         """A table and its slots, on the hosts, under the names of a legacy checkpoint."""
@@ -335,12 +352,3 @@ class RetrieveTables(tf1.train.CheckpointSaverListener):
         del global_step_value
         if self._loaded.may_have_changed:
             session.run(self._op)
-
-
-def _by_replica(values: list[Any]) -> Any:
-    """Values of the replicas as one; None if there are none."""
-    if values[0] is None:
-        return None
-    return tf.distribute.get_strategy().experimental_distribute_values_from_function(
-        lambda context: values[context.replica_id_in_sync_group]
-    )

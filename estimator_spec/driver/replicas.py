@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec import legacy_keras
-from estimator_spec.cores.interface import LoopCore
+from estimator_spec.cores.interface import LoopCore, replica_number
 from estimator_spec.driver.embeddings import HostEmbeddings, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import Part
 from estimator_spec.model_spec import ModeKeys
@@ -69,7 +69,7 @@ class ReplicaEmbeddings(PlainEmbeddings):
 
     def returned(self, result: Any) -> Any:
         """Keeps what is for the host: it is called once for all replicas."""
-        self.results[_number()] = result
+        self.results[replica_number()] = result
         if not hasattr(result, "host_call"):
             return result
         return result._replace(host_call=None, scaffold_fn=None, eval_metrics=None)
@@ -150,7 +150,7 @@ class Replicas:
         contexts = [contextvars.copy_context() for _ in values]
 
         def replica(*tensors: Any) -> list[Any]:
-            number = _number()
+            number = replica_number()
             if number:
                 legacy_keras.forget_layer_names()
             return contexts[number].run(self._outputs, number, _filled_in(structure, tensors))
@@ -226,15 +226,6 @@ def _filled_in(structure: Any, tensors: Any) -> Any:
     return tf.nest.pack_sequence_as(
         structure, [None if place is None else next(found) for place in places]
     )
-
-
-def _number() -> int:
-    """Which replica is being built; 0 where one trace is for all."""
-    context = tf.distribute.get_replica_context()
-    number = 0 if context is None else context.replica_id_in_sync_group
-    if not isinstance(number, int):
-        number = tf.get_static_value(number)
-    return int(number or 0)
 
 
 def _losses_averaged(strategy: Any) -> Any:

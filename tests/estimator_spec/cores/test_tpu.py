@@ -53,7 +53,7 @@ class Recording:
         ones = {"words": [2, 3], "steps": [2, 2, 3], "user": [2, 2]}
         return {key: tf.ones(shape) for key, shape in ones.items()}
 
-    def apply_gradients(self, gradients):
+    def apply_gradients(self, gradients, step):
         self.gradients = gradients
         return [tf.no_op()]
 
