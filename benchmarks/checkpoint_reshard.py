@@ -90,6 +90,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=4, help="size of the table")
     parser.add_argument("--rounds", type=int, default=3, help="of copying and converting")
+    parser.add_argument(
+        "--only",
+        type=int,
+        nargs="+",
+        default=list(range(1, len(STEPS) + 1)),
+        help="numbers of the conversions to measure; the others are made once, as its input",
+    )
     parser.add_argument("--dir", help="where to work; needs three times the table's size")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
@@ -102,6 +109,14 @@ def main() -> None:
         for number, (strategy, shards) in enumerate(STEPS, 1):
             copied = os.path.join(directory, "copy", "model.ckpt")
             target = os.path.join(directory, str(number), "model.ckpt")
+            after = f"{strategy} × {shards}"
+            if number > max(options.only):
+                break
+            if number not in options.only:
+                run(source, target, strategy, shards)
+                shutil.rmtree(os.path.dirname(source))
+                source, before = target, after
+                continue
             copies, conversions = [], []
             for _ in range(options.rounds):
                 copies.append(run(source, copied, "copy"))
@@ -110,7 +125,6 @@ def main() -> None:
             slow = statistics.median(seconds for seconds, _ in conversions)
             plain = statistics.median(seconds for seconds, _ in copies)
             mib = max(mib for _, mib in conversions)
-            after = f"{strategy} × {shards}"
             print(
                 f"{before + ' → ' + after:<20}{options.gib / slow:>7.2f}"
                 f"{options.gib / plain:>7.2f}{plain / slow:>7.2f}{mib:>7.0f}",

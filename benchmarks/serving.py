@@ -13,6 +13,7 @@ itself), as a multiple of its tables. The goals: no slower than the reference, a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -192,6 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10, help="for each model and batch size")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 1024])
+    parser.add_argument("--dir", help="keeps the SavedModels here, and takes those that are here")
     parser.add_argument("--export", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.export:
@@ -199,7 +201,8 @@ def main() -> None:
         export(side, directory, json.loads(settings))
         return
     reference = os.environ.get("TPU_COLUMNS_REFERENCE_PYTHON")
-    with tempfile.TemporaryDirectory() as base:
+    with contextlib.ExitStack() as stack:
+        base = options.dir or stack.enter_context(tempfile.TemporaryDirectory())
         paths, sizes = {}, {}
         for number, (name, settings) in enumerate(MODELS.items()):
             python = reference if name == "reference" else sys.executable
@@ -210,7 +213,8 @@ def main() -> None:
             for rows in (FEW_ROWS, ROWS):
                 directory = os.path.join(base, f"{number}-{rows}")
                 side, given = name.split(",")[0], json.dumps(settings)
-                start(python, __file__, "--export", side, directory, given, rows=rows)
+                if not Path(directory, "export").exists():
+                    start(python, __file__, "--export", side, directory, given, rows=rows)
                 (path,) = Path(directory, "export").iterdir()
                 here = str(ROOT / "benchmarks")
                 size = int(start(sys.executable, "-c", LOAD, str(path), here, rows=rows))

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
-from estimator_spec.driver import checkpoints, evaluation, prediction, training
+from estimator_spec.driver import checkpoints, evaluation, prediction, stored_tables, training
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.driver.saved_models import ModelExports
@@ -83,13 +83,13 @@ class Estimator(ModelExports):
             name: as `get_variable_names` gives it.
 
         Returns:
-            A NumPy array or scalar.
+            A NumPy array or scalar; of a table, and its slots, the rows in their own order.
 
         Raises:
             ValueError: there is no checkpoint.
             CheckpointError: it is damaged.
         """
-        return tf.train.load_variable(checkpoints.required(self.model_dir), name)
+        return stored_tables.load_variable(checkpoints.required(self.model_dir), name)
 
     def latest_checkpoint(self) -> str | None:
         """The path of the latest checkpoint, or None.

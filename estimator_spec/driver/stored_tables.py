@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import records
@@ -140,6 +141,23 @@ def restore(saver: Any, session: Any, checkpoint: str) -> Mapping[str, Loss]:
     fit_when_restored(saver, session.graph, found.append)
     saver.restore(session, checkpoint)
     return found[0].losses if found else {}
+
+
+def load_variable(checkpoint: str, name: str) -> Any:
+    """The value of a variable; of a table, or what stands beside one, the rows in their own order.
+
+    Args:
+        checkpoint: its prefix.
+        name: of the variable.
+    """
+    value = tf.train.load_variable(checkpoint, name)
+    recorded = records.read(checkpoint)
+    for table, found in (recorded.tables if recorded else {}).items():
+        if found.layout.in_row_order or np.shape(value) != (found.layout.num_rows, found.width):
+            continue
+        if name == table or _slots().beside(table, [name]):
+            return value[found.layout.permutation()]
+    return value
 
 
 def check_saver(saver: Any) -> None:
@@ -286,3 +304,10 @@ def _fitting() -> Any:
     from estimator_spec.checkpoints import fitting
 
     return fitting
+
+
+def _slots() -> Any:
+    """What optimizers call their variables; loaded where somebody asks, too."""
+    from estimator_spec.checkpoints import slots
+
+    return slots

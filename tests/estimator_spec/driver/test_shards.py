@@ -224,6 +224,49 @@ def test_exports_of_any_layout(trained, tmp_path, before):
     )
 
 
+def test_values_of_variables(trained):
+    """`get_variable_value` gives tables and slots with row r in place r, however they lie."""
+    plain = make(trained["div", 1][0])
+    for layout in LAYOUTS[1:]:
+        estimator = make(trained[layout][0], layout)
+        for name in estimator.get_variable_names():
+            np.testing.assert_allclose(
+                estimator.get_variable_value(name),
+                plain.get_variable_value(name),
+                rtol=1e-5,
+                atol=1e-6,
+                err_msg=name,
+            )
+
+
+@pytest.mark.parametrize("now", [("div", 2), ("mod", 3), ("mod", 4)])
+def test_a_flipped_bit_stops_every_run(copied, now):
+    """No run starts from a table with a wrong bit, whether TensorFlow reads it or we do."""
+    model_dir = copied(("mod", 4))
+    prefix = tf.train.latest_checkpoint(str(model_dir))
+    with checkpoints.Checkpoint(prefix) as found:
+        piece = found.variables[WORD_TABLE].pieces[2]
+    path = prefix + ".data-00000-of-00001"
+    with open(path, "r+b") as file:
+        file.seek(piece.offset + 1)
+        byte = file.read(1)[0]
+        file.seek(piece.offset + 1)
+        file.write(bytes([byte ^ 8]))
+    estimator = make(model_dir, now)
+    runs = [
+        lambda: outputs(estimator),
+        lambda: estimator.evaluate(input_fn),
+        lambda: estimator.train(input_fn, steps=1),
+        lambda: estimator.export_saved_model(str(model_dir / "out"), parsing_receiver),
+    ]
+    for run in runs:
+        with pytest.raises(estimator_spec.CheckpointError, match="is damaged") as caught:
+            run()
+        assert prefix in str(caught.value)
+    assert tf.train.latest_checkpoint(str(model_dir)) == prefix
+    assert os.listdir(model_dir / "out") == []
+
+
 def test_records_live_with_their_checkpoints(tmp_path):
     """A checkpoint has its record from the first moment, and takes it along when it goes."""
     seen = []
@@ -415,6 +458,18 @@ def test_dict_mode_and_the_host_core(tmp_path, core):
         np.testing.assert_allclose(predictions, wanted, rtol=1e-5, atol=1e-6)
         other = make(model_dir, ("mod", 2), **{**options, "spec": dict_spec("mod")})
         np.testing.assert_allclose(outputs(other), wanted, rtol=1e-5, atol=1e-6)
+        for made in (estimator, other):
+            path = made.export_saved_model(str(tmp_path / "out"), dict_receiver).decode()
+            serve = tf.saved_model.load(path).signatures["serving_default"]
+            features = next(iter(input_fn("infer", {"batch_size": 64})))[0]
+            found = serve(one=features["one"], two=features["two"])
+            np.testing.assert_allclose(found["output"], wanted, rtol=1e-5, atol=1e-6)
+
+
+def dict_receiver():
+    """Placeholders of the ids."""
+    inputs = {key: tf1.placeholder(tf.int64, [None, 1], name=key) for key in ("one", "two")}
+    return estimator_spec.ServingInputReceiver(inputs, inputs)
 
 
 def test_from_the_model_to_the_core(copied):
