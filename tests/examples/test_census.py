@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import os
 import re
 import subprocess
@@ -22,20 +23,10 @@ pytestmark = pytest.mark.slow
 def finished(tmp_path_factory):
     """A short run of the program in a process of its own: its model_dir, and what it printed."""
     model_dir = tmp_path_factory.mktemp("census")
-    command = [
-        sys.executable,
-        str(EXAMPLE / "census.py"),
-        f"--model_dir={model_dir}",
-        "--train_steps=300",
-        "--learning_rate=0.003",
-    ]
-    environment = {
-        name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"
-    }
-    environment["PYTHONPATH"] = str(ROOT)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-6000:]
-    return model_dir, done.stdout
+    output = run(
+        "census.py", f"--model_dir={model_dir}", "--train_steps=300", "--learning_rate=0.003"
+    )
+    return model_dir, output
 
 
 def test_it_learns(finished):
@@ -60,6 +51,41 @@ def test_it_ends_with_a_row_for_each_column(finished):
     assert cells["profile"] == ["tbl_profile", "99 x 16", "cpu", "cpu"]
     assert cells["age_knots"][1:] == ["16 x 8", "cpu", "cpu"]
     assert cells["occupation"] == ["tbl_occupation", "14 x 8", "cpu", "cpu"]
+
+
+def run(program, *arguments):
+    """What a program of the example prints, in a process of its own."""
+    command = [sys.executable, str(EXAMPLE / program), *arguments]
+    environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-6000:]
+    return done.stdout
+
+
+def check_moved(output, tables_with_slots):
+    """Each system gives the estimator's probabilities, and Keras trains on."""
+    found = dict(re.findall(r"^  (\w+) +(\d\.\de-\d\d)$", output, re.MULTILINE))
+    systems = {"TPUEmbedding", "TPUEmbeddingForServing", "PartialEmbedding"}
+    if importlib.util.find_spec("keras_rs") is not None:
+        systems.add("DistributedEmbedding")
+        trained = re.search(r"Trained on in Keras, with the slots of (\d+) .*AUC (\S+)", output)
+        assert int(trained[1]) == tables_with_slots
+        assert float(trained[2]) > 0.85
+    assert set(found) == systems
+    assert max(map(float, found.values())) < 1e-5
+
+
+def test_the_checkpoint_moves_on(finished):
+    """Tables that the model trained: in each of today's systems, the same probabilities."""
+    check_moved(run("moving_on.py", f"--model_dir={finished[0]}"), 0)
+
+
+def test_the_checkpoint_of_a_core_moves_on(tmp_path):
+    """Tables that a core trained: the same probabilities, and Keras goes on with their slots."""
+    arguments = (f"--model_dir={tmp_path}", "--embedding_core=host")
+    run("census.py", *arguments, "--train_steps=100", "--learning_rate=0.003")
+    check_moved(run("moving_on.py", *arguments), 9)
 
 
 def test_the_host_call_writes_summaries(finished):
