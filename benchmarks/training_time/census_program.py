@@ -9,7 +9,8 @@ import census_data
 import census_model
 
 import estimator_spec as tpu_estimator
-from training_time.program import LOG_STEPS, LOOP
+from training_time.program import LOG_FACTOR, LOOP
+from training_time.workloads import STEPS_PER_LOG
 
 BATCH_SIZE = 512
 
@@ -24,7 +25,7 @@ def make(model_dir: str, steps: int, core: dict[str, Any]) -> tuple[Any, Any]:
             tf_random_seed=1,
             save_checkpoints_steps=None,
             save_checkpoints_secs=None,
-            log_step_count_steps=LOG_STEPS,
+            log_step_count_steps=STEPS_PER_LOG * LOG_FACTOR,
             tpu_config=tpu_estimator.TPUConfig(iterations_per_loop=LOOP),
         ),
         use_tpu=False,

@@ -17,7 +17,7 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 RATE = 0.05
 HIDDEN = 64
 # A step takes from some milliseconds to a second, for all tables are updated densely.
-SECONDS, MOST, FEWEST, WARM_UP = 20.0, 300, 12, 4
+SECONDS, MOST, FEWEST, WARM_UP = 8.0, 300, 12, 4
 
 
 def dataset_of(workload: Workload) -> Any:

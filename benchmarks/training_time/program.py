@@ -20,9 +20,9 @@ tf1 = tf.compat.v1
 HIDDEN = 64
 RATE = 0.05
 LOOP = 100  # steps on a TPU between two returns to the host
-# A line in every 100 steps. The reference divides the number by LOOP, without a TPU too; taken as
-# it is, its log would have a line for each step, which takes time.
-LOG_STEPS = workloads.STEPS_PER_LOG * (LOOP if hasattr(tpu_estimator, "DIVIDES") else 1)
+# The reference divides log_step_count_steps by LOOP, without a TPU too: taken as it is, its log
+# would have a line for each step, which takes time.
+LOG_FACTOR = LOOP if hasattr(tpu_estimator, "DIVIDES") else 1
 
 
 def columns_of(workload: Workload) -> list[Any]:
@@ -221,7 +221,7 @@ def make(workload: Workload, model_dir: str, core: dict[str, Any]) -> tuple[Any,
         tf_random_seed=1,
         save_checkpoints_steps=None,
         save_checkpoints_secs=seconds,
-        log_step_count_steps=LOG_STEPS,
+        log_step_count_steps=workload.interval * LOG_FACTOR,
         tpu_config=tpu_estimator.TPUConfig(iterations_per_loop=LOOP),
     )
     estimator = tpu_estimator.TPUEstimator(

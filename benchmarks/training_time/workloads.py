@@ -92,7 +92,8 @@ class Workload:
         features: what is looked up.
         optimizer: of the model_fn and of the specification: adagrad, adam or sgd.
         verb: train, first_step, evaluate, predict, serve, or embedding (no network behind it).
-        intervals: how often 100 steps are timed, after the first 100.
+        intervals: how many are timed, after a first one.
+        interval: steps of each.
         program: `tables`, or `census`.
     """
 
@@ -101,6 +102,7 @@ class Workload:
     optimizer: str = "adagrad"
     verb: str = "train"
     intervals: int = 3
+    interval: int = STEPS_PER_LOG
     program: str = "tables"
 
     @property
@@ -145,8 +147,8 @@ def _all() -> list[Workload]:
             name = f"{optimizer}/{ids}id{'s' * (ids > 1)}-dense-1e{power}"
             features = of_table(rows=10**power, ids=ids)
             # TF1's Adam moves whole tables: the fewer steps, the sooner it is known.
-            intervals = 1 if optimizer == "adam" and power == 6 else 2
-            found.append(Workload(name, features, optimizer, intervals=intervals))
+            interval = 20 if optimizer == "adam" and power == 6 else STEPS_PER_LOG
+            found.append(Workload(name, features, optimizer, intervals=2, interval=interval))
     weighted = of_table(rows=100_000, ids=10, kind="sparse", weighted=True)
     pair = {"width": 32, "ids": 50, "kind": "sparse", "sequence": True, "table": "items"}
     sequences = tuple(Feature(name, rows=10**6, **pair) for name in ("seen", "bought"))
