@@ -92,7 +92,16 @@ def fitted(
         plan = planning.make(checkpoint, found, wishes)
         with tempfile.TemporaryDirectory(prefix="tables-") as directory:
             copy = os.path.join(directory, os.path.basename(prefix))
-            conversion.write(checkpoint, copy, plan, durable=False)
+            try:
+                conversion.write(checkpoint, copy, plan, durable=False)
+            except OSError as error:
+                raise OSError(
+                    f"{error} This graph wants the rows of {moved or sorted(wanted)} in other "
+                    "places, or other numbers, and reads a copy in the directory for temporary "
+                    "files. Set TMPDIR to a directory with more room; or lay the rows out once and "
+                    f"for all: python -m estimator_spec checkpoint convert {prefix} NEW "
+                    "--strategy div --shards 1."
+                ) from error
             yield Fitted(copy, plan.losses)
 
 

@@ -224,6 +224,15 @@ def test_exports_of_any_layout(trained, tmp_path, before):
     )
 
 
+def test_no_room_for_a_copy(copied, monkeypatch):
+    """Where the disk hasn't the room for a copy, the error says what to do."""
+    model_dir = copied(("mod", 4))
+    usage = shutil.disk_usage(str(model_dir))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(OSError, match="has 1,000 bytes left.*Set TMPDIR to a directory"):
+        make(model_dir, ("div", 1)).evaluate(input_fn)
+
+
 def test_values_of_variables(trained):
     """`get_variable_value` gives tables and slots with row r in place r, however they lie."""
     plain = make(trained["div", 1][0])
