@@ -10,6 +10,7 @@ table*, read and copied in every training step. It does not know UniqueWithCount
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from typing import Any
 
@@ -163,7 +164,8 @@ def single_lookup(
     """
     with tf.name_scope(name or "single_lookup"):
         rows = _rows(table, ids, partition_strategy)
-        return tf.where(missing[:, tf.newaxis], tf.zeros([], rows.dtype), rows)
+        # The old form takes whole rows; TF2's broadcasts entry by entry, four times as slow.
+        return tf1.where(missing, tf.zeros_like(rows), rows)
 
 
 def sequence_lookup(
@@ -294,6 +296,50 @@ def check_combiner(combiner: str | None) -> str | None:
     return combiner
 
 
+def sum_rows(rows: Any, places: Any, segments: Any, num_rows: Any, weights: Any = None) -> Any:
+    """Sums rows by segment, weighted: one product of a sparse matrix with a dense one.
+
+    It is what `tf.sparse.segment_sum` and `tf.math.unsorted_segment_sum` compute, and so is its
+    gradient, in a fraction of the time from TensorFlow 2.20 on: 28 µs where those take 98, and 29
+    where their gradient takes 277 (10,240 places, 16 wide).
+
+    Args:
+      rows: floats, [U, D].
+      places: int64, [N]: which row.
+      segments: int64, [N]: which sum it goes into.
+      num_rows: scalar; how many sums.
+      weights: floats, [N], or None for ones.
+
+    Returns:
+      Floats, [num_rows, D]; zeros where there is no place.
+    """
+    # Transposed, because stacking along the second axis takes twice the time.
+    entries = tf.transpose(tf.stack([segments, places]))
+    weights = tf.ones_like(places, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
+    shape = tf.stack([tf.cast(num_rows, tf.int64), tf.shape(rows, out_type=tf.int64)[0]])
+    matrix = tf.SparseTensor(entries, weights, shape)
+    products = [
+        tf.sparse.sparse_dense_matmul(matrix, piece) for piece in _narrow(rows, rows.shape[1])
+    ]
+    return products[0] if len(products) == 1 else tf.concat(products, 1)
+
+
+def _narrow(rows: Any, width: int | None) -> list[Any]:
+    """Cuts rows into parts that the product is fast for.
+
+    From 32 columns on the kernel works row by row through Eigen, and from TensorFlow 2.20 on that
+    takes ten times as long (42 µs where 16 columns take 3).
+    """
+    if not width or width < 32 or not _SLOW_FROM_32_COLUMNS:
+        return [rows]
+    count = -(-width // 31)
+    sizes = [width // count + (place < width % count) for place in range(count)]
+    return list(tf.split(rows, sizes, axis=1))
+
+
+_SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20)
+
+
 def _safe_lookup(
     table: Any,
     ids: tf.SparseTensor,
@@ -311,8 +357,7 @@ def _safe_lookup(
     if weights is not None:
         weights = tf.sparse.retain(weights, keep)
         weights, _ = tf.sparse.fill_empty_rows(weights, tf.ones([], weights.dtype))
-    result = _combined(table, ids, weights, combiner, partition_strategy)
-    return tf.where(empty[:, tf.newaxis], tf.zeros_like(result), result)
+    return _combined(table, ids, weights, combiner, partition_strategy, empty)
 
 
 def _combined(
@@ -321,28 +366,51 @@ def _combined(
     weights: tf.SparseTensor | None,
     combiner: str,
     partition_strategy: str,
+    empty: Any = None,
 ) -> tf.Tensor:
-    """Combines without any check; rows past the last one with an id are zeros too."""
-    segments, num_rows = ids.indices[:, 0], ids.dense_shape[0]
-    unique, index, _ = tf.unique_with_counts(ids.values)
+    """Combines without any check; `empty` rows, and those without ids, are zeros."""
+    unique, places, _ = tf.unique_with_counts(ids.values, out_idx=tf.int64)
     rows = _rows(table, unique, partition_strategy)
-    if weights is None:
-        segment_combine = {
-            "sum": tf.sparse.segment_sum,
-            "mean": tf.sparse.segment_mean,
-            "sqrtn": tf.sparse.segment_sqrt_n,
-        }[combiner]
-        return segment_combine(rows, index, segments, num_segments=num_rows)
-    factor = tf.cast(weights.values, rows.dtype)[:, tf.newaxis]
-    summed = tf.math.unsorted_segment_sum(tf.gather(rows, index) * factor, segments, num_rows)
+    values = None if weights is None else weights.values
+    return combine(rows, places, ids.indices[:, 0], ids.dense_shape[0], values, combiner, empty)
+
+
+def combine(
+    rows: Any,
+    places: Any,
+    segments: Any,
+    num_rows: Any,
+    weights: Any,
+    combiner: str,
+    empty: Any = None,
+) -> Any:
+    """Combines looked up rows into one a segment, by the formulas of `pooled_lookup`.
+
+    Args:
+      rows: floats, [U, D].
+      places: int64, [N]: which row.
+      segments: int64, [N]: which result it belongs to.
+      num_rows: scalar; how many results.
+      weights: floats, [N], or None for ones.
+      combiner: 'mean', 'sqrtn' or 'sum'.
+      empty: bool, [num_rows]: results that shall be zeros all the same; None for none.
+
+    Returns:
+      Floats, [num_rows, D]; zeros where there is no place.
+    """
+    summed = sum_rows(rows, places, segments, num_rows, weights)
     if combiner == "sum":
-        return summed
-    if combiner == "mean":
-        return tf.math.divide_no_nan(
-            summed, tf.math.unsorted_segment_sum(factor, segments, num_rows)
-        )
-    norm = tf.sqrt(tf.math.unsorted_segment_sum(tf.square(factor), segments, num_rows))
-    return tf.math.divide_no_nan(summed, norm)
+        return summed if empty is None else tf1.where(empty, tf.zeros_like(summed), summed)
+    counted = tf.ones_like(places, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
+    if combiner == "sqrtn" and weights is not None:
+        counted = tf.square(counted)
+    norm = tf.math.unsorted_segment_sum(counted, segments, num_rows)
+    if combiner == "sqrtn":
+        norm = tf.sqrt(norm)
+    nothing = tf.equal(norm, 0) if empty is None else empty
+    # Divided by infinity a sum is zero, and so is its gradient.
+    norm = tf1.where(nothing, tf.fill(tf.shape(norm), tf.constant(math.inf, norm.dtype)), norm)
+    return summed / norm[:, tf.newaxis]
 
 
 def _rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:

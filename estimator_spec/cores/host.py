@@ -242,7 +242,7 @@ class HostCore:
             values = [tf.cast(batch.ids.values, tf.int64) for batch in batches]
             together = values[0] if len(values) == 1 else tf.concat(values, 0)
             # With counts: Grappler would turn the plain one into a copy of the whole table.
-            ids, index, _ = tf.unique_with_counts(self._positions(key, together))
+            ids, index, _ = tf.unique_with_counts(self._positions(key, together), out_idx=tf.int64)
             rows = tf.nn.embedding_lookup(variable, ids)
             occurrences = None
             if not self._sums_gradients(key):
@@ -250,13 +250,14 @@ class HostCore:
             indices = (
                 [index] if len(batches) == 1 else tf.split(index, [tf.size(v) for v in values])
             )
-            start = 0
+            start = tf.constant(0, tf.int64)
             for use, batch, own in zip(places_of_use, batches, indices, strict=True):
                 if occurrences is None:
                     source, places = rows, own
                 else:
-                    source, places = occurrences, tf.range(start, start + tf.size(own))
-                    start += tf.size(own)
+                    size = tf.size(own, out_type=tf.int64)
+                    source, places = occurrences, tf.range(start, start + size)
+                    start += size
                 _connect(*use, _combine(source, places, batch))
             return _Gathered(variable, ids, rows, index, occurrences)
 
@@ -395,21 +396,9 @@ def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
 
 def _combine(source: Any, places: Any, batch: enqueue.Enqueued) -> Any:
     """Rows of `source` at `places`, combined by the rows of the batch; zeros without ids."""
+    weights = None if batch.weights is None else batch.weights.values
     segments, num_rows = batch.ids.indices[:, 0], batch.ids.dense_shape[0]
-    if batch.weights is None:
-        combine = {
-            "sum": tf.sparse.segment_sum,
-            "mean": tf.sparse.segment_mean,
-            "sqrtn": tf.sparse.segment_sqrt_n,
-        }[batch.combiner]
-        return combine(_guarded(source, places), places, segments, num_segments=num_rows)
-    weights = batch.weights.values[:, tf.newaxis]
-    summed = tf.math.unsorted_segment_sum(tf.gather(source, places) * weights, segments, num_rows)
-    if batch.combiner == "sum":
-        return summed
-    norm = weights if batch.combiner == "mean" else tf.square(weights)
-    norm = tf.math.unsorted_segment_sum(norm, segments, num_rows)
-    return tf.math.divide_no_nan(summed, norm if batch.combiner == "mean" else tf.sqrt(norm))
+    return lookup.combine(source, places, segments, num_rows, weights, batch.combiner)
 
 
 def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
@@ -418,20 +407,6 @@ def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
     if length:
         value = tf.reshape(value, [-1, length, activation.shape[-1]])
     private.replace_input(activation.op, value)
-
-
-def _guarded(source: Any, places: Any) -> Any:
-    """`source`, whose gradient is zeros if there are no places.
-
-    The gradient kernels of the sparse segment ops (TensorFlow 2.15 to 2.21) return memory as they
-    find it if there are no ids, and the rows may be those of the table's other features.
-    """
-
-    @tf.custom_gradient
-    def same(rows: Any) -> Any:
-        return tf.identity(rows), lambda g: tf.where(tf.size(places) > 0, g, tf.zeros_like(g))
-
-    return same(source)
 
 
 def _differentiable(gathered: _Gathered) -> Any:

@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which is faster here, a kernel or its formula: measured, once in a process for each kind."""
+"""Which ops are faster here, TensorFlow's or ours: measured, once in a process for each kind."""
 
 from __future__ import annotations
 
 import inspect
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.updates import kernels
+from tpu_columns import lookup
 
 tf1 = tf.compat.v1
 
-# A formula must win clearly: noise shouldn't decide which ops a program runs.
+# Ours must win clearly: noise shouldn't decide which ops a program runs.
 CLEARLY = 1.15
 
 _ROWS, _IDS, _ROUNDS = 32768, 8192, 9
-_measured: dict[tuple[str, int], float] = {}
+_measured: dict[tuple[str, int], bool] = {}
 _ATTRIBUTES = frozenset(
     {"name", "use_locking", "use_nesterov", "update_slots", "multiply_linear_by_lr"}
 )
@@ -33,31 +35,63 @@ def formula_is_faster(op: Any, session_config: Any) -> bool:
       session_config: of the sessions to come. The first session of a process settles how many
         threads all have, so the one that measures must be of their kind.
     """
-    gradient = kernels.inputs(op)["grad"]
+    return _is_faster(op.type, kernels.inputs(op)["grad"], _kernel_and_formula, session_config)
+
+
+def product_is_faster(gradient: Any, session_config: Any) -> bool:
+    """Whether `sum_rows`, a product of matrices, clearly beats `UnsortedSegmentSum`.
+
+    Args:
+      gradient: what is summed, [N, D].
+      session_config: as for `formula_is_faster`.
+    """
+    return _is_faster("UnsortedSegmentSum", gradient, _sum_and_product, session_config)
+
+
+def _is_faster(
+    kind: str, gradient: Any, sides: Callable[[str, int], list[Any]], session_config: Any
+) -> bool:
     width = gradient.shape[1] if gradient.shape.rank == 2 else None
     if width is None or gradient.dtype != tf.float32:
         return False
     # Costs depend on the width in steps only: rows shorter than a cache line cost the same.
-    kind = op.type, max(16, 1 << (int(width) - 1).bit_length())
-    if kind not in _measured:
-        _measured[kind] = _speed_up(*kind, session_config)
-    return _measured[kind] > CLEARLY
+    width = max(16, 1 << (int(width) - 1).bit_length())
+    if (kind, width) not in _measured:
+        _measured[kind, width] = _speed_up(kind, width, sides, session_config) > CLEARLY
+    return _measured[kind, width]
 
 
-def _speed_up(kind: str, width: int, session_config: Any) -> float:
-    """Time of a kernel divided by that of its formula, medians of runs in turn."""
+def _speed_up(
+    kind: str, width: int, sides: Callable[[str, int], list[Any]], session_config: Any
+) -> float:
+    """Time of what TensorFlow does divided by ours, medians of runs in turn."""
     with tf.Graph().as_default():
-        op = _example(kind, width)
-        formula = kernels.by_formula(op, kernels.inputs(op))
+        ops = sides(kind, width)
         with tf1.Session(config=session_config) as session:
             session.run(tf1.global_variables_initializer())
-            sides = [session.make_callable(op), session.make_callable(formula)]
-            times = [[_seconds(side) for side in sides] for _ in range(_ROUNDS)]
-    kernel, by_formula = (statistics.median(column) for column in zip(*times[2:], strict=True))
-    tf1.logging.info(
-        "%s: the kernel takes %.0f µs, its formula %.0f µs.", kind, kernel * 1e6, by_formula * 1e6
-    )
-    return kernel / by_formula
+            calls = [session.make_callable(op) for op in ops]
+            times = [[_seconds(call) for call in calls] for _ in range(_ROUNDS)]
+    theirs, ours = (statistics.median(column) for column in zip(*times[2:], strict=True))
+    tf1.logging.info("%s: %.0f µs, our ops instead: %.0f µs.", kind, theirs * 1e6, ours * 1e6)
+    return theirs / ours
+
+
+def _kernel_and_formula(kind: str, width: int) -> list[Any]:
+    op = _example(kind, width)
+    return [op, kernels.by_formula(op, kernels.inputs(op))]
+
+
+def _sum_and_product(kind: str, width: int) -> list[Any]:
+    rng = np.random.default_rng(0)
+    # Variables, so that nothing is folded.
+    rows = tf1.Variable(tf.ones([_IDS, width]), use_resource=True, trainable=False)
+    segments = tf1.Variable(rng.integers(0, _IDS // 2, _IDS), use_resource=True, trainable=False)
+    places = tf.range(_IDS, dtype=tf.int64)
+    sums = [
+        tf.math.unsorted_segment_sum(rows, segments, _IDS // 2),
+        lookup.sum_rows(rows, places, segments, _IDS // 2),
+    ]
+    return [value[0, 0] for value in sums]
 
 
 def _example(kind: str, width: int) -> Any:

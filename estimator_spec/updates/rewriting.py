@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the updates of a finished graph, and puts faster ones in their place.
 
-Two things are done to an update of rows, each of which leaves the numbers as they are:
+What is done to an update of rows leaves the numbers as they are:
 
     values, ids ─▶ Unique ─▶ UnsortedSegmentSum ─▶ SparseApply…       what an optimizer makes
     values, unique ids ──────────────────────────▶ SparseApply…       ids that a lookup made unique
+    values, ids ─▶ Unique ─▶ product of matrices ─▶ SparseApply…      where that is faster
     values, unique ids ─▶ gather ─▶ formula ─▶ scatter                where that is faster
 
 The ops that were replaced stay in the graph, but nothing runs them.
@@ -19,6 +20,7 @@ import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec.updates import choice, kernels
+from tpu_columns import lookup
 
 tf1 = tf.compat.v1
 
@@ -59,7 +61,8 @@ def made_faster(graph: tf.Graph, train_op: Any, session_config: Any = None) -> A
     """
     updates = [op for op in graph.get_operations() if kernels.of(op) and _is_ours_to_change(op)]
     for op in updates:
-        _without_second_search(op)
+        if not _without_second_search(op):
+            _summed_by_a_product(graph, op, session_config)
     replaced = {}
     for op in updates:
         if choice.formula_is_faster(op, session_config):
@@ -84,17 +87,41 @@ def _is_ours_to_change(op: Any) -> bool:
     )
 
 
-def _without_second_search(op: Any) -> None:
+def _without_second_search(op: Any) -> bool:
     """Takes gradients from before an optimizer's summing, if their ids are unique already."""
+    summed = _sum_over_repeated_ids(op)
+    if summed is None:
+        return False
+    ids = kernels.inputs(op)["indices"].op
+    if not _are_unique(ids.inputs[0]):
+        return False
+    _replace_input(op, "grad", summed.inputs[0])
+    _replace_input(op, "indices", ids.inputs[0])
+    return True
+
+
+def _summed_by_a_product(graph: tf.Graph, op: Any, session_config: Any) -> None:
+    """Sums the gradients of repeated ids in a faster way, if it is one here."""
+    summed = _sum_over_repeated_ids(op)
+    if summed is None or not choice.product_is_faster(summed.inputs[0], session_config):
+        return
+    values, segments, count = summed.inputs
+    with graph.as_default(), tf1.name_scope(summed.name + "_by_product/"), tf1.device(op.device):
+        places = tf.range(tf.size(segments, out_type=tf.int64))
+        sums = lookup.sum_rows(values, places, tf.cast(segments, tf.int64), count)
+    _replace_input(op, "grad", sums)
+
+
+def _sum_over_repeated_ids(op: Any) -> Any:
+    """The op that an optimizer sums gradients of the same id with, or None."""
     found = kernels.inputs(op)
     summed, ids = found["grad"].op, found["indices"].op
-    if ids.type != "Unique" or summed.type != "UnsortedSegmentSum":
-        return
-    if summed.inputs[1].op is not ids or not _are_unique(ids.inputs[0]):
-        return
-    names = list(found)
-    private.replace_input(op, summed.inputs[0], names.index("grad"))
-    private.replace_input(op, ids.inputs[0], names.index("indices"))
+    is_one = ids.type == "Unique" and summed.type == "UnsortedSegmentSum"
+    return summed if is_one and summed.inputs[1].op is ids else None
+
+
+def _replace_input(op: Any, name: str, value: Any) -> None:
+    private.replace_input(op, value, list(kernels.inputs(op)).index(name))
 
 
 def _are_unique(ids: Any) -> bool:

@@ -49,12 +49,14 @@ SCALARS = {
 def always(monkeypatch):
     """Formulas are always taken to be faster."""
     monkeypatch.setattr(choice, "formula_is_faster", lambda op, config: True)
+    monkeypatch.setattr(choice, "product_is_faster", lambda gradient, config: True)
 
 
 @pytest.fixture
 def never(monkeypatch):
     """Kernels are always taken to be faster."""
     monkeypatch.setattr(choice, "formula_is_faster", lambda op, config: False)
+    monkeypatch.setattr(choice, "product_is_faster", lambda gradient, config: False)
 
 
 def _update(kind, attributes, ids, gradient, shape, lr_power):
@@ -169,6 +171,27 @@ def test_the_second_search_is_left_out(never):
     assert "UnsortedSegmentSum" in ran_plainly
     assert not {"Unique", "UnsortedSegmentSum"} & ran
     assert "ResourceSparseApplyAdagrad" in ran
+
+
+@pytest.mark.parametrize("width", [1, 16, 48, 37])
+def test_sums_by_a_product(always, width):
+    """Repeated ids of one gather: a product of matrices sums their gradients, bit for bit equal."""
+    values, types = [], []
+    gradients = tf.random.stateless_normal([40, width], [1, 2]).numpy()
+    ids = np.random.default_rng(0).integers(0, 9, 40)
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            table = tf1.Variable(tf.ones([9, width]), use_resource=True)
+            loss = tf.reduce_sum(tf.gather(table, ids) * gradients)
+            train_op = tf1.train.MomentumOptimizer(0.5, 0.9).minimize(loss)
+            if fast:
+                train_op = updates.made_faster(graph, train_op)
+                types = [op.type for op in graph.get_operations()]
+            session.run(tf1.global_variables_initializer())
+            session.run(train_op)
+            values.append(session.run(table))
+    np.testing.assert_array_equal(values[1], values[0])
+    assert "SparseTensorDenseMatMul" in types
 
 
 def test_ids_that_may_repeat_are_summed(always):
@@ -290,4 +313,7 @@ def test_the_choice_is_measured():
             "ResourceSparseApplyAdagrad", {}, [1, 3], np.ones((2, 2), np.float32), (5, 2), -0.5
         )
         assert choice.formula_is_faster(op, None) in (True, False)
-        assert ("ResourceSparseApplyAdagrad", 16) in choice._measured
+        assert choice.product_is_faster(tf.zeros([3, 20]), None) in (True, False)
+        assert not choice.product_is_faster(tf.zeros([3, 20], tf.float64), None)
+        measured = {("ResourceSparseApplyAdagrad", 16), ("UnsortedSegmentSum", 32)}
+        assert measured <= choice._measured.keys()
