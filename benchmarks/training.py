@@ -32,7 +32,7 @@ COMMAND = "python benchmarks/training.py --output docs/benchmarks.md"
 DEFAULT_SIDES = "reference,default,host,keras_rs"
 # A process beside which others took more of the machine than this is run again, so often; and none
 # is started before they take less, for so many seconds at most.
-DISTURBED, TRIES, PATIENCE = 0.08, 3, 120
+DISTURBED, TRIES, PATIENCE = 0.08, 3, 30
 
 
 def environment_variables(side: Side) -> dict[str, str]:
