@@ -136,7 +136,9 @@ def _sparse(key: str, ids: Ids, width: int | None) -> tuple[Any, Any]:
     one = tf.debugging.assert_less_equal(
         ids.ids.dense_shape[2],
         tf.ones([], tf.int64),
-        f"Feature {key!r}: a step of a sequence without weights has one id here.",
+        f"Feature {key!r}: a step of a sequence has several ids. TensorFlow combines them for this "
+        "target only if they have weights: give the column weights (of 1), or convert with "
+        "to_distributed_embedding.",
     )
     with tf.control_dependencies([one] if one is not None else []):
         steps = tf.SparseTensor(ids.ids.indices[:, :2], ids.ids.values, ids.ids.dense_shape[:2])

@@ -50,11 +50,13 @@ def read(source: Source, batch: Any) -> dict[str, Ids]:
     """
     if not isinstance(batch, Mapping):
         raise TypeError(f"batch must be a dict of tensors by key, got {type(batch).__name__}.")
-    tensors = {key: _tensor(value) for key, value in batch.items()}
+    needed = {*source.features, *(feature.weight_key for feature in source.features.values())}
+    tensors = {key: _tensor(value) for key, value in batch.items() if key in needed}
     found = {}
     for key in sorted(source.features):
         if key not in tensors:
-            raise ValueError(f"Feature {key!r} is missing; the batch has {sorted(tensors)}.")
+            there = sorted(map(str, batch))
+            raise ValueError(f"Feature {key!r} is missing; the batch has {there}.")
         ids, weights = _ids_and_weights(source, key, tensors)
         if weights is not None:
             weights = checks.a_weight_each(key, ids, weights)

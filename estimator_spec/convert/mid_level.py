@@ -21,6 +21,7 @@ from estimator_spec.convert.conversion import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.source import Source
 from estimator_spec.convert.trained import TrainedTables
+from estimator_spec.mid_level_slots import mid_level_slot_names
 from estimator_spec.optimizers import OptimizationParameters
 from estimator_spec.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
@@ -201,7 +202,7 @@ def to_tpu_embedding(
 
 def _slots_of(read: Source, table: str) -> dict[str, str]:
     parameters = read.parameters(table)
-    return {} if parameters is None else slot_names("tpu_embedding", parameters)
+    return {} if parameters is None else mid_level_slot_names(parameters)
 
 
 def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
@@ -222,20 +223,10 @@ def slot_names(target: str, parameters: OptimizationParameters) -> dict[str, str
     """The mid-level name of each of our slots that has one.
 
     Args:
-        target: 'tpu_embedding' or 'tpu_embedding_v2'.
+        target: 'tpu_embedding' or 'tpu_embedding_v2'; both name them alike.
         parameters: our optimizer.
     """
-    if facts.becomes(target, parameters).lost:
-        return {}
-    names = {
-        ours.AdagradParameters: {"accumulator": "accumulators"},
-        ours.ProximalAdagradParameters: {"accumulator": "accumulators"},
-        ours.AdagradMomentumParameters: {"accumulator": "accumulators", "momenta": "momenta"},
-        ours.AdamParameters: {"m": "momenta", "v": "velocities"},
-        ours.FtrlParameters: {"accumulator": "accumulators", "linear": "linears"},
-        ours.RMSPropParameters: {"ms": "velocities"},
-    }
-    return names.get(type(parameters), {})
+    return mid_level_slot_names(parameters)
 
 
 class Optimizers:

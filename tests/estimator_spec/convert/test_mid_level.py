@@ -17,6 +17,7 @@ from estimator_spec.checkpoints import CheckpointError
 from estimator_spec.convert import look_up, to_config_proto, to_mid_level, to_tpu_embedding
 from estimator_spec.convert.report import LossyConversionError, Status
 from estimator_spec.cores import update_rules
+from estimator_spec.mid_level_slots import mid_level_slot_names
 from tpu_columns import Hardware
 
 embedding_api = tf.tpu.experimental.embedding
@@ -172,6 +173,15 @@ def test_exact_optimizers_tell_the_core_the_same(parameters):
                 rule.ClearField(rule.WhichOneof("parameters"))
     assert ours == theirs
     assert isinstance(table.optimizer.low_dimensional_packing_status, int)
+
+
+@pytest.mark.parametrize("parameters", EXACT, ids=lambda p: type(p).__name__)
+def test_slots_have_the_names_of_the_api(parameters):
+    """Each of our slots has a place in the API's optimizer, and none of its places is left over."""
+    names = mid_level_slot_names(parameters)
+    assert sorted(names.values()) == sorted(optimizer_of(parameters)._slot_names())
+    if not isinstance(parameters, optimizers.MomentumParameters):
+        assert set(names) == set(optimizers.slot_initial_values(parameters))
 
 
 def test_rms_prop_without_momentum_is_adam():

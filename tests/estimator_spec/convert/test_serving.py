@@ -275,6 +275,31 @@ def test_an_empty_batch_gives_empty_activations(compact_family):
             assert tuple(value.shape) == (0, *family.expected[0][key].shape[1:])
 
 
+def test_a_step_of_several_ids_is_refused(tools, tmp_path):
+    """TensorFlow would look up something else; the error names the feature and a way."""
+    import estimator_spec
+    import tpu_columns
+
+    steps = tf.feature_column.sequence_categorical_column_with_identity("step", 5)
+    column = tpu_columns.embedding_column(steps, 2, max_sequence_length=3)
+    spec = estimator_spec.EmbeddingConfigSpec([column], estimator_spec.AdagradParameters(0.1))
+    name = "sequence_input_layer/step_embedding/embedding_weights"
+    checkpoint = tools.write_checkpoint(
+        str(tmp_path / "model.ckpt-1"), {name: np.ones([5, 2], np.float32)}
+    )
+    batch = {"step": tf.sparse.from_dense([[[1, 2], [3, 0]]])}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'step'.*several ids.*weights"):
+        look_up(to_serving(spec, checkpoint), batch)
+
+
+def test_other_features_are_left_alone(tools, tmp_path):
+    """What the spec doesn't look up needn't even be a tensor."""
+    name = "input_layer/word_embedding/embedding_weights"
+    spec, checkpoint = one_table(tools, tmp_path, [name])
+    found = look_up(to_serving(spec, checkpoint), {"word": [[1]], "other": None})
+    np.testing.assert_array_equal(found["word"], [[0.0, 0.0]])
+
+
 def test_an_open_combiner_is_an_error(columns_family):
     """Columns without a combiner: nobody said whether the checkpoint is a CPU's or a TPU's."""
     with pytest.raises(LossyConversionError, match="hardware="):
