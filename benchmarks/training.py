@@ -6,8 +6,8 @@
 
 Every workload runs on all sides in turn, several rounds, each time in a fresh process that warms
 up and then times hundreds of steps. An interpreter that isn't given is made in a cache directory.
-Results are merged into a JSON file, so a long run can be done in parts; `--pages` writes page and
-plot of what is there without running anything. `--list` names workloads and sides.
+Results are merged into a JSON file, so a long run can be done in parts: `--missing` goes on where
+one stopped, and `--pages` writes page and plot of what is there. `--list` names what there is.
 """
 
 from __future__ import annotations
@@ -107,6 +107,13 @@ def describe(run: Run) -> str:
     return text + f", peak {run.value('peak_mib'):,.0f} MiB"
 
 
+def complete(found: Results, workload: Workload, who: list[Side], rounds: int) -> bool:
+    """Whether each side that can run a workload has so many rounds of it, all of one batch."""
+    runs = [found.of(workload.name, side.name) for side in who if side.runs(workload)]
+    one_batch = len({run.batch for side in runs for run in side}) == 1
+    return one_batch and all(len(side) >= rounds for side in runs)
+
+
 def run_all(
     chosen: list[Workload], who: list[Side], pythons: dict[str, str], options: argparse.Namespace
 ) -> Results:
@@ -114,6 +121,8 @@ def run_all(
     path = Path(options.results)
     found = results.read(path)
     found.machine = results.machine()
+    if options.missing:
+        chosen = [w for w in chosen if not complete(found, w, who, options.rounds)]
     batch = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     plan = [
         (workload, round_, side)
@@ -175,6 +184,7 @@ def main() -> None:
     parser.add_argument("--results", default=str(ROOT / "build" / "benchmarks.json"))
     parser.add_argument("--output", help="the page, a .md; its plot, a .svg, comes beside it")
     parser.add_argument("--pages", action="store_true", help="only write the page again")
+    parser.add_argument("--missing", action="store_true", help="only what the results don't have")
     parser.add_argument("--profile", action="store_true", help="print what a step's ops take")
     parser.add_argument("--list", action="store_true", help="what there is, and stop")
     options = parser.parse_args()
