@@ -137,6 +137,20 @@ def test_the_newest_batch_counts(tmp_path):
     assert again.ratio("w", "default", "reference").median == 2.0
 
 
+def test_a_stopped_run_goes_on_where_it_stopped():
+    """A workload is complete when one batch has all rounds of all sides that can run it."""
+    command, sides = importlib.import_module("training"), part("sides")
+    workload = part("workloads").by_name("census")
+    who = sides.select("reference,default,keras_rs")  # keras_rs can't run census
+    rounds = [1.0, 1.0]
+    found = results_of(("census", "reference", rounds), ("census", "default", rounds))
+    assert command.complete(found, workload, who, 2)
+    assert not command.complete(found, workload, who, 3)
+    half = results_of(("census", "reference", rounds), ("census", "default", [1.0]))
+    assert not command.complete(half, workload, who, 2)
+    assert not command.complete(results_of(), workload, who, 1)
+
+
 def test_goals_say_what_was_missed():
     """A goal is met, missed by a count of cells, or not measured."""
     cells = [(f"grid/1id-dense-1e{p}", "reference", [10.0]) for p in (4, 5)]
