@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
 from tpu_columns import categorical, lookup
-from tpu_columns.placement import LookupDevice, device_now
+from tpu_columns.placement import LookupDevice, device_now, updates_tables
 
 
 class FeatureColumnProtocol(
@@ -176,7 +176,9 @@ class FeatureColumnProtocol(
         variable = table()
         with tf.name_scope(f"{self.name}_weights") as scope:
             lookup.record_site(scope, self.name, self._reads.feature_key, self._reads.num_buckets)
-            return lookup.pooled_lookup(variable, ids, weights, self.combiner, safe=safe)
+            return lookup.pooled_lookup(
+                variable, ids, weights, self.combiner, safe=safe, unique=updates_tables()
+            )
 
     def _one_row_each(self, ids: tf.Tensor, missing: tf.Tensor, table: Any) -> tf.Tensor:
         """One id a row: its row of the table, whatever the combiner."""
@@ -222,7 +224,12 @@ class FeatureColumnProtocol(
         with tf.name_scope(f"{self.name}_weights") as scope:
             lookup.record_site(scope, self.name, key, self._reads.num_buckets)
             steps, lengths = lookup.sequence_lookup(
-                variable, ids, weights, self.combiner, self.max_sequence_length
+                variable,
+                ids,
+                weights,
+                self.combiner,
+                self.max_sequence_length,
+                unique=updates_tables(),
             )
         return pair(dense_tensor=steps, sequence_length=lengths)
 

@@ -95,6 +95,7 @@ def pooled_lookup(
     combiner: str | None = "mean",
     *,
     safe: bool = True,
+    unique: bool = True,
     partition_strategy: str = "div",
     name: str | None = None,
 ) -> tf.Tensor:
@@ -111,6 +112,8 @@ def pooled_lookup(
       combiner: 'mean', 'sqrtn', 'sum'; None is mean, as the legacy columns on a CPU.
       safe: drop negative ids, and ids with weights <= 0 unless the combiner is sum; rows without
         ids give zeros.
+      unique: read each row once, however often its id occurs: what an update of the table needs.
+        Without one, reading all of them is faster.
       partition_strategy: how ids map to the shards of a partitioned table, 'div' or 'mod'.
       name: name scope.
 
@@ -129,9 +132,14 @@ def pooled_lookup(
             ids = tf.sparse.reshape(ids, flat)
             weights = None if weights is None else tf.sparse.reshape(weights, flat)
         if safe:
-            result = _safe_lookup(table, ids, weights, combiner, partition_strategy)
+            ids, weights, empty = _safe_ids(ids, weights, combiner)
         else:
-            result = _combined(table, ids, weights, combiner, partition_strategy)
+            empty = None
+        rows, places = _rows_at(table, ids.values, unique, partition_strategy)
+        values = None if weights is None else weights.values
+        result = combine(
+            rows, places, ids.indices[:, 0], ids.dense_shape[0], values, combiner, empty
+        )
         if leading is not None:
             depth = result.shape[-1]
             result = tf.reshape(
@@ -175,6 +183,7 @@ def sequence_lookup(
     combiner: str | None,
     max_sequence_length: int,
     *,
+    unique: bool = True,
     partition_strategy: str = "div",
     name: str | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -186,6 +195,7 @@ def sequence_lookup(
       weights: floats with the indices of `ids`, or None.
       combiner: as in `pooled_lookup`.
       max_sequence_length: L > 0; steps from L on are dropped.
+      unique: as in `pooled_lookup`.
       partition_strategy: as in `pooled_lookup`.
       name: name scope.
 
@@ -198,7 +208,9 @@ def sequence_lookup(
         lengths = sequence_lengths(ids)
         if weights is not None:
             weights = _three_axes(_first_steps(weights, max_sequence_length))
-        steps = pooled_lookup(table, ids, weights, combiner, partition_strategy=partition_strategy)
+        steps = pooled_lookup(
+            table, ids, weights, combiner, unique=unique, partition_strategy=partition_strategy
+        )
         missing = max_sequence_length - tf.shape(steps)[1]
         padded = tf.pad(steps, [[0, 0], [0, missing], [0, 0]])
         padded.set_shape([None, max_sequence_length, steps.shape[-1]])
@@ -340,13 +352,10 @@ def _narrow(rows: Any, width: int | None) -> list[Any]:
 _SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20)
 
 
-def _safe_lookup(
-    table: Any,
-    ids: tf.SparseTensor,
-    weights: tf.SparseTensor | None,
-    combiner: str,
-    partition_strategy: str,
-) -> tf.Tensor:
+def _safe_ids(
+    ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: str
+) -> tuple[tf.SparseTensor, tf.SparseTensor | None, tf.Tensor]:
+    """Drops what a safe lookup drops, and gives rows without ids one; also which rows those are."""
     keep = ids.values >= 0
     if weights is not None and combiner != "sum":
         keep = keep & (weights.values > 0)
@@ -357,22 +366,18 @@ def _safe_lookup(
     if weights is not None:
         weights = tf.sparse.retain(weights, keep)
         weights, _ = tf.sparse.fill_empty_rows(weights, tf.ones([], weights.dtype))
-    return _combined(table, ids, weights, combiner, partition_strategy, empty)
+    return ids, weights, empty
 
 
-def _combined(
-    table: Any,
-    ids: tf.SparseTensor,
-    weights: tf.SparseTensor | None,
-    combiner: str,
-    partition_strategy: str,
-    empty: Any = None,
-) -> tf.Tensor:
-    """Combines without any check; `empty` rows, and those without ids, are zeros."""
-    unique, places, _ = tf.unique_with_counts(ids.values, out_idx=tf.int64)
-    rows = _rows(table, unique, partition_strategy)
-    values = None if weights is None else weights.values
-    return combine(rows, places, ids.indices[:, 0], ids.dense_shape[0], values, combiner, empty)
+def _rows_at(
+    table: Any, ids: tf.Tensor, unique: bool, partition_strategy: str
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Rows [U, D] of a table, and where among them each id's is, [N]."""
+    if not unique:
+        places = tf.range(tf.size(ids, out_type=tf.int64))
+        return _rows(table, ids, partition_strategy), places
+    ids, places, _ = tf.unique_with_counts(ids, out_idx=tf.int64)
+    return _rows(table, ids, partition_strategy), places
 
 
 def combine(

@@ -183,6 +183,12 @@ def current() -> Placement | None:
     return _current.get()
 
 
+def updates_tables() -> bool:
+    """Returns whether lookups may be trained: in training, and outside of any driver."""
+    placement = current()
+    return placement is None or placement.mode is Mode.TRAIN
+
+
 def device_now(column: Any) -> LookupDevice:
     """Returns the device for `column` in the current context; outside of any driver that's the CPU.
 

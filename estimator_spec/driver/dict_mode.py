@@ -16,6 +16,7 @@ import tensorflow as tf
 from estimator_spec.cores import enqueue
 from estimator_spec.spec import tables_and_features
 from tpu_columns import categorical, lookup
+from tpu_columns.placement import updates_tables
 from tpu_columns.tables import get_table
 
 tf1 = tf.compat.v1
@@ -83,11 +84,15 @@ def _look_up_one(
         lookup.record_site(scope, key, key, int(table.shape[0]))
         if not length:
             # Not the safe one: a TPU neither drops negative ids nor weights.
-            rows = lookup.pooled_lookup(table, ids, weights, combiner, safe=False)
+            rows = lookup.pooled_lookup(
+                table, ids, weights, combiner, safe=False, unique=updates_tables()
+            )
             rows.set_shape([batch, table.shape[1]])
             features[key] = rows
             return
-        rows, lengths = lookup.sequence_lookup(table, ids, weights, combiner, length)
+        rows, lengths = lookup.sequence_lookup(
+            table, ids, weights, combiner, length, unique=updates_tables()
+        )
         rows.set_shape([batch, length, table.shape[1]])
         lengths.set_shape([batch])
         features[key] = rows

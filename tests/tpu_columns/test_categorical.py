@@ -117,3 +117,16 @@ def test_an_id_out_of_range_is_explained():
             session.run(layer)
         explained = tpu_columns.lookup.explain(raised.value, graph)
         assert "'f_embedding': id 9" in str(explained)
+
+
+@pytest.mark.parametrize("mode", list(tpu_columns.Mode))
+def test_only_training_looks_for_repeated_ids(mode):
+    """An evaluation or a server reads a row for each id; training reads each row once."""
+    with (
+        tf.Graph().as_default() as graph,
+        tpu_columns.placement.running(mode, tpu_columns.Hardware.CPU),
+    ):
+        column = tpu_columns.embedding_column(fc.categorical_column_with_identity("f", 5), 3)
+        tpu_columns.input_layer({"f": tf.constant([[1, 2], [2, -1]])}, [column])
+        searches = [op.type for op in graph.get_operations() if op.type.startswith("Unique")]
+        assert bool(searches) == (mode is tpu_columns.Mode.TRAIN)

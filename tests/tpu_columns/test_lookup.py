@@ -61,6 +61,25 @@ def test_pooled_lookup_without_weights(rows, combiner):
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@settings(deadline=None, max_examples=40)
+@given(ragged(weighted_ids), combiners, st.booleans(), st.booleans())
+def test_lookups_that_are_not_trained(rows, combiner, safe, with_weights):
+    """Reading a row for each id gives what reading each row once gives, and its gradients too."""
+    if not safe:
+        rows = [[(abs(id_), abs(w) + 0.1) for id_, w in row] for row in rows]
+    ids = sparse([[id_ for id_, _ in row] for row in rows], np.int64)
+    weights = sparse([[w for _, w in row] for row in rows], np.float32) if with_weights else None
+    found = []
+    for unique in (True, False):
+        table = tf.Variable(TABLE)
+        with tf.GradientTape() as tape:
+            value = lookup.pooled_lookup(table, ids, weights, combiner, safe=safe, unique=unique)
+            loss = tf.reduce_sum(tf.square(value))
+        found.append((value, tf.convert_to_tensor(tape.gradient(loss, table))))
+    for once, each in zip(*found, strict=True):
+        np.testing.assert_allclose(each, once, rtol=1e-4, atol=1e-5)
+
+
 @settings(deadline=None, max_examples=80)
 @given(ragged(weighted_ids), combiners)
 def test_pooled_lookup_with_weights(rows, combiner):
