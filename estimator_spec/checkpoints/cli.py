@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -146,12 +147,12 @@ def _convert(options: argparse.Namespace) -> int:
     patterns = _pairs(options.rename_regex, "--rename-regex")
     if rename and patterns:
         raise ValueError("Give --rename or --rename-regex, not both.")
-    vocabulary = {}
+    vocabulary: dict[str, Any] = {}
     for table, files in _pairs(options.vocabulary, "--vocabulary"):
-        old, separator, new = files.partition(":")
-        if not separator:
+        paths = re.split(":(?!//)", files)  # not that of gs://
+        if len(paths) != 2 or not all(paths):
             raise ValueError(f"--vocabulary {table}={files}: give OLD:NEW, two files.")
-        vocabulary[table] = (old, new)
+        vocabulary[table] = tuple(paths)
     report = checkpoints.convert(
         options.source,
         options.target,

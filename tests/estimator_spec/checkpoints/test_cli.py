@@ -44,7 +44,10 @@ def test_convert(files, source, capsys, tmp_path):
     target = files.new()
     options = ["--strategy=div", "--shards", "2", "--rename-regex", "^input_layer/=words/"]
     options += ["--grow", "word_embedding=9", "--drop", "^bias$", "--seed", "5"]
-    options += ["--vocabulary", f"word_embedding={tmp_path / 'old.txt'}:{tmp_path / 'new.txt'}"]
+    options += [
+        "--vocabulary",
+        f"word_embedding=file://{tmp_path / 'old.txt'}:{tmp_path / 'new.txt'}",
+    ]
     assert cli.main(["convert", source, target, *options, "--dry-run"]) == 0
     planned = capsys.readouterr().out
     assert not os.path.exists(os.path.dirname(target))
@@ -163,6 +166,8 @@ def test_a_spec_by_its_name(source, tmp_path, monkeypatch, capsys):
         (["convert", "SOURCE", "x", "--grow", "word=many"], "'many' is no number of rows"),
         (["convert", "SOURCE", "x", "--grow", "word"], "--grow word: give two parts"),
         (["convert", "SOURCE", "x", "--vocabulary", "a=b"], "give OLD:NEW"),
+        (["convert", "SOURCE", "x", "--vocabulary", "a=b:"], "give OLD:NEW"),
+        (["convert", "SOURCE", "x", "--vocabulary", "a=gs://b:c:d"], "give OLD:NEW"),
         (["convert", "SOURCE", "x", "--rename", "a=b", "--rename-regex", "a=b"], "not both"),
     ],
 )
