@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from estimator_spec import placing
 from estimator_spec.checkpoints import contents, new_rows, slots
+from estimator_spec.mid_level_slots import mid_level_slot_names
 from estimator_spec.spec import EmbeddingConfigSpec, table_name
 
 TPU_EMBEDDING, SERVING = "tpu_embedding", "serving"
@@ -106,9 +107,6 @@ class Objects:
             table: the table.
             kept: suffixes by full name of those that may be used.
         """
-        # The other room asks this one for tables, and is loaded for this one question.
-        from estimator_spec.convert import mid_level
-
         if self._target == SERVING:
             return []
         wanted = table.in_spec.optimizer if table.in_spec else None
@@ -119,7 +117,7 @@ class Objects:
                 continue
             if type(parameters).__name__.removesuffix("Parameters") != naming.optimizer:
                 continue
-            attributes = mid_level.slot_names(TPU_EMBEDDING, parameters)
+            attributes = mid_level_slot_names(parameters)
             by_suffix = {naming.suffixes[slot]: name for slot, name in attributes.items()}
             result = [
                 ObjectSlot(name, suffix, naming, by_suffix[suffix])
