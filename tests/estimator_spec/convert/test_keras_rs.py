@@ -99,6 +99,17 @@ def test_a_loss_points_to_the_cores_optimizer():
     assert to_distributed_embedding(spec, optimizers="core").conversion.report.lost == ()
 
 
+def test_slots_of_the_models_own_tables_are_the_models(compact_family):
+    """A table of the tensor core is trained by the model's optimizer: load_slots passes it over."""
+    layer = to_distributed_embedding(
+        compact_family.spec, compact_family.checkpoint, optimizers="core"
+    )
+    conversion = layer.conversion
+    assert conversion.optimizers["tbl_small"] is None
+    conversion.optimizer(keras.optimizers.SGD(0.1)).build(layer.trainable_variables)
+    assert conversion.load_slots(layer) == []  # the checkpoint has none
+
+
 def test_an_empty_batch_gives_empty_activations():
     """No rows in, no rows out."""
     layer = to_distributed_embedding(spec_of())

@@ -512,7 +512,8 @@ def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
     with monkeypatch.context() as patch:
         patch.setattr(tf.distribute, "get_strategy", lambda: strategy)
         patch.setattr(api, name, PretendedEmbedding)
-        layer = make(keras, features, 20, optimizer="sgd", batch_size=2)
+        options = {"pipeline_execution_with_tensor_core": True, "batch_size": 2}
+        layer = make(keras, features, 20, optimizer="sgd", **options)
         batch = {"a": tf.constant([1, 2]), "b": tf.constant([[3], [4]])}
         trap = layer.tpu_embedding.trainable_variables[0]
         with tf.GradientTape() as tape:
@@ -524,6 +525,7 @@ def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
             layer.tpu_embedding({})
     core = layer.tpu_embedding._held.api
     assert isinstance(core.optimizer, api.SGD)
+    assert core.pipelined is True
     message = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
     large.name = "large"
     large._set_table_descriptor(message, 1, {})

@@ -81,6 +81,29 @@ def test_a_report_has_each_tables_own_rate():
         assert sum("learning_rate" in e.argument and e.table == "c" for e in found.entries) == 2
 
 
+def test_a_rate_of_zero_is_none_of_its_own():
+    """A table whose learning_rate is 0 has always had the optimizer's."""
+    found = read(table=TableConfig(10, 4, learning_rate=0.0))
+    assert found.learning_rate("words") == found.rate_to_train("words") == 0.1
+
+
+def test_a_feature_is_one_cores():
+    """Columns of one feature on both cores: the error names the feature and the way out."""
+    words = tf.feature_column.categorical_column_with_identity("word", 10)
+    weighted = tf.feature_column.weighted_categorical_column(words, "weight")
+    spec = estimator_spec.EmbeddingConfigSpec(
+        [
+            embedding_column(words, 4),
+            embedding_column(
+                weighted, 4, embedding_lookup_device="tpu_tensor_core", tensor_core_shape=[None, 3]
+            ),
+        ],
+        ADAM,
+    )
+    with pytest.raises(ValueError, match="both want the feature 'word'.*embedding_lookup_device"):
+        source.read(spec)
+
+
 def test_a_report_in_full_has_all_lines():
     """What is exact is left out of the short text only."""
     found = made("tpu_embedding", ADAM)

@@ -292,6 +292,23 @@ def test_a_step_of_several_ids_is_refused(tools, tmp_path):
         look_up(to_serving(spec, checkpoint), batch)
 
 
+@pytest.mark.parametrize("safe", [True, False])
+def test_negative_ids_are_dropped_by_a_safe_lookup_only(tools, tmp_path, safe):
+    """With use_safe_embedding_lookup=False they are an error, as in the legacy lookup."""
+    import dataclasses
+
+    name = "input_layer/word_embedding/embedding_weights"
+    spec, checkpoint = one_table(tools, tmp_path, ["other", name])
+    column = dataclasses.replace(spec.feature_columns[0], use_safe_embedding_lookup=safe)
+    embedding = to_serving(spec._replace(feature_columns=[column]), checkpoint)
+    batch = {"word": tf.ragged.constant([[1], [-2]])}
+    if safe:
+        np.testing.assert_array_equal(look_up(embedding, batch)["word"], [[1, 1], [0, 0]])
+    else:
+        with pytest.raises(IdOutOfRangeError, match="'word'.*-2"):
+            look_up(embedding, batch)
+
+
 def test_other_features_are_left_alone(tools, tmp_path):
     """What the spec doesn't look up needn't even be a tensor."""
     name = "input_layer/word_embedding/embedding_weights"
