@@ -17,6 +17,15 @@ def replica_number() -> int:
     return int(number or 0)
 
 
+def by_replica(strategy: Any, values: list[Any]) -> Any:
+    """Values of the replicas as one, for a function that the strategy runs on all of them."""
+    if len(values) == 1:
+        return values[0]
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: values[context.replica_id_in_sync_group]
+    )
+
+
 class EmbeddingCore(Protocol):
     """Owns the tables of a spec and their slots in one graph.
 

@@ -23,7 +23,7 @@ from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
 from estimator_spec.convert import mid_level
 from estimator_spec.cores import enqueue, naming
-from estimator_spec.cores.interface import LoopCore, replica_number
+from estimator_spec.cores.interface import LoopCore, by_replica, replica_number
 from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
 from tpu_columns import Hardware, categorical, lookup, storage
 from tpu_columns.partition import RowPartition
@@ -74,6 +74,8 @@ class MidLevelEngine:
     """
 
     def __init__(self, spec: EmbeddingConfigSpec, batch_size: int) -> None:
+        # The core multiplies the gradients before it hands them over.
+        spec = spec._replace(experimental_gradient_multiplier_fn=None)
         self._embedding = mid_level.to_tpu_embedding(
             spec,
             batch_size=batch_size,
@@ -258,19 +260,14 @@ class TpuCore(LoopCore):
 
     def _by_replica(self, values: list[Any]) -> Any:
         """Values of the replicas as one; None if there are none."""
-        if values[0] is None:
-            return None
-        return self._strategy.experimental_distribute_values_from_function(
-            lambda context: values[context.replica_id_in_sync_group]
-        )
+        return None if values[0] is None else by_replica(self._strategy, values)
 
     def _variables(self, key: str, name: str) -> dict[str, list[Any]]:
         """A table and its slots, on the hosts, under the names of a legacy checkpoint."""
         table = self._tables[key]
         hosts = len(self._host_devices)
-        storage.note_layout(
-            name, RowPartition(self._spec.partition_strategy, table.vocabulary_size, hosts)
-        )
+        # Whatever the spec says: the API has no other strategy.
+        storage.note_layout(name, RowPartition("div", table.vocabulary_size, hosts))
         shape = (table.vocabulary_size, table.dimension)
         found = {TABLE: self._variable(name, shape, table.initializer, kept=True)}
         parameters = table.optimization_parameters or self._spec.optimization_parameters

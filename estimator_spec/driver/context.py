@@ -196,6 +196,11 @@ class RunContext:
                 f"replicas, but num_shards is {shards}. Leave it out, or set it to the number of "
                 "cores divided by num_cores_per_replica."
             )
+        if self.config.tpu_config.input_partition_dims is not None:
+            raise ValueError(
+                "TPUConfig.input_partition_dims isn't supported here: tensors aren't cut among the "
+                "cores of one replica. Leave it out."
+            )
         size = self.global_batch_size
         if size is None:
             raise ValueError(

@@ -15,7 +15,7 @@ An `input_fn` that returns tensors instead of a dataset is read by a thread, one
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -125,6 +125,7 @@ class ReplicaInputs:
         mode: one of `ModeKeys`; predictions pad the last batch.
         size: what `params['batch_size']` was, for the padding; None if nothing.
         host_device: index of a host -> its device.
+        batch_axis: the batch dimension of each tensor, or None.
     """
 
     def __init__(
@@ -135,7 +136,9 @@ class ReplicaInputs:
         mode: str,
         size: int | None,
         host_device: Callable[[int], str],
+        batch_axis: Sequence[int] | None = None,
     ) -> None:
+        self._axes = batch_axis
         self._kind = kind
         self._input_fn = input_fn
         self._mode = mode
@@ -189,7 +192,7 @@ class ReplicaInputs:
                 Part(batch[0], batch[1], examples if number == 0 else _none(examples))
                 for number in range(count)
             ]
-        parts = cut(batch, count, self._mode)
+        parts = cut(batch, count, self._mode, self._axes)
         if examples is None:
             return [Part(features, labels, None) for features, labels in parts]
         assert self._size is not None
@@ -253,30 +256,44 @@ class _Queued:
         )
 
 
-def cut(batch: Any, count: int, mode: str = ModeKeys.TRAIN) -> list[Any]:
+def cut(
+    batch: Any, count: int, mode: str = ModeKeys.TRAIN, axes: Sequence[int] | None = None
+) -> list[Any]:
     """Cuts every tensor of a batch into `count` parts of the same size.
 
     Args:
         batch: tensors in any structure.
         count: how many parts.
         mode: one of `ModeKeys`, for messages.
+        axes: the batch dimension of each tensor; None: the first of each.
 
     Raises:
-        ValueError: the size of the batch isn't known, or can't be divided.
+        ValueError: the size of the batch isn't known, or can't be divided; or `axes` are for
+            another number of tensors.
     """
     if count == 1:
         return [batch]
     tensors = tf.nest.flatten(batch)
+    present = [tensor for tensor in tensors if tensor is not None]
+    if axes is not None and len(axes) != len(present):
+        raise ValueError(
+            f"batch_axis has {len(axes)} dimensions, but input_fn gives {len(present)} tensors."
+        )
+    found = iter(axes or [0] * len(present))
+    where = [0 if tensor is None else next(found) for tensor in tensors]
     return [
-        tf.nest.pack_sequence_as(batch, [_part(t, number, count, mode) for t in tensors])
+        tf.nest.pack_sequence_as(
+            batch,
+            [_part(t, number, count, mode, axis) for t, axis in zip(tensors, where, strict=True)],
+        )
         for number in range(count)
     ]
 
 
-def _part(tensor: Any, number: int, count: int, mode: str) -> Any:
+def _part(tensor: Any, number: int, count: int, mode: str, axis: int) -> Any:
     if tensor is None:
         return None
-    size = tensor.shape[0] if tensor.shape.rank else None
+    size = tensor.shape[axis] if axis < (tensor.shape.rank or 0) else None
     if size is None or size % count:
         raise ValueError(
             f"{NAMES[mode]} batch size {size} must be divisible by number of replicas {count}, and "
@@ -284,6 +301,8 @@ def _part(tensor: Any, number: int, count: int, mode: str) -> Any:
             "where the dataset is batched."
         )
     rows = size // count
+    if axis:
+        return tf.split(tensor, count, axis)[number]
     if isinstance(tensor, tf.SparseTensor):
         rest = tensor.dense_shape[1:]
         start = tf.concat([[number * rows], tf.zeros_like(rest)], 0)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec import legacy_keras
-from estimator_spec.cores.interface import LoopCore, replica_number
+from estimator_spec.cores.interface import LoopCore, by_replica, replica_number
 from estimator_spec.driver.embeddings import HostEmbeddings, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import Part
 from estimator_spec.model_spec import ModeKeys
@@ -141,10 +141,7 @@ class Replicas:
         structure = values[0]
         flat = [[t for t in tf.nest.flatten(value) if t is not None] for value in values]
         arguments = [
-            self._strategy.experimental_distribute_values_from_function(
-                lambda context, place=place: flat[context.replica_id_in_sync_group][place]
-            )
-            for place in range(len(flat[0]))
+            by_replica(self._strategy, list(tensors)) for tensors in zip(*flat, strict=True)
         ]
         # A replica may be a thread, which doesn't inherit what this one runs for.
         contexts = [contextvars.copy_context() for _ in values]

@@ -224,10 +224,12 @@ def _devices(master: str, resolver: Any) -> list[str]:
     try:
         with tf.Graph().as_default(), tf1.Session(master, config=config) as session:
             return [device.name for device in session.list_devices()]
-    except (tf.errors.DeadlineExceededError, tf.errors.UnavailableError) as error:
+    except tf.errors.OpError as error:
         raise RuntimeError(
-            f"Cannot find any TPU cores in the system: nobody answers at {master!r}. Double check "
-            "the Tensorflow master address and TPU worker(s), or give TPUEstimator use_tpu=False."
+            f"Cannot find any TPU cores in the system: no TPU worker answers at {master!r} "
+            f"({error.message}). Double check the Tensorflow master address and TPU worker(s). To "
+            "run on the CPU, give TPUEstimator use_tpu=False, or run the program by `python -m "
+            "estimator_spec run --cpu`."
         ) from error
 
 

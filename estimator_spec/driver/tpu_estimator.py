@@ -310,6 +310,8 @@ class TPUEstimator(Estimator):
             ctx.mode,
             ctx.batch_size_for_input_fn,
             system.host_device,
+            # A prediction's batches are padded by rows; the old system refused this as well.
+            None if ctx.mode == ModeKeys.PREDICT else self._batch_axis,
         )
 
     def _saves(self) -> bool:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from pathlib import Path
 
@@ -27,6 +29,7 @@ VARIANTS = [
     es.AdagradParameters(RATE),
     es.AdagradParameters(RATE, initial_accumulator=1.5),
     es.AdagradMomentumParameters(RATE, momentum=0.6),
+    es.AdagradMomentumParameters(RATE, momentum=0.2),
     es.AdagradMomentumParameters(RATE, 0.6, use_nesterov=True),
     es.AdagradMomentumParameters(RATE, 0.6, exponent=3),
     es.AdagradMomentumParameters(RATE, 0.6, beta2=0.9),
@@ -61,17 +64,32 @@ VARIANTS = [
     es.ProximalYogiParameters(RATE, initial_accumulator_value=0.5),
     es.MomentumParameters(RATE, 0.8),
     es.MomentumParameters(RATE, 0.8, use_nesterov=True),
+    es.MomentumParameters(RATE, 0.3),
     es.RMSPropParameters(RATE, rho=0.9, momentum=0.5, epsilon=1e-3),
+    es.RMSPropParameters(RATE, rho=0.6, momentum=0.5, epsilon=1e-3),
+    es.RMSPropParameters(RATE, rho=0.9, momentum=0.0, epsilon=1e-3),
+    es.RMSPropParameters(RATE, rho=0.9, momentum=0.5, epsilon=0.1),
     es.FrequencyEstimatorParameters(0.3, 5.0, 1.5, 1.0),
-    # The arguments that all optimizers share, on one without slots and on one with.
+    es.FrequencyEstimatorParameters(0.7, 5.0, 1.5, 1.0),
+    es.FrequencyEstimatorParameters(0.3, 2.0, 1.5, 1.0),
+    es.FrequencyEstimatorParameters(0.3, 5.0, 0.5, 1.0),
+    es.FrequencyEstimatorParameters(0.3, 5.0, 1.5, 2.0),  # no part of the update
+    # The arguments that all optimizers share; a FrequencyEstimator, which learns nothing, has none.
     *[
-        make(**shared)
+        make(**{"learning_rate": RATE, **shared})
         for make in (
-            lambda **kw: SGD(RATE, **kw),
-            lambda **kw: es.AdagradParameters(RATE, **kw),
-            lambda **kw: es.FtrlParameters(RATE, **kw),
+            SGD,
+            es.AdagradParameters,
+            functools.partial(es.AdagradMomentumParameters, momentum=0.6),
+            es.ProximalAdagradParameters,
+            es.AdamParameters,
+            es.FtrlParameters,
+            es.ProximalYogiParameters,
+            functools.partial(es.MomentumParameters, momentum=0.8),
+            functools.partial(es.RMSPropParameters, rho=0.9, momentum=0.5, epsilon=1e-3),
         )
         for shared in (
+            {"learning_rate": 0.2},
             {"use_gradient_accumulation": False},
             {"clip_weight_min": -0.2, "clip_weight_max": 0.3},
             {"clip_gradient_min": -0.1, "clip_gradient_max": 0.05},
@@ -80,9 +98,7 @@ VARIANTS = [
             {"weight_decay_factor": 0.1, "use_gradient_accumulation": False},
         )
     ],
-    es.AdamParameters(RATE, use_gradient_accumulation=False),
     es.AdamParameters(RATE, lazy_adam=False, weight_decay_factor=0.1, clip_weight_max=0.3),
-    es.MomentumParameters(RATE, 0.8, use_gradient_accumulation=False),
 ]
 
 
@@ -90,6 +106,16 @@ def shown(parameters):
     """A short test id."""
     default = type(parameters).__name__.removesuffix("Parameters")
     return default + repr(parameters).split("(", 1)[1].replace("learning_rate=0.05", "")[:60]
+
+
+def test_every_argument_is_among_the_variants():
+    """Each of the ten optimizers is trained with two values of each of its arguments."""
+    kinds = {type(parameters) for parameters in VARIANTS}
+    assert len(kinds) == 10
+    for kind in kinds:
+        for name in inspect.signature(kind).parameters:
+            values = {getattr(p, name) for p in VARIANTS if type(p) is kind}
+            assert len(values) > 1, (kind, name)
 
 
 def batches(seed, steps=STEPS):

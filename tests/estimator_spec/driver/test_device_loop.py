@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -324,6 +326,26 @@ def test_loops_of_a_duration(tmp_path):
     calls = Calls()
     estimator.train(input_fn, hooks=[calls], steps=30)
     assert calls.steps == [1, 11, 30]
+
+
+V1_PROGRAM = """
+import sys
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+sys.path.insert(0, sys.argv[1])
+import test_device_loop as program
+for replicas in (1, 2):
+    estimator = program.make(f"{sys.argv[2]}/{replicas}", replicas)
+    estimator.train(program.input_fn, steps=4)
+    assert estimator.get_variable_value("global_step") == 4
+"""
+
+
+@pytest.mark.slow
+def test_programs_without_v2_behavior(tmp_path):
+    """A program that calls disable_v2_behavior() has loops too."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    subprocess.run([sys.executable, "-c", V1_PROGRAM, folder, tmp_path], check=True, timeout=300)
 
 
 class TestRefusals:

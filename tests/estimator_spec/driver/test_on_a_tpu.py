@@ -214,6 +214,26 @@ class TestTheLoop:
         )
         assert batches == wanted
 
+    def test_batch_axis(self, on_fake, tmp_path):
+        """Tensors whose batch isn't their first dimension are cut where it is."""
+
+        def input_fn(params):
+            x = tf.reshape(tf.range(24.0), [3, params["batch_size"]])
+            return tf.data.Dataset.from_tensors((x, tf.range(8.0))).repeat()
+
+        def model_fn(features, labels, mode, params):
+            seen.append((features.shape.as_list(), labels.shape.as_list()))
+            loss = tf.reduce_mean(features) + tf.reduce_mean(labels)
+            train_op = tf1.assign_add(tf1.train.get_global_step(), 1)
+            return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+        seen = []
+        options = {"embedding_config_spec": None, "model_fn": model_fn}
+        make(tmp_path, batch_axis=(1, 0), **options).train(input_fn, steps=1)
+        assert seen == [([3, 4], [4])] * 2
+        with pytest.raises(ValueError, match="batch_axis has 1 dimensions, but .* 2 tensors"):
+            make(tmp_path / "b", batch_axis=(1,), **options).train(input_fn, steps=1)
+
     def test_sliced_evaluation(self, on_fake, tmp_path):
         """SLICED: one call with the whole batch, which is cut among all replicas."""
         on_fake(2, 2)
@@ -261,6 +281,17 @@ class TestNumbers:
             ("evaluate", {"eval_batch_size": None}, "eval_batch_size in TPUEstimator constructor"),
             ("predict", {"predict_batch_size": None}, "predict_batch_size in TPUEstimator const"),
             ("train", {"tpu_config": {"num_shards": 8}}, "num_shards is not set correctly"),
+            (
+                "train",
+                {
+                    "tpu_config": {
+                        "num_cores_per_replica": 2,
+                        "input_partition_dims": [{"number": [2, 1]}, None],
+                        "per_host_input_for_training": PIPELINES.PER_HOST_V2,
+                    }
+                },
+                "input_partition_dims isn't supported",
+            ),
         ],
     )
     def test_refused(self, on_fake, tmp_path, task, kwargs, message):
@@ -422,6 +453,48 @@ class TestGraphsForATpu:
         config = start["ConfigureTPUEmbedding"].get_attr("config")
         assert b"tbl_user" in config
 
+    def test_learning_rates_of_tables(self, monkeypatch, tmp_path):
+        """A learning_rate_fn gives a number that is sent beside the gradients."""
+        spec = es.EmbeddingConfigSpec(
+            feature_to_config_dict={"user": es.FeatureConfig("users")},
+            table_to_config_dict={
+                "users": es.TableConfig(
+                    program.ROWS,
+                    3,
+                    learning_rate_fn=lambda step: 0.1 / tf.cast(step + 1, tf.float32),
+                )
+            },
+            optimization_parameters=es.AdamParameters(0.1),
+            pipeline_execution_with_tensor_core=True,
+            experimental_gradient_multiplier_fn=lambda step: tf.cast(step, tf.float32),
+        )
+
+        def model_fn(features, labels, mode, params):
+            kernel = tf1.get_variable("kernel", [3, 1])
+            loss = tf.reduce_mean((tf.matmul(features["user"], kernel) - labels) ** 2)
+            step = tf1.train.get_global_step()
+            train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+            return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+        whole = program.input_fn
+
+        def input_fn(params):
+            return whole(params).map(lambda features, labels: ({"user": features["user"]}, labels))
+
+        monkeypatch.setattr(program, "input_fn", input_fn)
+        _, _, nodes, saved = built_for_tpu(
+            monkeypatch, tmp_path, "train", model_fn=model_fn, embedding_config_spec=spec
+        )
+        (send,) = [node for node in nodes if node.op == "SendTPUEmbeddingGradients"]
+        assert send.attr["NN"].i == 1
+        config = tpu.private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.FromString(
+            send.attr["config"].s
+        )
+        assert config.pipeline_execution_with_tensor_core
+        assert config.num_tensor_cores == 2
+        assert [f.input_shape[0] for f in config.feature_descriptor] == [program.BATCH // 2]
+        assert saved == {"global_step", "kernel", "users", "users/Adam/m", "users/Adam/v"}
+
     def test_what_the_mid_level_api_lacks(self, monkeypatch, tmp_path):
         """An optimizer without counterpart is refused, by name, before anything runs."""
         made = program.columns()
@@ -484,7 +557,7 @@ class TestFinding:
     def test_nobody_answers(self, monkeypatch):
         """The error names the address."""
         monkeypatch.setattr(systems, "_ANSWER_WITHIN_MS", 100)
-        with pytest.raises(RuntimeError, match=r"Cannot find any TPU cores .*127\.0\.0\.1:1'"):
+        with pytest.raises(RuntimeError, match=r"Cannot find any TPU cores .*127\.0\.0\.1:1' "):
             systems.find(es.RunConfig(master="grpc://127.0.0.1:1"), "grpc://127.0.0.1:1")
 
     def test_model_parallelism(self):
