@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ops that tables are looked up and trained with cost, one by one, on this TensorFlow.
+
+    python benchmarks/ops.py                      1,024 ids, 16 wide, one thread
+    python benchmarks/ops.py --ids 10240 --width 64
+
+Each op runs 200 times in a row in one session call, so that what is measured is the op and not the
+call; the least of eight rounds counts. The tables fit a cache: in training, where they don't,
+`ResourceGather` and the updates cost up to twenty times as much, the other ops what they cost here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+IN_A_ROW, ROUNDS, TABLE_ROWS = 200, 8, 10_000
+
+
+def fed(value: Any) -> Any:
+    """A tensor that TensorFlow can't fold."""
+    value = np.asarray(value)
+    return tf1.placeholder_with_default(value, [None] * value.ndim)
+
+
+def ops(ids: int, width: int) -> dict[str, Callable[[], Any]]:
+    """The ops, by what they do."""
+    rng = np.random.default_rng(0)
+    unique_count = max(1, int(ids * 0.65))
+    places = rng.integers(0, unique_count, ids)
+    ids_of_table = fed(rng.permutation(TABLE_ROWS)[:unique_count])
+    rows = fed(rng.normal(size=(unique_count, width)).astype(np.float32))
+    occurrences = fed(rng.normal(size=(ids, width)).astype(np.float32))
+    index, segments, ones = fed(places), fed(np.arange(ids)), fed(np.ones(ids, np.float32))
+    index32, segments32 = tf.cast(index, tf.int32), tf.cast(segments, tf.int32)
+    entries = tf.transpose(tf.stack([segments, index]))
+    table, slot = (
+        tf1.get_variable(
+            name, [TABLE_ROWS, width], initializer=tf1.ones_initializer(), use_resource=True
+        )
+        for name in ("table", "slot")
+    )
+    missing = fed(np.zeros(ids, bool))
+    raw = tf.raw_ops
+
+    def product(dense: Any, adjoint: bool) -> Any:
+        return raw.SparseTensorDenseMatMul(
+            a_indices=entries,
+            a_values=ones,
+            a_shape=[ids, unique_count],
+            b=dense,
+            adjoint_a=adjoint,
+        )
+
+    return {
+        "Unique": lambda: tf.unique(index)[1],
+        "UniqueWithCounts": lambda: tf.unique_with_counts(index)[1],
+        "ResourceGather": lambda: tf.gather(table, ids_of_table),
+        "SparseSegmentMean": lambda: tf.sparse.segment_mean(
+            rows, index32, segments32, num_segments=ids
+        ),
+        "SparseTensorDenseMatMul": lambda: product(rows, False),
+        "SparseSegmentMeanGrad": lambda: raw.SparseSegmentMeanGrad(
+            grad=occurrences, indices=index32, segment_ids=segments32, output_dim0=unique_count
+        ),
+        "UnsortedSegmentSum": lambda: raw.UnsortedSegmentSum(
+            data=occurrences, segment_ids=index32, num_segments=unique_count
+        ),
+        "SparseTensorDenseMatMul, adjoint": lambda: product(occurrences, True),
+        "Select, whole rows": lambda: tf1.where(missing, tf.zeros_like(occurrences), occurrences),
+        "SelectV2, broadcast": lambda: tf.where(missing[:, tf.newaxis], 0.0, occurrences),
+        "ResourceSparseApplyAdagrad": lambda: raw.ResourceSparseApplyAdagrad(
+            var=table.handle, accum=slot.handle, lr=0.1, grad=rows, indices=ids_of_table
+        ),
+        "ResourceScatterUpdate": lambda: raw.ResourceScatterUpdate(
+            resource=table.handle, indices=ids_of_table, updates=rows
+        ),
+        "ResourceScatterAdd": lambda: raw.ResourceScatterAdd(
+            resource=table.handle, indices=ids_of_table, updates=rows
+        ),
+        "Rsqrt": lambda: tf.math.rsqrt(rows),
+        "Mul": lambda: rows * rows,
+    }
+
+
+def one_after_the_other(make: Callable[[], Any]) -> Any:
+    """Many of an op, each after the last."""
+    made: list[Any] = []
+    for _ in range(IN_A_ROW):
+        with tf.control_dependencies(made[-1:]):
+            made.append(make())
+    return getattr(made[-1], "op", made[-1])
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--ids", type=int, default=1024, help="ids in a batch")
+    parser.add_argument("--width", type=int, default=16, help="columns of a table")
+    arguments = parser.parse_args()
+    config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    print(
+        f"| op, {arguments.ids} ids, {arguments.width} wide | µs, TF {tf.__version__} |\n|---|---|"
+    )
+    with tf.Graph().as_default(), tf1.Session(config=config) as session:
+        chains = {
+            name: one_after_the_other(make)
+            for name, make in ops(arguments.ids, arguments.width).items()
+        }
+        session.run(tf1.global_variables_initializer())
+        for name, chain in chains.items():
+            call = session.make_callable(chain)
+            call()
+            seconds = []
+            for _ in range(ROUNDS):
+                start = time.perf_counter()
+                call()
+                seconds.append(time.perf_counter() - start)
+            print(f"| `{name}` | {min(seconds) / IN_A_ROW * 1e6:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
