@@ -52,12 +52,13 @@ def inputs(op: Any) -> dict[str, Any]:
     return {arg.name: value for arg, value in zip(op.op_def.input_arg, op.inputs, strict=True)}
 
 
-def by_formula(op: Any, inputs: dict[str, Any]) -> Any:
+def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
     """Makes ops in the current graph that read rows, compute new ones and write them.
 
     Args:
       op: the op whose kind and attributes are meant.
       inputs: tensors by the names of its arguments; `indices` must be unique.
+      rows: the table's rows at `indices`, if they were read in this step already.
 
     Returns:
       An op.
@@ -65,8 +66,12 @@ def by_formula(op: Any, inputs: dict[str, Any]) -> Any:
     kernel = of(op)
     assert kernel is not None
     ids, gradient = inputs["indices"], inputs["grad"]
-    rows = {name: _gather(inputs[name], ids, gradient.dtype) for name in kernel.variables}
-    new_rows = kernel.formula(rows, gradient, inputs, op.get_attr)
+    table, *slots = kernel.variables
+    # A kernel reads when it has its gradient, whatever was written until then.
+    with tf.control_dependencies([gradient]):
+        old_rows = {table: _gather(inputs[table], ids, gradient.dtype) if rows is None else rows}
+        old_rows |= {name: _gather(inputs[name], ids, gradient.dtype) for name in slots}
+    new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
     return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
 
 

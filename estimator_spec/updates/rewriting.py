@@ -29,6 +29,10 @@ ENVIRONMENT_SWITCH = "TPU_COLUMNS_FAST_UPDATES"
 # Ops that hand ids on as they are.
 _SAME_IDS = frozenset({"Reshape", "Identity"})
 _UNIQUE = frozenset({"Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"})
+# Ops that leave a variable as it is.
+_READERS = frozenset(
+    {"ResourceGather", "ResourceGatherNd", "ReadVariableOp", "VarIsInitializedOp", "VariableShape"}
+)
 
 
 def wanted(argument: bool | None) -> bool:
@@ -63,10 +67,12 @@ def made_faster(graph: tf.Graph, train_op: Any, session_config: Any = None) -> A
     for op in updates:
         if not _without_second_search(op):
             _summed_by_a_product(graph, op, session_config)
+    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    initializers = frozenset(variable.initializer for variable in variables)
     replaced = {}
     for op in updates:
         if choice.formula_is_faster(op, session_config):
-            replaced[op] = _by_formula(graph, op)
+            replaced[op] = _by_formula(graph, op, initializers)
     if replaced:
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
         for op in graph.get_operations():
@@ -125,12 +131,17 @@ def _replace_input(op: Any, name: str, value: Any) -> None:
 
 
 def _are_unique(ids: Any) -> bool:
-    while ids.op.type in _SAME_IDS:
-        ids = ids.op.inputs[0]
+    ids = _origin(ids)
     return ids.op.type in _UNIQUE and ids.value_index == 0
 
 
-def _by_formula(graph: tf.Graph, op: Any) -> Any:
+def _origin(ids: Any) -> Any:
+    while ids.op.type in _SAME_IDS:
+        ids = ids.op.inputs[0]
+    return ids
+
+
+def _by_formula(graph: tf.Graph, op: Any, initializers: frozenset[Any]) -> Any:
     """Returns an op that does the same as `op` by reading, computing and writing rows."""
     with (
         graph.as_default(),
@@ -138,4 +149,19 @@ def _by_formula(graph: tf.Graph, op: Any) -> Any:
         tf1.device(op.device),
         tf.control_dependencies(op.control_inputs),
     ):
-        return kernels.by_formula(op, kernels.inputs(op))
+        found = kernels.inputs(op)
+        return kernels.by_formula(op, found, _rows_read_before(op, found, initializers))
+
+
+def _rows_read_before(op: Any, found: dict[str, Any], initializers: frozenset[Any]) -> Any:
+    """The rows that a lookup of the same ids read in the same step, if nothing else writes."""
+    table, ids = found["var"], _origin(found["indices"])
+    if table.dtype != tf.resource:
+        return None
+    users = [user for user in table.consumers() if user is not op and user not in initializers]
+    if not {user.type for user in users} <= _READERS:
+        return None
+    for user in users:
+        if user.type == "ResourceGather" and _origin(user.inputs[1]).name == ids.name:
+            return user.outputs[0] if private.control_flow_context(user) is None else None
+    return None
