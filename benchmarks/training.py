@@ -28,11 +28,14 @@ from training_time.workloads import Workload
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-COMMAND = "python benchmarks/training.py --output docs/benchmarks.md"
+COMMAND = """\
+python benchmarks/training.py --output docs/benchmarks.md           # all of it, some hours
+python benchmarks/training.py --missing --workloads NAMES           # in parts, as here
+python benchmarks/training.py --pages --output docs/benchmarks.md   # what the parts found"""
 DEFAULT_SIDES = "reference,default,host,keras_rs"
 # A process beside which others took more of the machine than this is run again, so often; and none
 # is started before they take less, for so many seconds at most.
-DISTURBED, TRIES, PATIENCE = 0.08, 3, 30
+TRIES, PATIENCE = 3, 30
 
 
 def environment_variables(side: Side) -> dict[str, str]:
@@ -53,7 +56,7 @@ def wait_for_quiet() -> None:
     end = time.monotonic() + PATIENCE
     neighbours = clocks.Neighbours()
     time.sleep(0.5)
-    while neighbours.share() > DISTURBED and time.monotonic() < end:
+    while neighbours.share() > pages.DISTURBED and time.monotonic() < end:
         neighbours = clocks.Neighbours()
         time.sleep(2.0)
 
@@ -140,7 +143,7 @@ def run_all(
         for _ in range(TRIES):
             wait_for_quiet()
             figures, error = measure(pythons[side.environment], side, workload, options.timeout)
-            if error or figures["others"] <= DISTURBED:
+            if error or figures["others"] <= pages.DISTURBED:
                 break
             print(f"    others used {figures['others']:.0%} of the machine; once more", flush=True)
         if side.ours and figures:

@@ -125,5 +125,7 @@ def run(workload: Workload) -> dict[str, Any]:
     model.fit(dataset_of(workload), steps_per_epoch=steps, callbacks=[clock], verbose=0)
     first = clock.marks[0][1] - begin
     times = clocks.milliseconds(clock.marks, WARM_UP) or [1000 * first]
-    version = f"TensorFlow {tf.__version__}, Keras {keras.__version__}, {keras_rs.__version__}"
+    version = (
+        f"TensorFlow {tf.__version__}, Keras {keras.__version__}, keras-rs {keras_rs.__version__}"
+    )
     return {"ms": times, "first_step_s": first, "imported_mib": before, "version": version}

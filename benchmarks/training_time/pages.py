@@ -14,6 +14,7 @@ from training_time.sides import SIDES, Side
 from training_time.workloads import WORKLOADS, Workload
 
 BASE = "reference"
+DISTURBED = 0.08  # others' share of the machine, from which on a process is run again
 MAIN = ("reference", "default", "host", "keras_rs", "fbgemm")
 ASIDE = ("reference-resource", "default-v1", "older", "older-v1", "older-host")
 COLOURS = {
@@ -138,13 +139,31 @@ def profile_text(profile: list[list[Any]], rows: int = 15) -> str:
     return "\n".join([*lines, f"{'all':<40}{whole:>9,} µs  × {count}"])
 
 
+def rounds(results: Results) -> str:
+    """How many rounds, and how many processes weren't alone."""
+    counts = {1 + run.round for run in results.runs if run.side == BASE}
+    shares = [run.figures["others"] for run in results.runs if "others" in run.figures]
+    disturbed = sum(share > DISTURBED for share in shares)
+    most = max(counts, default=0)
+    text = f"Up to {most} rounds; a spread of one number is one round. "
+    return text + (
+        f"A process beside which others used more than {DISTURBED:.0%} of the machine was run "
+        f"again; {disturbed} of {len(shares)} had no better luck."
+    )
+
+
 def page(results: Results, plot: str, command: str) -> str:
     """The whole page."""
     everybody, main = list(SIDES.values()), [SIDES[name] for name in MAIN]
     found = goals(results)
     parts = [
         "# Benchmarks",
-        HEAD.format(command=command, machine=results.machine, versions=versions(results)),
+        HEAD.format(
+            command=command,
+            machine=results.machine,
+            versions=versions(results),
+            rounds=rounds(results),
+        ),
         "## Goals",
         GOALS,
         goal_table(found),
@@ -186,7 +205,7 @@ HEAD = """Made by
 
 which ran each workload on all sides in turn, every time in a fresh process, on {machine}.
 Every number is the median over the rounds of the median of a process; ratios are taken within a
-round. A process beside which others used the machine was run again.
+round. {rounds}
 
 {versions}
 
