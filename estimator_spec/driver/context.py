@@ -60,6 +60,7 @@ class RunContext:
         }
         self._mode: str | None = None
         self._systems: dict[str, Any] = {}  # those that were found, by address
+        self._on_one_device = False
         self.call: replica_inputs.Call | None = None  # of input_fn, while it runs
 
     @contextlib.contextmanager
@@ -68,6 +69,15 @@ class RunContext:
         seen = copy.copy(self)
         seen._mode = mode
         yield seen
+
+    @contextlib.contextmanager
+    def on_one_device(self) -> Iterator[None]:
+        """Within, models are built for the host alone, whatever runs beside them."""
+        was, self._on_one_device = self._on_one_device, True
+        try:
+            yield
+        finally:
+            self._on_one_device = was
 
     @property
     def mode(self) -> str:
@@ -145,7 +155,7 @@ class RunContext:
             RuntimeError: it should run on a TPU, and can't.
             ValueError: the batch sizes or other numbers don't fit the TPU.
         """
-        if not self.is_meant_for_tpu() or is_export_mode:
+        if not self.is_meant_for_tpu() or is_export_mode or self._on_one_device:
             return True
         if off_tpu.host_instead_of_tpu():
             off_tpu.warn_once(has_tables=self.embedding_config_spec is not None)
@@ -164,6 +174,8 @@ class RunContext:
             RuntimeError: there is no TPU.
             ValueError: the batch sizes or other numbers don't fit the system.
         """
+        if self._on_one_device:
+            return None
         if self._host_replicas is not None:
             if self.mode == ModeKeys.EVAL and not self.eval_on_tpu:
                 return None

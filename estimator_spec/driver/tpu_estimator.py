@@ -231,6 +231,19 @@ class TPUEstimator(Estimator):
         listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
         return super()._train_model(input_fn, hooks, listeners)
 
+    def _batch(self, input_fn: Callable[..., Any], mode: str) -> inputs.Inputs:
+        with self._ctx.on_one_device() if self._beside_a_loop(mode) else contextlib.nullcontext():
+            return super()._batch(input_fn, mode)
+
+    def _spec(self, features: Any, labels: Any, mode: str) -> Any:
+        with self._ctx.on_one_device() if self._beside_a_loop(mode) else contextlib.nullcontext():
+            return super()._spec(features, labels, mode)
+
+    def _beside_a_loop(self, mode: str) -> bool:
+        """Whether a graph of one batch is built (for an evaluation in memory) where a loop runs."""
+        with self._ctx.with_mode(mode) as ctx:
+            return ctx.system() is not None
+
     def _build(self, graph: Any, input_fn: Callable[..., Any], mode: str) -> Built:
         with self._ctx.with_mode(mode) as ctx:
             system = ctx.system()

@@ -328,6 +328,30 @@ def test_loops_of_a_duration(tmp_path):
     assert calls.steps == [1, 11, 30]
 
 
+def test_evaluation_in_memory(tmp_path):
+    """It runs beside the loop, on one device with whole batches, on the values of the loop."""
+    estimator = make(tmp_path, 2)
+    seen = []
+    estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
+        features, labels, mode, {**params, "seen": seen}, config
+    )
+
+    def few(params):
+        return input_fn({**params, "count": 2, "repeat": 1})
+
+    hook = es.InMemoryEvaluatorHook(estimator, few, every_n_iter=3)
+    estimator.train(input_fn, hooks=[hook], steps=3)
+    assert ("eval", BATCH, BATCH) in seen
+    found = [
+        value.simple_value
+        for path in (tmp_path / "eval").iterdir()
+        for event in tf1.train.summary_iterator(str(path))
+        for value in event.summary.value
+        if value.tag == "loss" and event.step == 3
+    ]
+    assert found[-1] == pytest.approx(estimator.evaluate(few)["loss"], rel=1e-5)
+
+
 V1_PROGRAM = """
 import sys
 import tensorflow.compat.v1 as tf
