@@ -185,7 +185,10 @@ class TpuEmbeddings(HostEmbeddings):
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN
-        engine = tpu.make_engine(spec, batch_size, training)
+        # Loads the conversions, which nobody needs without a TPU.
+        from estimator_spec.driver import tpu_engine
+
+        engine = tpu_engine.make_engine(spec, batch_size, training)
         return tpu.TpuCore(spec, engine, training, self._host_devices, self.pad)
 
 

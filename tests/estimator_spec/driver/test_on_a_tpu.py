@@ -12,8 +12,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from estimator_spec.cores import tpu
-from estimator_spec.driver import systems
+from estimator_spec.driver import systems, tpu_engine
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fake_tpu
@@ -55,7 +54,7 @@ def on_fake(monkeypatch):
     def find(replicas=2, hosts=1):
         system = fake_tpu.FakeSystem(replicas, hosts)
         monkeypatch.setattr(systems, "find", lambda config, master: system)
-        monkeypatch.setattr(tpu, "make_engine", fake_tpu.FakeEngine)
+        monkeypatch.setattr(tpu_engine, "make_engine", fake_tpu.FakeEngine)
         return system
 
     find()
@@ -487,9 +486,8 @@ class TestGraphsForATpu:
         )
         (send,) = [node for node in nodes if node.op == "SendTPUEmbeddingGradients"]
         assert send.attr["NN"].i == 1
-        config = tpu.private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.FromString(
-            send.attr["config"].s
-        )
+        messages = tpu_engine.private.tpu_embedding_configuration_pb2
+        config = messages.TPUEmbeddingConfiguration.FromString(send.attr["config"].s)
         assert config.pipeline_execution_with_tensor_core
         assert config.num_tensor_cores == 2
         assert [f.input_shape[0] for f in config.feature_descriptor] == [program.BATCH // 2]
