@@ -127,6 +127,8 @@ def pooled_lookup(
     combiner = check_combiner(combiner) or "mean"
     with tf.name_scope(name or "pooled_lookup"):
         rank = ids.shape.rank
+        if safe and weights is None and rank == 2 and ids.shape[1] == 1:
+            return _at_most_one_each(table, ids, partition_strategy)
         leading = None if rank == 2 else ids.dense_shape[:-1]
         if leading is not None:
             flat = [tf.reduce_prod(leading), ids.dense_shape[-1]]
@@ -358,6 +360,15 @@ def _narrow(rows: Any, width: int | None) -> list[Any]:
 
 
 _SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20)
+
+
+def _at_most_one_each(table: Any, ids: tf.SparseTensor, partition_strategy: str) -> tf.Tensor:
+    """A matrix with one column: whatever the combiner, a row gets its id's embedding or zeros."""
+    nothing = tf.constant(-1, ids.dtype)
+    column = tf.reshape(tf.sparse.to_dense(ids, nothing, validate_indices=False), [-1])
+    missing = column < 0
+    ids_or_zero = tf.where(missing, tf.zeros([], column.dtype), column)
+    return single_lookup(table, ids_or_zero, missing, partition_strategy=partition_strategy)
 
 
 def _safe_ids(

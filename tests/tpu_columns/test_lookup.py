@@ -80,6 +80,33 @@ def test_lookups_that_are_not_trained(rows, combiner, safe, with_weights):
         np.testing.assert_allclose(each, once, rtol=1e-4, atol=1e-5)
 
 
+@settings(deadline=None, max_examples=40)
+@given(ragged(st.integers(-2, ROWS - 1), max_ids=1), combiners)
+def test_matrices_of_one_column(rows, combiner):
+    """At most one id a row, known beforehand: values, gradients and rows of the general way."""
+    ids = sparse(rows, np.int64)
+    table = tf.Variable(TABLE)
+    found = []
+    for shape in ([None, 1], [None, None]):
+
+        @tf.function(input_signature=[tf.SparseTensorSpec(shape, tf.int64)], reduce_retracing=False)
+        def run(ids):
+            value = lookup.pooled_lookup(table, ids, None, combiner)
+            gradient = tf.gradients(tf.reduce_sum(tf.square(value)), table.handle)[0]
+            return value, gradient.values, gradient.indices
+
+        operations = [op.type for op in run.get_concrete_function().graph.get_operations()]
+        assert ("SparseTensorDenseMatMul" in operations) == (shape == [None, None])
+        value, values, indices = run(ids)
+        dense = np.zeros_like(TABLE)
+        np.add.at(dense, indices.numpy(), values.numpy())
+        found.append((value, dense, set(indices.numpy())))
+    (value, gradient, touched), (wanted, wanted_gradient, wanted_touched) = found
+    np.testing.assert_allclose(value, wanted, rtol=1e-5)
+    np.testing.assert_allclose(gradient, wanted_gradient, rtol=1e-5, atol=1e-6)
+    assert touched == wanted_touched
+
+
 @settings(deadline=None, max_examples=80)
 @given(ragged(weighted_ids), combiners)
 def test_pooled_lookup_with_weights(rows, combiner):
