@@ -145,7 +145,7 @@ def rounds(results: Results) -> str:
     shares = [run.figures["others"] for run in results.runs if "others" in run.figures]
     disturbed = sum(share > DISTURBED for share in shares)
     most = max(counts, default=0)
-    text = f"Up to {most} rounds; a spread of one number is one round. "
+    text = f"Up to {most} rounds; a ratio without a spread is of one round. "
     return text + (
         f"A process beside which others used more than {DISTURBED:.0%} of the machine was run "
         f"again; {disturbed} of {len(shares)} had no better luck."

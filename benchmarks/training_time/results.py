@@ -53,7 +53,8 @@ class Ratio:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.median:.2f} ({self.low:.2f}–{self.high:.2f})"
+        spread = f" ({self.low:.2f}–{self.high:.2f})" if self.low < self.high else ""
+        return f"{self.median:.2f}{spread}"
 
 
 class Results:
