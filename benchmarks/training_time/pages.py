@@ -216,7 +216,8 @@ line in the log every 100 steps, summaries, random initial values. The batches (
 log-uniform ids) are made once, kept in memory by `tf.data` and given in turn, the same way on
 every side. Steps are timed by the `global_step/sec` of TensorFlow's own log.
 
-keras-rs has no sequences, and doesn't run census, a program for an estimator."""
+keras-rs has no sequences, and doesn't run census, a program for an estimator. What was done for
+these numbers, and where the floor is: [speed.md](speed.md)."""
 
 GOALS = "Each number is a ratio; the smallest and the largest over the cells that a goal speaks of."
 CELLS = "Milliseconds a step · ratio to the reference: median (smallest–largest round)."
