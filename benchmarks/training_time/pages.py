@@ -44,7 +44,9 @@ def cell(results: Results, workload: str, side: str, figure: str = "ms") -> str:
     if median is None:
         return "failed" if results.error(workload, side) else "–"
     ratio = results.ratio(workload, side, BASE, figure) if side != BASE else None
-    return f"{number(median)} · {ratio}" if ratio else number(median)
+    shares = [run.figures.get("others", 0.0) for run in results.of(workload, side)]
+    star = "\\*" if max(shares) > DISTURBED else ""
+    return f"{number(median)}{star} · {ratio}" if ratio else number(median) + star
 
 
 def grid(head: list[str], rows: list[list[str]]) -> str:
@@ -119,15 +121,12 @@ def versions(results: Results) -> str:
     """What each side ran."""
     lines = []
     for side in SIDES.values():
-        found = {
-            " ".join(
-                filter(None, (run.figures["version"], run.figures.get("revision")))
-            ): run.batch[:10]
-            for run in results.runs
-            if run.side == side.name and run.figures
-        }
-        if found:
-            text = "; ".join(f"{version} ({day})" for version, day in found.items())
+        runs = [run for run in results.runs if run.side == side.name and run.figures]
+        if runs:
+            parts = [run.figures["version"] for run in runs]
+            parts += [run.figures.get("revision", "") for run in runs]
+            parts += [f"({run.batch[:10]})" for run in runs]
+            text = " ".join(filter(None, dict.fromkeys(parts)))
             lines.append(f"- **{side.title}** (`{side.name}`): {text}")
     return "\n".join(lines)
 
@@ -148,7 +147,7 @@ def rounds(results: Results) -> str:
     text = f"Up to {most} rounds; a ratio without a spread is of one round. "
     return text + (
         f"A process beside which others used more than {DISTURBED:.0%} of the machine was run "
-        f"again; {disturbed} of {len(shares)} had no better luck."
+        f"again, or its number has a star: {disturbed} of {len(shares)}."
     )
 
 
@@ -205,7 +204,7 @@ HEAD = """Made by
 
 which ran each workload on all sides in turn, every time in a fresh process, on {machine}.
 Every number is the median over the rounds of the median of a process; ratios are taken within a
-round. {rounds}
+round; of sides that ran at other times, between the medians. {rounds}
 
 {versions}
 
