@@ -170,32 +170,38 @@ class _AllEntries:
         return self._entries if isinstance(key, str) else key.transform_feature(self, state_manager)
 
 
-def one_id_each(column: Any, cache: Any, state_manager: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
-    """Returns the ids of a dense feature with one entry a row, without making it sparse.
+def dense_ids(
+    column: Any, cache: Any, state_manager: Any, most: int
+) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Returns the ids of a dense feature with few entries a row, without making it sparse.
 
     Args:
       column: a supported categorical column.
       cache: a transformation cache over the features dict.
       state_manager: owner of vocabulary tables, or None in a TF1 graph.
+      most: how many entries a row are few.
 
     Returns:
-      ids: int64, [batch], 0 where there is none.
-      missing: bool, [batch], whether there is none: the entry is -1 or '', or the vocabulary
+      ids: int64, [batch, n], 0 where there is none.
+      missing: bool, [batch, n], whether there is none: the entry is -1 or '', or the vocabulary
         doesn't know it.
       Or None, if the feature is of another kind.
     """
     if type(column) not in _ENTRY_BY_ENTRY:
         return None
     entries = cache.get(column.key, state_manager)
-    if not isinstance(entries, tf.Tensor) or entries.shape.rank != 2 or entries.shape[1] != 1:
+    if not isinstance(entries, tf.Tensor) or entries.shape.rank != 2:
+        return None
+    width = entries.shape[1]
+    if width is None or not 0 < width <= most:
         return None
     ids = column.get_sparse_tensors(_AllEntries(entries), state_manager).id_tensor.values
-    ids = tf.cast(ids, tf.int64)
+    ids = tf.reshape(tf.cast(ids, tf.int64), [-1, width])
     missing = ids < 0
     # There -1 stays -1; elsewhere it may be in the vocabulary, or get the id of unknown entries.
     if not _identity_without_default(column):
         ignored = "" if entries.dtype == tf.string else -1
-        missing |= tf.equal(tf.reshape(entries, [-1]), tf.constant(ignored, entries.dtype))
+        missing |= tf.equal(entries, tf.constant(ignored, entries.dtype))
     return tf.where(missing, tf.zeros([], tf.int64), ids), missing
 
 

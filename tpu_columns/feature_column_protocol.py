@@ -167,9 +167,10 @@ class FeatureColumnProtocol(
         if device is LookupDevice.TPU_TENSOR_CORE:
             return self._on_tensor_core(cache, state_manager, table())
         if self.use_safe_embedding_lookup:
-            one_each = categorical.one_id_each(self.categorical_column, cache, state_manager)
-            if one_each is not None:
-                return self._one_row_each(*one_each, table())
+            most = 1 if updates_tables() else lookup.NARROW
+            dense = categorical.dense_ids(self.categorical_column, cache, state_manager, most)
+            if dense is not None:
+                return self._of_dense_ids(*dense, table())
         ids, weights = categorical.ids_and_weights(self.categorical_column, cache, state_manager)
         # As ever, skipping the checks is for matrices of ids only.
         safe = self.use_safe_embedding_lookup or ids.shape.rank not in (1, 2)
@@ -180,11 +181,10 @@ class FeatureColumnProtocol(
                 variable, ids, weights, self.combiner, safe=safe, unique=updates_tables()
             )
 
-    def _one_row_each(self, ids: tf.Tensor, missing: tf.Tensor, table: Any) -> tf.Tensor:
-        """One id a row: its row of the table, whatever the combiner."""
+    def _of_dense_ids(self, ids: tf.Tensor, missing: tf.Tensor, table: Any) -> tf.Tensor:
         with tf.name_scope(f"{self.name}_weights") as scope:
             lookup.record_site(scope, self.name, self._reads.feature_key, self._reads.num_buckets)
-            return lookup.single_lookup(table, ids, missing)
+            return lookup.dense_lookup(table, ids, missing, self.combiner)
 
     def _on_tensor_core(self, cache: Any, state_manager: Any, table: Any) -> tf.Tensor:
         """Takes ids that the input pipeline padded (with a mask beside them), or pads them here."""

@@ -23,6 +23,9 @@ tf1 = tf.compat.v1
 
 COMBINERS = ("mean", "sqrtn", "sum")
 
+# Up to here matrices of ids are narrow: reading what is missing costs less than leaving it out.
+NARROW = 16
+
 # A tuple, not a str: TensorFlow leaves such collections out of exported graphs, where Python
 # objects could not go.
 LOOKUP_SITES = ("tpu_columns", "lookup_sites")
@@ -153,30 +156,48 @@ def pooled_lookup(
         return result
 
 
-def single_lookup(
+def dense_lookup(
     table: Any,
     ids: tf.Tensor,
     missing: tf.Tensor,
+    combiner: str | None = "mean",
     *,
     partition_strategy: str = "div",
     name: str | None = None,
 ) -> tf.Tensor:
-    """Looks up one id a row: what `pooled_lookup` gives for it, by a single gather.
+    """Looks up a narrow matrix of ids: what `pooled_lookup` gives for those that aren't missing.
+
+    Each entry is read, so this is for few a row. Where rows of several ids are trained, use
+    `pooled_lookup`: an optimizer would see row 0 for each missing id, too.
 
     Args:
       table: as in `pooled_lookup`, [rows, D].
-      ids: integers, [B]; 0 where one is missing, so that optimizers see the rows they always saw.
-      missing: bool, [B].
+      ids: integers, [B, n]; 0 where one is missing, so that with n = 1 optimizers see the rows that
+        they always saw.
+      missing: bool, [B, n].
+      combiner: as in `pooled_lookup`.
       partition_strategy: as in `pooled_lookup`.
       name: name scope.
 
     Returns:
-      Floats, [B, D]; zeros where an id is missing.
+      Floats, [B, D]; zeros for a row without ids.
+
+    Raises:
+      ValueError: an unknown combiner, or a number of columns that isn't known.
     """
-    with tf.name_scope(name or "single_lookup"):
-        rows = _rows(table, ids, partition_strategy)
-        # The old form takes whole rows; TF2's broadcasts entry by entry, four times as slow.
-        return tf1.where(missing, tf.zeros_like(rows), rows)
+    combiner = check_combiner(combiner) or "mean"
+    width = ids.shape[1]
+    if width is None:
+        raise ValueError("The number of columns of ids must be known; it is None.")
+    with tf.name_scope(name or "dense_lookup"):
+        rows = _rows(table, tf.reshape(ids, [-1]), partition_strategy)
+        if width == 1:
+            # The old form takes whole rows; TF2's broadcasts entry by entry, twice as slow.
+            return tf1.where(tf.reshape(missing, [-1]), tf.zeros_like(rows), rows)
+        places = tf.range(tf.size(ids, out_type=tf.int64))
+        present = tf.cast(tf.logical_not(missing), rows.dtype)
+        segments, count = places // width, tf.shape(ids, out_type=tf.int64)[0]
+        return combine(rows, places, segments, count, tf.reshape(present, [-1]), combiner)
 
 
 def sequence_lookup(
@@ -364,11 +385,11 @@ _SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20
 
 def _at_most_one_each(table: Any, ids: tf.SparseTensor, partition_strategy: str) -> tf.Tensor:
     """A matrix with one column: whatever the combiner, a row gets its id's embedding or zeros."""
-    nothing = tf.constant(-1, ids.dtype)
-    column = tf.reshape(tf.sparse.to_dense(ids, nothing, validate_indices=False), [-1])
+    column = tf.sparse.to_dense(ids, tf.constant(-1, ids.dtype), validate_indices=False)
+    column = tf.reshape(column, [-1, 1])  # the kernel's result has no static shape
     missing = column < 0
     ids_or_zero = tf.where(missing, tf.zeros([], column.dtype), column)
-    return single_lookup(table, ids_or_zero, missing, partition_strategy=partition_strategy)
+    return dense_lookup(table, ids_or_zero, missing, partition_strategy=partition_strategy)
 
 
 def _safe_ids(

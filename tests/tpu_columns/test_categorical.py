@@ -97,9 +97,43 @@ def test_one_id_each_equals_the_sparse_way(word_file, data):
     assert "SparseFillEmptyRows" not in ops
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_narrow_matrices_of_ids(word_file, data):
+    """In an evaluation, several dense ids a row give what they give when they are made sparse."""
+    kind = data.draw(st.sampled_from(sorted(COLUMNS)))
+    combiner = data.draw(st.sampled_from([None, "mean", "sum", "sqrtn"]))
+    width = data.draw(st.sampled_from([2, 3, 16, 17]))
+    make, dtype = COLUMNS[kind]
+    rows = data.draw(
+        st.lists(st.lists(_entries(kind), min_size=width, max_size=width), min_size=1, max_size=4)
+    )
+    found = []
+    for mode in (tpu_columns.Mode.TRAIN, tpu_columns.Mode.EVAL):
+        with (
+            tf.Graph().as_default() as graph,
+            tf1.Session() as session,
+            tpu_columns.placement.running(mode, tpu_columns.Hardware.CPU),
+        ):
+            tf1.set_random_seed(5)
+            embedding = tpu_columns.embedding_column(
+                make(word_file), 3, combiner=combiner, initializer=_numbered
+            )
+            layer = tpu_columns.input_layer({"f": tf.constant(np.array(rows, dtype))}, [embedding])
+            session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+            found.append(session.run(layer))
+            is_sparse = "SparseFillEmptyRows" in [op.type for op in graph.get_operations()]
+            assert is_sparse == (mode is tpu_columns.Mode.TRAIN or width > 16)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+def _numbered(shape, dtype=tf.float32, partition_info=None):
+    return tf.reshape(tf.range(np.prod(shape), dtype=dtype) + 1, shape)
+
+
 @pytest.mark.parametrize("shape", [(2,), (2, 1)])
 def test_shapes_of_one_id_each(shape):
-    """Ids of shape [B] and [B, 1] take the short way, and [B, 2] the general one."""
+    """In training, ids of shape [B] and [B, 1] take the short way, and [B, 2] the general one."""
     column = fc.categorical_column_with_identity("f", 5)
     layer, _, ops = _trained(column, lambda: tf.reshape(tf.constant([1, 4]), shape), "mean")
     assert layer.shape == (2, 3)
@@ -129,6 +163,6 @@ def test_only_training_looks_for_repeated_ids(mode):
         tpu_columns.placement.running(mode, tpu_columns.Hardware.CPU),
     ):
         column = tpu_columns.embedding_column(fc.categorical_column_with_identity("f", 5), 3)
-        tpu_columns.input_layer({"f": tf.constant([[1, 2], [2, -1]])}, [column])
+        tpu_columns.input_layer({"f": tf.sparse.from_dense([[1, 2], [2, 0]])}, [column])
         searches = [op.type for op in graph.get_operations() if op.type.startswith("Unique")]
         assert bool(searches) == (mode is tpu_columns.Mode.TRAIN)
