@@ -141,7 +141,8 @@ def pooled_lookup(
             ids, weights, empty = _safe_ids(ids, weights, combiner)
         else:
             empty = None
-        rows, places = _rows_at(table, ids.values, unique, partition_strategy)
+        read, places = rows_to_read(ids.values, unique)
+        rows = _rows(table, read, partition_strategy)
         values = None if weights is None else weights.values
         result = combine(
             rows, places, ids.indices[:, 0], ids.dense_shape[0], values, combiner, empty
@@ -409,15 +410,22 @@ def _safe_ids(
     return ids, weights, empty
 
 
-def _rows_at(
-    table: Any, ids: tf.Tensor, unique: bool, partition_strategy: str
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rows [U, D] of a table, and where among them each id's is, [N]."""
+def rows_to_read(ids: tf.Tensor, unique: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns which rows of a table to read for ids, and where among them each id's row is.
+
+    Args:
+      ids: integers, [N].
+      unique: read each row once, however often its id occurs.
+
+    Returns:
+      rows: integers, [U]; `ids` themselves if not unique.
+      places: int64, [N].
+    """
     if not unique:
-        places = tf.range(tf.size(ids, out_type=tf.int64))
-        return _rows(table, ids, partition_strategy), places
-    ids, places, _ = tf.unique_with_counts(ids, out_idx=tf.int64)
-    return _rows(table, ids, partition_strategy), places
+        return ids, tf.range(tf.size(ids, out_type=tf.int64))
+    # With counts: Grappler would turn the plain one into a copy of the whole table.
+    rows, places, _ = tf.unique_with_counts(ids, out_idx=tf.int64)
+    return rows, places
 
 
 def combine(

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from training_time import clocks, workloads
+from training_time import batches, clocks, workloads
 from training_time.workloads import Workload
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -22,18 +22,8 @@ SECONDS, MOST, FEWEST, WARM_UP = 8.0, 300, 12, 4
 
 def dataset_of(workload: Workload) -> Any:
     """The same batches, made once and kept; ids and weights apart, as the layer takes them."""
-    example = workloads.batch_of(workload, 0, 1)
-    names, size = sorted(example), workloads.BATCH_SIZE
 
-    def make(number: Any) -> list[Any]:
-        arrays = workloads.batch_of(workload, int(number), size)
-        return [arrays[name] for name in names]
-
-    def load(number: Any) -> tuple[dict[str, Any], Any]:
-        types = [tf.as_dtype(example[name].dtype) for name in names]
-        arrays = dict(zip(names, tf.numpy_function(make, [number], types), strict=True))
-        for name in names:
-            arrays[name].set_shape([size, *example[name].shape[1:]])
+    def give(arrays: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         ids = {f.name: as_given(f, arrays[f.name]) for f in workload.features}
         weights = {f.name: arrays[f"{f.name}_weight"] for f in workload.features if f.weighted}
         return {"ids": ids, "weights": weights} if weights else {"ids": ids}, arrays["label"]
@@ -44,8 +34,8 @@ def dataset_of(workload: Workload) -> Any:
         found = tf.where(tf.ones(tensor.shape, tf.bool))
         return tf.SparseTensor(found, tf.reshape(tensor, [-1]), tensor.shape)
 
-    batches = tf.data.Dataset.range(workloads.BATCHES).map(load).cache()
-    return batches.repeat().prefetch(2)
+    made = batches.dataset_of(workload, workloads.BATCH_SIZE, give)
+    return made.repeat().prefetch(2)
 
 
 def model_of(workload: Workload) -> Any:

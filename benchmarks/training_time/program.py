@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_spec as tpu_estimator
 import tpu_columns
-from training_time import workloads
+from training_time import batches, workloads
 from training_time.workloads import Feature, Workload
 
 tf1 = tf.compat.v1
@@ -93,22 +93,8 @@ def dataset_of(workload: Workload, size: int, repeat: bool = True) -> Any:
         size: of a batch.
         repeat: without end; else each batch once.
     """
-    example = workloads.batch_of(workload, 0, 1)
-    names = sorted(example)
-
-    def make(number: Any) -> list[Any]:
-        arrays = workloads.batch_of(workload, int(number), size)
-        return [arrays[name] for name in names]
-
-    def load(number: Any) -> tuple[dict[str, Any], Any]:
-        types = [tf.as_dtype(example[name].dtype) for name in names]
-        arrays = dict(zip(names, tf.numpy_function(make, [number], types), strict=True))
-        for name in names:
-            arrays[name].set_shape([size, *example[name].shape[1:]])
-        return as_features(workload, arrays)
-
-    batches = tf.data.Dataset.range(workloads.BATCHES).map(load).cache()
-    return (batches.repeat() if repeat else batches).prefetch(2)
+    made = batches.dataset_of(workload, size, lambda arrays: as_features(workload, arrays))
+    return (made.repeat() if repeat else made).prefetch(2)
 
 
 def input_fn_of(workload: Workload) -> Callable[..., Any]:

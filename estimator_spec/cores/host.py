@@ -241,11 +241,7 @@ class HostCore:
             batches = [_cut(enqueued) for enqueued, _ in places_of_use]
             values = [tf.cast(batch.ids.values, tf.int64) for batch in batches]
             together = values[0] if len(values) == 1 else tf.concat(values, 0)
-            ids = self._positions(key, together)
-            index = tf.range(tf.size(ids, out_type=tf.int64))
-            if self._training:
-                # With counts: Grappler would turn the plain one into a copy of the whole table.
-                ids, index, _ = tf.unique_with_counts(ids, out_idx=tf.int64)
+            ids, index = lookup.rows_to_read(self._positions(key, together), self._training)
             rows = tf.nn.embedding_lookup(variable, ids)
             occurrences = None
             if not self._sums_gradients(key):

@@ -88,7 +88,7 @@ def _is_ours_to_change(op: Any) -> bool:
     """Whether ids are unique, and nothing but the order of ops depends on this one."""
     return (
         private.control_flow_context(op) is None
-        and kernels.inputs(op)["indices"].op.type in _UNIQUE
+        and _are_unique(kernels.inputs(op)["indices"])
         and not any(output.consumers() for output in op.outputs)
     )
 
