@@ -18,7 +18,7 @@ from tpu_columns.columns import (
     split_sequence_columns,
 )
 from tpu_columns.feature_layers import input_layer, sequence_input_layer
-from tpu_columns.lookup import IdOutOfRangeError
+from tpu_columns.lookup_errors import IdOutOfRangeError
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, LookupDevice, Mode, route
 

@@ -199,10 +199,12 @@ def dense_ids(
     ids = tf.reshape(tf.cast(ids, tf.int64), [-1, width])
     missing = ids < 0
     # There -1 stays -1; elsewhere it may be in the vocabulary, or get the id of unknown entries.
-    if not _identity_without_default(column):
-        ignored = "" if entries.dtype == tf.string else -1
-        missing |= tf.equal(entries, tf.constant(ignored, entries.dtype))
-    return tf.where(missing, tf.zeros([], tf.int64), ids), missing
+    if _identity_without_default(column):
+        return tf.maximum(ids, 0), missing
+    ignored = "" if entries.dtype == tf.string else -1
+    missing |= tf.equal(entries, tf.constant(ignored, entries.dtype))
+    # The old form takes whole tensors: TF2's, which broadcasts, takes ten times as long.
+    return tf.compat.v1.where(missing, tf.zeros_like(ids), ids), missing
 
 
 def _identity_without_default(column: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import categorical, lookup
+from tpu_columns import categorical, lookup, lookup_errors, padded_lookup
 from tpu_columns.placement import LookupDevice, device_now, updates_tables
 
 
@@ -167,8 +167,9 @@ class FeatureColumnProtocol(
         if device is LookupDevice.TPU_TENSOR_CORE:
             return self._on_tensor_core(cache, state_manager, table())
         if self.use_safe_embedding_lookup:
-            most = 1 if updates_tables() else lookup.NARROW
-            dense = categorical.dense_ids(self.categorical_column, cache, state_manager, most)
+            dense = categorical.dense_ids(
+                self.categorical_column, cache, state_manager, most=lookup.NARROW
+            )
             if dense is not None:
                 return self._of_dense_ids(*dense, table())
         ids, weights = categorical.ids_and_weights(self.categorical_column, cache, state_manager)
@@ -176,15 +177,23 @@ class FeatureColumnProtocol(
         safe = self.use_safe_embedding_lookup or ids.shape.rank not in (1, 2)
         variable = table()
         with tf.name_scope(f"{self.name}_weights") as scope:
-            lookup.record_site(scope, self.name, self._reads.feature_key, self._reads.num_buckets)
+            lookup_errors.record_site(
+                scope, self.name, self._reads.feature_key, self._reads.num_buckets
+            )
             return lookup.pooled_lookup(
                 variable, ids, weights, self.combiner, safe=safe, unique=updates_tables()
             )
 
+    def _record_site(self, scope: str) -> None:
+        reads = self._reads
+        lookup_errors.record_site(scope, self.name, reads.feature_key, reads.num_buckets)
+
     def _of_dense_ids(self, ids: tf.Tensor, missing: tf.Tensor, table: Any) -> tf.Tensor:
         with tf.name_scope(f"{self.name}_weights") as scope:
-            lookup.record_site(scope, self.name, self._reads.feature_key, self._reads.num_buckets)
-            return lookup.dense_lookup(table, ids, missing, self.combiner)
+            lookup_errors.record_site(
+                scope, self.name, self._reads.feature_key, self._reads.num_buckets
+            )
+            return lookup.dense_lookup(table, ids, missing, self.combiner, unique=updates_tables())
 
     def _on_tensor_core(self, cache: Any, state_manager: Any, table: Any) -> tf.Tensor:
         """Takes ids that the input pipeline padded (with a mask beside them), or pads them here."""
@@ -198,10 +207,12 @@ class FeatureColumnProtocol(
             ids, weights = categorical.ids_and_weights(
                 self.categorical_column, cache, state_manager
             )
-            values, mask = lookup.pad_for_tensor_core(ids, weights, self.tensor_core_shape[1])
+            values, mask = padded_lookup.pad_for_tensor_core(
+                ids, weights, self.tensor_core_shape[1]
+            )
         with tf.name_scope(f"{self.name}_weights") as scope:
-            lookup.record_site(scope, self.name, key, self._reads.num_buckets)
-            return lookup.tensor_core_lookup(table, values, mask, self.combiner)
+            self._record_site(scope)
+            return padded_lookup.tensor_core_lookup(table, values, mask, self.combiner)
 
     def _steps(self, cache: Any, state_manager: Any, table: Any) -> Any:
         if not self._reads.is_sequence:
@@ -222,7 +233,7 @@ class FeatureColumnProtocol(
         ids, weights = categorical.ids_and_weights(self.categorical_column, cache, state_manager)
         variable = table()
         with tf.name_scope(f"{self.name}_weights") as scope:
-            lookup.record_site(scope, self.name, key, self._reads.num_buckets)
+            self._record_site(scope)
             steps, lengths = lookup.sequence_lookup(
                 variable,
                 ids,

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert import checks
-from tpu_columns import lookup
+from tpu_columns import IdOutOfRangeError, lookup
 
 
 def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -> tf.Tensor:
@@ -58,7 +58,7 @@ def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -
             f" of {found[2]} rows (valid: 0 to {int(found[2]) - 1}). Mend the input, or enlarge "
             "the table."
         )
-        raise lookup.IdOutOfRangeError(None, None, message) from None
+        raise IdOutOfRangeError(None, None, message) from None
 
 
 def _look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any) -> tf.Tensor:

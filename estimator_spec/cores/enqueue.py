@@ -27,12 +27,14 @@ class Enqueued(NamedTuple):
       weights: float32 SparseTensor with the same indices, or None.
       combiner: 'mean', 'sum' or 'sqrtn'.
       max_sequence_length: steps L if each id has a row of its own, else 0.
+      matrix: the ids as they came, [B, n], if they came dense and zeros are padding; else None.
     """
 
     ids: tf.SparseTensor
     weights: tf.SparseTensor | None
     combiner: str
     max_sequence_length: int
+    matrix: tf.Tensor | None = None
 
 
 def take(key: str, feature: Any, table: Any, features: MutableMapping[str, Any]) -> Enqueued:
@@ -47,15 +49,19 @@ def take(key: str, feature: Any, table: Any, features: MutableMapping[str, Any])
     Raises:
       ValueError: ids or weights are missing, or of a type or shape that a TPU can't look up.
     """
-    ids, dense = _ids(key, features, table.combiner)
+    ids, matrix = _ids(key, features, table.combiner)
+    dense = matrix is not None
     weights = _weights(key, feature.weight_key, features, dense, table.combiner)
-    return Enqueued(ids, weights, table.combiner or "sum", feature.max_sequence_length)
+    length = feature.max_sequence_length
+    if table.combiner is None:
+        matrix = None
+    return Enqueued(ids, weights, table.combiner or "sum", length, matrix)
 
 
 def _ids(
     key: str, features: MutableMapping[str, Any], combiner: str | None
-) -> tuple[tf.SparseTensor, bool]:
-    """Takes a feature's ids out; the second value tells whether they were dense."""
+) -> tuple[tf.SparseTensor, tf.Tensor | None]:
+    """Takes a feature's ids out; and as the matrix that they were, if they were dense."""
     if key not in features:
         raise ValueError(
             f"Feature {key!r} of the embedding_config_spec is missing. input_fn gave "
@@ -71,12 +77,12 @@ def _ids(
     if isinstance(ids, tf.RaggedTensor):
         ids = ids.to_sparse()
     if isinstance(ids, tf.SparseTensor):
-        return ids, False
+        return ids, None
     if combiner is None:
-        return _one_id_each(key, ids), True
+        return _one_id_each(key, ids), ids
     if ids.shape.rank == 1:
         ids = ids[:, tf.newaxis]
-    return tf.sparse.from_dense(ids), True
+    return tf.sparse.from_dense(ids), ids
 
 
 def _one_id_each(key: str, ids: Any) -> tf.SparseTensor:

@@ -24,7 +24,7 @@ from estimator_spec import optimizers
 from estimator_spec.cores import enqueue, update_rules
 from estimator_spec.cores.naming import variable_names
 from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
-from tpu_columns import categorical, lookup, storage
+from tpu_columns import categorical, combining, entries, lookup, lookup_errors, storage
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -225,7 +225,7 @@ class HostCore:
 
     def _record_site(self, scope: str, key: str) -> None:
         users = ", ".join(f for f, feature in self._features.items() if feature.table_id == key)
-        lookup.record_site(scope, users, users, self._tables[key].vocabulary_size)
+        lookup_errors.record_site(scope, users, users, self._tables[key].vocabulary_size)
 
     def _look_up_table(self, key: str, variable: Any, users: list[str]) -> _Gathered:
         with tf.name_scope(f"look_up_{_op(key)}") as scope:
@@ -238,13 +238,14 @@ class HostCore:
                     self._enqueued[feature], self._activations[feature], strict=True
                 )
             ]
-            batches = [_cut(enqueued) for enqueued, _ in places_of_use]
-            values = [tf.cast(batch.ids.values, tf.int64) for batch in batches]
+            sums = self._sums_gradients(key)
+            batches = [_entries(enqueued, sums) for enqueued, _ in places_of_use]
+            values = [tf.cast(batch.ids, tf.int64) for batch in batches]
             together = values[0] if len(values) == 1 else tf.concat(values, 0)
-            ids, index = lookup.rows_to_read(self._positions(key, together), self._training)
+            ids, index = combining.rows_to_read(self._positions(key, together), self._training)
             rows = tf.nn.embedding_lookup(variable, ids)
             occurrences = None
-            if not self._sums_gradients(key):
+            if not sums:
                 occurrences = tf.gather(rows, index)
             indices = (
                 [index] if len(batches) == 1 else tf.split(index, [tf.size(v) for v in values])
@@ -257,7 +258,7 @@ class HostCore:
                     size = tf.size(own, out_type=tf.int64)
                     source, places = occurrences, tf.range(start, start + size)
                     start += size
-                _connect(*use, _combine(source, places, batch))
+                _connect(*use, combining.combine(source, places, batch))
             return _Gathered(variable, ids, rows, index, occurrences)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
@@ -374,15 +375,20 @@ def _first_steps(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
     return tf.sparse.slice(ids, [0, 0], tf.stack([shape[0], tf.minimum(shape[1], length)]))
 
 
-def _cut(enqueued: enqueue.Enqueued) -> enqueue.Enqueued:
-    """Drops the steps of a sequence that come too late, and makes each step a row of its own."""
-    length = enqueued.max_sequence_length
-    if not length:
-        return enqueued
-    return enqueued._replace(
-        ids=_steps_as_rows(enqueued.ids, length),
-        weights=None if enqueued.weights is None else _steps_as_rows(enqueued.weights, length),
-    )
+def _entries(enqueued: enqueue.Enqueued, sums_gradients: bool) -> entries.Entries:
+    """What is looked up. Of a sequence, each step is a row of its own, and late ones are dropped.
+
+    Args:
+      enqueued: the feature of a batch.
+      sums_gradients: a row is updated once, however often it occurs: then padding may occur too.
+    """
+    ids, weights, combiner, length, matrix = enqueued
+    if length:
+        ids = _steps_as_rows(ids, length)
+        weights = None if weights is None else _steps_as_rows(weights, length)
+    elif matrix is not None and matrix.shape[1] is not None and sums_gradients:
+        return entries.padded(matrix, combiner)
+    return entries.of_sparse(ids, weights, combiner)
 
 
 def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
@@ -391,13 +397,6 @@ def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
     flat = ids.indices[:, 0] * length + ids.indices[:, 1]
     shape = tf.stack([ids.dense_shape[0] * length, tf.constant(1, tf.int64)])
     return tf.SparseTensor(tf.stack([flat, tf.zeros_like(flat)], 1), ids.values, shape)
-
-
-def _combine(source: Any, places: Any, batch: enqueue.Enqueued) -> Any:
-    """Rows of `source` at `places`, combined by the rows of the batch; zeros without ids."""
-    weights = None if batch.weights is None else batch.weights.values
-    segments, num_rows = batch.ids.indices[:, 0], batch.ids.dense_shape[0]
-    return lookup.combine(source, places, segments, num_rows, weights, batch.combiner)
 
 
 def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:

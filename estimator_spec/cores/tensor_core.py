@@ -12,7 +12,7 @@ from typing import Any
 
 from estimator_spec.cores import enqueue
 from estimator_spec.table_config import FeatureConfig
-from tpu_columns import TPUEmbeddingColumn, categorical, lookup
+from tpu_columns import TPUEmbeddingColumn, categorical, padded_lookup
 
 
 def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:
@@ -50,5 +50,7 @@ def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:
                 f"Column {column.name} has tensor_core_shape {[batch, width]}, but the batch has "
                 f"{ids.shape[0]} rows. Give None for the size of the batch."
             )
-        found[key], found[mask_key] = lookup.pad_for_tensor_core(ids, enqueued.weights, width)
+        found[key], found[mask_key] = padded_lookup.pad_for_tensor_core(
+            ids, enqueued.weights, width
+        )
     return found

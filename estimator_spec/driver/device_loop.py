@@ -20,7 +20,7 @@ from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import Replicas, Step
 from estimator_spec.model_spec import EstimatorSpec, ModeKeys
 from estimator_spec.tpu_config import check_positive_integer, parse_iterations_per_loop
-from tpu_columns import lookup
+from tpu_columns import lookup_errors
 
 tf1 = tf.compat.v1
 
@@ -93,7 +93,7 @@ def train(replicas: Replicas, batches: ReplicaInputs, limit: LoopLimit, every: i
         step = replicas.step(batches.next())
         steps.append(step)
         ops = [*step.ops, *_host_call(step, done, every)]
-        sites.extend(tf1.get_collection(lookup.LOOKUP_SITES))
+        sites.extend(tf1.get_collection(lookup_errors.LOOKUP_SITES))
         with tf.control_dependencies([*ops, step.loss]):
             return done + 1, tf.identity(step.loss)
 
@@ -106,7 +106,7 @@ def train(replicas: Replicas, batches: ReplicaInputs, limit: LoopLimit, every: i
             name="training_loop",
         )
     # A loop's body is a graph of its own; errors are explained by the one around it.
-    tf1.get_default_graph().get_collection_ref(lookup.LOOKUP_SITES).extend(sites)
+    tf1.get_default_graph().get_collection_ref(lookup_errors.LOOKUP_SITES).extend(sites)
     (step,) = steps
     hooks = [*step.spec.training_hooks]
     if step.host_call is not None:

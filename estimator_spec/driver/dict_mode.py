@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_spec.cores import enqueue
 from estimator_spec.spec import tables_and_features
-from tpu_columns import categorical, lookup
+from tpu_columns import categorical, lookup, lookup_errors
 from tpu_columns.placement import updates_tables
 from tpu_columns.tables import get_table
 
@@ -78,10 +78,11 @@ def _look_up_one(
     key: str, table: Any, enqueued: enqueue.Enqueued, features: dict[str, Any]
 ) -> None:
     """Puts the result of one feature into `features`."""
-    ids, weights, combiner, length = enqueued
+    ids, weights, combiner = enqueued.ids, enqueued.weights, enqueued.combiner
+    length = enqueued.max_sequence_length
     batch = ids.shape[0]
     with tf.name_scope("lookup_" + _NOT_IN_SCOPES.sub("_", key)) as scope:
-        lookup.record_site(scope, key, key, int(table.shape[0]))
+        lookup_errors.record_site(scope, key, key, int(table.shape[0]))
         if not length:
             # Not the safe one: a TPU neither drops negative ids nor weights.
             rows = lookup.pooled_lookup(

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.checkpoints.errors import CheckpointError
-from tpu_columns import lookup
+from tpu_columns import lookup_errors
 
 __all__ = ["CheckpointError", "ModelDirError", "explained"]
 
@@ -37,7 +37,7 @@ def explained(graph: Any) -> Iterator[None]:
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        better = lookup.explain(error, graph)
+        better = lookup_errors.explain(error, graph)
         if better is None:
             raise
         raise better from error

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.updates import kernels
-from tpu_columns import lookup
+from tpu_columns import combining
 
 tf1 = tf.compat.v1
 
@@ -94,7 +94,7 @@ def _sum_and_product(kind: str, width: int) -> list[Any]:
     places = tf.range(_IDS, dtype=tf.int64)
     sums = [
         tf.math.unsorted_segment_sum(rows, segments, _IDS // 2),
-        lookup.sum_rows(rows, places, segments, _IDS // 2),
+        combining.sum_rows(rows, places, segments, _IDS // 2),
     ]
     return [value[0, 0] for value in sums]
 

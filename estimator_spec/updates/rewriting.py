@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec.updates import choice, kernels
-from tpu_columns import lookup
+from tpu_columns import combining
 
 tf1 = tf.compat.v1
 
@@ -114,7 +114,7 @@ def _summed_by_a_product(graph: tf.Graph, op: Any, session_config: Any) -> None:
     values, segments, count = summed.inputs
     with graph.as_default(), tf1.name_scope(summed.name + "_by_product/"), tf1.device(op.device):
         places = tf.range(tf.size(segments, out_type=tf.int64))
-        sums = lookup.sum_rows(values, places, tf.cast(segments, tf.int64), count)
+        sums = combining.sum_rows(values, places, tf.cast(segments, tf.int64), count)
     _replace_input(op, "grad", sums)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense features with one id a row: looked up by one gather, with the numbers of the sparse way."""
+"""Ids of every kind of column, dense and sparse: the numbers of TensorFlow's own columns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpu_columns
+from tpu_columns import lookup_errors
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -53,12 +54,12 @@ def _entries(kind):
     return st.sampled_from([*WORDS, "", "unknown", "new"])
 
 
-def _trained(column, feature, combiner):
+def _trained(column, features, combiner, make=tpu_columns.embedding_column):
     """The layer, variables after two steps, ops. Momentum moves rows of gradient 0 too."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.set_random_seed(5)
-        embedding = tpu_columns.embedding_column(column, 3, combiner=combiner)
-        layer = tpu_columns.input_layer({"f": feature()}, [embedding])
+        embedding = make(column, 3, combiner=combiner, initializer=_numbered)
+        layer = tf1.feature_column.input_layer(features(), [embedding])
         loss = tf.reduce_sum(tf.square(layer - 0.3))
         train_op = tf1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
         session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
@@ -66,35 +67,66 @@ def _trained(column, feature, combiner):
         session.run([train_op])
         session.run([train_op])
         variables = session.run(tf1.global_variables())
-        return before, variables, [op.type for op in graph.get_operations()]
+        return before, variables, graph.get_operations()
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.data())
-def test_one_id_each_equals_the_sparse_way(word_file, data):
-    """Any column, any entries, missing and unknown ones too: same values, tables and slots."""
-    kind = data.draw(st.sampled_from(sorted(COLUMNS)))
-    combiner = data.draw(st.sampled_from([None, "mean", "sum", "sqrtn"]))
-    make, dtype = COLUMNS[kind]
-    column = make(word_file)
-    entries = data.draw(st.lists(_entries(kind), min_size=1, max_size=6))
-    dense = np.array(entries, dtype)[:, np.newaxis]
-    ignored = "" if dtype is np.str_ else -1
-    kept = [i for i, entry in enumerate(entries) if entry != ignored]
+def _makes_sparse(ops):
+    """Whether dense input was made sparse, as TensorFlow's own columns do."""
+    return any("/to_sparse_input" in op.name for op in ops)
 
-    def sparse():
-        indices = np.array([[i, 0] for i in kept], np.int64).reshape(-1, 2)
-        # A shape that is told when the graph runs only: then nobody knows of the one column.
-        shape = tf1.placeholder_with_default(np.array([len(entries), 1]), [2])
-        return tf.SparseTensor(indices, tf.constant(dense[kept, 0]), shape)
 
-    layer, variables, ops = _trained(column, lambda: tf.constant(dense), combiner)
-    wanted, wanted_variables, sparse_ops = _trained(column, sparse, combiner)
-    np.testing.assert_array_equal(layer, wanted)
+def _check_against_tensorflow(column, features, combiner):
+    """Compares values, tables and slots; returns our ops."""
+    layer, variables, ops = _trained(column, features, combiner)
+    wanted, wanted_variables, _ = _trained(column, features, combiner, fc.embedding_column)
+    np.testing.assert_allclose(layer, wanted, rtol=1e-6)
     for value, wanted_value in zip(variables, wanted_variables, strict=True):
-        np.testing.assert_allclose(value, wanted_value, rtol=1e-6)
-    assert "SparseFillEmptyRows" in sparse_ops
-    assert "SparseFillEmptyRows" not in ops
+        np.testing.assert_allclose(value, wanted_value, rtol=1e-5, atol=1e-6)
+    return ops
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_dense_ids_equal_tensorflows(word_file, data):
+    """Any column, any matrix, missing and unknown entries too: same values, tables and slots."""
+    kind = data.draw(st.sampled_from(sorted(COLUMNS)))
+    combiner = data.draw(st.sampled_from(["mean", "sum", "sqrtn"]))
+    width = data.draw(st.sampled_from([1, 2, 3, 16, 17]))
+    make, dtype = COLUMNS[kind]
+    row = st.lists(_entries(kind), min_size=width, max_size=width)
+    rows = np.array(data.draw(st.lists(row, min_size=1, max_size=4)), dtype)
+    ops = _check_against_tensorflow(make(word_file), lambda: {"f": tf.constant(rows)}, combiner)
+    assert _makes_sparse(ops) == (width > 16), "only wide matrices are made sparse"
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_sparse_ids_equal_tensorflows(word_file, data):
+    """Any rows, negative ids, weights of any sign, empty rows: same values, tables and slots."""
+    combiner = data.draw(st.sampled_from(["mean", "sum", "sqrtn"]))
+    weighted = data.draw(st.booleans())
+    longest = data.draw(st.sampled_from([1, 3]))
+    told = data.draw(st.booleans())
+    entry = st.tuples(st.integers(-2, 4), st.sampled_from([-1.5, 0.0, 0.5, 2.0]))
+    rows = data.draw(st.lists(st.lists(entry, max_size=longest), min_size=1, max_size=5))
+    indices = np.array([[i, j] for i, row in enumerate(rows) for j in range(len(row))], np.int64)
+    ids, weights = (
+        np.array([pair[place] for row in rows for pair in row], dtype)
+        for place, dtype in ((0, np.int64), (1, np.float32))
+    )
+
+    def features():
+        shape = np.array([len(rows), longest], np.int64)
+        if not told:  # nobody knows of the one column before the graph runs
+            shape = tf1.placeholder_with_default(shape, [2])
+        made = [tf.SparseTensor(indices.reshape(-1, 2), values, shape) for values in (ids, weights)]
+        return {"f": made[0], "w": made[1]}
+
+    column = fc.categorical_column_with_identity("f", 5)
+    if weighted:
+        column = fc.weighted_categorical_column(column, "w")
+    ops = _check_against_tensorflow(column, features, combiner)
+    assert "Where" not in {op.type for op in ops}, "nothing is left out of a list"
 
 
 @settings(deadline=None, max_examples=40)
@@ -122,8 +154,7 @@ def test_narrow_matrices_of_ids(word_file, data):
             layer = tpu_columns.input_layer({"f": tf.constant(np.array(rows, dtype))}, [embedding])
             session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
             found.append(session.run(layer))
-            is_sparse = "SparseFillEmptyRows" in [op.type for op in graph.get_operations()]
-            assert is_sparse == (mode is tpu_columns.Mode.TRAIN or width > 16)
+            assert _makes_sparse(graph.get_operations()) == (width > 16)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
 
 
@@ -131,16 +162,12 @@ def _numbered(shape, dtype=tf.float32, partition_info=None):
     return tf.reshape(tf.range(np.prod(shape), dtype=dtype) + 1, shape)
 
 
-@pytest.mark.parametrize("shape", [(2,), (2, 1)])
-def test_shapes_of_one_id_each(shape):
-    """In training, ids of shape [B] and [B, 1] take the short way, and [B, 2] the general one."""
+def test_a_vector_of_ids():
+    """Ids of shape [B] are one a row."""
     column = fc.categorical_column_with_identity("f", 5)
-    layer, _, ops = _trained(column, lambda: tf.reshape(tf.constant([1, 4]), shape), "mean")
+    layer, _, ops = _trained(column, lambda: {"f": tf.constant([1, 4])}, "mean")
     assert layer.shape == (2, 3)
-    assert "SparseFillEmptyRows" not in ops
-    layer, _, ops = _trained(column, lambda: tf.constant([[1, 4], [2, -1]]), "mean")
-    assert layer.shape == (2, 3)
-    assert "SparseFillEmptyRows" in ops
+    assert not _makes_sparse(ops)
 
 
 def test_an_id_out_of_range_is_explained():
@@ -151,7 +178,7 @@ def test_an_id_out_of_range_is_explained():
         session.run(tf1.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError) as raised:
             session.run(layer)
-        explained = tpu_columns.lookup.explain(raised.value, graph)
+        explained = lookup_errors.explain(raised.value, graph)
         assert "'f_embedding': id 9" in str(explained)
 
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tpu_columns
-from tpu_columns import lookup, storage, tables
+from tpu_columns import lookup, lookup_errors, storage, tables
 from tpu_columns.storage import TableStorage
 
 tf1 = tf.compat.v1
@@ -101,12 +101,12 @@ def test_an_id_outside_is_named(strategy):
         table = tables.get_table("table", (ROWS, 2), tf1.zeros_initializer())
         ids = tf1.placeholder(tf.int64, [None, None])
         with tf.name_scope("here") as scope:
-            lookup.record_site(scope, "word_embedding", "word", ROWS)
+            lookup_errors.record_site(scope, "word_embedding", "word", ROWS)
             found = lookup.pooled_lookup(table, tf.sparse.from_dense(ids), safe=False)
         session.run(tf1.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             session.run(found, {ids: [[3, 99], [98, 0]]})
-        explained = str(lookup.explain(caught.value, graph))
+        explained = str(lookup_errors.explain(caught.value, graph))
     assert "'word_embedding': id 99 of feature 'word'" in explained
     assert "whose size is 7" in explained
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import estimator_spec as es
 import tpu_columns
 from estimator_spec.cores import tensor_core
-from tpu_columns import Hardware, Mode, placement
+from tpu_columns import Hardware, Mode, padded_lookup, placement
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -207,15 +207,13 @@ def test_the_tensor_core_lookup_compiles(mode, combiner):
     wanted = tpu_columns.lookup.pooled_lookup(
         tf.constant(TABLE), features["b"], features["b_weights"], combiner
     )
-    values, mask = tpu_columns.lookup.pad_for_tensor_core(
-        features["b"], features["b_weights"], WIDTH
-    )
+    values, mask = padded_lookup.pad_for_tensor_core(features["b"], features["b_weights"], WIDTH)
     table = tf.Variable(TABLE)
 
     @tf.function(jit_compile=True)
     def compiled(values, mask):
         with tf.GradientTape() as tape:
-            found = tpu_columns.lookup.tensor_core_lookup(table, values, mask, combiner)
+            found = padded_lookup.tensor_core_lookup(table, values, mask, combiner)
         return found, tf.convert_to_tensor(tape.gradient(found, table))
 
     found, gradient = compiled(values, mask)

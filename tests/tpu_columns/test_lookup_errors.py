@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of lookups that name column, id and vocabulary size."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from tpu_columns import IdOutOfRangeError, lookup, lookup_errors
+
+tf1 = tf.compat.v1
+ROWS, DIM = 7, 3
+
+
+class TestExplain:
+    """A failing gather, told in the user's words."""
+
+    @staticmethod
+    def failing(ids):
+        """Runs a lookup that fails; returns the error and the graph."""
+        with tf.Graph().as_default() as graph:
+            table = tf1.get_variable("table", [ROWS, DIM], use_resource=True)
+            with tf.name_scope("words_embedding_weights") as scope:
+                lookup_errors.record_site(scope, "words_embedding", "words", ROWS)
+                value = lookup.pooled_lookup(
+                    table, tf.sparse.from_dense(tf.constant([ids], tf.int64)), None, "mean"
+                )
+            with tf1.Session(graph=graph) as session:
+                session.run(tf1.global_variables_initializer())
+                with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                    session.run(value)
+        return caught.value, graph
+
+    def test_names_column_id_and_size(self):
+        """The error names column, feature, id and vocabulary size, and old excepts catch it."""
+        error = lookup_errors.explain(*self.failing([1, 99]))
+        assert isinstance(error, IdOutOfRangeError)
+        assert isinstance(error, tf.errors.InvalidArgumentError)
+        assert isinstance(error, ValueError)
+        for part in ("'words_embedding'", "id 99", "'words'", f"size is {ROWS}"):
+            assert part in str(error)
+
+    def test_leaves_other_errors_alone(self):
+        """An error from elsewhere, or from an unknown graph, isn't explained."""
+        error, _ = self.failing([1, 99])
+        assert lookup_errors.explain(error, tf.Graph()) is None
+        other = tf.errors.InvalidArgumentError(None, None, "shapes do not match")
+        assert lookup_errors.explain(other, tf.Graph()) is None

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From rows of a table to one vector a row of the batch: sums as products of matrices.
+
+They are what `tf.sparse.segment_sum` and `tf.math.unsorted_segment_sum` compute, gradients too, in
+a fraction of the time from TensorFlow 2.20 on: see `benchmarks/ops.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from tpu_columns.entries import Entries
+
+tf1 = tf.compat.v1
+
+
+def rows_to_read(ids: tf.Tensor, unique: bool, more: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns which rows of a table to read for ids, and where among them each id's row is.
+
+    Args:
+      ids: integers, [N].
+      unique: read each row once, however often its id occurs.
+      more: integers, [K]: ids to read beside them if unique; or None.
+
+    Returns:
+      rows: integers, [U]; `ids` themselves if not unique.
+      places: int64, [N].
+    """
+    if not unique:
+        return ids, tf.range(tf.size(ids, out_type=tf.int64))
+    together = ids if more is None else tf.concat([ids, more], 0)
+    # With counts: Grappler would turn the plain one into a copy of the whole table.
+    rows, places, _ = tf.unique_with_counts(together, out_idx=tf.int64)
+    return rows, places if more is None else places[: tf.size(ids)]
+
+
+def combine(rows: Any, places: Any, entries: Entries) -> Any:
+    """Combines looked up rows into one a row of the batch, by the formulas of `pooled_lookup`.
+
+    Args:
+      rows: floats, [U, D].
+      places: int64, [N]: which row is an entry's.
+      entries: the N entries.
+
+    Returns:
+      Floats, [B, D]; zeros where there is no entry.
+    """
+    segments, num_rows, weights = entries.segments, entries.num_rows, entries.weights
+    summed = sum_rows(rows, places, segments, num_rows, weights)
+    if entries.combiner == "sum":
+        return summed
+    totals = entries.totals
+    if totals is None:
+        counted = tf.ones_like(places, rows.dtype) if weights is None else weights
+        if entries.combiner == "sqrtn" and weights is not None:
+            counted = tf.square(counted)
+        totals = sum_numbers(counted, segments, num_rows)
+    totals = tf.cast(totals, rows.dtype)
+    # Divided by infinity a sum is zero, and so is its gradient.
+    infinity = tf.fill(tf.shape(totals), tf.constant(math.inf, rows.dtype))
+    totals = tf1.where(tf.equal(totals, 0), infinity, totals)
+    return summed / (tf.sqrt(totals) if entries.combiner == "sqrtn" else totals)
+
+
+def sum_rows(rows: Any, places: Any, segments: Any, num_rows: Any, weights: Any = None) -> Any:
+    """Sums rows by segment, weighted: one product of a sparse matrix with a dense one.
+
+    Args:
+      rows: floats, [U, D].
+      places: int64, [N]: which row.
+      segments: int64, [N]: which sum it goes into.
+      num_rows: scalar; how many sums.
+      weights: floats, [N], or None for ones.
+
+    Returns:
+      Floats, [num_rows, D]; zeros where there is no place.
+    """
+    indices = _pairs(segments, places)
+    weights = tf.ones_like(places, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
+    shape = tf.stack([tf.cast(num_rows, tf.int64), tf.shape(rows, out_type=tf.int64)[0]])
+    products = [_product(indices, weights, shape, piece) for piece in _narrow(rows, rows.shape[1])]
+    return products[0] if len(products) == 1 else tf.concat(products, 1)
+
+
+def sum_numbers(numbers: Any, segments: Any, num_rows: Any) -> Any:
+    """Sums numbers by segment.
+
+    Args:
+      numbers: floats, [N].
+      segments: int64, [N].
+      num_rows: scalar; how many sums.
+
+    Returns:
+      Floats, [num_rows, 1].
+    """
+    indices = _pairs(segments)
+    shape = tf.stack([tf.cast(num_rows, tf.int64), tf.constant(1, tf.int64)])
+    return _product(indices, numbers, shape, tf.ones([1, 1], numbers.dtype))
+
+
+def _product(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
+    # The public function takes indices of 64 bits only, which would have to be made.
+    return tf.raw_ops.SparseTensorDenseMatMul(
+        a_indices=indices, a_values=values, a_shape=shape, b=dense
+    )
+
+
+def _pairs(first: Any, second: Any = None) -> Any:
+    """Integers below 2³¹, [N] and [N] (None for zeros) -> [N, 2]; faster than `tf.stack`."""
+    if sys.byteorder == "big":
+        return tf.stack([first, tf.zeros_like(first) if second is None else second], 1)
+    if second is not None:
+        second = tf.bitwise.left_shift(second, tf.constant(32, tf.int64))
+        first = tf.bitwise.bitwise_or(first, second)
+    return tf.bitcast(first, tf.int32)
+
+
+def _narrow(rows: Any, width: int | None) -> list[Any]:
+    """Cuts rows into parts that the product is fast for.
+
+    From 32 columns on the kernel works row by row through Eigen, and from TensorFlow 2.20 on that
+    takes ten times as long (42 µs where 16 columns take 3).
+    """
+    if not width or width < 32 or not _SLOW_FROM_32_COLUMNS:
+        return [rows]
+    count = -(-width // 31)
+    sizes = [width // count + (place < width % count) for place in range(count)]
+    return list(tf.split(rows, sizes, axis=1))
+
+
+_SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20)
