@@ -287,7 +287,7 @@ class Estimator(ModelExports):
         """What ends the training."""
         if steps is None and max_steps is None:
             return []
-        return [tf1.train.StopAtStepHook(steps, max_steps)]
+        return [hooks_lib.StopAtStep(steps, max_steps)]
 
     def _convert_eval_steps_to_hooks(self, steps: int | None) -> list[Any]:
         """What ends an evaluation."""
@@ -325,7 +325,7 @@ class Estimator(ModelExports):
         every = self._config.log_step_count_steps
         if every is None:
             return []
-        return [tf1.train.StepCounterHook(every_n_steps=every, output_dir=self._model_dir)]
+        return [hooks_lib.StepsPerSecond(every, output_dir=self._model_dir)]
 
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
         checkpoint = checkpoints.chosen(checkpoint_path, self._model_dir)

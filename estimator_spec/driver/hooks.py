@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.driver.quiet_steps import Sparing, next_of
+
 tf1 = tf.compat.v1
 
 
@@ -39,7 +41,7 @@ def checked_listeners(saving_listeners: Iterable[Any] | None) -> list[Any]:
     return found
 
 
-class IteratorInitializer(tf1.train.SessionRunHook):
+class IteratorInitializer(Sparing, tf1.train.SessionRunHook):
     """Starts a dataset's iterator in each new session."""
 
     def __init__(self, iterator: Any) -> None:
@@ -78,7 +80,111 @@ class StopAfterBatches(tf1.train.SessionRunHook):
             run_context.request_stop()
 
 
-class ExamplesPerSecond(tf1.train.StepCounterHook):
+class StopAtStep(Sparing, tf1.train.StopAtStepHook):
+    """Ends a training; the arguments are TensorFlow's."""
+
+    def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
+        super().__init__(num_steps, last_step)
+        self._num = num_steps
+        self._last = last_step
+
+    def needed_at(self, step: int, first: int) -> float:
+        """At the end."""
+        if self._last is None:
+            assert self._num is not None  # TensorFlow wants one of them
+            self._last = first - 1 + self._num
+        return self._last
+
+
+class StopAtNan(Sparing, tf1.train.NanTensorHook):
+    """Ends a training whose loss isn't a number. Quiet steps show it their loss, too."""
+
+
+class LossLogger(Sparing, tf1.train.SessionRunHook):
+    """Logs loss and global step, in the line of TensorFlow's `LoggingTensorHook`.
+
+    Args:
+        loss: a scalar.
+        every_n_steps: steps between two lines; the first step has one.
+    """
+
+    def __init__(self, loss: Any, every_n_steps: int) -> None:
+        self._loss = loss
+        self._every = every_n_steps
+
+    def begin(self) -> None:
+        """Starts to count."""
+        self._timer = tf1.train.SecondOrStepTimer(every_steps=self._every)
+        self._made = 0
+        self._global_step = tf1.train.get_global_step()
+
+    def needed_at(self, step: int, first: int) -> float:
+        """Every so many steps."""
+        return next_of(step, first, self._every)
+
+    def skipped(self, count: int) -> None:
+        """Counts steps that were made without it."""
+        self._made += count
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for loss and step when it is time."""
+        del run_context
+        if not self._timer.should_trigger_for_step(self._made):
+            return None
+        return tf1.train.SessionRunArgs([self._loss, self._global_step])
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Logs them."""
+        del run_context
+        if run_values.results is not None:
+            seconds, _ = self._timer.update_last_triggered_step(self._made)
+            took = "" if seconds is None else f" ({seconds:.3f} sec)"
+            tf1.logging.info("loss = %s, step = %s%s", *run_values.results, took)
+        self._made += 1
+
+
+class SummarySaver(Sparing, tf1.train.SummarySaverHook):
+    """Writes summaries; the arguments are TensorFlow's."""
+
+    def __init__(self, save_steps: int, output_dir: str, scaffold: Any) -> None:
+        super().__init__(save_steps=save_steps, output_dir=output_dir, scaffold=scaffold)
+        self._every = save_steps
+
+    def needed_at(self, step: int, first: int) -> float:
+        """Every so many steps."""
+        return next_of(step, first, self._every)
+
+
+class CheckpointSaver(Sparing, tf1.train.CheckpointSaverHook):
+    """Writes checkpoints; the arguments are TensorFlow's."""
+
+    def __init__(self, checkpoint_dir: str, *, save_steps: int | None = None, **kw: Any) -> None:
+        super().__init__(checkpoint_dir, save_steps=save_steps, **kw)
+        self._every = save_steps
+
+    def needed_at(self, step: int, first: int) -> float:
+        """Every so many steps from the one that the session began with."""
+        return next_of(step, first - 1, self._every)
+
+
+class StepsPerSecond(Sparing, tf1.train.StepCounterHook):
+    """Logs and writes `global_step/sec`; the arguments are TensorFlow's."""
+
+    def __init__(
+        self,
+        every_n_steps: int | None = 100,
+        every_n_secs: float | None = None,
+        output_dir: str | None = None,
+    ) -> None:
+        super().__init__(every_n_steps, every_n_secs, output_dir)
+        self._every = every_n_steps
+
+    def needed_at(self, step: int, first: int) -> float:
+        """Every so many steps."""
+        return next_of(step, first, self._every)
+
+
+class ExamplesPerSecond(StepsPerSecond):
     """Logs and writes `global_step/sec` and `examples/sec`.
 
     Args:
@@ -95,9 +201,7 @@ class ExamplesPerSecond(tf1.train.StepCounterHook):
         every_n_secs: float | None = None,
         output_dir: str | None = None,
     ) -> None:
-        super().__init__(
-            every_n_steps=every_n_steps, every_n_secs=every_n_secs, output_dir=output_dir
-        )
+        super().__init__(every_n_steps, every_n_secs, output_dir)
         self._batch_size = batch_size
 
     def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.driver import checkpoints, errors, inputs, stored_tables
+from estimator_spec.driver import hooks as hooks_lib
+from estimator_spec.driver.quiet_steps import Steps
 
 tf1 = tf.compat.v1
 
@@ -63,12 +65,16 @@ def run(
     """
     _add_loss_summary(spec.loss)
     _add_saver(spec, config)
-    all_hooks = [*input_hooks, *hooks, tf1.train.NanTensorHook(spec.loss)]
+    stop_at_nan = hooks_lib.StopAtNan(spec.loss)
+    all_hooks = [*input_hooks, *hooks, stop_at_nan]
     if config.log_step_count_steps is not None:
-        all_hooks.append(_loss_logger(spec.loss, config.log_step_count_steps))
+        all_hooks.append(hooks_lib.LossLogger(spec.loss, config.log_step_count_steps))
     all_hooks.extend(spec.training_hooks)
     saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
     _listen([*saver_hooks, *all_hooks, *spec.training_chief_hooks], saving_listeners)
+    chief_hooks = [*first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
+    chief_hooks.extend(_summary_hooks(spec, config))
+    steps = Steps([*all_hooks, *chief_hooks], spec.train_op, spec.loss, stop_at_nan)
     with (
         errors.explained(tf1.get_default_graph()),
         _session(
@@ -76,10 +82,10 @@ def run(
             config,
             checkpoint,
             hooks=all_hooks,
-            chief_only_hooks=[*first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks],
+            chief_only_hooks=chief_hooks,
         ) as session,
     ):
-        return _loop(session, spec, input_fn, loop)
+        return _loop(session, steps, input_fn, loop)
 
 
 def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> Any:
@@ -91,8 +97,8 @@ def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> An
             checkpoint_dir=config.model_dir,
             scaffold=spec.scaffold,
             save_checkpoint_secs=0,  # A hook of ours saves.
-            save_summaries_steps=config.save_summary_steps,
-            log_step_count_steps=None,  # A hook of ours counts.
+            save_summaries_steps=None,  # So does one for summaries,
+            log_step_count_steps=None,  # and one that counts.
             config=config.session_config,
             max_wait_secs=config.session_creation_timeout_secs,
             save_graph_def=config.checkpoint_save_graph_def,
@@ -100,19 +106,19 @@ def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> An
         )
 
 
-def _loop(session: Any, spec: Any, input_fn: Callable[..., Any], loop: bool) -> Any:
-    """Calls the session until a hook stops; one call makes a step, or those of a loop."""
+def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) -> Any:
+    """Makes steps until a hook stops."""
     loss = None
-    steps = 0
+    some = False
     while not session.should_stop():
         try:
-            _, loss = session.run([spec.train_op, spec.loss])
+            loss = steps.run(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
-            if steps:
+            if some:
                 raise  # The session takes this for the end of the input.
             raise inputs.nothing_read(input_fn, "train", loop) from end
-        steps += 1
-    if not steps:
+        some = True
+    if not some:
         tf1.logging.warning(
             "Training made no steps: a hook stopped it, or the input is empty or misspecified."
         )
@@ -140,11 +146,6 @@ def _add_saver(spec: Any, config: Any) -> None:
     tf1.add_to_collection(tf1.GraphKeys.SAVERS, saver)
 
 
-def _loss_logger(loss: Any, every_n_steps: int) -> Any:
-    step = tf1.train.get_global_step()
-    return tf1.train.LoggingTensorHook({"loss": loss, "step": step}, every_n_iter=every_n_steps)
-
-
 def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
     """A hook that saves by steps or seconds, unless the user brought one or wants none."""
     if any(isinstance(hook, tf1.train.CheckpointSaverHook) for hook in present):
@@ -152,7 +153,7 @@ def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
     if not (config.save_checkpoints_secs or config.save_checkpoints_steps):
         return []
     return [
-        tf1.train.CheckpointSaverHook(
+        hooks_lib.CheckpointSaver(
             config.model_dir,
             save_secs=config.save_checkpoints_secs,
             save_steps=config.save_checkpoints_steps,
@@ -160,6 +161,13 @@ def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
             save_graph_def=config.checkpoint_save_graph_def,
         )
     ]
+
+
+def _summary_hooks(spec: Any, config: Any) -> list[Any]:
+    every = config.save_summary_steps
+    if not every or not config.model_dir:
+        return []
+    return [hooks_lib.SummarySaver(every, config.model_dir, spec.scaffold)]
 
 
 def _listen(present: Sequence[Any], saving_listeners: Sequence[Any]) -> None:

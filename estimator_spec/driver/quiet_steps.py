@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps at which no hook would do anything, by bare calls of the session.
+
+A call of a `MonitoredSession` costs some tenths of a millisecond more than the step itself: hooks
+are asked, fetches are looked through, and meanwhile TensorFlow's threads fall asleep. A hook that
+says when it is needed next (see `Sparing`) isn't missed in between. One hook that doesn't say, such
+as a user's, and every step is made with all hooks, as ever.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+# Hooks that go by the clock are asked again after so many seconds.
+SECONDS = 0.5
+# So many steps must have counted the global step up by one each before any is made quietly.
+STEADY = 3
+
+
+class Sparing:
+    """A `SessionRunHook` that needn't see every step."""
+
+    def needed_at(self, step: int, first: int) -> float:
+        """Returns the next step that the hook must see; it then sees the one before, too.
+
+        Args:
+            step: the global step now.
+            first: the global step after the first step of this session.
+
+        Returns:
+            A step later than `step`; infinity if the hook goes by the clock, or does nothing.
+        """
+        del step, first
+        return math.inf
+
+    def skipped(self, count: int) -> None:
+        """Hears that so many steps were made without it."""
+
+
+def next_of(step: int, start: int, every: int | None) -> float:
+    """The first step after `step` among `start`, `start + every`, ...; never if `every` is None.
+
+    >>> next_of(7, 1, 5), next_of(6, 1, 5), next_of(7, 1, None)
+    (11, 11, inf)
+    """
+    if every is None:
+        return math.inf
+    return start if step < start else start + every * ((step - start) // every + 1)
+
+
+class Steps:
+    """Makes steps of training, quietly where nobody looks.
+
+    Args:
+        hooks: all of the session's.
+        train_op: what makes a step.
+        loss: of the step, a scalar.
+        watch_loss: the hook that looks at each step's loss; it hears of quiet ones too.
+    """
+
+    def __init__(self, hooks: Sequence[Any], train_op: Any, loss: Any, watch_loss: Any) -> None:
+        self._spares = all(isinstance(hook, Sparing) for hook in hooks)
+        self._hooks = hooks
+        self._fetches = [train_op, loss]
+        self._watch_loss = watch_loss
+        self._global_step = tf1.train.get_global_step()
+        self._session: Any = None
+        self._quietly: Any = None
+        self._step: Any = None
+        # The global step after the session's first step, and how many steps in a row counted one.
+        self._first: int | None = None
+        self._steady: float = 0
+
+    def run(self, session: Any) -> Any:
+        """Makes steps until the next that hooks see, and that one.
+
+        Args:
+            session: a `MonitoredSession` that should not stop.
+
+        Returns:
+            The loss of the last of them.
+        """
+        if not self._spares:
+            return session.run(self._fetches)[1]
+        return session.run_step_fn(self._until_seen)
+
+    def _until_seen(self, step_context: Any) -> Any:
+        if step_context.session is not self._session:
+            self._begin(step_context.session)
+        before = self._make_quiet_steps() if self._steady >= STEADY else self._step()
+        _, loss = step_context.run_with_hooks(self._fetches)
+        now = self._step()
+        if self._first is None:
+            self._first = now
+        # A program that counts otherwise has no step that could be foreseen.
+        self._steady = self._steady + 1 if now == before + 1 else -math.inf
+        return loss
+
+    def _begin(self, session: Any) -> None:
+        self._session = session
+        self._quietly = session.make_callable(self._fetches)
+        self._step = session.make_callable(self._global_step)
+        self._first = None
+        self._steady = 0
+
+    def _make_quiet_steps(self) -> int:
+        """Makes steps up to where a hook is needed; returns the global step then."""
+        start = int(self._step())
+        assert self._first is not None  # STEADY steps were seen
+        needed = min(hook.needed_at(start, self._first) for hook in self._hooks)
+        # The step before the needed one has hooks, too: some prepare there.
+        most, done = needed - 2 - start, 0
+        end = time.monotonic() + SECONDS
+        while done < most and time.monotonic() < end:
+            _, loss = self._quietly()
+            done += 1
+            self._watch_loss.after_run(None, tf1.train.SessionRunValues(loss, None, None))
+        for hook in self._hooks:
+            hook.skipped(done)
+        now = int(self._step())
+        if now != start + done:
+            self._steady = -math.inf
+        return now
