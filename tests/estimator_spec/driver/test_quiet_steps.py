@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps that no hook looks at: training does what it does when a hook looks at every step."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import re
+import tempfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import estimator_spec as es
+from estimator_spec.driver import hooks
+
+tf1 = tf.compat.v1
+
+
+class Onlooker(tf1.train.SessionRunHook):
+    """A user's hook: it doesn't say which steps it needs, so it sees all."""
+
+    def __init__(self):
+        self.seen = 0
+
+    def after_run(self, run_context, run_values):
+        """Counts."""
+        self.seen += 1
+
+
+def counting_up(by=1, every=1):
+    """A train_op's way to count the global step."""
+
+    def count():
+        step = tf1.train.get_or_create_global_step()
+        calls = tf1.get_variable("calls", [], tf.int64, tf1.zeros_initializer(), trainable=False)
+        with tf.control_dependencies([calls.assign_add(1)]):
+            due = tf.cast(tf.equal(calls.read_value() % every, 0), tf.int64)
+            return step.assign_add(by * due)
+
+    return count
+
+
+def trained(directory, looked_at, count=None, examples=10_000, start=0, nan_at=-1, **how):
+    """Trains; returns what it left behind."""
+
+    def model_fn(features, labels, mode):
+        w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
+        loss = tf.square(w - tf.reduce_mean(features["x"]))
+        tf1.summary.scalar("w", w)
+        if count is None:
+            optimizer = tf1.train.GradientDescentOptimizer(0.01)
+            train_op = optimizer.minimize(loss, tf1.train.get_global_step())
+        else:
+            train_op = count()
+        return es.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def input_fn():
+        x = np.arange(examples, dtype=np.float32) % 7
+        x[nan_at if nan_at >= 0 else len(x) :] = np.nan
+        return tf.data.Dataset.from_tensor_slices({"x": x}).batch(1)
+
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("tensorflow")
+    logger.addHandler(handler)
+    steps = {key: how.pop(key) for key in ("steps", "max_steps") if key in how}
+    config = es.RunConfig(model_dir=str(directory), tf_random_seed=1, **how)
+    error = None
+    try:
+        if start:
+            es.Estimator(model_fn, config=config).train(input_fn, max_steps=start)
+        estimator = es.Estimator(model_fn, config=config)
+        estimator.train(input_fn, hooks=[Onlooker()] if looked_at else [], **steps)
+    except tf1.train.NanLossDuringTrainingError as nan:
+        error = type(nan)
+    finally:
+        logger.removeHandler(handler)
+    return {
+        "checkpoints": sorted(p.name for p in pathlib.Path(directory).glob("*.index")),
+        "w": last_w(directory),
+        "summaries": summaries(directory),
+        # Hooks read the step while it is counted up: it may be one less, and times differ.
+        "losses": [
+            (round(float(found.group(1)), 4), (int(found.group(2)) + 1) // 2 * 2)
+            for found in (re.match(r"loss = (\S+), step = (\d+)", line) for line in lines)
+            if found
+        ],
+        "speeds": sum("global_step/sec" in line for line in lines),
+        "error": error,
+    }
+
+
+def last_w(directory):
+    """What training learned, if it saved it."""
+    saved = tf.train.latest_checkpoint(str(directory))
+    return saved and float(tf.train.load_variable(saved, "w"))
+
+
+def summaries(directory):
+    """Steps and values of the summaries, without speeds."""
+    found = []
+    for path in sorted(map(str, pathlib.Path(directory).glob("events*"))):
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.tag == "loss":
+                    found.append((event.step, round(value.simple_value, 4)))
+    return sorted(found)
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    steps=st.integers(1, 40),
+    start=st.sampled_from([0, 3]),
+    save=st.sampled_from([None, 1, 7, 13]),
+    log=st.sampled_from([None, 1, 6, 11]),
+    summarize=st.sampled_from([None, 5, 9]),
+    examples=st.sampled_from([10_000, 17]),
+)
+def test_nothing_is_missed(steps, start, save, log, summarize, examples):
+    """Checkpoints, summaries, log lines and the end come at the same steps, whatever is asked."""
+    how = {
+        "steps": steps,
+        "start": start,
+        "examples": examples,
+        "save_checkpoints_steps": save,
+        "save_checkpoints_secs": None,
+        "log_step_count_steps": log,
+        "save_summary_steps": summarize,
+    }
+    found = []
+    for looked_at in (False, True):
+        with tempfile.TemporaryDirectory() as directory:
+            found.append(trained(directory, looked_at, **how))
+    quiet, loud = found
+    losses = [result.pop("losses") for result in found]
+    assert quiet == loud
+    assert [loss for loss, _ in losses[0]] == [loss for loss, _ in losses[1]]
+
+
+def test_a_loss_that_is_no_number(tmp_path):
+    """Training ends at the very step whose loss is NaN."""
+    for looked_at in (False, True):
+        directory = tmp_path / str(looked_at)
+        how = {"steps": 100, "save_checkpoints_steps": 1, "keep_checkpoint_max": 50}
+        found = trained(directory, looked_at, nan_at=20, **how)
+        assert found["error"] is tf1.train.NanLossDuringTrainingError
+        quiet = trained(tmp_path / f"{looked_at}-quiet", looked_at, nan_at=20, steps=100)
+        assert quiet["error"] is found["error"]
+        # The hook ends the session before the step's checkpoint.
+        assert quiet["checkpoints"] == ["model.ckpt-0.index"]
+
+
+@pytest.mark.parametrize(("by", "every"), [(1, 2), (3, 5)])
+def test_programs_that_count_in_their_own_way(tmp_path, by, every):
+    """A global step that isn't counted up by one each step ends where it does with hooks."""
+    found = [
+        trained(tmp_path / str(looked_at), looked_at, counting_up(by, every), max_steps=30)
+        for looked_at in (False, True)
+    ]
+    assert found[0]["checkpoints"] == found[1]["checkpoints"]
+
+
+def test_who_sees_what(tmp_path, monkeypatch):
+    """A user's hook sees every step; without one, ours see a few of many."""
+    calls = []
+    after_run = hooks.LossLogger.after_run
+    monkeypatch.setattr(
+        hooks.LossLogger, "after_run", lambda self, *a: (calls.append(1), after_run(self, *a))[1]
+    )
+    trained(tmp_path / "loud", True, steps=200)
+    assert len(calls) == 200
+    calls.clear()
+    trained(tmp_path / "quiet", False, steps=200)
+    assert len(calls) < 20
