@@ -103,7 +103,8 @@ def _example(kind: str, width: int) -> Any:
     """An op of a kind on a table of its own."""
     rng = np.random.default_rng(0)
     make = getattr(tf.raw_ops, kind)
-    names = [name for name in inspect.signature(make).parameters if name not in _ATTRIBUTES]
+    arguments = [name for name in inspect.signature(make).parameters if name not in _ATTRIBUTES]
+    names = [kernels.argument(name) for name in arguments]
     variables = kernels.variables_of(kind)
     use_resource = kind.startswith("Resource")
     values: dict[str, Any] = {
@@ -118,7 +119,7 @@ def _example(kind: str, width: int) -> Any:
             values[name] = variable.handle if use_resource else variable
         elif name not in values:
             values[name] = tf.constant(0.01)
-    made = make(**{name: values[name] for name in names})
+    made = make(**{name: values[kernels.argument(name)] for name in arguments})
     return getattr(made, "op", made)
 
 

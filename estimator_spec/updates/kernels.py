@@ -47,9 +47,15 @@ def variables_of(kind: str) -> tuple[str, ...]:
     return _KERNELS[kind.removeprefix("Resource")].variables
 
 
+def argument(name: str) -> str:
+    """Returns what an op's argument is called here, where all kinds have the same names."""
+    return _CALLED.get(name, name)
+
+
 def inputs(op: Any) -> dict[str, Any]:
-    """Returns an op's inputs by the names of its arguments."""
-    return {arg.name: value for arg, value in zip(op.op_def.input_arg, op.inputs, strict=True)}
+    """Returns an op's inputs by the names of its arguments: `var`, `grad`, `indices` and others."""
+    names = [argument(arg.name) for arg in op.op_def.input_arg]
+    return dict(zip(names, op.inputs, strict=True))
 
 
 def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
@@ -158,9 +164,22 @@ def _ftrl(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
     return {"var": shrunk / curvature, "accum": new_a, "linear": linear}
 
 
+def _add(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    return {"var": rows["var"] + g}
+
+
+def _subtract(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
+    return {"var": rows["var"] - g}
+
+
+# Kernels that add to rows have other names for what they change, and by what.
+_CALLED = {"ref": "var", "resource": "var", "updates": "grad"}
+
 _NOT_TIMES_RATE = (("multiply_linear_by_lr", False),)
 
 _KERNELS = {
+    "ScatterAdd": Kernel(("var",), _add),
+    "ScatterSub": Kernel(("var",), _subtract),
     "SparseApplyAdagrad": Kernel(("var", "accum"), _adagrad),
     "SparseApplyAdagradV2": Kernel(("var", "accum"), _adagrad_v2),
     "SparseApplyProximalAdagrad": Kernel(("var", "accum"), _proximal_adagrad),

@@ -17,6 +17,8 @@ from estimator_spec.updates import choice, kernels
 tf1 = tf.compat.v1
 
 KINDS = [
+    ("ScatterAdd", {}),
+    ("ScatterSub", {}),
     ("SparseApplyAdagrad", {}),
     ("SparseApplyAdagrad", {"update_slots": False}),
     ("SparseApplyAdagradV2", {}),
@@ -30,6 +32,8 @@ KINDS = [
     ("SparseApplyFtrlV2", {}),
 ]
 RESOURCE_KINDS = [
+    ("ScatterAdd", {}),
+    ("ScatterSub", {}),
     ("SparseApplyKerasMomentum", {}),
     ("SparseApplyKerasMomentum", {"use_nesterov": True}),
 ]
@@ -66,7 +70,7 @@ def _update(kind, attributes, ids, gradient, shape, lr_power):
     variables, arguments = [], {}
     resource = kind.startswith("Resource")
     for name in inspect.signature(make).parameters:
-        if name in kernels.variables_of(kind):
+        if kernels.argument(name) in kernels.variables_of(kind):
             initial = rng.uniform(0.5, 1.5, shape).astype(np.float32)
             variable = tf1.Variable(initial, use_resource=resource)
             variables.append(variable)
@@ -74,7 +78,8 @@ def _update(kind, attributes, ids, gradient, shape, lr_power):
         elif name in SCALARS:
             arguments[name] = tf.constant({**SCALARS, "lr_power": lr_power}[name])
     unique, _ = tf.unique(tf.constant(ids))
-    made = make(**arguments, indices=unique, grad=tf.constant(gradient), **attributes)
+    arguments["updates" if "Scatter" in kind else "grad"] = tf.constant(gradient)
+    made = make(**arguments, indices=unique, **attributes)
     return getattr(made, "op", made), variables
 
 
