@@ -103,6 +103,7 @@ def last_w(directory):
 
 def summaries(directory):
     """Steps and values of the summaries, without speeds."""
+    tf1.summary.FileWriterCache.clear()  # writes what is held back
     found = []
     for path in sorted(map(str, pathlib.Path(directory).glob("events*"))):
         for event in tf1.train.summary_iterator(path):
