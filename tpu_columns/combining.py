@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -17,6 +17,41 @@ if TYPE_CHECKING:
     from tpu_columns.entries import Entries
 
 tf1 = tf.compat.v1
+
+# A tuple, not a str: TensorFlow leaves such collections out of exported graphs.
+_SUMS = ("tpu_columns", "sums")
+
+
+class Sum(NamedTuple):
+    """Rows that were read, one for each of N ids, to be summed at once and for nothing else.
+
+    Attributes:
+      rows: floats, [N, D].
+      ids: integers, [N].
+      segments: int64, [N]: which sum an id's row goes into.
+      num_rows: scalar; how many sums.
+      num_rows_of_table: if it is known.
+    """
+
+    rows: Any
+    ids: Any
+    segments: Any
+    num_rows: Any
+    num_rows_of_table: int | None
+
+
+def note_sum(rows: Any, ids: Any, entries: Entries, table: Any) -> None:
+    """Notes in the default graph that rows of a table are read for one sum; see `Sum`."""
+    narrow = len(_narrow(rows, rows.shape[1])) == 1
+    shape = getattr(table, "shape", None)
+    if narrow and isinstance(shape, tf.TensorShape) and not tf.executing_eagerly():
+        noted = Sum(rows, ids, entries.segments, entries.num_rows, shape[0])
+        tf1.get_default_graph().get_collection_ref(_SUMS).append(noted)
+
+
+def sums_in(graph: tf.Graph) -> list[Sum]:
+    """Returns what was noted in a graph."""
+    return graph.get_collection(_SUMS)
 
 
 def rows_to_read(ids: tf.Tensor, unique: bool, more: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
@@ -80,11 +115,23 @@ def sum_rows(rows: Any, places: Any, segments: Any, num_rows: Any, weights: Any 
     Returns:
       Floats, [num_rows, D]; zeros where there is no place.
     """
-    indices = _pairs(segments, places)
+    size = tf.shape(rows, out_type=tf.int64)[0]
+    indices, shape = matrix(places, segments, num_rows, size)
     weights = tf.ones_like(places, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
-    shape = tf.stack([tf.cast(num_rows, tf.int64), tf.shape(rows, out_type=tf.int64)[0]])
     products = [_product(indices, weights, shape, piece) for piece in _narrow(rows, rows.shape[1])]
     return products[0] if len(products) == 1 else tf.concat(products, 1)
+
+
+def matrix(places: Any, segments: Any, num_rows: Any, size: Any) -> tuple[Any, Any]:
+    """Returns indices and shape of the sparse matrix whose product with rows sums them.
+
+    Args:
+      places: int64 below 2³¹, [N]: which row.
+      segments: int64 below 2³¹, [N]: which sum it goes into.
+      num_rows: scalar; how many sums.
+      size: int64, scalar; how many rows there are.
+    """
+    return _pairs(segments, places), tf.stack([tf.cast(num_rows, tf.int64), size])
 
 
 def sum_numbers(numbers: Any, segments: Any, num_rows: Any) -> Any:

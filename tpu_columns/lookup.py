@@ -213,7 +213,10 @@ def _combined(
     table: Any, found: entries.Entries, unique: bool, partition_strategy: str
 ) -> tf.Tensor:
     read, places = combining.rows_to_read(found.ids, unique, found.more)
-    return combining.combine(_rows(table, read, partition_strategy), places, found)
+    rows = _rows(table, read, partition_strategy)
+    if not unique:
+        combining.note_sum(rows, read, found, table)
+    return combining.combine(rows, places, found)
 
 
 def _rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:

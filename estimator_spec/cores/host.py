@@ -244,6 +244,8 @@ class HostCore:
             together = values[0] if len(values) == 1 else tf.concat(values, 0)
             ids, index = combining.rows_to_read(self._positions(key, together), self._training)
             rows = tf.nn.embedding_lookup(variable, ids)
+            if not self._training and len(batches) == 1 and sums:
+                combining.note_sum(rows, ids, batches[0], variable)
             occurrences = None
             if not sums:
                 occurrences = tf.gather(rows, index)

@@ -43,9 +43,9 @@ class Estimator(ModelExports):
         params: hyperparameters for `model_fn` and `input_fn`. A deep copy is kept.
         warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel whose
             trainable variables a new model starts from.
-        fast_updates: whether ops by which the optimizer updates rows of tables may be replaced by
-            faster ones that do the same. None: yes, unless the environment variable
-            TPU_COLUMNS_FAST_UPDATES is 0.
+        fast_updates: whether ops by which the optimizer updates rows of tables, and by which
+            graphs without an optimizer read them, may be replaced by faster ones that do the same.
+            None: yes, unless the environment variable TPU_COLUMNS_FAST_UPDATES is 0.
 
     Raises:
         ValueError: an argument has the wrong type or value, `model_dir` and the configuration's
@@ -191,6 +191,8 @@ class Estimator(ModelExports):
             built = self._build(graph, input_fn, ModeKeys.EVAL)
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
+            if self._fast_updates:
+                updates.straight_from_tables(graph)
             self._maybe_warm_start(checkpoint)
             with built.running():
                 results = evaluation.run(
@@ -245,6 +247,8 @@ class Estimator(ModelExports):
             spec = built.spec
             self._maybe_warm_start(checkpoint)
             predictions = prediction.choose(spec.predictions, predict_keys)
+            if self._fast_updates:
+                updates.straight_from_tables(graph)
         # Closed with this generator, not when the garbage collector finds it.
         with (
             built.running(),

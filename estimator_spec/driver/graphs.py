@@ -49,6 +49,7 @@ class ModelGraphs:
     `_model_fn`, `_params` and `_warm_start_settings` have the names that subclasses know.
     """
 
+    _fast_updates = True
     _adds_params = False  # whether a subclass passes params of its own to the user's functions
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec import updates
 from estimator_spec.driver import checkpoints, export, stored_tables
 from estimator_spec.driver.graphs import ModelGraphs
 from estimator_spec.model_spec import ModeKeys
@@ -195,6 +196,8 @@ class ModelExports(ModelGraphs):
                 receiver = input_receiver_fn_map[mode]()
                 labels = getattr(receiver, "labels", None)
                 spec = self._call_model_fn(receiver.features, labels, mode, self.config)
+            if self._fast_updates:
+                updates.straight_from_tables(graph)
             return export.add_graph(
                 builder,
                 spec,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faster ops in the place of those that optimizers update tables with, equal to them.
+"""Faster ops in the place of those that read and update tables, equal to them.
 
 From TensorFlow 2.20 on the kernels that optimizers use for rows of a table (`SparseApplyAdagrad`
 and its family) take two to four times as long as before, and optimizers look for repeated ids where
@@ -8,9 +8,14 @@ a lookup found them already. The driver owns the finished graph, so it may do be
     from estimator_spec import updates
     train_op = updates.made_faster(tf.compat.v1.get_default_graph(), train_op)
 
+A graph that writes no table reads without copying rows:
+
+    updates.straight_from_tables(graph)
+
 `TPU_COLUMNS_FAST_UPDATES=0` in the environment, or `fast_updates=False`, turns all of it off.
 """
 
+from estimator_spec.updates.reading import straight_from_tables
 from estimator_spec.updates.rewriting import ENVIRONMENT_SWITCH, made_faster, wanted
 
-__all__ = ["ENVIRONMENT_SWITCH", "made_faster", "wanted"]
+__all__ = ["ENVIRONMENT_SWITCH", "made_faster", "straight_from_tables", "wanted"]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookups that read straight from tables: the same numbers, and only where nothing writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tpu_columns
+from estimator_spec import updates
+from tpu_columns import lookup_errors
+
+tf1 = tf.compat.v1
+fc = tf.feature_column
+ROWS = 9
+
+
+def _layer(features, combiner="mean", weighted=False, width=3, mode=tpu_columns.Mode.EVAL):
+    column = fc.categorical_column_with_identity("f", ROWS)
+    if weighted:
+        column = fc.weighted_categorical_column(column, "w")
+    embedding = tpu_columns.embedding_column(column, width, combiner=combiner)
+    with tpu_columns.placement.running(mode, tpu_columns.Hardware.CPU):
+        return tpu_columns.input_layer(features, [embedding])
+
+
+def _kinds(graph):
+    return [op.type for op in graph.get_operations()]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_the_same_numbers(data):
+    """Dense and sparse ids, weights, all combiners: bit for bit what gathering rows gives."""
+    combiner = data.draw(st.sampled_from(["mean", "sum", "sqrtn"]))
+    weighted = data.draw(st.booleans())
+    entry = st.tuples(st.integers(-2, ROWS - 1), st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
+    rows = data.draw(st.lists(st.lists(entry, min_size=3, max_size=3), min_size=1, max_size=5))
+    ids = np.array([[id_ for id_, _ in row] for row in rows])
+    weights = np.array([[w for _, w in row] for row in rows], np.float32)
+    found = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            tf1.set_random_seed(1)
+            features = {"f": tf.constant(ids)}
+            if weighted:
+                where = tf.constant([[i, j] for i in range(len(rows)) for j in range(3)], tf.int64)
+                features = {
+                    "f": tf.SparseTensor(where, ids.reshape(-1), ids.shape),
+                    "w": tf.SparseTensor(where, weights.reshape(-1), ids.shape),
+                }
+            layer = _layer(features, combiner, weighted)
+            assert not fast or updates.straight_from_tables(graph) == 1
+            session.run(tf1.global_variables_initializer())
+            found.append(session.run(layer))
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+@pytest.mark.parametrize("written", ["gather", "scatter"])
+def test_tables_that_others_touch(written):
+    """A table that something else gathers from or writes to is read by rows, never copied."""
+    with tf.Graph().as_default() as graph:
+        _layer({"f": tf.constant([[1, 2]])})
+        (table,) = tf1.global_variables()
+        if written == "gather":
+            tf.gather(table, [1])
+        else:
+            table.scatter_update(tf.IndexedSlices(tf.ones([1, 3]), tf.constant([1])))
+        assert updates.straight_from_tables(graph) == 0
+
+
+def test_training_graphs_stay():
+    """A graph that trains its tables gathers rows."""
+    with tf.Graph().as_default() as graph:
+        layer = _layer({"f": tf.constant([[1, 2]])}, mode=tpu_columns.Mode.TRAIN)
+        tf1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(layer))
+        assert updates.straight_from_tables(graph) == 0
+
+
+@pytest.mark.parametrize("bad", [ROWS, 99, 2**31, 2**32 + 5])
+def test_an_id_out_of_range(bad):
+    """An id that the table doesn't have is refused in the user's words, however large it is."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        layer = _layer({"f": tf.constant([[1, bad]], tf.int64)})
+        assert updates.straight_from_tables(graph) == 1
+        session.run(tf1.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            session.run(layer)
+        explained = str(lookup_errors.explain(raised.value, graph))
+        assert f"id {min(bad, 2**31 - 1)} of feature 'f'" in explained
+        assert f"size is {ROWS}" in explained
+
+
+def test_a_shared_table():
+    """Several columns of one table all read straight from it, or none does."""
+    with tf.Graph().as_default() as graph:
+        columns = tpu_columns.shared_embedding_columns(
+            [fc.categorical_column_with_identity(key, ROWS) for key in "ab"], 3
+        )
+        features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3]])}
+        with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
+            tpu_columns.input_layer(features, columns)
+        assert updates.straight_from_tables(graph) == 0, "one id a row is gathered"
+        features["b"] = tf.constant([[3, 4]])
+    with tf.Graph().as_default() as graph:
+        features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3, 4]])}
+        with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
+            tpu_columns.input_layer(features, columns)
+        assert updates.straight_from_tables(graph) == 2
