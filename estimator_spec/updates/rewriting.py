@@ -8,6 +8,7 @@ What is done to an update of rows leaves the numbers as they are:
     values, ids ─▶ Unique ─▶ product of matrices ─▶ SparseApply…      where that is faster
     values, unique ids ─▶ gather ─▶ formula ─▶ scatter                where that is faster
 
+Optimizers that change whole slots are another matter: see `whole_slots.py`.
 The ops that were replaced stay in the graph, but nothing runs them.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
-from estimator_spec.updates import choice, kernels
+from estimator_spec.updates import choice, kernels, whole_slots
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
@@ -63,24 +64,28 @@ def made_faster(graph: tf.Graph, train_op: Any, session_config: Any = None) -> A
     Returns:
       What to run instead of `train_op`: another op only if it was itself replaced.
     """
-    updates = [op for op in graph.get_operations() if kernels.of(op) and _is_ours_to_change(op)]
+    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    initializers = frozenset(variable.initializer for variable in variables)
+    replaced = whole_slots.without_copies(graph, initializers)
+    updates = [
+        op
+        for op in graph.get_operations()
+        if kernels.of(op) and op not in replaced and _is_ours_to_change(op)
+    ]
     for op in updates:
         if not _without_second_search(op):
             _summed_by_a_product(graph, op, session_config)
-    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
-    initializers = frozenset(variable.initializer for variable in variables)
-    replaced = {}
     for op in updates:
         if choice.formula_is_faster(op, session_config):
             replaced[op] = _by_formula(graph, op, initializers)
     if replaced:
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
+        left_out = set(replaced)
         for op in graph.get_operations():
             waits_for = op.control_inputs
-            if any(other in replaced for other in waits_for):
-                private.replace_control_inputs(
-                    op, [replaced.get(other, other) for other in waits_for]
-                )
+            if op not in left_out and any(other in replaced for other in waits_for):
+                instead = [replaced.get(other, other) for other in waits_for]
+                private.replace_control_inputs(op, list(dict.fromkeys(instead)))
     return replaced.get(train_op, train_op)
 
 

@@ -167,6 +167,54 @@ def test_training_is_the_same(always, name, use_resource):
     assert not any("SparseApply" in kind for kind in ran)
 
 
+def _slots_of_adam(graph):
+    """Reads of its slots whose value something wants."""
+    reads = [op for op in graph.get_operations() if op.type == "ReadVariableOp"]
+    return [op for op in reads if "/Adam" in op.inputs[0].name and op.outputs[0].consumers()]
+
+
+def test_whole_slots_are_changed_without_copies(never):
+    """Adam's slots are decayed and added to: bit for bit equal, each read once a step."""
+    values = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            tf1.set_random_seed(1)
+            table = tf1.get_variable("table", [9, 3], use_resource=True)
+            ids = tf1.placeholder(tf.int64, [None])
+            rows = tf.gather(table, tf.unique(ids)[0])
+            loss = tf.reduce_sum(tf.square(rows - 1.0))
+            step = tf1.train.get_or_create_global_step()
+            train_op = tf1.train.AdamOptimizer(0.1).minimize(loss, step)
+            if fast:
+                train_op = updates.made_faster(graph, train_op)
+                assert len(_slots_of_adam(graph)) == 2
+            else:
+                assert len(_slots_of_adam(graph)) == 4
+            session.run(tf1.global_variables_initializer())
+            for batch in ([1, 3, 1], [3, 4], [0, 8, 3], [1]):
+                session.run(train_op, {ids: batch})
+            values.append(session.run(tf1.global_variables()))
+    for fast, plain in zip(*values, strict=True):
+        np.testing.assert_array_equal(fast, plain)
+
+
+def test_a_slot_that_is_read_in_between(never):
+    """A slot whose decayed value something else wants is left alone."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        slot = tf1.get_variable("slot", [4, 2], initializer=tf1.ones_initializer(), use_resource=1)
+        decayed = slot.assign(slot * 0.5, read_value=False)
+        with tf.control_dependencies([decayed]):
+            between = tf.identity(slot.read_value())
+            added = slot.scatter_add(tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1])))
+        with tf.control_dependencies([between]):
+            train_op = tf.group(added)
+        updates.made_faster(graph, train_op)
+        session.run(tf1.global_variables_initializer())
+        session.run(train_op)
+        np.testing.assert_array_equal(session.run(slot)[:2], [[0.5, 0.5], [1.5, 1.5]])
+        assert "TensorScatterAdd" not in [op.type for op in graph.get_operations()]
+
+
 def test_the_second_search_is_left_out(never):
     """Kernels stay, but ids that a lookup made unique aren't searched again: bit for bit equal."""
     plain, ran_plainly = _trained(OPTIMIZERS["adagrad"], False, True)
