@@ -14,14 +14,14 @@ an id. Tables aren't trainable variables, so no optimizer of the model sees them
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
-from estimator_spec.cores import enqueue, update_rules
+from estimator_spec.cores import enqueue, host_updates
+from estimator_spec.cores.host_updates import Gathered, Step
 from estimator_spec.cores.naming import variable_names
 from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
 from tpu_columns import categorical, combining, entries, lookup, lookup_errors, storage
@@ -31,42 +31,6 @@ tf1 = tf.compat.v1
 
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
-
-
-@dataclasses.dataclass
-class _Gathered:
-    """The rows of one table in one step.
-
-    Attributes:
-      variable: the table, [V, D].
-      ids: where the step's rows are in the table: unique positions, [U].
-      rows: those rows, [U, D].
-      index: of each occurrence, its place in `ids`, [N].
-      occurrences: rows of each occurrence, [N, D]; None where gradients are summed by `rows`.
-    """
-
-    variable: Any
-    ids: Any
-    rows: Any
-    index: Any
-    occurrences: Any
-
-
-@dataclasses.dataclass
-class _Step:
-    """What one step does to one table.
-
-    Attributes:
-      gathered: its rows.
-      gradient: of the rows, [U, D], or of the occurrences, [N, D].
-      learning_rate: scalar.
-      global_step: scalar.
-    """
-
-    gathered: _Gathered
-    gradient: Any
-    learning_rate: Any
-    global_step: Any
 
 
 class HostCore:
@@ -108,7 +72,7 @@ class HostCore:
         # By feature, in the order of the replicas.
         self._enqueued: dict[str, list[enqueue.Enqueued]] = {key: [] for key in self._features}
         self._activations: dict[str, list[Any]] = {key: [] for key in self._features}
-        self._gathered: dict[str, _Gathered] = {}
+        self._gathered: dict[str, Gathered] = {}
         self._step: Any = None
 
     def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
@@ -189,14 +153,14 @@ class HostCore:
             if factor is not None:
                 gradient *= factor
             rate = self._learning_rate(key, global_step, rates)
-            step = _Step(self._gathered[key], gradient, rate, global_step)
+            step = Step(self._gathered[key], gradient, rate, global_step)
             with tf.name_scope(f"update_{_op(key)}") as scope:
                 # An id out of range may be found here first.
                 self._record_site(scope, key)
                 if self._spec.pipeline_execution_with_tensor_core:
                     ops.append(self._update_later(key, step))
                 else:
-                    ops.append(self._update_table(key, step))
+                    ops.append(host_updates.update(step, self._optimizer(key)))
         return tf.group(*ops, name="update_embeddings")
 
     def _initial(self, key: str, table: TableConfig) -> Any:
@@ -227,7 +191,7 @@ class HostCore:
         users = ", ".join(f for f, feature in self._features.items() if feature.table_id == key)
         lookup_errors.record_site(scope, users, users, self._tables[key].vocabulary_size)
 
-    def _look_up_table(self, key: str, variable: Any, users: list[str]) -> _Gathered:
+    def _look_up_table(self, key: str, variable: Any, users: list[str]) -> Gathered:
         with tf.name_scope(f"look_up_{_op(key)}") as scope:
             self._record_site(scope, key)
             # Feature by feature, each in the order of the replicas: the order of one big batch.
@@ -261,7 +225,7 @@ class HostCore:
                     source, places = occurrences, tf.range(start, start + size)
                     start += size
                 _connect(*use, combining.combine(source, places, batch))
-            return _Gathered(variable, ids, rows, index, occurrences)
+            return Gathered(variable, ids, rows, index, occurrences)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]
@@ -282,24 +246,7 @@ class HostCore:
         # A table's rate of 0 has always counted as none given.
         return tf.constant(table.learning_rate or parameters.learning_rate, tf.float32)
 
-    def _update_table(self, key: str, now: _Step) -> Any:
-        gathered, parameters = now.gathered, self._optimizer(key)
-        slots = _slot_variables(gathered.variable, parameters)
-        if not self._sums_gradients(key):
-            return _one_after_the_other(now, slots, parameters)
-        if update_rules.updates_all_rows(parameters):
-            return _all_rows(now, slots, parameters)
-        slot_rows = _rows_of(slots, gathered.ids)
-        rows, new_slot_rows = update_rules.apply(
-            parameters, gathered.rows, slot_rows, now.gradient, now.learning_rate, now.global_step
-        )
-        rows = update_rules.decay(parameters, rows, gathered.rows, now.learning_rate)
-        rows = update_rules.clip_weights(parameters, rows)
-        # A new value needn't depend on all old ones, and must not overtake their reading.
-        with tf.control_dependencies([gathered.rows, *slot_rows.values()]):
-            return _scatter(gathered.variable, slots, gathered.ids, rows, new_slot_rows)
-
-    def _update_later(self, key: str, now: _Step) -> Any:
+    def _update_later(self, key: str, now: Step) -> Any:
         """Holds this step's update back, and applies the last one's after all lookups."""
         pending = [
             now.gathered.ids,
@@ -329,8 +276,8 @@ class HostCore:
             shapes = [[None], [None], [None, variable.shape[1]], [], []]
             ids, index, gradient, rate, step = map(tf.ensure_shape, values, shapes)
             rows = tf.nn.embedding_lookup(variable, ids)
-            gathered = _Gathered(variable, ids, rows, index, None)
-            return self._update_table(key, _Step(gathered, gradient, rate, step))
+            gathered = Gathered(variable, ids, rows, index, None)
+            return host_updates.update(Step(gathered, gradient, rate, step), self._optimizer(key))
 
 
 def _nothing_like(values: list[Any]) -> list[Any]:
@@ -348,23 +295,6 @@ def _variable(name: str, initializer: Any, table: TableConfig) -> Any:
             trainable=False,
             use_resource=True,
         )
-
-
-def _slot_variables(variable: Any, parameters: Any) -> dict[str, Any]:
-    names = optimizers.slot_names(parameters, variable.op.name)
-    values = optimizers.slot_initial_values(parameters)
-    with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):
-        return {
-            slot: tf1.get_variable(
-                name,
-                shape=variable.shape,
-                dtype=tf.float32,
-                initializer=tf1.constant_initializer(values[slot]),
-                trainable=False,
-                use_resource=True,
-            )
-            for slot, name in names.items()
-        }
 
 
 def _op(key: str) -> str:
@@ -409,78 +339,5 @@ def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
     private.replace_input(activation.op, value)
 
 
-def _differentiable(gathered: _Gathered) -> Any:
+def _differentiable(gathered: Gathered) -> Any:
     return gathered.rows if gathered.occurrences is None else gathered.occurrences
-
-
-def _rows_of(slots: dict[str, Any], ids: Any) -> dict[str, Any]:
-    return {name: tf.nn.embedding_lookup(slot, ids) for name, slot in slots.items()}
-
-
-def _scatter(variable: Any, slots: dict[str, Any], ids: Any, rows: Any, slot_rows: Any) -> Any:
-    writes = [variable.scatter_update(tf.IndexedSlices(rows, ids)).op]
-    for name, slot in slots.items():
-        writes.append(slot.scatter_update(tf.IndexedSlices(slot_rows[name], ids)).op)
-    return tf.group(*writes)
-
-
-def _all_rows(now: _Step, slots: Any, parameters: Any) -> Any:
-    """Adam that isn't lazy: m of a row that wasn't looked up still moves it."""
-    gathered = now.gathered
-    shape = gathered.variable.shape
-    places = gathered.ids[:, tf.newaxis]
-    dense = tf.scatter_nd(places, now.gradient, tf.constant(shape.as_list(), tf.int64))
-    looked_up = tf.scatter_nd(places, gathered.rows, tf.constant(shape.as_list(), tf.int64))
-    table = gathered.variable.read_value()
-    values = {name: slot.read_value() for name, slot in slots.items()}
-    rows, new_values = update_rules.apply(
-        parameters, table, values, dense, now.learning_rate, now.global_step
-    )
-    rows = update_rules.decay(parameters, rows, looked_up, now.learning_rate)
-    rows = update_rules.clip_weights(parameters, rows)
-    with tf.control_dependencies([table, *values.values()]):
-        writes = [gathered.variable.assign(rows, read_value=False)]
-        writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]
-    return tf.group(*writes)
-
-
-def _one_after_the_other(now: _Step, slots: Any, parameters: Any) -> Any:
-    """Without gradient accumulation: round k applies the k-th occurrence of every id."""
-    gathered, variable = now.gathered, now.gathered.variable
-    order = tf.argsort(gathered.index, stable=True)  # occurrences of an id side by side
-    sorted_index = tf.gather(gathered.index, order)
-    count = tf.size(order)
-    first = tf.math.unsorted_segment_min(tf.range(count), sorted_index, tf.size(gathered.ids))
-    nth = tf.range(count) - tf.gather(first, sorted_index)
-    rounds = tf.reduce_max(tf.concat([nth, [-1]], 0)) + 1
-
-    def one_round(number: Any) -> Any:
-        chosen = tf.gather(order, tf.where(tf.equal(nth, number))[:, 0])
-        places = tf.gather(gathered.index, chosen)
-        ids = tf.gather(gathered.ids, places)
-        rows = tf.nn.embedding_lookup(variable, ids)
-        slot_rows = _rows_of(slots, ids)
-        rows, new_slot_rows = update_rules.apply(
-            parameters,
-            rows,
-            slot_rows,
-            tf.gather(now.gradient, chosen),
-            now.learning_rate,
-            now.global_step,
-        )
-        rows = update_rules.clip_weights(parameters, rows)
-        with tf.control_dependencies(list(slot_rows.values())):
-            written = _scatter(variable, slots, ids, rows, new_slot_rows)
-        with tf.control_dependencies([written]):
-            return number + 1
-
-    done = tf.while_loop(
-        lambda number: number < rounds, one_round, [tf.constant(0)], parallel_iterations=1
-    )
-    if not parameters.weight_decay_factor:
-        return tf.group(done)
-    # Once a step, however often a row occurs in it.
-    with tf.control_dependencies([*done, gathered.rows]):
-        rows = tf.nn.embedding_lookup(variable, gathered.ids)
-        rows = update_rules.decay(parameters, rows, gathered.rows, now.learning_rate)
-        return _scatter(variable, {}, gathered.ids, update_rules.clip_weights(parameters, rows), {})

@@ -8,23 +8,20 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import off_tpu
-from estimator_spec.driver import device_loop, embeddings, inputs, model, replica_inputs
+from estimator_spec.driver import device_loop, embeddings, inputs, model, replica_inputs, tpu_checks
 from estimator_spec.driver.context import RunContext
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.graphs import Built
 from estimator_spec.driver.hooks import ExamplesPerSecond
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import ReplicaEmbeddings, Replicas
-from estimator_spec.functions import argument_names
 from estimator_spec.model_spec import ModeKeys
-from estimator_spec.run_config import InputPipelineConfig, TPURunConfig
-from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
-from estimator_spec.tpu_config import check_positive_integer, parse_iterations_per_loop
+from estimator_spec.run_config import TPURunConfig
+from estimator_spec.tpu_config import parse_iterations_per_loop
 from estimator_spec.tpu_context import TPUContext
 from tpu_columns import placement
 
@@ -122,14 +119,14 @@ class TPUEstimator(Estimator):
         if params is not None and any(key in params for key in _RESERVED):
             raise ValueError(f"{_RESERVED} are reserved keys but existed in params {params}.")
         tpu_config = config.tpu_config
-        _check_batch_axis(batch_axis)
+        tpu_checks.check_batch_axis(batch_axis)
         if use_tpu:
-            _check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
-            _check_input_pipeline(tpu_config, embedding_config_spec)
+            tpu_checks.check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
+            tpu_checks.check_input_pipeline(tpu_config, embedding_config_spec)
         self._embeddings = embeddings.choose(
             embedding_config_spec, embedding_core, use_tpu, embedding_shards
         )
-        _check_embeddings(tpu_config, embedding_config_spec)
+        tpu_checks.check_embeddings(tpu_config, embedding_config_spec)
         if host_replicas is not None:
             sizes = {"train": train_batch_size, "predict": predict_batch_size}
             if eval_on_tpu:
@@ -179,7 +176,7 @@ class TPUEstimator(Estimator):
                     "only works on use_tpu = True."
                 )
         for kind, fn in (("model_fn", self._model_fn), ("input_fn", input_fn)):
-            _check_takes_params(kind, fn)
+            tpu_checks.check_takes_params(kind, fn)
         super()._check_before_graph(mode, input_fn)
 
     def _call_input_fn(
@@ -375,7 +372,7 @@ class TPUEstimator(Estimator):
         *args: Any,
         **kwargs: Any,
     ) -> bytes:
-        _check_takes_params("model_fn", self._model_fn)
+        tpu_checks.check_takes_params("model_fn", self._model_fn)
         if not self._export_to_cpu:
             if not self._export_to_tpu:
                 raise ValueError("One of export_to_cpu and export_to_tpu must be true.")
@@ -396,70 +393,6 @@ def _is_exporting() -> bool:
     """Whether `model_fn` is called for anything but a run of this driver's."""
     now = placement.current()
     return now is None or now.mode is placement.Mode.SERVE
-
-
-def _check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
-    if train is None:
-        raise ValueError("`train_batch_size` cannot be `None`")
-    check_positive_integer(train, "train_batch_size")
-    if evaluate is not None:
-        check_positive_integer(evaluate, "eval_batch_size")
-    if predict is not None:
-        check_positive_integer(predict, "predict_batch_size")
-
-
-def _check_batch_axis(batch_axis: Any) -> None:
-    if batch_axis is None:
-        return
-    if not isinstance(batch_axis, (tuple, list)) or not all(
-        isinstance(axis, (int, np.integer)) for axis in batch_axis
-    ):
-        raise TypeError(
-            "batch_axis must be a tuple or list of ints, the batch dimension of each input "
-            f"tensor; got {batch_axis!r}."
-        )
-    if any(axis < 0 for axis in batch_axis):
-        raise ValueError(f"batch_axis must not be negative; got {batch_axis!r}.")
-
-
-def _check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
-    deployment = tpu_config.per_host_input_for_training
-    if deployment == InputPipelineConfig.PER_SHARD_V1 and tpu_config.num_cores_per_replica:
-        raise ValueError(
-            "Model parallelism only supports per host input for training. Please adjust "
-            "TPURunconfig.per_host_input_for_training."
-        )
-    per_host = (InputPipelineConfig.PER_HOST_V1, InputPipelineConfig.PER_HOST_V2)
-    if embedding_config_spec and deployment not in per_host:
-        raise ValueError(
-            "Only PER_HOST_V1 and PER_HOST_V2 is supported when using TPU Embedding; got "
-            f"{deployment}."
-        )
-
-
-def _check_embeddings(tpu_config: Any, embedding_config_spec: Any) -> None:
-    if embedding_config_spec is None:
-        return
-    if not isinstance(embedding_config_spec, EmbeddingConfigSpec):
-        raise TypeError(
-            "embedding_config_spec must be an estimator_spec.EmbeddingConfigSpec, got "
-            f"{type(embedding_config_spec)}."
-        )
-    if embedding_config_spec.feature_to_config_dict:
-        tables_and_features(embedding_config_spec)
-    if tpu_config.num_shards == 1 and tpu_config.num_cores_per_replica is None:
-        raise ValueError(
-            "Setting TPUConfig.num_shards==1 is unsupported when embedding_config_spec is not "
-            "None. Leave num_shards out."
-        )
-
-
-def _check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
-    if "params" not in argument_names(fn):
-        raise ValueError(
-            f"{kind} ({fn}) does not include params argument, required by TPUEstimator to pass "
-            "batch size as params['batch_size']"
-        )
 
 
 def _put(params: Any, key: str, value: Any) -> None:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `TPUEstimator` refuses before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from estimator_spec.functions import argument_names
+from estimator_spec.run_config import InputPipelineConfig
+from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.tpu_config import check_positive_integer
+
+
+def check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
+    """Refuses batch sizes that aren't positive integers; only that of training must be given.
+
+    Raises:
+        ValueError, TypeError: names the argument.
+    """
+    if train is None:
+        raise ValueError("`train_batch_size` cannot be `None`")
+    check_positive_integer(train, "train_batch_size")
+    if evaluate is not None:
+        check_positive_integer(evaluate, "eval_batch_size")
+    if predict is not None:
+        check_positive_integer(predict, "predict_batch_size")
+
+
+def check_batch_axis(batch_axis: Any) -> None:
+    """Refuses a batch_axis that isn't a list of places.
+
+    Raises:
+        TypeError, ValueError: says what it should be.
+    """
+    if batch_axis is None:
+        return
+    if not isinstance(batch_axis, (tuple, list)) or not all(
+        isinstance(axis, (int, np.integer)) for axis in batch_axis
+    ):
+        raise TypeError(
+            "batch_axis must be a tuple or list of ints, the batch dimension of each input "
+            f"tensor; got {batch_axis!r}."
+        )
+    if any(axis < 0 for axis in batch_axis):
+        raise ValueError(f"batch_axis must not be negative; got {batch_axis!r}.")
+
+
+def check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
+    """Refuses ways of input that don't go with the rest.
+
+    Raises:
+        ValueError: says which.
+    """
+    deployment = tpu_config.per_host_input_for_training
+    if deployment == InputPipelineConfig.PER_SHARD_V1 and tpu_config.num_cores_per_replica:
+        raise ValueError(
+            "Model parallelism only supports per host input for training. Please adjust "
+            "TPURunconfig.per_host_input_for_training."
+        )
+    per_host = (InputPipelineConfig.PER_HOST_V1, InputPipelineConfig.PER_HOST_V2)
+    if embedding_config_spec and deployment not in per_host:
+        raise ValueError(
+            "Only PER_HOST_V1 and PER_HOST_V2 is supported when using TPU Embedding; got "
+            f"{deployment}."
+        )
+
+
+def check_embeddings(tpu_config: Any, embedding_config_spec: Any) -> None:
+    """Refuses a specification that a TPU's configuration doesn't go with.
+
+    Raises:
+        TypeError, ValueError: says why.
+    """
+    if embedding_config_spec is None:
+        return
+    if not isinstance(embedding_config_spec, EmbeddingConfigSpec):
+        raise TypeError(
+            "embedding_config_spec must be an estimator_spec.EmbeddingConfigSpec, got "
+            f"{type(embedding_config_spec)}."
+        )
+    if embedding_config_spec.feature_to_config_dict:
+        tables_and_features(embedding_config_spec)
+    if tpu_config.num_shards == 1 and tpu_config.num_cores_per_replica is None:
+        raise ValueError(
+            "Setting TPUConfig.num_shards==1 is unsupported when embedding_config_spec is not "
+            "None. Leave num_shards out."
+        )
+
+
+def check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
+    """Refuses a user's function without `params`.
+
+    Raises:
+        ValueError: names the function.
+    """
+    if "params" not in argument_names(fn):
+        raise ValueError(
+            f"{kind} ({fn}) does not include params argument, required by TPUEstimator to pass "
+            "batch size as params['batch_size']"
+        )
