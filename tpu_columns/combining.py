@@ -7,11 +7,14 @@ a fraction of the time from TensorFlow 2.20 on: see `benchmarks/ops.py`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
+
+from tpu_columns import placement
 
 if TYPE_CHECKING:
     from tpu_columns.entries import Entries
@@ -74,19 +77,21 @@ def rows_to_read(ids: tf.Tensor, unique: bool, more: Any = None) -> tuple[tf.Ten
     return rows, places if more is None else places[: tf.size(ids)]
 
 
-def combine(rows: Any, places: Any, entries: Entries) -> Any:
+def combine(rows: Any, places: Any, entries: Entries, trained: bool = False) -> Any:
     """Combines looked up rows into one a row of the batch, by the formulas of `pooled_lookup`.
 
     Args:
       rows: floats, [U, D].
       places: int64, [N]: which row is an entry's.
       entries: the N entries.
+      trained: the graph is one of training, so gradients had better be found fast.
 
     Returns:
       Floats, [B, D]; zeros where there is no entry.
     """
     segments, num_rows, weights = entries.segments, entries.num_rows, entries.weights
-    summed = sum_rows(rows, places, segments, num_rows, weights)
+    with _gradient_of_rows_only() if trained and not entries.given else contextlib.nullcontext():
+        summed = sum_rows(rows, places, segments, num_rows, weights)
     if entries.combiner == "sum":
         return summed
     totals = entries.totals
@@ -148,6 +153,24 @@ def sum_numbers(numbers: Any, segments: Any, num_rows: Any) -> Any:
     indices = _pairs(segments)
     shape = tf.stack([tf.cast(num_rows, tf.int64), tf.constant(1, tf.int64)])
     return _product(indices, numbers, shape, tf.ones([1, 1], numbers.dtype))
+
+
+@tf.RegisterGradient("TpuColumnsSumOfRows")
+def _gradient_of_rows(op: Any, gradient: Any) -> tuple[None, None, None, Any]:
+    indices, values, shape, _ = op.inputs
+    summed = tf.raw_ops.SparseTensorDenseMatMul(
+        a_indices=indices, a_values=values, a_shape=shape, b=gradient, adjoint_a=True
+    )
+    return None, None, None, summed
+
+
+def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
+    """Spares a graph the dozen ops of the gradient of weights, if nobody can want it."""
+    # Other people's graphs may be saved, and loaded where nobody knows of this gradient.
+    if tf.executing_eagerly() or placement.current() is None:
+        return contextlib.nullcontext()
+    kinds = {"SparseTensorDenseMatMul": "TpuColumnsSumOfRows"}
+    return tf1.get_default_graph().gradient_override_map(kinds)
 
 
 def _product(indices: Any, values: Any, shape: Any, dense: Any) -> Any:

@@ -28,6 +28,7 @@ class Entries(NamedTuple):
       totals: floats, [B, 1]: what a mean divides by, and the root of it sqrtn; None for the sums of
         the weights, or of their squares.
       more: integers, [K]: ids whose rows are read, and seen by optimizers, for no entry; or None.
+      given: whether the weights are the user's, who may want their gradient.
     """
 
     ids: Any
@@ -37,6 +38,7 @@ class Entries(NamedTuple):
     combiner: str
     totals: Any = None
     more: Any = None
+    given: bool = False
 
 
 def of_sparse(ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: str) -> Entries:
@@ -50,7 +52,8 @@ def of_sparse(ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: s
     if weights is None and ids.shape.rank == 2 and ids.shape[1] == 1:
         combiner = "sum"  # of one at most
     values = None if weights is None else weights.values
-    return Entries(ids.values, ids.indices[:, 0], ids.dense_shape[0], values, combiner)
+    segments, num_rows = ids.indices[:, 0], ids.dense_shape[0]
+    return Entries(ids.values, segments, num_rows, values, combiner, given=weights is not None)
 
 
 def safe(

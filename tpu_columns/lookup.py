@@ -216,7 +216,7 @@ def _combined(
     rows = _rows(table, read, partition_strategy)
     if not unique:
         combining.note_sum(rows, read, found, table)
-    return combining.combine(rows, places, found)
+    return combining.combine(rows, places, found, trained=unique)
 
 
 def _rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:

@@ -224,7 +224,7 @@ class HostCore:
                     size = tf.size(own, out_type=tf.int64)
                     source, places = occurrences, tf.range(start, start + size)
                     start += size
-                _connect(*use, combining.combine(source, places, batch))
+                _connect(*use, combining.combine(source, places, batch, self._training))
             return Gathered(variable, ids, rows, index, occurrences)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:

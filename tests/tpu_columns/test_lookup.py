@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpu_columns import lookup
+from tpu_columns import lookup, placement
 
 tf1 = tf.compat.v1
 ROWS, DIM = 7, 3
@@ -135,6 +137,27 @@ def test_pooled_lookup_equals_tensorflows(rows, combiner, with_weights):
     np.testing.assert_allclose(gradient, their_gradient, rtol=1e-4, atol=1e-5)
     # Momentum and Ftrl move every row that a gradient mentions, even by zero.
     assert touched == their_touched
+
+
+@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("driven", [False, True])
+def test_weights_have_gradients(combiner, driven):
+    """Weights that a model computes are trained: their gradient is TensorFlow's."""
+    ids = sparse([[1, 2], [0], [], [3, 1]], np.int64)
+    found = []
+    for function in (lookup.pooled_lookup, tf1.nn.safe_embedding_lookup_sparse):
+        with tf.Graph().as_default(), tf1.Session() as session, contextlib.ExitStack() as stack:
+            if driven:
+                mode = placement.Mode.TRAIN, placement.Hardware.CPU
+                stack.enter_context(placement.running(*mode))
+            batch = tf.SparseTensor(ids.indices.numpy(), ids.values.numpy(), [4, 2])
+            weights = tf.constant([0.5, 2.0, 1.5, 3.0, 1.0])
+            given = tf.SparseTensor(batch.indices, weights, batch.dense_shape)
+            value = function(tf.constant(TABLE), batch, given, combiner=combiner)
+            gradient = tf.convert_to_tensor(tf.gradients(tf.reduce_sum(value**2), weights)[0])
+            found.append(session.run(gradient))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+    assert np.abs(found[0]).max() > 0.01
 
 
 @pytest.mark.parametrize("combiner", lookup.COMBINERS)
