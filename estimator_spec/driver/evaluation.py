@@ -11,6 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.driver import checkpoints, errors, inputs, stored_tables
+from estimator_spec.driver import hooks as hooks_lib
+from estimator_spec.driver.quiet_steps import Batches
 
 tf1 = tf.compat.v1
 
@@ -101,7 +103,8 @@ def run(
         CheckpointError: the checkpoint can't be restored.
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
-    final = tf1.train.FinalOpsHook(dict(values))
+    final = hooks_lib.FinalOps(dict(values))
+    each = Batches([*hooks, final], update_op)
     tf1.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
     start = time.monotonic()
     with errors.explained(tf1.get_default_graph()):
@@ -117,17 +120,17 @@ def run(
                 hooks=[*hooks, final],
             )
         with session:
-            _loop(session, update_op, input_fn)
+            _loop(session, each, input_fn)
     tf1.logging.info("Inference Time : %.5fs", time.monotonic() - start)
     tf1.logging.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
     return dict(final.final_ops_values)
 
 
-def _loop(session: Any, update_op: Any, input_fn: Callable[..., Any]) -> None:
+def _loop(session: Any, each: Batches, input_fn: Callable[..., Any]) -> None:
     batches = 0
     while not session.should_stop():
         try:
-            session.run(update_op)
+            each.run(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             if batches:
                 raise  # The session takes this for the end of the input.

@@ -53,7 +53,11 @@ class IteratorInitializer(Sparing, tf1.train.SessionRunHook):
         session.run(self._initializer)
 
 
-class StopAfterBatches(tf1.train.SessionRunHook):
+class FinalOps(Sparing, tf1.train.FinalOpsHook):
+    """Reads values at the end; the arguments are TensorFlow's."""
+
+
+class StopAfterBatches(Sparing, tf1.train.SessionRunHook):
     """Ends an evaluation after a number of batches, and logs how far it is.
 
     Args:
@@ -69,6 +73,14 @@ class StopAfterBatches(tf1.train.SessionRunHook):
         """A new session counts anew, as its metrics do."""
         del session, coord
         self._done = 0
+
+    def needed_at(self, step: int, first: int) -> float:
+        """At a line of progress, and at the end."""
+        return min(next_of(step, self._log_every, self._log_every), self._batches)
+
+    def skipped(self, count: int) -> None:
+        """Counts batches that were run without it."""
+        self._done += count
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts one batch."""

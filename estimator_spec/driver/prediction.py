@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.driver import checkpoints, errors, stored_tables
+from estimator_spec.driver.quiet_steps import Batches
 
 tf1 = tf.compat.v1
 
@@ -90,9 +91,10 @@ def batches(
                 return bool(session.__exit__(*exc_info))
 
         stack.push(close)
+        each = Batches(hooks, predictions)
         while not session.should_stop():
             with graph.as_default():
-                values = session.run(predictions)
+                values = each.run(session)
             yield values
 
 

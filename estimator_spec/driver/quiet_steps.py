@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps at which no hook would do anything, by bare calls of the session.
+"""Steps at which no hook would do anything, by bare calls of the session.
 
 A call of a `MonitoredSession` costs some tenths of a millisecond more than the step itself: hooks
 are asked, fetches are looked through, and meanwhile TensorFlow's threads fall asleep. A hook that
@@ -31,8 +31,8 @@ class Sparing:
         """Returns the next step that the hook must see; it then sees the one before, too.
 
         Args:
-            step: the global step now.
-            first: the global step after the first step of this session.
+            step: the global step now; outside of training, the batches of this session so far.
+            first: the global step after the first step of this session; outside of training 1.
 
         Returns:
             A step later than `step`; infinity if the hook goes by the clock, or does nothing.
@@ -53,6 +53,51 @@ def next_of(step: int, start: int, every: int | None) -> float:
     if every is None:
         return math.inf
     return start if step < start else start + every * ((step - start) // every + 1)
+
+
+class Batches:
+    """Goes through the batches of an evaluation or a prediction, quietly where nobody looks.
+
+    Args:
+        hooks: all of the session's.
+        fetches: what is run for each batch.
+    """
+
+    def __init__(self, hooks: Sequence[Any], fetches: Any) -> None:
+        self._spares = all(isinstance(hook, Sparing) for hook in hooks)
+        self._hooks = hooks
+        self._fetches = fetches
+        self._session: Any = None
+        self._quietly: Any = None
+        self._done = 0
+
+    def run(self, session: Any) -> Any:
+        """Runs one batch.
+
+        Args:
+            session: a `MonitoredSession` that should not stop.
+
+        Returns:
+            What was fetched.
+        """
+        if not self._spares:
+            return session.run(self._fetches)
+        return session.run_step_fn(self._one)
+
+    def _one(self, step_context: Any) -> Any:
+        if step_context.session is not self._session:
+            self._session = step_context.session
+            self._quietly = self._session.make_callable(self._fetches)
+            self._done = 0
+        needed = min((hook.needed_at(self._done, 1) for hook in self._hooks), default=math.inf)
+        if needed <= self._done + 2:
+            values = step_context.run_with_hooks(self._fetches)
+        else:
+            values = self._quietly()
+            for hook in self._hooks:
+                hook.skipped(1)
+        self._done += 1
+        return values
 
 
 class Steps:

@@ -178,3 +178,52 @@ def test_who_sees_what(tmp_path, monkeypatch):
     calls.clear()
     trained(tmp_path / "quiet", False, steps=200)
     assert len(calls) < 20
+
+
+def _trained_line(directory):
+    """An estimator of a mean, trained a little."""
+
+    def model_fn(features, labels, mode):
+        w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
+        if mode == es.ModeKeys.PREDICT:
+            return es.EstimatorSpec(
+                mode, predictions={"twice": features["x"] * 2.0, "w": w + features["x"]}
+            )
+        loss = tf.reduce_mean(tf.square(w - features["x"]))
+        metrics = {"mean": tf1.metrics.mean(features["x"])}
+        step = tf1.train.get_global_step()
+        train_op = tf1.train.GradientDescentOptimizer(0.01).minimize(loss, step)
+        return es.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+    estimator = es.Estimator(model_fn, config=es.RunConfig(model_dir=str(directory)))
+    estimator.train(_numbers, steps=3)
+    return estimator
+
+
+def _numbers():
+    x = np.arange(60, dtype=np.float32)
+    return tf.data.Dataset.from_tensor_slices({"x": x}).batch(2)
+
+
+@pytest.mark.parametrize("steps", [None, 1, 7, 25, 30, 40])
+def test_evaluations(tmp_path, tf_log, steps):
+    """Metrics and lines of progress are the same, and a hook of the user's sees every batch."""
+    estimator = _trained_line(tmp_path)
+    onlooker, found = Onlooker(), []
+    for hooks_ in ([], [onlooker]):
+        tf_log.clear()
+        results = estimator.evaluate(_numbers, steps=steps, hooks=hooks_)
+        found.append((results, [line for line in tf_log if line.startswith("Evaluation [")]))
+    assert found[0] == found[1]
+    assert onlooker.seen == min(steps or 30, 30)
+
+
+def test_predictions(tmp_path):
+    """All predictions come, and a hook of the user's sees every batch."""
+    estimator = _trained_line(tmp_path)
+    onlooker, found = Onlooker(), []
+    for hooks_ in ([], [onlooker]):
+        found.append(list(estimator.predict(_numbers, hooks=hooks_)))
+    assert found[0] == found[1]
+    assert [example["twice"] for example in found[0]] == list(np.arange(60) * 2.0)
+    assert onlooker.seen == 30
