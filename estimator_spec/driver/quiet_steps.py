@@ -115,7 +115,6 @@ class Steps:
         self._hooks = hooks
         self._fetches = [train_op, loss]
         self._watch_loss = watch_loss
-        self._global_step = tf1.train.get_global_step()
         self._session: Any = None
         self._quietly: Any = None
         self._step: Any = None
@@ -150,10 +149,26 @@ class Steps:
 
     def _begin(self, session: Any) -> None:
         self._session = session
-        self._quietly = session.make_callable(self._fetches)
-        self._step = session.make_callable(self._global_step)
+        self._quietly = None
+        self._step = session.make_callable(self._global_step())
         self._first = None
         self._steady = 0
+
+    def _global_step(self) -> Any:
+        """A reading of the global step: one that a hook runs anyway, if there is such.
+
+        TensorFlow optimizes the graph anew for each set of fetches, which can take a second.
+        """
+        for hook in self._hooks:
+            if isinstance(hook, tf1.train.StepCounterHook):
+                return hook.before_run(None).fetches
+        return tf1.train.get_global_step()
+
+    def _make_callable(self) -> Any:
+        """A step without hooks, that fetches what one with them does, and no more."""
+        asked = [hook.before_run(None) for hook in self._hooks]
+        fetched = [request.fetches for request in asked if request is not None]
+        return self._session.make_callable([self._fetches, fetched])
 
     def _make_quiet_steps(self) -> int:
         """Makes steps up to where a hook is needed; returns the global step then."""
@@ -162,9 +177,11 @@ class Steps:
         needed = min(hook.needed_at(start, self._first) for hook in self._hooks)
         # The step before the needed one has hooks, too: some prepare there.
         most, done = needed - 2 - start, 0
+        if most > 0 and self._quietly is None:
+            self._quietly = self._make_callable()
         end = time.monotonic() + SECONDS
         while done < most and time.monotonic() < end:
-            _, loss = self._quietly()
+            (_, loss), _ = self._quietly()
             done += 1
             self._watch_loss.after_run(None, tf1.train.SessionRunValues(loss, None, None))
         for hook in self._hooks:
