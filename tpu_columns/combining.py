@@ -10,19 +10,41 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tpu_columns import placement
 
-if TYPE_CHECKING:
-    from tpu_columns.entries import Entries
-
 tf1 = tf.compat.v1
 
 # A tuple, not a str: TensorFlow leaves such collections out of exported graphs.
 _SUMS = ("tpu_columns", "sums")
+
+
+class Entries(NamedTuple):
+    """The N entries of a batch of B rows.
+
+    Attributes:
+      ids: integers, [N].
+      segments: int64, [N]: the row of the batch that an entry belongs to.
+      num_rows: scalar; B.
+      weights: floats, [N], or None for ones.
+      combiner: 'mean', 'sqrtn' or 'sum'.
+      totals: floats, [B, 1]: what a mean divides by, and the root of it sqrtn; None for the sums of
+        the weights, or of their squares.
+      more: integers, [K]: ids whose rows are read, and seen by optimizers, for no entry; or None.
+      given: whether the weights are the user's, who may want their gradient.
+    """
+
+    ids: Any
+    segments: Any
+    num_rows: Any
+    weights: Any
+    combiner: str
+    totals: Any = None
+    more: Any = None
+    given: bool = False
 
 
 class Sum(NamedTuple):

@@ -210,7 +210,7 @@ def _at_most_one_each(
 
 
 def _combined(
-    table: Any, found: entries.Entries, unique: bool, partition_strategy: str
+    table: Any, found: combining.Entries, unique: bool, partition_strategy: str
 ) -> tf.Tensor:
     read, places = combining.rows_to_read(found.ids, unique, found.more)
     rows = _rows(table, read, partition_strategy)

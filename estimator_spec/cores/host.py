@@ -307,7 +307,7 @@ def _first_steps(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
     return tf.sparse.slice(ids, [0, 0], tf.stack([shape[0], tf.minimum(shape[1], length)]))
 
 
-def _entries(enqueued: enqueue.Enqueued, sums_gradients: bool) -> entries.Entries:
+def _entries(enqueued: enqueue.Enqueued, sums_gradients: bool) -> combining.Entries:
     """What is looked up. Of a sequence, each step is a row of its own, and late ones are dropped.
 
     Args:
