@@ -138,10 +138,23 @@ def replace_input(op: Any, value: Any, position: int = 0) -> None:
     op._update_input(position, value)
 
 
+def replace_output(old: Any, new: Any) -> None:
+    """Makes all ops that read the tensor `old` read `new`; see `replace_input`."""
+    for user in old.consumers():
+        for position, value in enumerate(user.inputs):
+            if value is old:
+                replace_input(user, new, position)
+
+
 def replace_control_inputs(op: Any, ops: list[Any]) -> None:
     """Makes an op wait for these ops, and for no others. No public method changes a graph."""
     op._remove_all_control_inputs()
     op._add_control_inputs(ops)
+
+
+def add_control_input(op: Any, other: Any) -> None:
+    """Makes an op wait for one more; see `replace_control_inputs`."""
+    op._add_control_input(other)
 
 
 def control_flow_context(op: Any) -> Any:

@@ -145,7 +145,7 @@ def sum_rows(rows: Any, places: Any, segments: Any, num_rows: Any, weights: Any 
     size = tf.shape(rows, out_type=tf.int64)[0]
     indices, shape = matrix(places, segments, num_rows, size)
     weights = tf.ones_like(places, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
-    products = [_product(indices, weights, shape, piece) for piece in _narrow(rows, rows.shape[1])]
+    products = [product(indices, weights, shape, piece) for piece in _narrow(rows, rows.shape[1])]
     return products[0] if len(products) == 1 else tf.concat(products, 1)
 
 
@@ -174,16 +174,13 @@ def sum_numbers(numbers: Any, segments: Any, num_rows: Any) -> Any:
     """
     indices = _pairs(segments)
     shape = tf.stack([tf.cast(num_rows, tf.int64), tf.constant(1, tf.int64)])
-    return _product(indices, numbers, shape, tf.ones([1, 1], numbers.dtype))
+    return product(indices, numbers, shape, tf.ones([1, 1], numbers.dtype))
 
 
 @tf.RegisterGradient("TpuColumnsSumOfRows")
 def _gradient_of_rows(op: Any, gradient: Any) -> tuple[None, None, None, Any]:
     indices, values, shape, _ = op.inputs
-    summed = tf.raw_ops.SparseTensorDenseMatMul(
-        a_indices=indices, a_values=values, a_shape=shape, b=gradient, adjoint_a=True
-    )
-    return None, None, None, summed
+    return None, None, None, product(indices, values, shape, gradient, adjoint=True)
 
 
 def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
@@ -195,10 +192,11 @@ def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
     return tf1.get_default_graph().gradient_override_map(kinds)
 
 
-def _product(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
+def product(indices: Any, values: Any, shape: Any, dense: Any, adjoint: bool = False) -> Any:
+    """Returns the product of a sparse matrix (see `matrix`), or its transpose, with a dense one."""
     # The public function takes indices of 64 bits only, which would have to be made.
     return tf.raw_ops.SparseTensorDenseMatMul(
-        a_indices=indices, a_values=values, a_shape=shape, b=dense
+        a_indices=indices, a_values=values, a_shape=shape, b=dense, adjoint_a=adjoint
     )
 
 

@@ -177,9 +177,7 @@ class FeatureColumnProtocol(
         safe = self.use_safe_embedding_lookup or ids.shape.rank not in (1, 2)
         variable = table()
         with tf.name_scope(f"{self.name}_weights") as scope:
-            lookup_errors.record_site(
-                scope, self.name, self._reads.feature_key, self._reads.num_buckets
-            )
+            self._record_site(scope)
             return lookup.pooled_lookup(
                 variable, ids, weights, self.combiner, safe=safe, unique=updates_tables()
             )
@@ -190,9 +188,7 @@ class FeatureColumnProtocol(
 
     def _of_dense_ids(self, ids: tf.Tensor, missing: tf.Tensor, table: Any) -> tf.Tensor:
         with tf.name_scope(f"{self.name}_weights") as scope:
-            lookup_errors.record_site(
-                scope, self.name, self._reads.feature_key, self._reads.num_buckets
-            )
+            self._record_site(scope)
             return lookup.dense_lookup(table, ids, missing, self.combiner, unique=updates_tables())
 
     def _on_tensor_core(self, cache: Any, state_manager: Any, table: Any) -> tf.Tensor:

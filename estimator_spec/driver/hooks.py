@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver.quiet_steps import Sparing, next_of
+from estimator_spec._tensorflow import get_or_create_global_step_read
+from estimator_spec.driver.quiet_steps import Regular, Sparing, next_of
 
 tf1 = tf.compat.v1
 
@@ -112,7 +113,7 @@ class StopAtNan(Sparing, tf1.train.NanTensorHook):
     """Ends a training whose loss isn't a number. Quiet steps show it their loss, too."""
 
 
-class LossLogger(Sparing, tf1.train.SessionRunHook):
+class LossLogger(Regular, tf1.train.SessionRunHook):
     """Logs loss and global step, in the line of TensorFlow's `LoggingTensorHook`.
 
     Args:
@@ -128,11 +129,7 @@ class LossLogger(Sparing, tf1.train.SessionRunHook):
         """Starts to count."""
         self._timer = tf1.train.SecondOrStepTimer(every_steps=self._every)
         self._made = 0
-        self._global_step = tf1.train.get_global_step()
-
-    def needed_at(self, step: int, first: int) -> float:
-        """Every so many steps."""
-        return next_of(step, first, self._every)
+        self._global_step = get_or_create_global_step_read()
 
     def skipped(self, count: int) -> None:
         """Counts steps that were made without it."""
@@ -155,16 +152,12 @@ class LossLogger(Sparing, tf1.train.SessionRunHook):
         self._made += 1
 
 
-class SummarySaver(Sparing, tf1.train.SummarySaverHook):
+class SummarySaver(Regular, tf1.train.SummarySaverHook):
     """Writes summaries; the arguments are TensorFlow's."""
 
     def __init__(self, save_steps: int, output_dir: str, scaffold: Any) -> None:
         super().__init__(save_steps=save_steps, output_dir=output_dir, scaffold=scaffold)
         self._every = save_steps
-
-    def needed_at(self, step: int, first: int) -> float:
-        """Every so many steps."""
-        return next_of(step, first, self._every)
 
 
 class CheckpointSaver(Sparing, tf1.train.CheckpointSaverHook):
@@ -179,7 +172,7 @@ class CheckpointSaver(Sparing, tf1.train.CheckpointSaverHook):
         return next_of(step, first - 1, self._every)
 
 
-class StepsPerSecond(Sparing, tf1.train.StepCounterHook):
+class StepsPerSecond(Regular, tf1.train.StepCounterHook):
     """Logs and writes `global_step/sec`; the arguments are TensorFlow's."""
 
     def __init__(
@@ -190,10 +183,6 @@ class StepsPerSecond(Sparing, tf1.train.StepCounterHook):
     ) -> None:
         super().__init__(every_n_steps, every_n_secs, output_dir)
         self._every = every_n_steps
-
-    def needed_at(self, step: int, first: int) -> float:
-        """Every so many steps."""
-        return next_of(step, first, self._every)
 
 
 class ExamplesPerSecond(StepsPerSecond):

@@ -44,6 +44,20 @@ class Sparing:
         """Hears that so many steps were made without it."""
 
 
+class Regular(Sparing):
+    """A `Sparing` hook that acts at the session's first step, and every so many steps from it.
+
+    Attributes:
+        _every: how many; None if it goes by the clock.
+    """
+
+    _every: int | None
+
+    def needed_at(self, step: int, first: int) -> float:
+        """Every so many steps."""
+        return next_of(step, first, self._every)
+
+
 def next_of(step: int, start: int, every: int | None) -> float:
     """The first step after `step` among `start`, `start + every`, ...; never if `every` is None.
 
@@ -118,6 +132,7 @@ class Steps:
         self._session: Any = None
         self._quietly: Any = None
         self._step: Any = None
+        self._now = 0  # the global step
         # The global step after the session's first step, and how many steps in a row counted one.
         self._first: int | None = None
         self._steady: float = 0
@@ -138,19 +153,23 @@ class Steps:
     def _until_seen(self, step_context: Any) -> Any:
         if step_context.session is not self._session:
             self._begin(step_context.session)
-        before = self._make_quiet_steps() if self._steady >= STEADY else self._step()
+        if self._steady >= STEADY:
+            self._make_quiet_steps()
         _, loss = step_context.run_with_hooks(self._fetches)
-        now = self._step()
+        if self._steady < 0:
+            return loss
+        before, self._now = self._now, int(self._step())
         if self._first is None:
-            self._first = now
+            self._first = self._now
         # A program that counts otherwise has no step that could be foreseen.
-        self._steady = self._steady + 1 if now == before + 1 else -math.inf
+        self._steady = self._steady + 1 if self._now == before + 1 else -math.inf
         return loss
 
     def _begin(self, session: Any) -> None:
         self._session = session
         self._quietly = None
         self._step = session.make_callable(self._global_step())
+        self._now = int(self._step())
         self._first = None
         self._steady = 0
 
@@ -170,14 +189,16 @@ class Steps:
         fetched = [request.fetches for request in asked if request is not None]
         return self._session.make_callable([self._fetches, fetched])
 
-    def _make_quiet_steps(self) -> int:
-        """Makes steps up to where a hook is needed; returns the global step then."""
-        start = int(self._step())
+    def _make_quiet_steps(self) -> None:
+        """Makes steps up to where a hook is needed."""
+        start = self._now
         assert self._first is not None  # STEADY steps were seen
         needed = min(hook.needed_at(start, self._first) for hook in self._hooks)
         # The step before the needed one has hooks, too: some prepare there.
         most, done = needed - 2 - start, 0
-        if most > 0 and self._quietly is None:
+        if most <= 0:
+            return
+        if self._quietly is None:
             self._quietly = self._make_callable()
         end = time.monotonic() + SECONDS
         while done < most and time.monotonic() < end:
@@ -186,7 +207,6 @@ class Steps:
             self._watch_loss.after_run(None, tf1.train.SessionRunValues(loss, None, None))
         for hook in self._hooks:
             hook.skipped(done)
-        now = int(self._step())
-        if now != start + done:
+        self._now = int(self._step())
+        if self._now != start + done:
             self._steady = -math.inf
-        return now

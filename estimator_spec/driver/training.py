@@ -8,11 +8,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec import _tensorflow as private
 from estimator_spec.driver import checkpoints, errors, inputs, stored_tables
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.quiet_steps import Steps
 
 tf1 = tf.compat.v1
+
+_COUNTING = ("AssignAddVariableOp", "AssignAdd")
 
 
 def check_steps(steps: int | None, max_steps: int | None) -> None:
@@ -65,6 +68,8 @@ def run(
     """
     _add_loss_summary(spec.loss)
     _add_saver(spec, config)
+    if not loop:
+        _read_before_counting(tf1.get_default_graph())
     stop_at_nan = hooks_lib.StopAtNan(spec.loss)
     all_hooks = [*input_hooks, *hooks, stop_at_nan]
     if config.log_step_count_steps is not None:
@@ -123,6 +128,18 @@ def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) 
             "Training made no steps: a hook stopped it, or the input is empty or misspecified."
         )
     return loss
+
+
+def _read_before_counting(graph: tf.Graph) -> None:
+    """Makes what counts the global step up wait for the reading that hooks look at.
+
+    Hooks take the step for the one before this call. Without an order of the two ops they would see
+    now this step and now the next, and write a summary a step late, as threads happen to run.
+    """
+    read = private.get_or_create_global_step_read(graph).op
+    for op in tf1.train.get_global_step(graph).op.outputs[0].consumers():
+        if op.type in _COUNTING and private.control_flow_context(op) is None:
+            private.add_control_input(op, read)
 
 
 def _add_loss_summary(loss: Any) -> None:

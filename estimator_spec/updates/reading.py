@@ -87,10 +87,5 @@ class _Lookup:
             table = tf.raw_ops.ReadVariableOp(resource=self.table, dtype=noted.rows.dtype)
             size = tf.constant(noted.num_rows_of_table, tf.int64)
             indices, shape = combining.matrix(ids, noted.segments, noted.num_rows, size)
-            summed = tf.raw_ops.SparseTensorDenseMatMul(
-                a_indices=indices, a_values=product.inputs[1], a_shape=shape, b=table
-            )
-        for user in product.outputs[0].consumers():
-            for position, value in enumerate(user.inputs):
-                if value is product.outputs[0]:
-                    private.replace_input(user, summed, position)
+            summed = combining.product(indices, product.inputs[1], shape, table)
+        private.replace_output(product.outputs[0], summed)

@@ -78,9 +78,6 @@ def _in_place(graph: tf.Graph, add: Any, assign: Any) -> dict[Any, Any]:
         assigned = tf.raw_ops.AssignVariableOp(resource=slot, value=changed)
     replaced = {assign: assigned, add: assigned}
     for read in [op for op in slot.consumers() if op.type == _READ and add in op.control_inputs]:
-        for user in read.outputs[0].consumers():
-            for position, value in enumerate(user.inputs):
-                if value is read.outputs[0]:
-                    private.replace_input(user, changed, position)
+        private.replace_output(read.outputs[0], changed)
         replaced[read] = assigned
     return replaced
