@@ -127,10 +127,31 @@ def words_of(column: Any) -> list[str] | None:
     return None
 
 
-def ids_for_embedding_core(features: dict[str, Any], columns: list[Any]) -> dict[str, Any]:
+def ids_of_words(columns: list[Any]) -> dict[str, Any]:
+    """By feature, the ids of its words; made before the dataset that looks them up."""
+    found = {}
+    for column in columns:
+        words = words_of(column)
+        if words is not None:
+            entries = tf.lookup.KeyValueTensorInitializer(
+                words, list(range(len(words))), tf.string, tf.int64
+            )
+            table = tf.lookup.StaticHashTable(entries, default_value=-1)
+            found[column.get_feature_key_name()] = table
+    return found
+
+
+def ids_for_embedding_core(
+    features: dict[str, Any], columns: list[Any], tables: dict[str, Any]
+) -> dict[str, Any]:
     """What an embedding core looks up: integer ids, sparse, so that id 0 isn't taken for padding.
 
     A word that its vocabulary doesn't have has no id, and no entry.
+
+    Args:
+        features: as `make_features` gives them.
+        columns: what will be looked up.
+        tables: the words' ids, from `ids_of_words`.
     """
     features = dict(features)
     for column in columns:
@@ -140,16 +161,10 @@ def ids_for_embedding_core(features: dict[str, Any], columns: list[Any]) -> dict
             continue
         if values.shape.rank == 1:
             values = values[:, tf.newaxis]
-        words = words_of(column)
-        if words is None:
-            found = tf.where(tf.ones_like(values, tf.bool))
-            ids = tf.reshape(values, [-1])
-        else:
-            # Every match is a row of (place in the batch, place in the row, id).
-            found = tf.where(tf.equal(values[:, :, tf.newaxis], tf.constant(words)))
-            ids = found[:, 2]
+        ids = tables[key].lookup(values) if key in tables else tf.cast(values, tf.int64)
+        found = tf.where(ids >= 0)
         shape = tf.shape(values, out_type=tf.int64)
-        features[key] = tf.SparseTensor(found[:, :2], tf.cast(ids, tf.int64), shape)
+        features[key] = tf.SparseTensor(found, tf.gather_nd(ids, found), shape)
     return features
 
 
@@ -188,10 +203,13 @@ def input_fn_builder(
             lines = lines.cache().shuffle(TRAIN_ROWS, seed=7).repeat()
         # A TPU needs every batch full; on a CPU the last one of the test split may be short.
         batches = lines.batch(params["batch_size"], drop_remainder=is_training or use_tpu)
-        batches = batches.map(parse, num_parallel_calls=2)
-        if core_columns:
-            batches = batches.map(lambda f, y: (ids_for_embedding_core(f, core_columns), y))
-        return batches.prefetch(4)
+        tables = ids_of_words(core_columns or [])
+
+        def features_and_labels(lines: Any) -> tuple[dict[str, Any], Any]:
+            features, labels = parse(lines)
+            return ids_for_embedding_core(features, core_columns or [], tables), labels
+
+        return batches.map(features_and_labels, num_parallel_calls=2).prefetch(4)
 
     return input_fn
 

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way in which TF1's Adam changes a table: all of its rows, in one op instead of ten.
+
+Rows without a gradient move, too, since their momentum goes on. So the optimizer goes over the
+whole table and both slots ten times a step:
+
+    m ─▶ read ─▶ · β₁ ─▶ assign ─▶ add to rows ─▶ read ─▶ · rate ─┐
+    v ─▶ read ─▶ · β₂ ─▶ assign ─▶ add to rows ─▶ read ─▶ √ ─▶ + ε ─▶ ÷ ─▶ subtract from the table
+
+`ApplyAdam`, TensorFlow's kernel for gradients that aren't sparse, does the same in one go, given
+the gradient with zeros in all other rows. (`tf.raw_ops.ResourceApplyAdam` has its formula.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import _tensorflow as private
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Slot:
+    """How a slot changes: `slot · decay`, then `(1 - decay) · rows` are added at `ids`.
+
+    Attributes:
+      variable: the slot's handle, or its reference.
+      decay: a scalar.
+      ids: the rows that have a gradient.
+      rows: what is added, without its factor.
+      ops: the assignment and the addition.
+    """
+
+    variable: Any
+    decay: Any
+    ids: Any
+    rows: Any
+    ops: tuple[Any, Any]
+
+
+def in_one_op(graph: tf.Graph) -> dict[Any, Any]:
+    """Puts one op in the place of those by which TF1's Adam changes a table.
+
+    Args:
+      graph: of a training step.
+
+    Returns:
+      What took the place of each op that is not to run any more.
+    """
+    replaced: dict[Any, Any] = {}
+    for op in graph.get_operations():
+        if op.type in ("AssignSubVariableOp", "AssignSub"):
+            replaced |= _in_one(graph, op)
+    return replaced
+
+
+def _in_one(graph: tf.Graph, subtract: Any) -> dict[Any, Any]:
+    """As `in_one_op`, for one table; nothing if it is changed in another way."""
+    moved = _inputs(subtract.inputs[1], "RealDiv")
+    step, spread = (_inputs(moved[0], "Mul"), _inputs(moved[1], "AddV2")) if moved else (None, None)
+    root = _inputs(spread[0], "Sqrt") if spread else None
+    if not (step and spread and root):
+        return {}
+    m, v = _slot(step[1]), _slot(root[0])
+    if m is None or v is None or m.ids is not v.ids:
+        return {}
+    squared = _inputs(v.rows, "Mul")
+    scalars = (step[0], spread[1], m.decay, v.decay)
+    if (
+        squared is None
+        or any(rows is not m.rows for rows in squared)
+        or any(scalar.shape.rank != 0 for scalar in scalars)
+        or m.rows.shape.rank != 2
+        or not moved[0].shape.is_fully_defined()
+    ):
+        return {}
+    ops = [*m.ops, *v.ops, subtract]
+    if any(private.control_flow_context(op) is not None for op in ops):
+        return {}
+    if any(output.consumers() for output in subtract.outputs):
+        return {}
+    before = {other for op in ops for other in op.control_inputs if other not in ops}
+    table = subtract.inputs[0]
+    with (
+        graph.as_default(),
+        tf1.name_scope(subtract.name + "_in_one/"),
+        tf1.device(subtract.device),
+        tf.control_dependencies(list(before)),
+    ):
+        values, ids = _before_summing(m.rows, m.ids)
+        shape = tf.constant(moved[0].shape.as_list(), ids.dtype)
+        gradient = tf.scatter_nd(tf.expand_dims(ids, -1), values, shape)
+        zero = tf.zeros([], gradient.dtype)
+        arguments = {
+            "var": table,
+            "m": m.variable,
+            "v": v.variable,
+            # With powers of zero the rate is left as it is: the optimizer corrected it already.
+            "beta1_power": zero,
+            "beta2_power": zero,
+            "lr": step[0],
+            "beta1": m.decay,
+            "beta2": v.decay,
+            "epsilon": spread[1],
+            "grad": gradient,
+        }
+        if table.dtype == tf.resource:
+            one = tf.raw_ops.ResourceApplyAdam(**arguments)
+        else:
+            one = tf.raw_ops.ApplyAdam(**arguments).op
+    return dict.fromkeys(ops, one)
+
+
+def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:
+    """Gradients and their ids, before the optimizer summed those of the same id."""
+    summed, unique = rows.op, ids.op
+    if summed.type == "UnsortedSegmentSum" and summed.inputs[1].op is unique:
+        return summed.inputs[0], unique.inputs[0]
+    return rows, ids
+
+
+def _slot(value: Any) -> _Slot | None:
+    """How the slot whose new value this is changes, or None if in another way."""
+    add = _addition(value)
+    if add is None:
+        return None
+    variable, ids, added = add.inputs
+    assigns = [
+        op
+        for op in add.control_inputs
+        if op.type in ("AssignVariableOp", "Assign") and op.inputs[0] is variable
+    ]
+    decayed = _inputs(assigns[0].inputs[1], "Mul") if len(assigns) == 1 else None
+    scaled = _inputs(added, "Mul")
+    rest = _inputs(scaled[1], "Sub") if scaled else None
+    if not (decayed and scaled and rest) or _read_in_between(add, assigns[0]):
+        return None
+    read, decay = decayed
+    is_decay = read.op.type in ("ReadVariableOp", "Identity") and read.op.inputs[0] is variable
+    is_rest = rest[1] is decay and tf.get_static_value(rest[0]) == 1
+    if not (is_decay and is_rest):
+        return None
+    return _Slot(variable, decay, ids, scaled[0], (assigns[0], add))
+
+
+def _addition(value: Any) -> Any:
+    """The op that added to rows of a slot just before it was read as `value`."""
+    if value.op.type == "ScatterAdd":
+        return value.op if len(value.consumers()) == 1 else None
+    if value.op.type != "ReadVariableOp":
+        return None
+    adds = [
+        op
+        for op in value.op.control_inputs
+        if op.type == "ResourceScatterAdd" and op.inputs[0] is value.op.inputs[0]
+    ]
+    return adds[0] if len(adds) == 1 else None
+
+
+def _read_in_between(add: Any, assign: Any) -> bool:
+    """Whether anything sees the slot when it is decayed but not yet added to."""
+    if assign.outputs:
+        return bool(assign.outputs[0].consumers())
+    return any(
+        op.outputs[0].consumers()
+        for op in add.inputs[0].consumers()
+        if op.type == "ReadVariableOp"
+        and assign in op.control_inputs
+        and add not in op.control_inputs
+    )
+
+
+def _inputs(value: Any, kind: str) -> Any:
+    """The inputs of the op that makes a value, if it is of this kind."""
+    return tuple(value.op.inputs) if value.op.type == kind else None
