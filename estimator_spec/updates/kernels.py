@@ -153,10 +153,10 @@ def _ftrl(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
     shrinkage = p.get("l2_shrinkage")
     in_linear = g if shrinkage is None else g + 2.0 * shrinkage * w
     new_a = a + g * g
-    power = -p["lr_power"]
-    if tf.get_static_value(power) == 0.5:
+    if tf.get_static_value(p["lr_power"]) == -0.5:
         root, new_root = tf.sqrt(a), tf.sqrt(new_a)
     else:
+        power = -p["lr_power"]
         root, new_root = tf.pow(a, power), tf.pow(new_a, power)
     linear = rows["linear"] + in_linear - (new_root - root) / p["lr"] * w
     curvature = new_root / p["lr"] + 2.0 * p["l2"]
