@@ -8,7 +8,8 @@ What is done to an update of rows leaves the numbers as they are:
     values, ids ─▶ Unique ─▶ product of matrices ─▶ SparseApply…      where that is faster
     values, unique ids ─▶ gather ─▶ formula ─▶ scatter                where that is faster
 
-An optimizer that changes whole tables is another matter: see `adam.py`.
+An optimizer that changes whole tables is another matter (see `adam.py`), and so is the way from the
+model's gradient to those of its columns (`splitting.py`).
 The ops that were replaced stay in the graph, but nothing runs them.
 """
 
@@ -20,7 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
-from estimator_spec.updates import adam, choice, kernels
+from estimator_spec.updates import adam, choice, kernels, splitting
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
@@ -66,6 +67,7 @@ def made_faster(graph: tf.Graph, train_op: Any, session_config: Any = None) -> A
     """
     variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     initializers = frozenset(variable.initializer for variable in variables)
+    splitting.by_slices(graph)
     replaced = adam.in_one_op(graph)
     updates = [
         op
