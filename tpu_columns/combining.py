@@ -8,6 +8,7 @@ a fraction of the time from TensorFlow 2.20 on: see `benchmarks/ops.py`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import sys
 from typing import Any, NamedTuple
@@ -219,8 +220,10 @@ def _narrow(rows: Any, width: int | None) -> list[Any]:
     if not width or width < 32 or not _SLOW_FROM_32_COLUMNS:
         return [rows]
     count = -(-width // 31)
-    sizes = [width // count + (place < width % count) for place in range(count)]
-    return list(tf.split(rows, sizes, axis=1))
+    ends = [width * place // count for place in range(count + 1)]
+    # Slices: `tf.split` works row by row through Eigen, too.
+    parts = itertools.pairwise(ends)
+    return [tf.slice(rows, [0, begin], [-1, end - begin]) for begin, end in parts]
 
 
 _SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20)

@@ -17,17 +17,13 @@ from estimator_spec import _tensorflow as private
 tf1 = tf.compat.v1
 
 
-def by_slices(graph: tf.Graph) -> int:
+def by_slices(graph: tf.Graph) -> None:
     """Puts slices in the place of each op that splits a matrix into columns.
 
     Args:
       graph: finished.
-
-    Returns:
-      How many ops were replaced.
     """
-    splits = [op for op in graph.get_operations() if op.type == "SplitV" and _is_of_columns(op)]
-    for op in splits:
+    for op in [op for op in graph.get_operations() if op.type == "SplitV" and _is_of_columns(op)]:
         value = op.inputs[0]
         with (
             graph.as_default(),
@@ -40,7 +36,6 @@ def by_slices(graph: tf.Graph) -> int:
                 width = int(output.shape[1])
                 private.replace_output(output, tf.slice(value, [0, begin], [-1, width]))
                 begin += width
-    return len(splits)
 
 
 def _is_of_columns(op: Any) -> bool:
@@ -48,6 +43,8 @@ def _is_of_columns(op: Any) -> bool:
     value = op.inputs[0]
     if value.shape.rank != 2 or private.control_flow_context(op) is not None:
         return False
-    widths = [output.shape[1] if output.shape.rank == 2 else None for output in op.outputs]
+    parts = [output.shape for output in op.outputs]
+    if len(parts) < 2 or any(part.rank != 2 or part[1] is None for part in parts):
+        return False
     # Had its rows been split, each part would be as wide as the whole.
-    return len(widths) > 1 and None not in widths and sum(widths) == value.shape[1]
+    return bool(sum(int(part[1]) for part in parts) == value.shape[1])

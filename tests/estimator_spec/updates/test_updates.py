@@ -387,4 +387,15 @@ def test_the_choice_is_measured():
         assert choice.product_is_faster(tf.zeros([3, 20]), None) in (True, False)
         assert not choice.product_is_faster(tf.zeros([3, 20], tf.float64), None)
         measured = {("ResourceSparseApplyAdagrad", 16), ("UnsortedSegmentSum", 32)}
-        assert measured <= choice._measured.keys()
+        assert measured <= {(kind, width) for kind, width, _ in choice._measured}
+
+
+@pytest.mark.parametrize("rows", [1024, 1 << 19])
+def test_the_choice_is_measured_on_unique_ids(rows):
+    """Kernels and formulas are timed on ids that don't repeat, others in each run."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        ids = choice._unique_ids(rows)
+        runs = [set(session.run(ids)) for _ in range(5)]
+    assert {len(run) for run in runs} == {1024}
+    assert set.union(*runs) <= set(range(rows))
+    assert rows == 1024 or len(set.union(*runs)) > 2 * 1024
