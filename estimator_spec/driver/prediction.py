@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Collection, Generator, Iterator, Mapping
 from typing import Any
 
@@ -123,6 +124,10 @@ def examples(values: Any) -> Iterator[Any]:
                 f"than others: {value.shape[0]}, not {length}. Use yield_single_examples=False "
                 "to get each batch as it is."
             )
-    names = list(values)
-    for parts in zip(*values.values(), strict=True):  # faster than an index for each
-        yield dict(zip(names, parts, strict=True))
+    # In C's loops: there may be more examples in a millisecond than Python's own go round.
+    if len(values) == 1:
+        ((name, value),) = values.items()
+        yield from [{name: part} for part in value]
+    else:
+        pairs = map(zip, itertools.repeat(list(values)), zip(*values.values(), strict=True))
+        yield from map(dict, pairs)
