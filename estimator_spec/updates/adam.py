@@ -42,6 +42,25 @@ class _Slot:
     ops: tuple[Any, Any]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Update:
+    """How a table changes: `rate · m ÷ (√v + epsilon)` is subtracted.
+
+    Attributes:
+      subtract: the op that does.
+      m: the first slot.
+      v: the second, with the squares of the first's rows.
+      rate: a scalar, with Adam's correction of the first steps.
+      epsilon: a scalar.
+    """
+
+    subtract: Any
+    m: _Slot
+    v: _Slot
+    rate: Any
+    epsilon: Any
+
+
 def in_one_op(graph: tf.Graph) -> dict[Any, Any]:
     """Puts one op in the place of those by which TF1's Adam changes a table.
 
@@ -53,59 +72,38 @@ def in_one_op(graph: tf.Graph) -> dict[Any, Any]:
     """
     replaced: dict[Any, Any] = {}
     for op in graph.get_operations():
-        if op.type in ("AssignSubVariableOp", "AssignSub"):
-            replaced |= _in_one(graph, op)
+        update = _update(op) if op.type in ("AssignSubVariableOp", "AssignSub") else None
+        if update is not None:
+            replaced |= _in_one(graph, update)
     return replaced
 
 
-def _in_one(graph: tf.Graph, subtract: Any) -> dict[Any, Any]:
-    """As `in_one_op`, for one table; nothing if it is changed in another way."""
-    moved = _inputs(subtract.inputs[1], "RealDiv")
-    step, spread = (_inputs(moved[0], "Mul"), _inputs(moved[1], "AddV2")) if moved else (None, None)
-    root = _inputs(spread[0], "Sqrt") if spread else None
-    if not (step and spread and root):
-        return {}
-    m, v = _slot(step[1]), _slot(root[0])
-    if m is None or v is None or m.ids is not v.ids:
-        return {}
-    squared = _inputs(v.rows, "Mul")
-    scalars = (step[0], spread[1], m.decay, v.decay)
-    if (
-        squared is None
-        or any(rows is not m.rows for rows in squared)
-        or any(scalar.shape.rank != 0 for scalar in scalars)
-        or m.rows.shape.rank != 2
-        or not moved[0].shape.is_fully_defined()
-    ):
-        return {}
-    ops = [*m.ops, *v.ops, subtract]
-    if any(private.control_flow_context(op) is not None for op in ops):
-        return {}
-    if any(output.consumers() for output in subtract.outputs):
-        return {}
+def _in_one(graph: tf.Graph, update: _Update) -> dict[Any, Any]:
+    """As `in_one_op`, for one table."""
+    ops = [*update.m.ops, *update.v.ops, update.subtract]
     before = {other for op in ops for other in op.control_inputs if other not in ops}
-    table = subtract.inputs[0]
+    table, moved = update.subtract.inputs
     with (
         graph.as_default(),
-        tf1.name_scope(subtract.name + "_in_one/"),
-        tf1.device(subtract.device),
+        tf1.name_scope(update.subtract.name + "_in_one/"),
+        tf1.device(update.subtract.device),
         tf.control_dependencies(list(before)),
     ):
-        values, ids = _before_summing(m.rows, m.ids)
-        shape = tf.constant(moved[0].shape.as_list(), ids.dtype)
+        values, ids = _before_summing(update.m.rows, update.m.ids)
+        shape = tf.constant(moved.shape.as_list(), ids.dtype)
         gradient = tf.scatter_nd(tf.expand_dims(ids, -1), values, shape)
         zero = tf.zeros([], gradient.dtype)
         arguments = {
             "var": table,
-            "m": m.variable,
-            "v": v.variable,
+            "m": update.m.variable,
+            "v": update.v.variable,
             # With powers of zero the rate is left as it is: the optimizer corrected it already.
             "beta1_power": zero,
             "beta2_power": zero,
-            "lr": step[0],
-            "beta1": m.decay,
-            "beta2": v.decay,
-            "epsilon": spread[1],
+            "lr": update.rate,
+            "beta1": update.m.decay,
+            "beta2": update.v.decay,
+            "epsilon": update.epsilon,
             "grad": gradient,
         }
         if table.dtype == tf.resource:
@@ -113,6 +111,31 @@ def _in_one(graph: tf.Graph, subtract: Any) -> dict[Any, Any]:
         else:
             one = tf.raw_ops.ApplyAdam(**arguments).op
     return dict.fromkeys(ops, one)
+
+
+def _update(subtract: Any) -> _Update | None:
+    """The update of a table that ends with this op, or None if it isn't Adam's."""
+    moved = _inputs(subtract.inputs[1], "RealDiv")
+    step, spread = (_inputs(moved[0], "Mul"), _inputs(moved[1], "AddV2")) if moved else (None, None)
+    root = _inputs(spread[0], "Sqrt") if spread else None
+    if not (step and spread and root):
+        return None
+    m, v = _slot(step[1]), _slot(root[0])
+    if m is None or v is None or m.ids is not v.ids or m.rows.shape.rank != 2:
+        return None
+    squared = _inputs(v.rows, "Mul")
+    if squared is None or any(rows is not m.rows for rows in squared):
+        return None
+    scalars = (step[0], spread[1], m.decay, v.decay)
+    if any(scalar.shape.rank != 0 for scalar in scalars):
+        return None
+    if not subtract.inputs[1].shape.is_fully_defined():
+        return None
+    if any(output.consumers() for output in subtract.outputs):
+        return None
+    if any(private.control_flow_context(op) is not None for op in (*m.ops, *v.ops, subtract)):
+        return None
+    return _Update(subtract, m, v, step[0], spread[1])
 
 
 def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:
