@@ -65,7 +65,7 @@ class StopWhen(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Makes the variable."""
-        self._global_step = tf1.train.get_global_step()
+        self._global_step = _tensorflow.get_or_create_global_step_read()
         self._stop = tf1.assign(_stop_variable(self._model_dir), True)
 
     def before_run(self, run_context: Any) -> Any:

@@ -260,9 +260,9 @@ def test_same_as_the_reference(ours: Runs, reference: Runs, tolerance: float, na
     for _ in range(4):
         if len(found["losses"]) == len(expected["losses"]):
             break
-        # TensorFlow's hooks read the step counter while it is counted up. An early stop may come
-        # one step sooner or later, on either side; then nothing after it can be compared.
-        found = ours.again(name).results
+        # TensorFlow's hooks read the step counter while it is counted up. There an early stop may
+        # come a step sooner or later; then nothing after it can be compared.
+        expected = reference.again(name).results
     assert_same(found, expected, tolerance)
 
 
