@@ -63,7 +63,9 @@ def update(now: Step, parameters: Any) -> Any:
         return _one_after_the_other(now, slots, parameters)
     if update_rules.updates_all_rows(parameters):
         return _all_rows(now, slots, parameters)
-    slot_rows = _rows_of(slots, gathered.ids)
+    # Not earlier: what was just read is still in a cache when it is written.
+    with tf.control_dependencies([now.gradient]):
+        slot_rows = _rows_of(slots, gathered.ids)
     rows, new_slot_rows = update_rules.apply(
         parameters, gathered.rows, slot_rows, now.gradient, now.learning_rate, now.global_step
     )

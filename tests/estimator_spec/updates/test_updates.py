@@ -224,6 +224,22 @@ def test_the_second_search_is_left_out(never):
     assert "ResourceSparseApplyAdagrad" in ran
 
 
+def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
+    """An update takes the sums of a lookup's rows as they are."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
+        ids, _ = tf.unique(tf1.placeholder_with_default(tf.constant([1, 3, 1]), [3]))
+        loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
+        train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
+        (update,) = [op for op in graph.get_operations() if op.type == "ResourceSparseApplyAdagrad"]
+        updates.made_faster(graph, train_op)
+        assert kernels.inputs(update)["grad"].op.type not in ("Reshape", "UnsortedSegmentSum")
+        session.run(tf1.global_variables_initializer())
+        session.run(train_op)
+        # 1 - 0.5 · 2 / √(0.44 + 2²)
+        np.testing.assert_allclose(session.run(table)[1], [0.525421, 0.525421], rtol=1e-5)
+
+
 @pytest.mark.parametrize("written_by_others", [False, True])
 def test_rows_are_read_once(always, written_by_others):
     """The update takes the lookup's rows, unless something else may write the table in the step."""
