@@ -100,7 +100,9 @@ def rows_to_read(ids: tf.Tensor, unique: bool, more: Any = None) -> tuple[tf.Ten
     return rows, places if more is None else places[: tf.size(ids)]
 
 
-def combine(rows: Any, places: Any, entries: Entries, trained: bool = False) -> Any:
+def combine(
+    rows: Any, places: Any, entries: Entries, trained: bool = False, size: Any = None
+) -> Any:
     """Combines looked up rows into one a row of the batch, by the formulas of `pooled_lookup`.
 
     Args:
@@ -108,13 +110,14 @@ def combine(rows: Any, places: Any, entries: Entries, trained: bool = False) -> 
       places: int64, [N]: which row is an entry's.
       entries: the N entries.
       trained: the graph is one of training, so gradients had better be found fast.
+      size: int64, scalar; U, if it is at hand.
 
     Returns:
       Floats, [B, D]; zeros where there is no entry.
     """
     segments, num_rows, weights = entries.segments, entries.num_rows, entries.weights
     with _gradient_of_rows_only() if trained and not entries.given else contextlib.nullcontext():
-        summed = sum_rows(rows, places, segments, num_rows, weights)
+        summed = sum_rows(rows, places, segments, num_rows, weights, size)
     if entries.combiner == "sum":
         return summed
     totals = entries.totals
@@ -130,7 +133,9 @@ def combine(rows: Any, places: Any, entries: Entries, trained: bool = False) -> 
     return summed / (tf.sqrt(totals) if entries.combiner == "sqrtn" else totals)
 
 
-def sum_rows(rows: Any, places: Any, segments: Any, num_rows: Any, weights: Any = None) -> Any:
+def sum_rows(
+    rows: Any, places: Any, segments: Any, num_rows: Any, weights: Any = None, size: Any = None
+) -> Any:
     """Sums rows by segment, weighted: one product of a sparse matrix with a dense one.
 
     Args:
@@ -139,27 +144,36 @@ def sum_rows(rows: Any, places: Any, segments: Any, num_rows: Any, weights: Any 
       segments: int64, [N]: which sum it goes into.
       num_rows: scalar; how many sums.
       weights: floats, [N], or None for ones.
+      size: int64, scalar; U, if it is at hand.
 
     Returns:
       Floats, [num_rows, D]; zeros where there is no place.
     """
-    size = tf.shape(rows, out_type=tf.int64)[0]
+    if size is None:
+        size = tf.shape(rows, out_type=tf.int64)[0]
     indices, shape = matrix(places, segments, num_rows, size)
     weights = tf.ones_like(places, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
     products = [product(indices, weights, shape, piece) for piece in _narrow(rows, rows.shape[1])]
     return products[0] if len(products) == 1 else tf.concat(products, 1)
 
 
-def matrix(places: Any, segments: Any, num_rows: Any, size: Any) -> tuple[Any, Any]:
-    """Returns indices and shape of the sparse matrix whose product with rows sums them.
+def matrix(
+    places: Any, segments: Any, num_rows: Any, size: Any, transposed: bool = True
+) -> tuple[Any, Any]:
+    """Returns indices and shape of the sparse matrix that sums rows, for `product`.
 
     Args:
       places: int64 below 2³¹, [N]: which row.
       segments: int64 below 2³¹, [N]: which sum it goes into.
       num_rows: scalar; how many sums.
       size: int64, scalar; how many rows there are.
+      transposed: the matrix has a row for each row, and a column for each sum. The second half of a
+        pair has to be shifted, and many columns have the same segments.
     """
-    return _pairs(segments, places), tf.stack([tf.cast(num_rows, tf.int64), size])
+    num_rows = tf.cast(num_rows, tf.int64)
+    if transposed:
+        return _pairs(places, segments), tf.stack([size, num_rows])
+    return _pairs(segments, places), tf.stack([num_rows, size])
 
 
 def sum_numbers(numbers: Any, segments: Any, num_rows: Any) -> Any:
@@ -175,13 +189,14 @@ def sum_numbers(numbers: Any, segments: Any, num_rows: Any) -> Any:
     """
     indices = _pairs(segments)
     shape = tf.stack([tf.cast(num_rows, tf.int64), tf.constant(1, tf.int64)])
-    return product(indices, numbers, shape, tf.ones([1, 1], numbers.dtype))
+    return product(indices, numbers, shape, tf.ones([1, 1], numbers.dtype), transposed=False)
 
 
 @tf.RegisterGradient("TpuColumnsSumOfRows")
 def _gradient_of_rows(op: Any, gradient: Any) -> tuple[None, None, None, Any]:
     indices, values, shape, _ = op.inputs
-    return None, None, None, product(indices, values, shape, gradient, adjoint=True)
+    transposed = op.get_attr("adjoint_a")
+    return None, None, None, product(indices, values, shape, gradient, not transposed)
 
 
 def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
@@ -193,11 +208,11 @@ def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
     return tf1.get_default_graph().gradient_override_map(kinds)
 
 
-def product(indices: Any, values: Any, shape: Any, dense: Any, adjoint: bool = False) -> Any:
-    """Returns the product of a sparse matrix (see `matrix`), or its transpose, with a dense one."""
+def product(indices: Any, values: Any, shape: Any, dense: Any, transposed: bool = True) -> Any:
+    """Returns a sparse matrix (transposed: see `matrix`) times a dense one."""
     # The public function takes indices of 64 bits only, which would have to be made.
     return tf.raw_ops.SparseTensorDenseMatMul(
-        a_indices=indices, a_values=values, a_shape=shape, b=dense, adjoint_a=adjoint
+        a_indices=indices, a_values=values, a_shape=shape, b=dense, adjoint_a=transposed
     )
 
 

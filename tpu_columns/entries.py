@@ -57,7 +57,9 @@ def safe(
         elif entries.weights is not None and combiner == "sqrtn":
             counted = tf.square(weighted)
         totals = sum_numbers(counted, entries.segments, entries.num_rows)
-    known, filler = _filled(entries.ids, kept)
+    known = tf1.where(kept, entries.ids, tf.zeros_like(entries.ids))
+    filler = tf.maximum(tf.reduce_max(known), 0)  # of no id at all it is the lowest number
+    known = _filled_with(filler, entries.ids, kept)
     more = _row_of_the_empty(totals, filler) if trained else None
     return entries._replace(ids=known, weights=weighted, totals=totals, more=more)
 
@@ -72,15 +74,20 @@ def of_matrix(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool) 
       trained: an optimizer will see which rows were read.
     """
     if ids.shape[1] != 1:
-        entries, filler = _filled_matrix(ids, missing, combiner)
-        more = _row_of_the_empty(entries.totals, filler) if trained else None
-        return entries._replace(more=more)
+        kept = tf.logical_not(missing)
+        entries = _entries_of_matrix(ids, kept, combiner)
+        if not trained:
+            return entries
+        # Where a row is empty something is missing, so row 0 is seen in its place.
+        highest = tf.maximum(tf.reduce_max(ids), 0)  # of no id at all it is the lowest number
+        filler = tf.where(_some_empty(entries.totals), tf.zeros_like(highest), highest)
+        return entries._replace(ids=_filled_with(filler, entries.ids, kept))
     present = tf.reshape(tf.cast(tf.logical_not(missing), tf.float32), [-1])
     count = tf.size(ids, out_type=tf.int64)
     return Entries(tf.reshape(ids, [-1]), tf.range(count), count, present, "sum")
 
 
-def padded(ids: tf.Tensor, combiner: str) -> Entries:
+def padded(ids: tf.Tensor, combiner: str, trained: bool, zero_may_be_seen: bool = False) -> Entries:
     """Returns the entries of a dense matrix in which zeros are padding, as an embedding core does.
 
     Optimizers see no row but those of ids that count.
@@ -88,8 +95,17 @@ def padded(ids: tf.Tensor, combiner: str) -> Entries:
     Args:
       ids: integers, [B, n] with n known.
       combiner: 'mean', 'sqrtn' or 'sum'.
+      trained: an optimizer will see which rows were read.
+      zero_may_be_seen: where all is padding, it may see row 0, with a gradient of zero.
     """
-    entries, filler = _filled_matrix(ids, tf.equal(ids, 0), combiner)
+    kept = tf.not_equal(ids, 0)
+    entries = _entries_of_matrix(ids, kept, combiner)
+    if not trained:
+        return entries
+    filler = tf.reduce_max(ids)
+    entries = entries._replace(ids=_filled_with(filler, entries.ids, kept))
+    if zero_may_be_seen:
+        return entries
     # Where all is padding, no id is looked up anyway: then there are no entries.
     size = tf.where(tf.equal(filler, 0), 0, tf.size(ids))
     return entries._replace(
@@ -97,36 +113,37 @@ def padded(ids: tf.Tensor, combiner: str) -> Entries:
     )
 
 
-def _filled_matrix(ids: tf.Tensor, missing: tf.Tensor, combiner: str) -> tuple[Entries, tf.Tensor]:
-    """All entries of a matrix, and the id that missing ones got."""
+def _entries_of_matrix(ids: tf.Tensor, kept: tf.Tensor, combiner: str) -> Entries:
+    """All entries of a matrix, with its totals; those that don't count have the weight 0."""
     width = ids.shape[1]
     if width is None:
         raise ValueError("The number of columns of ids must be known; it is None.")
-    present = tf.cast(tf.logical_not(missing), tf.float32)
-    known, filler = _filled(tf.reshape(ids, [-1]), tf.reshape(tf.logical_not(missing), [-1]))
+    present = tf.cast(kept, tf.float32)
     segments = tf.range(tf.size(ids, out_type=tf.int64)) // width
     totals = tf.reduce_sum(present, axis=1, keepdims=True)
     count = tf.shape(ids, out_type=tf.int64)[0]
     if width == 1:
         combiner = "sum"
     weights = tf.reshape(present, [-1])
-    return Entries(known, segments, count, weights, combiner, totals), filler
+    return Entries(tf.reshape(ids, [-1]), segments, count, weights, combiner, totals)
 
 
-def _filled(ids: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Ids with one of the kept in the place of the others; and that one, 0 if none is kept."""
-    known = tf1.where(kept, ids, tf.zeros_like(ids))
-    filler = tf.maximum(tf.reduce_max(known), 0)  # of no id at all it is the lowest number
+def _filled_with(filler: tf.Tensor, ids: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+    """Ids, [N], with `filler` in the place of those that aren't kept."""
     # The old form of `where`, with whole tensors, takes a tenth of the time.
-    return tf1.where(kept, ids, tf.fill(tf.shape(ids), filler)), filler
+    return tf1.where(tf.reshape(kept, [-1]), ids, tf.fill(tf.shape(ids), filler))
+
+
+def _some_empty(totals: tf.Tensor) -> tf.Tensor:
+    """Whether a row of the batch has no entry that counts.
+
+    In the old system such a row looks up row 0 and is zeroed afterwards, and optimizers see it:
+    some (Momentum, Ftrl) move a row even for a gradient of zero.
+    """
+    return tf.reduce_any(tf.equal(totals, 0))
 
 
 def _row_of_the_empty(totals: tf.Tensor, filler: tf.Tensor) -> tf.Tensor:
-    """Row 0, [1], if a row of the batch has no entry that counts; else one that is read anyway.
-
-    In the old system an empty row looks up row 0 and is zeroed afterwards, and optimizers see it:
-    some (Momentum, Ftrl) move a row even for a gradient of zero.
-    """
-    some_empty = tf.reduce_any(tf.equal(totals, 0))
-    one = tf.where(some_empty, tf.zeros_like(filler), filler)
+    """Row 0, [1], if a row of the batch is empty; else one that is read anyway."""
+    one = tf.where(_some_empty(totals), tf.zeros_like(filler), filler)
     return one[tf.newaxis][: tf.shape(totals)[0]]

@@ -216,7 +216,8 @@ def _combined(
     rows = _rows(table, read, partition_strategy)
     if not unique:
         combining.note_sum(rows, read, found, table)
-    return combining.combine(rows, places, found, trained=unique)
+    size = tf.size(read, out_type=tf.int64)
+    return combining.combine(rows, places, found, trained=unique, size=size)
 
 
 def _rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
-from estimator_spec.cores import enqueue, host_updates
+from estimator_spec.cores import enqueue, host_updates, update_rules
 from estimator_spec.cores.host_updates import Gathered, Step
 from estimator_spec.cores.naming import variable_names
 from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
@@ -203,7 +203,7 @@ class HostCore:
                 )
             ]
             sums = self._sums_gradients(key)
-            batches = [_entries(enqueued, sums) for enqueued, _ in places_of_use]
+            batches = [self._entries(key, enqueued) for enqueued, _ in places_of_use]
             values = [tf.cast(batch.ids, tf.int64) for batch in batches]
             together = values[0] if len(values) == 1 else tf.concat(values, 0)
             ids, index = combining.rows_to_read(self._positions(key, together), self._training)
@@ -216,16 +216,30 @@ class HostCore:
             indices = (
                 [index] if len(batches) == 1 else tf.split(index, [tf.size(v) for v in values])
             )
-            start = tf.constant(0, tf.int64)
+            start, size = tf.constant(0, tf.int64), tf.size(ids, out_type=tf.int64)
             for use, batch, own in zip(places_of_use, batches, indices, strict=True):
-                if occurrences is None:
-                    source, places = rows, own
-                else:
-                    size = tf.size(own, out_type=tf.int64)
-                    source, places = occurrences, tf.range(start, start + size)
-                    start += size
-                _connect(*use, combining.combine(source, places, batch, self._training))
+                source, places = rows, own
+                if occurrences is not None:
+                    count = tf.size(own, out_type=tf.int64)
+                    source, places, size = occurrences, tf.range(start, start + count), None
+                    start += count
+                _connect(*use, combining.combine(source, places, batch, self._training, size))
             return Gathered(variable, ids, rows, index, occurrences)
+
+    def _entries(self, key: str, enqueued: enqueue.Enqueued) -> combining.Entries:
+        """What is looked up in a table.
+
+        Of a sequence, each step is a row of its own, and late ones are dropped.
+        """
+        ids, weights, combiner, length, matrix = enqueued
+        if length:
+            ids = _steps_as_rows(ids, length)
+            weights = None if weights is None else _steps_as_rows(weights, length)
+        elif matrix is not None and matrix.shape[1] is not None and self._sums_gradients(key):
+            # A row is updated once, however often it occurs: so padding may occur too.
+            harmless = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
+            return entries.padded(matrix, combiner, self._training, harmless)
+        return entries.of_sparse(ids, weights, combiner)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]
@@ -305,22 +319,6 @@ def _op(key: str) -> str:
 def _first_steps(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
     shape = ids.dense_shape
     return tf.sparse.slice(ids, [0, 0], tf.stack([shape[0], tf.minimum(shape[1], length)]))
-
-
-def _entries(enqueued: enqueue.Enqueued, sums_gradients: bool) -> combining.Entries:
-    """What is looked up. Of a sequence, each step is a row of its own, and late ones are dropped.
-
-    Args:
-      enqueued: the feature of a batch.
-      sums_gradients: a row is updated once, however often it occurs: then padding may occur too.
-    """
-    ids, weights, combiner, length, matrix = enqueued
-    if length:
-        ids = _steps_as_rows(ids, length)
-        weights = None if weights is None else _steps_as_rows(weights, length)
-    elif matrix is not None and matrix.shape[1] is not None and sums_gradients:
-        return entries.padded(matrix, combiner)
-    return entries.of_sparse(ids, weights, combiner)
 
 
 def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:

@@ -72,6 +72,23 @@ def updates_all_rows(parameters: optimizers.OptimizationParameters) -> bool:
     return isinstance(parameters, optimizers.AdamParameters) and not parameters.lazy_adam
 
 
+def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | None) -> bool:
+    """Returns whether a row whose gradient is zero stays as it is, and its slots too."""
+    if parameters is None or parameters.weight_decay_factor:
+        return False
+    limits = (
+        parameters.clip_weight_min,
+        parameters.clip_weight_max,
+        parameters.clip_gradient_min,
+        parameters.clip_gradient_max,
+    )
+    if any(limit is not None for limit in limits):
+        return False
+    # Adagrad's accumulators are above zero from the start.
+    kinds = (optimizers.StochasticGradientDescentParameters, optimizers.AdagradParameters)
+    return isinstance(parameters, kinds)
+
+
 def _clipped(value: Any, low: float | None, high: float | None) -> Any:
     if low is not None:
         value = tf.maximum(value, low)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, errors, inputs, stored_tables
+from estimator_spec.driver import checkpoints, errors, huge_pages, inputs, stored_tables
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.quiet_steps import Batches
 
@@ -109,7 +109,8 @@ def run(
     start = time.monotonic()
     with errors.explained(tf1.get_default_graph()):
         stored_tables.fit_session(session_scaffold, checkpoint)
-        with checkpoints.restoring(checkpoint):
+        graph = tf1.get_default_graph()
+        with checkpoints.restoring(checkpoint), huge_pages.asked_for(graph):
             session = tf1.train.MonitoredSession(
                 session_creator=tf1.train.ChiefSessionCreator(
                     checkpoint_filename_with_path=checkpoint,

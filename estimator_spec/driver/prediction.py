@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, errors, stored_tables
+from estimator_spec.driver import checkpoints, errors, huge_pages, stored_tables
 from estimator_spec.driver.quiet_steps import Batches
 
 tf1 = tf.compat.v1
@@ -75,7 +75,11 @@ def batches(
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(errors.explained(graph))
-        with graph.as_default(), checkpoints.restoring(checkpoint):
+        with (
+            graph.as_default(),
+            checkpoints.restoring(checkpoint),
+            huge_pages.asked_for(graph),
+        ):
             stored_tables.fit_session(scaffold, checkpoint)
             session = tf1.train.MonitoredSession(
                 session_creator=tf1.train.ChiefSessionCreator(

@@ -9,7 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
-from estimator_spec.driver import checkpoints, errors, inputs, stored_tables
+from estimator_spec.driver import (
+    checkpoints,
+    errors,
+    huge_pages,
+    initial_values,
+    inputs,
+    stored_tables,
+)
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.quiet_steps import Steps
 
@@ -95,7 +102,9 @@ def run(
 
 def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> Any:
     stored_tables.fit_session(spec.scaffold, checkpoint)
-    with checkpoints.restoring(checkpoint):
+    graph = tf1.get_default_graph()
+    initial_values.with_less_memory(graph)
+    with checkpoints.restoring(checkpoint), huge_pages.asked_for(graph):
         return tf1.train.MonitoredTrainingSession(
             master=config.master,
             is_chief=config.is_chief,

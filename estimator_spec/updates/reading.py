@@ -86,6 +86,9 @@ class _Lookup:
             ids = tf.clip_by_value(tf.cast(noted.ids, tf.int64), -1, _LARGEST)
             table = tf.raw_ops.ReadVariableOp(resource=self.table, dtype=noted.rows.dtype)
             size = tf.constant(noted.num_rows_of_table, tf.int64)
-            indices, shape = combining.matrix(ids, noted.segments, noted.num_rows, size)
-            summed = combining.product(indices, product.inputs[1], shape, table)
+            segments, num_rows = noted.segments, noted.num_rows
+            # Not transposed: in a pair's second half an id may be negative.
+            indices, shape = combining.matrix(ids, segments, num_rows, size, transposed=False)
+            weights = product.inputs[1]
+            summed = combining.product(indices, weights, shape, table, transposed=False)
         private.replace_output(product.outputs[0], summed)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initial values: the same numbers, without a constant that stays."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_spec.driver import initial_values
+
+tf1 = tf.compat.v1
+SHAPE = (40_000, 16)  # 2.4 MiB
+
+
+def _graph_of(initializers, use_resource=True):
+    graph = tf.Graph()
+    with graph.as_default():
+        for name, initializer in initializers.items():
+            tf1.get_variable(name, SHAPE, initializer=initializer, use_resource=use_resource)
+    return graph
+
+
+def _values_of(graph):
+    with graph.as_default(), tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        return session.run({v.op.name: v for v in tf1.global_variables()})
+
+
+def _sources(graph, name):
+    """The kinds of ops that a variable's initial value is made by."""
+    found, waiting = set(), [graph.get_operation_by_name(f"{name}/Assign").inputs[1].op]
+    while waiting:
+        op = waiting.pop()
+        found.add(op.type)
+        waiting.extend(i.op for i in op.inputs if i.shape.num_elements() != 2)
+    return found
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("number", [0.0, 0.1, -3.5])
+@pytest.mark.parametrize("kind", [tf1.constant_initializer, lambda n: tf.constant(n, shape=SHAPE)])
+def test_a_constant_becomes_a_fill(use_resource, number, kind):
+    """A slot that starts as one number has it everywhere, and no constant holds it."""
+    graph = tf.Graph()
+    with graph.as_default():
+        initializer = kind(number)
+        shape = None if isinstance(initializer, tf.Tensor) else SHAPE
+        tf1.get_variable("slot", shape, initializer=initializer, use_resource=use_resource)
+    initial_values.with_less_memory(graph)
+    assert "Fill" in _sources(graph, "slot")
+    value = _values_of(graph)["slot"]
+    np.testing.assert_array_equal(value, np.full(SHAPE, number, np.float32))
+
+
+def test_zeros():
+    """What TensorFlow fills already, it would still make a constant of."""
+    graph = _graph_of({"slot": tf1.zeros_initializer()})
+    initial_values.with_less_memory(graph)
+    assert "RandomUniformInt" in {op.type for op in graph.get_operations()}
+    assert not _values_of(graph)["slot"].any()
+
+
+def test_other_initial_values_stay():
+    """Random numbers, and constants of several numbers, are left alone."""
+    several = np.arange(SHAPE[0] * SHAPE[1], dtype=np.float32).reshape(SHAPE)
+    graph = _graph_of(
+        {"table": tf1.random_normal_initializer(seed=3), "known": lambda *a, **k: several}
+    )
+    before = graph.as_graph_def()
+    initial_values.with_less_memory(graph)
+    assert graph.as_graph_def() == before
+    np.testing.assert_array_equal(_values_of(graph)["known"], several)
+
+
+def test_small_ones_stay():
+    """A bias isn't worth an op."""
+    graph = tf.Graph()
+    with graph.as_default():
+        tf1.get_variable("bias", [16], initializer=tf1.constant_initializer(0.1))
+    before = graph.as_graph_def()
+    initial_values.with_less_memory(graph)
+    assert graph.as_graph_def() == before
+
+
+def test_the_session_keeps_no_constant():
+    """TensorFlow's own optimizers of graphs don't make a constant of it again."""
+    graph = _graph_of({"slot": tf1.constant_initializer(0.1)})
+    initial_values.with_less_memory(graph)
+    with graph.as_default():
+        metadata = tf1.RunMetadata()
+        options = tf1.RunOptions(output_partition_graphs=True, trace_level=3)
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer(), options=options, run_metadata=metadata)
+    partitions = [node for part in metadata.partition_graphs for node in part.node]
+    assert partitions
+    kept = [n.name for n in partitions if n.op == "Const" and _size(n) > 1000]
+    assert kept == []
+    assert any(n.op == "Fill" for n in partitions)
+
+
+def _size(node):
+    return np.prod([d.size for d in node.attr["value"].tensor.tensor_shape.dim] or [1])
