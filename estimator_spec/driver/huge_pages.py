@@ -77,7 +77,7 @@ def _system_asks() -> bool:
     """Whether processes have to ask for huge pages, and may."""
     try:
         with open(_ENABLED, encoding="ascii") as file:
-            return "[madvise]" in file.read()
+            return "[madvise]" in file.read() and os.access(_MAPS, os.R_OK)
     except OSError:
         return False
 
