@@ -23,6 +23,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from estimator_spec import switches
+
 tf1 = tf.compat.v1
 
 ENVIRONMENT_SWITCH = "TPU_COLUMNS_HUGE_PAGES"
@@ -48,7 +50,11 @@ def asked_for(graph: tf.Graph) -> Iterator[None]:
     Raises:
       ValueError: the environment's switch is neither 0 nor 1.
     """
-    if not wanted() or not _system_asks() or _bytes_of_variables(graph) < _LEAST:
+    if (
+        not switches.is_on(ENVIRONMENT_SWITCH)
+        or not _system_asks()
+        or _bytes_of_variables(graph) < _LEAST
+    ):
         yield
         return
     done = threading.Event()
@@ -59,18 +65,6 @@ def asked_for(graph: tf.Graph) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-
-
-def wanted() -> bool:
-    """Whether the environment lets this be done; its default is yes.
-
-    Raises:
-      ValueError: it says something else than yes or no.
-    """
-    value = os.environ.get(ENVIRONMENT_SWITCH, "1").strip().lower()
-    if value not in ("0", "1", "false", "true"):
-        raise ValueError(f"The environment's {ENVIRONMENT_SWITCH}={value!r} must be 0 or 1.")
-    return value in ("1", "true")
 
 
 def _system_asks() -> bool:

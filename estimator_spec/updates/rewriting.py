@@ -15,12 +15,12 @@ The ops that were replaced stay in the graph, but nothing runs them.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
+from estimator_spec import switches
 from estimator_spec.updates import adam, choice, kernels, splitting
 from tpu_columns import combining
 
@@ -46,12 +46,7 @@ def wanted(argument: bool | None) -> bool:
     Raises:
       ValueError: the environment says something else than yes or no.
     """
-    if argument is not None:
-        return argument
-    value = os.environ.get(ENVIRONMENT_SWITCH, "1").strip().lower()
-    if value not in ("0", "1", "false", "true"):
-        raise ValueError(f"The environment's {ENVIRONMENT_SWITCH}={value!r} must be 0 or 1.")
-    return value in ("1", "true")
+    return switches.is_on(ENVIRONMENT_SWITCH) if argument is None else argument
 
 
 def made_faster(graph: tf.Graph, train_op: Any, session_config: Any = None) -> Any:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from estimator_spec import switches
 from estimator_spec.driver import huge_pages
 
 tf1 = tf.compat.v1
@@ -89,7 +90,7 @@ def test_a_wrong_switch(monkeypatch):
     """A switch that says neither yes nor no is refused by name."""
     monkeypatch.setenv(huge_pages.ENVIRONMENT_SWITCH, "perhaps")
     with pytest.raises(ValueError, match=r"TPU_COLUMNS_HUGE_PAGES='perhaps' must be 0 or 1"):
-        huge_pages.wanted()
+        switches.is_on(huge_pages.ENVIRONMENT_SWITCH)
 
 
 def parts_of(places):
