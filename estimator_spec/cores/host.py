@@ -22,6 +22,7 @@ from estimator_spec import _tensorflow as private
 from estimator_spec import optimizers
 from estimator_spec.cores import enqueue, host_updates, update_rules
 from estimator_spec.cores.host_updates import Gathered, Step
+from estimator_spec.cores.interface import GRADIENT_OPS
 from estimator_spec.cores.naming import variable_names
 from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
 from tpu_columns import categorical, combining, entries, lookup, lookup_errors, storage
@@ -142,7 +143,11 @@ class HostCore:
         factor = None if multiplier is None else tf.cast(multiplier(global_step), tf.float32)
         keys = sorted(self._gathered)
         sources = [_differentiable(self._gathered[key]) for key in keys]
+        graph = tf1.get_default_graph()
+        before = len(graph.get_operations())
         gradients = tf1.gradients(loss, sources, name="embedding_gradients")
+        for op in graph.get_operations()[before:]:
+            graph.add_to_collection(GRADIENT_OPS, op)
         rates: dict[Any, Any] = {}
         ops = []
         for key, source, gradient in zip(keys, sources, gradients, strict=True):

@@ -7,6 +7,11 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+# The graph's collection of what a core's `update` makes between the loss and its gradients: a
+# second way back through the model, beside the one of the model's own optimizer. A tuple, so that
+# TensorFlow leaves it out of exported graphs.
+GRADIENT_OPS = ("estimator_spec", "gradients_of_embeddings")
+
 
 def replica_number() -> int:
     """Which replica is being built; 0 where one trace is for all, or there is only one."""

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
+from estimator_spec.cores.interface import GRADIENT_OPS
 from estimator_spec.driver import checkpoints, evaluation, prediction, stored_tables, training
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.progress import ProgressLine
@@ -307,7 +308,9 @@ class Estimator(ModelExports):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             spec = built.spec
             if self._fast_updates and not built.loop:
-                train_op = updates.made_faster(graph, spec.train_op, self._session_config)
+                train_op = updates.made_faster(
+                    graph, spec.train_op, self._session_config, graph.get_collection(GRADIENT_OPS)
+                )
                 spec = spec._replace(train_op=train_op)
             self._maybe_warm_start(checkpoint)
             with built.running():

@@ -8,20 +8,21 @@ What is done to an update of rows leaves the numbers as they are:
     values, ids ─▶ Unique ─▶ product of matrices ─▶ SparseApply…      where that is faster
     values, unique ids ─▶ gather ─▶ formula ─▶ scatter                where that is faster
 
-An optimizer that changes whole tables is another matter (see `adam.py`), and so is the way from the
-model's gradient to those of its columns (`splitting.py`).
+An optimizer that changes whole tables is another matter (see `adam.py`), and so are the model's way
+back from its loss (`merging.py`) and from there to the gradients of its columns (`splitting.py`).
 The ops that were replaced stay in the graph, but nothing runs them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import switches
-from estimator_spec.updates import adam, choice, kernels, splitting
+from estimator_spec.updates import adam, choice, kernels, merging, splitting
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
@@ -49,19 +50,23 @@ def wanted(argument: bool | None) -> bool:
     return switches.is_on(ENVIRONMENT_SWITCH) if argument is None else argument
 
 
-def made_faster(graph: tf.Graph, train_op: Any, session_config: Any = None) -> Any:
+def made_faster(
+    graph: tf.Graph, train_op: Any, session_config: Any = None, made_again: Sequence[Any] = ()
+) -> Any:
     """Makes the updates of a graph faster.
 
     Args:
       graph: of a training step, finished. Its ops are changed and added to.
       train_op: an op, or anything else.
       session_config: of the session that will train, a `ConfigProto`.
+      made_again: ops that lead to updates and may have equals in the model; see `merging.py`.
 
     Returns:
       What to run instead of `train_op`: another op only if it was itself replaced.
     """
     variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     initializers = frozenset(variable.initializer for variable in variables)
+    merging.with_earlier_ops(graph, made_again)
     splitting.by_slices(graph)
     replaced = adam.in_one_op(graph)
     updates = [
