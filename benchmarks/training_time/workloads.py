@@ -101,7 +101,7 @@ class Workload:
     features: tuple[Feature, ...] = ()
     optimizer: str = "adagrad"
     verb: str = "train"
-    intervals: int = 3
+    intervals: int = 8
     interval: int = STEPS_PER_LOG
     program: str = "tables"
 
@@ -136,7 +136,7 @@ def _all() -> list[Workload]:
         Workload(
             f"grid/{ids}id{'s' * (ids > 1)}-{kind}-1e{power}",
             of_table(rows=10**power, ids=ids, kind=kind),
-            intervals=2 if ids > 1 else 3,
+            intervals=4 if ids > 1 else 8,
         )
         for ids in (1, 10)
         for kind in ("dense", "sparse")
@@ -164,7 +164,7 @@ def _all() -> list[Workload]:
         features = of_table(rows=100_000, ids=ids)
         ending = f"{ids}id{'s' * (ids > 1)}"
         found += [
-            Workload(f"{verb}/{ending}", features, verb=verb)
+            Workload(f"{verb}/{ending}", features, verb=verb, intervals=4 if ids > 1 else 8)
             for verb in ("evaluate", "predict", "serve", "embedding")
         ]
     found += [

@@ -24,6 +24,10 @@ _MOST_ELEMENTS = 1024
 def with_earlier_ops(graph: tf.Graph, made_again: Sequence[Any]) -> int:
     """Makes whatever reads an op read an equal one that was there before.
 
+    Where an optimizer holds the equal one's output back until its siblings are there, so does this:
+    updates of tables that run beside the products of the model's last step back would keep one of
+    the threads waiting that share such a product.
+
     Two ops are equal if they are of the same kind, have the same attributes, read equal values and
     are on the same device. Only ops without state and outside of control flow count.
 
@@ -40,12 +44,15 @@ def with_earlier_ops(graph: tf.Graph, made_again: Sequence[Any]) -> int:
     again = frozenset(made_again)
     kinds = {op.type for op in made_again}
     same: dict[str, str] = {}  # by the name of a tensor, that of the first one of this value
+    held_back: dict[str, Any] = {}  # by the same, the tensor that waits for siblings
     known: dict[Any, list[Any]] = {}
     merged = 0
     for op in graph.get_operations():
         if op.type == "Identity" and not _may_change(op.inputs[0]):
-            value = op.inputs[0].name
-            same[op.outputs[0].name] = same.get(value, value)
+            value = same.get(op.inputs[0].name, op.inputs[0].name)
+            same[op.outputs[0].name] = value
+            if op.control_inputs:
+                held_back.setdefault(value, op.outputs[0])
             continue
         key = _key(op, same) if op.type in kinds else None
         if key is None:
@@ -58,7 +65,7 @@ def with_earlier_ops(graph: tf.Graph, made_again: Sequence[Any]) -> int:
         for mine, earlier in zip(op.outputs, equal.outputs, strict=True):
             same[mine.name] = earlier.name
             if op in again:
-                private.replace_output(mine, earlier)
+                private.replace_output(mine, held_back.get(earlier.name, earlier))
         merged += op in again
     return merged
 

@@ -60,6 +60,8 @@ def _trained(merge, gate, use_resource):
         again = _made_since(graph, count)[:-1]
         if merge:
             assert merging.with_earlier_ops(graph, again) > 5 * LAYERS
+            waits_for = wanted.op.inputs[0].op.control_inputs
+            assert bool(waits_for) == (gate == "op")
         with tf.control_dependencies([wanted]):
             step = optimizer.apply_gradients(gradients)
         session.run(tf1.global_variables_initializer())
