@@ -7,7 +7,8 @@
 Every workload runs on all sides in turn, several rounds, each time in a fresh process that warms
 up and then times hundreds of steps. An interpreter that isn't given is made in a cache directory.
 Results are merged into a JSON file, so a long run can be done in parts: `--missing` goes on where
-one stopped, and `--pages` writes page and plot of what is there. `--list` names what there is.
+one stopped, `--more` adds rounds, and `--pages` writes page and plot of what is there. `--list`
+names what there is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 COMMAND = """\
 python benchmarks/training.py --output docs/benchmarks.md           # all of it, some hours
-python benchmarks/training.py --missing --workloads NAMES           # in parts, as here
+python benchmarks/training.py --more --workloads NAMES              # in parts, as here
 python benchmarks/training.py --pages --output docs/benchmarks.md   # what the parts found"""
 DEFAULT_SIDES = "reference,default,host,keras_rs"
 # A process waits so many seconds at most until others leave the machine alone.
@@ -116,6 +117,13 @@ def complete(found: Results, workload: Workload, who: list[Side], rounds: int) -
     return one_batch and all(len(side) >= rounds for side in runs)
 
 
+def rounds_of(found: Results, workload: Workload, who: list[Side]) -> tuple[str, int]:
+    """The newest batch that these sides have of a workload, and how many rounds it has had."""
+    runs = [run for side in who for run in found.of(workload.name, side.name)]
+    newest = max((run.batch for run in runs), default="")
+    return newest, max((run.round + 1 for run in runs if run.batch == newest), default=0)
+
+
 def run_all(
     chosen: list[Workload], who: list[Side], pythons: dict[str, str], options: argparse.Namespace
 ) -> Results:
@@ -125,17 +133,18 @@ def run_all(
     found.machine = results.machine()
     if options.missing:
         chosen = [w for w in chosen if not complete(found, w, who, options.rounds)]
-    batch = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    begun = {w: rounds_of(found, w, who) if options.more else ("", 0) for w in chosen}
     plan = [
-        (workload, round_, side)
+        (workload, begun[workload][0] or now, round_, side)
         for workload in chosen
-        for round_ in range(options.rounds)
+        for round_ in range(begun[workload][1], begun[workload][1] + options.rounds)
         # In another order each round: who comes first finds another machine.
         for side in (who if round_ % 2 == 0 else who[::-1])
         if side.runs(workload)
     ]
     failed: set[tuple[str, str]] = set()
-    for number, (workload, round_, side) in enumerate(plan, 1):
+    for number, (workload, batch, round_, side) in enumerate(plan, 1):
         if (workload.name, side.name) in failed:
             continue
         begin = time.perf_counter()
@@ -189,6 +198,7 @@ def main() -> None:
     parser.add_argument("--output", help="the page, a .md; its plot, a .svg, comes beside it")
     parser.add_argument("--pages", action="store_true", help="only write the page again")
     parser.add_argument("--missing", action="store_true", help="only what the results don't have")
+    parser.add_argument("--more", action="store_true", help="rounds beside those of the results")
     parser.add_argument("--profile", action="store_true", help="print what a step's ops take")
     parser.add_argument("--list", action="store_true", help="what there is, and stop")
     options = parser.parse_args()

@@ -151,6 +151,17 @@ def test_a_stopped_run_goes_on_where_it_stopped():
     assert not command.complete(results_of(), workload, who, 1)
 
 
+def test_more_rounds_belong_to_those_before():
+    """What is added to a workload goes on in its newest batch; what has none begins one."""
+    command, sides = importlib.import_module("training"), part("sides")
+    workload, who = part("workloads").by_name("census"), sides.select("reference,default")
+    found = results_of(("census", "reference", [1.0, 1.0, 1.0]), ("census", "default", [1.0]))
+    assert command.rounds_of(found, workload, who) == ("a", 3)
+    assert command.rounds_of(results_of(), workload, who) == ("", 0)
+    found.add(part("results").Run("census", "default", "b", 0, {"ms": [4.0]}))
+    assert command.rounds_of(found, workload, who) == ("b", 1)
+
+
 def test_goals_say_what_was_missed():
     """A goal is met, missed by a count of cells, or not measured."""
     cells = [(f"grid/1id-dense-1e{p}", "reference", [10.0]) for p in (4, 5)]
