@@ -110,18 +110,18 @@ def describe(run: Run) -> str:
     return text + f", peak {run.value('peak_mib'):,.0f} MiB"
 
 
+def batch_of(found: Results, workload: Workload, who: list[Side]) -> tuple[str, list[int]]:
+    """The batch that all sides of a workload share, and the rounds that each has of it."""
+    runs = [found.of(workload.name, side.name) for side in who if side.runs(workload)]
+    batches = {run.batch for side in runs for run in side}
+    if len(batches) != 1 or not all(runs):
+        return "", []
+    return batches.pop(), [1 + max(run.round for run in side) for side in runs]
+
+
 def complete(found: Results, workload: Workload, who: list[Side], rounds: int) -> bool:
     """Whether each side that can run a workload has so many rounds of it, all of one batch."""
-    runs = [found.of(workload.name, side.name) for side in who if side.runs(workload)]
-    one_batch = len({run.batch for side in runs for run in side}) == 1
-    return one_batch and all(len(side) >= rounds for side in runs)
-
-
-def rounds_of(found: Results, workload: Workload, who: list[Side]) -> tuple[str, int]:
-    """The newest batch that these sides have of a workload, and how many rounds it has had."""
-    runs = [run for side in who for run in found.of(workload.name, side.name)]
-    newest = max((run.batch for run in runs), default="")
-    return newest, max((run.round + 1 for run in runs if run.batch == newest), default=0)
+    return min(batch_of(found, workload, who)[1], default=0) >= rounds
 
 
 def run_all(
@@ -134,11 +134,12 @@ def run_all(
     if options.missing:
         chosen = [w for w in chosen if not complete(found, w, who, options.rounds)]
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-    begun = {w: rounds_of(found, w, who) if options.more else ("", 0) for w in chosen}
+    begun = {w: batch_of(found, w, who) if options.more else ("", []) for w in chosen}
+    done = {workload: max(rounds, default=0) for workload, (_, rounds) in begun.items()}
     plan = [
         (workload, begun[workload][0] or now, round_, side)
         for workload in chosen
-        for round_ in range(begun[workload][1], begun[workload][1] + options.rounds)
+        for round_ in range(done[workload], done[workload] + options.rounds)
         # In another order each round: who comes first finds another machine.
         for side in (who if round_ % 2 == 0 else who[::-1])
         if side.runs(workload)

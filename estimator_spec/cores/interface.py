@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-# The graph's collection of what a core's `update` makes between the loss and its gradients: a
-# second way back through the model, beside the one of the model's own optimizer. A tuple, so that
+# The graph's collection of what the host core's `update` makes between the loss and its gradients:
+# a second way back through the model, beside the one of the model's own optimizer. A tuple, so that
 # TensorFlow leaves it out of exported graphs.
-GRADIENT_OPS = ("estimator_spec", "gradients_of_embeddings")
+GRADIENT_OPS = ("estimator_spec", "gradient_ops")
 
 
 def replica_number() -> int:

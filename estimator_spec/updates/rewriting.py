@@ -51,7 +51,7 @@ def wanted(argument: bool | None) -> bool:
 
 
 def made_faster(
-    graph: tf.Graph, train_op: Any, session_config: Any = None, made_again: Sequence[Any] = ()
+    graph: tf.Graph, train_op: Any, session_config: Any = None, gradient_ops: Sequence[Any] = ()
 ) -> Any:
     """Makes the updates of a graph faster.
 
@@ -59,14 +59,16 @@ def made_faster(
       graph: of a training step, finished. Its ops are changed and added to.
       train_op: an op, or anything else.
       session_config: of the session that will train, a `ConfigProto`.
-      made_again: ops that lead to updates and may have equals in the model; see `merging.py`.
+      gradient_ops: from the loss to what an embedding core trains; see `merging.py`.
 
     Returns:
       What to run instead of `train_op`: another op only if it was itself replaced.
     """
     variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     initializers = frozenset(variable.initializer for variable in variables)
-    merging.with_earlier_ops(graph, made_again)
+    merged = merging.with_earlier_ops(graph, gradient_ops)
+    if merged:
+        tf1.logging.info("%d ops of gradients are made once instead of twice.", merged)
     splitting.by_slices(graph)
     replaced = adam.in_one_op(graph)
     updates = [

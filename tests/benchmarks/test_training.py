@@ -152,14 +152,15 @@ def test_a_stopped_run_goes_on_where_it_stopped():
 
 
 def test_more_rounds_belong_to_those_before():
-    """What is added to a workload goes on in its newest batch; what has none begins one."""
+    """What is added goes on in the batch that all sides share; without one it is a new batch."""
     command, sides = importlib.import_module("training"), part("sides")
-    workload, who = part("workloads").by_name("census"), sides.select("reference,default")
+    workload, who = part("workloads").by_name("census"), sides.select("reference,default,keras_rs")
     found = results_of(("census", "reference", [1.0, 1.0, 1.0]), ("census", "default", [1.0]))
-    assert command.rounds_of(found, workload, who) == ("a", 3)
-    assert command.rounds_of(results_of(), workload, who) == ("", 0)
+    assert command.batch_of(found, workload, who) == ("a", [3, 1])
+    assert command.batch_of(results_of(), workload, who) == ("", [])
+    assert command.batch_of(found, workload, sides.select("reference,host")) == ("", [])
     found.add(part("results").Run("census", "default", "b", 0, {"ms": [4.0]}))
-    assert command.rounds_of(found, workload, who) == ("b", 1)
+    assert command.batch_of(found, workload, who) == ("", [])
 
 
 def test_goals_say_what_was_missed():

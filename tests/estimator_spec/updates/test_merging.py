@@ -24,6 +24,7 @@ GATES = {
 
 def _network(layer, use_resource=True):
     """A loss with some of what losses are made of: branches that meet again, and logarithms."""
+    layer = tf.math.log1p(tf.square(layer))  # its gradient waits for the one that comes to it
     for number in range(LAYERS):
         shape = [layer.shape[1], 4]
         weights = tf1.get_variable(f"weights_{number}", shape, use_resource=use_resource)
@@ -45,7 +46,7 @@ def _ran(metadata):
     return collections.Counter(label.replace("_Mkl", "") for label in labels)
 
 
-def _trained(merge, gate, use_resource):
+def _trained(merge, gate, use_resource, after_updates=False):
     """A step of the model's optimizer, and the gradients of the activations; and what ran."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.set_random_seed(1)
@@ -53,15 +54,19 @@ def _trained(merge, gate, use_resource):
         activations = tf1.placeholder(tf.float32, [3, 4])
         loss = _network(activations, use_resource)
         optimizer = tf1.train.GradientDescentOptimizer(0.1)
-        gradients = optimizer.compute_gradients(loss, gate_gradients=GATES[gate])
+        # As a program with normalized batches does.
+        average = tf1.get_variable("average", [], use_resource=use_resource, trainable=False)
+        with tf.control_dependencies([average.assign(loss)] if after_updates else []):
+            gradients = optimizer.compute_gradients(loss, gate_gradients=GATES[gate])
         count = len(graph.get_operations())
         (gradient,) = tf1.gradients(loss, [activations], name="embedding_gradients")
         wanted = tf.identity(gradient)
         again = _made_since(graph, count)[:-1]
         if merge:
             assert merging.with_earlier_ops(graph, again) > 5 * LAYERS
-            waits_for = wanted.op.inputs[0].op.control_inputs
-            assert bool(waits_for) == (gate == "op")
+            read = [value.op for op in again for value in op.inputs if value.op not in again]
+            held_back = [op for op in read if op.type == "Identity" and op.control_inputs]
+            assert bool(held_back) == (gate == "op")
         with tf.control_dependencies([wanted]):
             step = optimizer.apply_gradients(gradients)
         session.run(tf1.global_variables_initializer())
@@ -82,6 +87,52 @@ def test_a_model_goes_back_once(gate, use_resource):
     for ours, theirs in zip(merged, plain, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert ran["MatMul"] == 3 * LAYERS
+
+
+def test_an_optimizer_that_waits_for_updates():
+    """An optimizer under `tf.control_dependencies(update_ops)` is merged with like any other."""
+    plain, _ = _trained(False, "op", True, after_updates=True)
+    merged, ran = _trained(True, "op", True, after_updates=True)
+    for ours, theirs in zip(merged, plain, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert ran["MatMul"] == 3 * LAYERS
+
+
+def _with_conditions(merge, training):
+    """Gradients of the activations of a model with a condition of TF1 at each layer."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        activations = tf1.placeholder(tf.float32, [3, 4])
+        is_training = tf1.placeholder(tf.bool, [])
+
+        def dropped(layer):
+            return tf1.cond(is_training, lambda: layer * 0.5, lambda: layer)
+
+        hidden = tf1.get_variable("hidden", [4, 4], initializer=tf1.ones_initializer())
+        last = tf1.get_variable("last", [4, 1], initializer=tf1.ones_initializer())
+        layer = dropped(tf.matmul(dropped(activations), hidden))
+        loss = tf.reduce_sum(tf.matmul(tf.tanh(layer), last))
+        step = tf1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        count = len(graph.get_operations())
+        (gradient,) = tf1.gradients(loss, [activations])
+        again = _made_since(graph, count)
+        wanted = tf.identity(gradient)
+        if merge:
+            merging.with_earlier_ops(graph, again)
+        session.run(tf1.global_variables_initializer())
+        given = {activations: np.full((3, 4), 0.1, np.float32), is_training: training}
+        return session.run([wanted, step], given)[0]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_gradients_through_conditions(training):
+    """Where a model asks in the graph whether it trains, both ways have the gradients they had."""
+    tf1.disable_control_flow_v2()
+    try:
+        plain = _with_conditions(False, training)
+        np.testing.assert_array_equal(_with_conditions(True, training), plain)
+        assert plain.any()
+    finally:
+        tf1.enable_control_flow_v2()
 
 
 def _merged(build):
@@ -150,11 +201,12 @@ def test_reference_variables():
     assert _merged(build) == [0.0, 7.0]
 
 
-def test_conditions():
+@pytest.mark.parametrize("choice", [True, False])
+def test_conditions(choice):
     """Ops within a condition of TF1 are left where they are."""
 
     def build(graph):
-        choose = tf1.placeholder_with_default(True, [])
+        choose = tf1.placeholder_with_default(choice, [])
         value = tf1.placeholder_with_default(3.0, [])
         return _twice(
             graph,
@@ -164,9 +216,29 @@ def test_conditions():
 
     tf1.disable_control_flow_v2()
     try:
-        assert _merged(build) == [6.0, 3.0]
+        assert _merged(build) == ([6.0, 3.0] if choice else [3.0, 6.0])
     finally:
         tf1.enable_control_flow_v2()
+
+
+def test_variables_that_change_between():
+    """A reference variable's value is another one after an update, though it is read by one op."""
+
+    def build(graph):
+        ones = tf1.ones_initializer()
+        weights = tf1.get_variable("w", [1, 1], initializer=ones, use_resource=False)
+        given = tf1.placeholder_with_default([[3.0]], [1, 1])
+
+        def later():
+            with tf.control_dependencies([tf1.assign_add(weights, [[1.0]])]):
+                return tf.matmul(given, weights.value())
+
+        first = tf.matmul(given, weights.value())
+        with tf.control_dependencies([first]):
+            return _twice(graph, lambda: first, later)
+
+    first, second = _merged(build)
+    assert (first, second) == (3.0, 6.0)
 
 
 def _estimator(directory, fast):
