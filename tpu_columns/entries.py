@@ -90,22 +90,20 @@ def of_matrix(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool) 
 def padded(ids: tf.Tensor, combiner: str, trained: bool, zero_may_be_seen: bool = False) -> Entries:
     """Returns the entries of a dense matrix in which zeros are padding, as an embedding core does.
 
-    Optimizers see no row but those of ids that count.
+    Optimizers see no row but those of ids that count, and row 0 if it may be seen.
 
     Args:
       ids: integers, [B, n] with n known.
       combiner: 'mean', 'sqrtn' or 'sum'.
       trained: an optimizer will see which rows were read.
-      zero_may_be_seen: where all is padding, it may see row 0, with a gradient of zero.
+      zero_may_be_seen: it may see row 0 for padding, with a gradient of zero.
     """
     kept = tf.not_equal(ids, 0)
     entries = _entries_of_matrix(ids, kept, combiner)
-    if not trained:
+    if not trained or zero_may_be_seen:
         return entries
     filler = tf.reduce_max(ids)
     entries = entries._replace(ids=_filled_with(filler, entries.ids, kept))
-    if zero_may_be_seen:
-        return entries
     # Where all is padding, no id is looked up anyway: then there are no entries.
     size = tf.where(tf.equal(filler, 0), 0, tf.size(ids))
     return entries._replace(

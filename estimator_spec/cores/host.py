@@ -241,7 +241,7 @@ class HostCore:
             ids = _steps_as_rows(ids, length)
             weights = None if weights is None else _steps_as_rows(weights, length)
         elif matrix is not None and matrix.shape[1] is not None and self._sums_gradients(key):
-            # A row is updated once, however often it occurs: so padding may occur too.
+            # A row is updated once, however often it occurs: so padding may be row 0 once more.
             harmless = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
             return entries.padded(matrix, combiner, self._training, harmless)
         return entries.of_sparse(ids, weights, combiner)

@@ -44,8 +44,9 @@ class Estimator(ModelExports):
         params: hyperparameters for `model_fn` and `input_fn`. A deep copy is kept.
         warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel whose
             trainable variables a new model starts from.
-        fast_updates: whether ops by which the optimizer updates rows of tables, and by which
-            graphs without an optimizer read them, may be replaced by faster ones that do the same.
+        fast_updates: whether ops by which the optimizer updates rows of tables, the gradients that
+            lead there, and ops by which graphs without an optimizer read tables, may be replaced by
+            faster ones that do the same.
             None: yes, unless the environment variable TPU_COLUMNS_FAST_UPDATES is 0.
 
     Raises:
