@@ -84,7 +84,6 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
     )
     if any(limit is not None for limit in limits):
         return False
-    # Adagrad's accumulators are above zero from the start.
     kinds = (optimizers.StochasticGradientDescentParameters, optimizers.AdagradParameters)
     return isinstance(parameters, kinds)
 
@@ -103,7 +102,8 @@ def _sgd(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any,
 
 def _adagrad(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
     a = slots["accumulator"] + g * g
-    return w - lr * g * tf.math.rsqrt(a), {"accumulator": a}
+    # No change for a gradient of zero, even where a checkpoint's accumulator is zero, too.
+    return w - tf.math.multiply_no_nan(tf.math.rsqrt(a), lr * g), {"accumulator": a}
 
 
 def _adagrad_momentum(

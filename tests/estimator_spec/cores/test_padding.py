@@ -28,8 +28,11 @@ def batches_of(width):
     return [*some[:2], full, empty, *some[2:], empty]
 
 
-def trained(parameters, data, combiner, dense):
-    """All variables after training on dense ids, or on the same without their zeros."""
+def trained(parameters, data, combiner, dense, slots=None):
+    """All variables after training on dense ids, or on the same without their zeros.
+
+    Slot variables begin as the optimizer says, or as `slots`.
+    """
     values = np.random.RandomState(5).uniform(-1, 1, (ROWS, DIMENSION)).astype(np.float32)
     table = es.TableConfig(
         ROWS, DIMENSION, initializer=lambda *args, **kwargs: tf.constant(values), combiner=combiner
@@ -50,6 +53,10 @@ def trained(parameters, data, combiner, dense):
         update = core.update(loss)
         with tf1.Session() as session:
             session.run(tf1.global_variables_initializer())
+            if slots is not None:
+                for variable in tf1.global_variables():
+                    if variable.op.name.startswith("table/"):
+                        variable.load(np.full((ROWS, DIMENSION), slots, np.float32), session)
             losses = [session.run([loss, update], {given: batch})[0] for batch in data]
             return losses, {v.op.name: session.run(v) for v in tf1.global_variables()}
 
@@ -67,3 +74,11 @@ def test_padding_leaves_no_trace(parameters, combiner, width):
     for name, value in wanted.items():
         np.testing.assert_allclose(variables[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
         assert np.isfinite(value).all()
+
+
+def test_padding_is_harmless_to_a_row_without_history():
+    """Row 0 stays as it is where padding meets a checkpoint whose accumulators are zero."""
+    data = [np.zeros((BATCH, 3), int)] * 2
+    _, variables = trained(es.AdagradParameters(0.1), data, "sum", dense=True, slots=0)
+    assert np.isfinite(variables["table"]).all()
+    assert not variables["table/Adagrad"].any()
