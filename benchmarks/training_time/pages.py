@@ -144,7 +144,7 @@ def rounds(results: Results) -> str:
     shares = [run.figures["others"] for run in results.runs if "others" in run.figures]
     disturbed = sum(share > DISTURBED for share in shares)
     most = max(counts, default=0)
-    text = f"Up to {most} rounds; a ratio without a spread is of one round. "
+    text = f"Rounds: {most} at most; a ratio without a spread is of one round. "
     return text + (
         f"A process beside which others used more than {DISTURBED:.0%} of the machine was run "
         f"again, or its number has a star: {disturbed} of {len(shares)}."

@@ -20,7 +20,8 @@ from typing import Any
 from training_time import clocks, workloads
 from training_time.workloads import Workload
 
-PREDICTED_BATCHES = 200  # timed, after the first pass, in which the batches are made
+PREDICTED_BATCHES = 200
+WARM_UP_BATCHES = workloads.BATCHES + 5  # they are made in the first pass
 EVALUATED_STEPS = 500
 SERVED_SECONDS = 2.0
 
@@ -90,13 +91,15 @@ def predict(make: Any, workload: Workload) -> dict[str, Any]:
     begin = time.perf_counter()
     predictions = estimator.predict(input_fn)
     marks, batch = [], workloads.BATCH_SIZE
-    first = workloads.BATCHES + 5
-    for number in range(first + PREDICTED_BATCHES + 1):
+    for number in range(WARM_UP_BATCHES + PREDICTED_BATCHES + 1):
         for _ in itertools.islice(predictions, batch):
             pass
         marks.append((number, time.perf_counter()))
     predictions.close()
-    return {"ms": clocks.milliseconds(marks, skip=first), "first_step_s": marks[0][1] - begin}
+    return {
+        "ms": clocks.milliseconds(marks, skip=WARM_UP_BATCHES),
+        "first_step_s": marks[0][1] - begin,
+    }
 
 
 def serve(make: Any, workload: Workload) -> dict[str, Any]:
