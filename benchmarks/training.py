@@ -6,9 +6,10 @@
 
 Every workload runs on all sides in turn, several rounds, each time in a fresh process that warms
 up and then times hundreds of steps. An interpreter that isn't given is made in a cache directory.
-Results are merged into a JSON file, so a long run can be done in parts: `--missing` goes on where
-one stopped, `--more` adds rounds, and `--pages` writes page and plot of what is there. `--list`
-names what there is.
+Results are merged into a JSON file, so a long run can be done in parts: `--missing` runs
+the workloads that aren't complete; `--more` adds rounds where all chosen sides have some of one
+batch, and begins anew where not; `--pages` writes page and plot of what is there. `--list` names
+what there is.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from training_time.workloads import Workload
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 COMMAND = """\
-python benchmarks/training.py --output docs/benchmarks.md           # all of it, some hours
-python benchmarks/training.py --more --workloads NAMES              # in parts, as here
-python benchmarks/training.py --pages --output docs/benchmarks.md   # what the parts found"""
+python benchmarks/training.py --output docs/benchmarks.md             # the usual sides, some hours
+python benchmarks/training.py --more --workloads NAMES --sides SIDES  # in parts, as here
+python benchmarks/training.py --pages --output docs/benchmarks.md     # what the parts found"""
 DEFAULT_SIDES = "reference,default,host,keras_rs"
 # A process waits so many seconds at most until others leave the machine alone.
 PATIENCE = 30
@@ -199,7 +200,11 @@ def main() -> None:
     parser.add_argument("--output", help="the page, a .md; its plot, a .svg, comes beside it")
     parser.add_argument("--pages", action="store_true", help="only write the page again")
     parser.add_argument("--missing", action="store_true", help="only what the results don't have")
-    parser.add_argument("--more", action="store_true", help="rounds beside those of the results")
+    parser.add_argument(
+        "--more",
+        action="store_true",
+        help="add rounds, if all sides share a batch",
+    )
     parser.add_argument("--profile", action="store_true", help="print what a step's ops take")
     parser.add_argument("--list", action="store_true", help="what there is, and stop")
     options = parser.parse_args()

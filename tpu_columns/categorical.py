@@ -192,7 +192,7 @@ def dense_ids(
     entries = cache.get(column.key, state_manager)
     if not isinstance(entries, tf.Tensor) or entries.shape.rank != 2:
         return None
-    width = entries.shape[1]
+    width = tf.compat.dimension_value(entries.shape[1])
     if width is None or not 0 < width <= most:
         return None
     ids = column.get_sparse_tensors(_AllEntries(entries), state_manager).id_tensor.values

@@ -67,11 +67,19 @@ class Sum(NamedTuple):
 
 
 def note_sum(rows: Any, ids: Any, entries: Entries, table: Any) -> None:
-    """Notes in the default graph that rows of a table are read for one sum; see `Sum`."""
-    narrow = len(_narrow(rows, rows.shape[1])) == 1
+    """Notes in the default graph that rows of a table are read for one sum; see `Sum`.
+
+    Args:
+      rows: floats, [N, D].
+      ids: integers, [N].
+      entries: what is summed.
+      table: a variable, or several.
+    """
+    narrow = len(_narrow(rows)) == 1
     shape = getattr(table, "shape", None)
     if narrow and isinstance(shape, tf.TensorShape) and not tf.executing_eagerly():
-        noted = Sum(rows, ids, entries.segments, entries.num_rows, shape[0])
+        size = tf.compat.dimension_value(shape[0])
+        noted = Sum(rows, ids, entries.segments, entries.num_rows, size)
         tf1.get_default_graph().get_collection_ref(_SUMS).append(noted)
 
 
@@ -153,7 +161,7 @@ def sum_rows(
         size = tf.shape(rows, out_type=tf.int64)[0]
     indices, shape = matrix(places, segments, num_rows, size)
     weights = tf.ones_like(places, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
-    products = [product(indices, weights, shape, piece) for piece in _narrow(rows, rows.shape[1])]
+    products = [product(indices, weights, shape, piece) for piece in _narrow(rows)]
     return products[0] if len(products) == 1 else tf.concat(products, 1)
 
 
@@ -169,6 +177,10 @@ def matrix(
       size: int64, scalar; how many rows there are.
       transposed: the matrix has a row for each row, and a column for each sum. The second half of a
         pair has to be shifted, and many columns have the same segments.
+
+    Returns:
+      indices: int32, [N, 2].
+      shape: int64, [2].
     """
     num_rows = tf.cast(num_rows, tf.int64)
     if transposed:
@@ -209,7 +221,18 @@ def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
 
 
 def product(indices: Any, values: Any, shape: Any, dense: Any, transposed: bool = True) -> Any:
-    """Returns a sparse matrix (transposed: see `matrix`) times a dense one."""
+    """Returns a sparse matrix times a dense one.
+
+    Args:
+      indices: int32 or int64, [N, 2].
+      values: floats, [N].
+      shape: int64, [2].
+      dense: floats, [shape[0] if transposed else shape[1], D].
+      transposed: the sparse matrix is transposed first; see `matrix`.
+
+    Returns:
+      Floats, [the other of `shape`, D].
+    """
     # The public function takes indices of 64 bits only, which would have to be made.
     return tf.raw_ops.SparseTensorDenseMatMul(
         a_indices=indices, a_values=values, a_shape=shape, b=dense, adjoint_a=transposed
@@ -226,12 +249,14 @@ def _pairs(first: Any, second: Any = None) -> Any:
     return tf.bitcast(first, tf.int32)
 
 
-def _narrow(rows: Any, width: int | None) -> list[Any]:
+def _narrow(rows: Any) -> list[Any]:
     """Cuts rows into parts that the product is fast for.
 
     From 32 columns on the kernel works row by row through Eigen, and from TensorFlow 2.20 on that
     takes ten times as long (42 µs where 16 columns take 3).
     """
+    # After disable_v2_behavior() a shape is made of objects.
+    width = tf.compat.dimension_value(rows.shape[1])
     if not width or width < 32 or not _SLOW_FROM_32_COLUMNS:
         return [rows]
     count = -(-width // 31)

@@ -2,7 +2,8 @@
 """The ids of a batch, one after the other, whatever form they came in.
 
 Entries that don't count stay where they are, as leaving them out of long lists costs more than the
-rest of a lookup: they get an id that is looked up anyway, and a weight of zero.
+rest of a lookup: they get a weight of zero, and where an optimizer would see a row more, an id that
+is looked up anyway; else 0.
 """
 
 from __future__ import annotations
@@ -72,6 +73,9 @@ def of_matrix(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool) 
       missing: bool, [B, n].
       combiner: 'mean', 'sqrtn' or 'sum'.
       trained: an optimizer will see which rows were read.
+
+    Raises:
+      ValueError: n isn't known.
     """
     if ids.shape[1] != 1:
         kept = tf.logical_not(missing)
@@ -97,6 +101,9 @@ def padded(ids: tf.Tensor, combiner: str, trained: bool, zero_may_be_seen: bool 
       combiner: 'mean', 'sqrtn' or 'sum'.
       trained: an optimizer will see which rows were read.
       zero_may_be_seen: it may see row 0 for padding, with a gradient of zero.
+
+    Raises:
+      ValueError: n isn't known.
     """
     kept = tf.not_equal(ids, 0)
     entries = _entries_of_matrix(ids, kept, combiner)
@@ -113,7 +120,7 @@ def padded(ids: tf.Tensor, combiner: str, trained: bool, zero_may_be_seen: bool 
 
 def _entries_of_matrix(ids: tf.Tensor, kept: tf.Tensor, combiner: str) -> Entries:
     """All entries of a matrix, with its totals; those that don't count have the weight 0."""
-    width = ids.shape[1]
+    width = tf.compat.dimension_value(ids.shape[1])
     if width is None:
         raise ValueError("The number of columns of ids must be known; it is None.")
     present = tf.cast(kept, tf.float32)

@@ -144,10 +144,11 @@ def rounds(results: Results) -> str:
     shares = [run.figures["others"] for run in results.runs if "others" in run.figures]
     disturbed = sum(share > DISTURBED for share in shares)
     most = max(counts, default=0)
-    text = f"Rounds: {most} at most; a ratio without a spread is of one round. "
+    text = f"Rounds: {most} at most; a ratio without a spread is of one round, or of medians. "
     return text + (
         f"A process beside which others used more than {DISTURBED:.0%} of the machine was run "
-        f"again, or its number has a star: {disturbed} of {len(shares)}."
+        f"again where there was time; {disturbed} of {len(shares)} were disturbed to the end, and "
+        "their cells have a star."
     )
 
 
@@ -202,7 +203,8 @@ HEAD = """Made by
 {command}
 ```
 
-which ran each workload on all sides in turn, every time in a fresh process, on {machine}.
+which ran each workload in turn on the sides that can run it, every time in a fresh process, on
+{machine}.
 Every number is the median over the rounds of the median of a process; ratios are taken within a
 round; of sides that ran at other times, between the medians. {rounds}
 
@@ -215,8 +217,9 @@ line in the log every 100 steps, summaries, random initial values. The batches (
 log-uniform ids) are made once, kept in memory by `tf.data` and given in turn, the same way on
 every side. Steps are timed by the `global_step/sec` of TensorFlow's own log.
 
-keras-rs has no sequences, and doesn't run census, a program for an estimator. What was done for
-these numbers, and where the floor is: [speed.md](speed.md)."""
+keras-rs is only trained: it has no sequences, and census is a program for an estimator. FBGEMM has
+the embedding part alone. What was done for these numbers, and where the floor is:
+[speed.md](speed.md)."""
 
 GOALS = "Each number is a ratio; the smallest and the largest over the cells that a goal speaks of."
 CELLS = "Milliseconds a step · ratio to the reference: median (smallest–largest round)."

@@ -240,7 +240,7 @@ class HostCore:
         if length:
             ids = _steps_as_rows(ids, length)
             weights = None if weights is None else _steps_as_rows(weights, length)
-        elif matrix is not None and matrix.shape[1] is not None and self._sums_gradients(key):
+        elif matrix is not None and matrix.shape.as_list()[1] and self._sums_gradients(key):
             # A row is updated once, however often it occurs: so padding may be row 0 once more.
             harmless = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
             return entries.padded(matrix, combiner, self._training, harmless)
@@ -300,7 +300,7 @@ class HostCore:
 
 
 def _nothing_like(values: list[Any]) -> list[Any]:
-    return [tf.zeros([n or 0 for n in value.shape], value.dtype) for value in values]
+    return [tf.zeros([n or 0 for n in value.shape.as_list()], value.dtype) for value in values]
 
 
 def _variable(name: str, initializer: Any, table: TableConfig) -> Any:
@@ -338,7 +338,7 @@ def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
     """Puts what was looked up in the place of the stand-in."""
     length = enqueued.max_sequence_length
     if length:
-        value = tf.reshape(value, [-1, length, activation.shape[-1]])
+        value = tf.reshape(value, [-1, length, activation.shape.as_list()[-1]])
     private.replace_input(activation.op, value)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import tensorflow as tf
+
 from estimator_spec.cores import enqueue
 from estimator_spec.table_config import FeatureConfig
 from tpu_columns import TPUEmbeddingColumn, categorical, padded_lookup
@@ -45,10 +47,11 @@ def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:
         assert column.tensor_core_shape is not None  # checked by the column, or by the spec
         batch, width = column.tensor_core_shape
         ids = enqueued.ids
-        if batch not in (None, -1, ids.shape[0]) and ids.shape[0] is not None:
+        given = tf.compat.dimension_value(ids.shape[0])
+        if batch not in (None, -1, given) and given is not None:
             raise ValueError(
                 f"Column {column.name} has tensor_core_shape {[batch, width]}, but the batch has "
-                f"{ids.shape[0]} rows. Give None for the size of the batch."
+                f"{given} rows. Give None for the size of the batch."
             )
         found[key], found[mask_key] = padded_lookup.pad_for_tensor_core(
             ids, enqueued.weights, width

@@ -47,7 +47,8 @@ class Estimator(ModelExports):
         fast_updates: whether ops by which the optimizer updates rows of tables, the gradients that
             lead there, and ops by which graphs without an optimizer read tables, may be replaced by
             faster ones that do the same.
-            None: yes, unless the environment variable TPU_COLUMNS_FAST_UPDATES is 0.
+            None: yes, unless the environment variable TPU_COLUMNS_FAST_UPDATES
+            is 0. Trainings in loops (`host_replicas`, a TPU) keep the optimizer's ops.
 
     Raises:
         ValueError: an argument has the wrong type or value, `model_dir` and the configuration's

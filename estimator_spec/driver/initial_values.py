@@ -24,6 +24,9 @@ _ASSIGN = frozenset({"Assign", "AssignVariableOp"})
 def with_less_memory(graph: tf.Graph) -> None:
     """Changes how a graph's large variables get their initial values.
 
+    Float32 variables of 1 MiB and more that begin as one number all over are filled when the
+    session starts, in place of copying a constant that the session keeps.
+
     Args:
       graph: finished, but not yet in a session. Its ops are changed and added to.
     """

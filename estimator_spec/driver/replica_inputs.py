@@ -293,7 +293,7 @@ def cut(
 def _part(tensor: Any, number: int, count: int, mode: str, axis: int) -> Any:
     if tensor is None:
         return None
-    size = tensor.shape[axis] if axis < (tensor.shape.rank or 0) else None
+    size = tensor.shape.as_list()[axis] if axis < (tensor.shape.rank or 0) else None
     if size is None or size % count:
         raise ValueError(
             f"{NAMES[mode]} batch size {size} must be divisible by number of replicas {count}, and "

@@ -2,8 +2,9 @@
 """Faster ops in the place of those that read and update tables, equal to them.
 
 From TensorFlow 2.20 on the kernels that optimizers use for rows of a table (`SparseApplyAdagrad`
-and its family) take two to four times as long as before, and optimizers look for repeated ids where
-a lookup found them already. The driver owns the finished graph, so it may do better:
+and its family) take several times as long as before (`docs/speed.md`), and optimizers look for
+repeated ids where a lookup found them already. The driver owns the finished graph, so it may do
+better:
 
     from estimator_spec import updates
     train_op = updates.made_faster(tf.compat.v1.get_default_graph(), train_op)
@@ -12,7 +13,8 @@ A graph that writes no table reads without copying rows:
 
     updates.straight_from_tables(graph)
 
-`TPU_COLUMNS_FAST_UPDATES=0` in the environment, or `fast_updates=False`, turns all of it off.
+`TPU_COLUMNS_FAST_UPDATES=0` in the environment, or `fast_updates=False`, which comes first, turns
+this package off. Lookups, quiet steps and initial values are as they are.
 """
 
 from estimator_spec.updates.reading import straight_from_tables

@@ -35,9 +35,9 @@ def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any]) -> int:
     Two ops are equal if they are of the same kind, have the same attributes, read equal values and
     are on the same device. Only ops without state and outside of control flow count.
 
-    Where an optimizer holds the equal one's output back until its siblings are there, so does this:
-    updates of tables that run beside the products of the model's last step back would keep one of
-    the threads waiting that share such a product.
+    Where an optimizer holds an output back until all gradients of an op are there (`GATE_OP`), what
+    reads it here gets the held-back one, too: updates of tables that ran beside the last products
+    of matrices on the way back would take threads from them.
 
     Args:
       graph: finished.
@@ -129,7 +129,7 @@ class _Values:
             (value,) = op.outputs
             if value.shape.num_elements() > _MOST_ELEMENTS:
                 return None
-            return op.type, op.device, value.dtype, tuple(value.shape)
+            return op.type, op.device, value.dtype, tuple(value.shape.as_list())
         if not op.inputs or not op.outputs or any(map(_may_change, op.inputs)):
             return None
         names = [value.name for value in op.inputs]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the updates of a finished graph, and puts faster ones in their place.
 
-What is done to an update of rows leaves the numbers as they are:
+What is done to an update of rows leaves the numbers as they are, but for the last digit:
 
     values, ids ─▶ Unique ─▶ UnsortedSegmentSum ─▶ SparseApply…       what an optimizer makes
     values, unique ids ──────────────────────────▶ SparseApply…       ids that a lookup made unique

@@ -43,8 +43,10 @@ def _is_of_columns(op: Any) -> bool:
     value = op.inputs[0]
     if value.shape.rank != 2 or private.control_flow_context(op) is not None:
         return False
-    parts = [output.shape for output in op.outputs]
-    if len(parts) < 2 or any(part.rank != 2 or part[1] is None for part in parts):
+    if any(output.shape.rank != 2 for output in op.outputs):
+        return False
+    widths = [output.shape.as_list()[1] for output in op.outputs]
+    if len(widths) < 2 or None in widths:
         return False
     # Had its rows been split, each part would be as wide as the whole.
-    return bool(sum(int(part[1]) for part in parts) == value.shape[1])
+    return bool(sum(widths) == value.shape.as_list()[1])
