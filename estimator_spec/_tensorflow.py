@@ -152,6 +152,14 @@ def replace_control_inputs(op: Any, ops: list[Any]) -> None:
     op._add_control_inputs(ops)
 
 
+def wait_for_replacements(op: Any, replacements: dict[Any, Any]) -> None:
+    """Makes an op wait for the replacements of what it waits for; see `replace_control_inputs`."""
+    waits_for = op.control_inputs
+    if any(other in replacements for other in waits_for):
+        instead = dict.fromkeys(replacements.get(other, other) for other in waits_for)
+        replace_control_inputs(op, list(instead))
+
+
 def add_control_input(op: Any, other: Any) -> None:
     """Makes an op wait for one more; see `replace_control_inputs`."""
     op._add_control_input(other)
@@ -255,4 +263,5 @@ __all__ = [
     "tpu_embedding_configuration_pb2",
     "tpu_function",
     "training_loop",
+    "wait_for_replacements",
 ]

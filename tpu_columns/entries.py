@@ -77,7 +77,7 @@ def of_matrix(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool) 
     Raises:
       ValueError: n isn't known.
     """
-    if ids.shape[1] != 1:
+    if tf.compat.dimension_value(ids.shape[1]) != 1:
         kept = tf.logical_not(missing)
         entries = _entries_of_matrix(ids, kept, combiner)
         if not trained:

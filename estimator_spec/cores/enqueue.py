@@ -87,7 +87,8 @@ def _ids(
 
 def _one_id_each(key: str, ids: Any) -> tf.SparseTensor:
     """Dense ids of a table without a combiner: a row has one, and 0 is an id like any other."""
-    if ids.shape.rank not in (1, 2) or (ids.shape.rank == 2 and ids.shape[1] != 1):
+    rank = ids.shape.rank
+    if rank not in (1, 2) or (rank == 2 and tf.compat.dimension_value(ids.shape[1]) != 1):
         raise ValueError(
             f"Feature {key!r}: dense ids of a table with combiner None must have the shape [B] or "
             f"[B, 1], one id a row, but have {ids.shape}. Give the table a combiner, or make the "

@@ -146,8 +146,7 @@ class HostCore:
         graph = tf1.get_default_graph()
         before = len(graph.get_operations())
         gradients = tf1.gradients(loss, sources, name="embedding_gradients")
-        for op in graph.get_operations()[before:]:
-            graph.add_to_collection(GRADIENT_OPS, op)
+        graph.get_collection_ref(GRADIENT_OPS).extend(graph.get_operations()[before:])
         rates: dict[Any, Any] = {}
         ops = []
         for key, source, gradient in zip(keys, sources, gradients, strict=True):

@@ -57,7 +57,8 @@ def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any]) -> int:
         equal = values.add(op) if op.type in kinds or op.type == "Identity" else None
         if op not in second:
             continue
-        _wait_for_equals(op, replaced)
+        # So that nothing runs what it waited for.
+        private.wait_for_replacements(op, replaced)
         # A constant more costs nothing, and an earlier one may wait for what need not run.
         if equal is not None and op.type != "Const":
             replaced[op] = equal
@@ -139,14 +140,6 @@ class _Values:
             # value by then: what it waits for says which.
             after = frozenset(other.name for other in op.control_inputs)
         return op.type, op.device, tuple(self._first.get(name, name) for name in names), after
-
-
-def _wait_for_equals(op: Any, replaced: dict[Any, Any]) -> None:
-    """Makes an op wait for the equals of what it waits for, so that nothing runs that."""
-    waits_for = op.control_inputs
-    if any(other in replaced for other in waits_for):
-        instead = dict.fromkeys(replaced.get(other, other) for other in waits_for)
-        private.replace_control_inputs(op, list(instead))
 
 
 def _may_change(value: Any) -> bool:

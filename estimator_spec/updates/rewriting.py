@@ -87,10 +87,8 @@ def made_faster(
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
         left_out = set(replaced)
         for op in graph.get_operations():
-            waits_for = op.control_inputs
-            if op not in left_out and any(other in replaced for other in waits_for):
-                instead = [replaced.get(other, other) for other in waits_for]
-                private.replace_control_inputs(op, list(dict.fromkeys(instead)))
+            if op not in left_out:
+                private.wait_for_replacements(op, replaced)
     return replaced.get(train_op, train_op)
 
 

@@ -82,8 +82,8 @@ def _check_against_tensorflow(column, features, combiner):
     np.testing.assert_allclose(layer, wanted, rtol=1e-6)
     for value, wanted_value in zip(variables, wanted_variables, strict=True):
         # Up to 17 numbers of this size are summed, and small differences of them are left.
-        largest = max(2.5, np.abs(wanted_value).max())
-        np.testing.assert_allclose(value, wanted_value, rtol=1e-5, atol=4e-6 * largest)
+        error = max(1e-5, 2e-6 * np.abs(wanted_value).max())
+        np.testing.assert_allclose(value, wanted_value, rtol=1e-5, atol=error)
     return ops
 
 

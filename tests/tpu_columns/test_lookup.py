@@ -243,6 +243,19 @@ def test_bad_combiners(combiner):
         lookup.pooled_lookup(TABLE, ids, None, combiner)
 
 
+@pytest.mark.parametrize("behavior", ["TF1", "TF2"])
+def test_matrices_of_unknown_width(behavior):
+    """They are refused, also where a dimension is an object that equals nothing if unknown."""
+    if behavior == "TF1":
+        tf1.disable_v2_tensorshape()
+    try:
+        with tf.Graph().as_default(), pytest.raises(ValueError, match="columns of ids must be"):
+            ids = tf1.placeholder(tf.int64, [None, None])
+            lookup.dense_lookup(tf.constant(TABLE), ids, ids < 0, "mean")
+    finally:
+        tf1.enable_v2_tensorshape()
+
+
 class TestGrappler:
     """The reason for UniqueWithCounts: no step may read a whole table."""
 

@@ -213,6 +213,17 @@ def test_several_dense_ids_without_a_combiner():
         run(spec, lambda: {"word": tf.constant([[1, 2]])})
 
 
+def test_dense_ids_of_unknown_width_without_a_combiner():
+    """With dimensions of TF1, too, a row whose number of ids isn't known is refused."""
+    spec = make_spec({"word": FeatureConfig("words")}, {"words": table(None)})
+    tf1.disable_v2_tensorshape()
+    try:
+        with pytest.raises(ValueError, match=r"must have the shape \[B\] or \[B, 1\]"):
+            run(spec, lambda: {"word": tf1.placeholder_with_default([[1, 2]], [None, None])})
+    finally:
+        tf1.enable_v2_tensorshape()
+
+
 def input_fn(params, mode):
     """The label is the sum of the first column over a row's ids."""
     ids = np.array([[1, 2], [3, 3], [1, 1], [2, 3]])

@@ -21,11 +21,11 @@ import estimator_spec, tpu_columns
 
 fc, size = tf.feature_column, 4
 WIDTH = 40  # one that sums of rows are cut for
-ones = tf1.truncated_normal_initializer(seed=5)
-def column(kind, make):
-    ids = make(kind, 20)
-    length = 3 if kind == "sequence" else 0
-    return tpu_columns.embedding_column(ids, WIDTH, initializer=ones, max_sequence_length=length)
+normal = tf1.truncated_normal_initializer(seed=5)
+def column(key, make):
+    ids = make(key, 20)
+    length = 3 if key == "sequence" else 0
+    return tpu_columns.embedding_column(ids, WIDTH, initializer=normal, max_sequence_length=length)
 identity = fc.categorical_column_with_identity
 sequence = fc.sequence_categorical_column_with_identity
 names = [f"one{i}" for i in range(18)] + ["some", "sparse"]  # so many that their gradient is split
@@ -48,7 +48,7 @@ def model_fn(features, labels, mode, params):
     by_step, _ = tpu_columns.sequence_input_layer(features, [steps])
     layer = tf.concat([layer, tf.reduce_sum(by_step, 1)], 1)
     for number in range(2):
-        weights = tf1.get_variable(f"w{number}", [layer.shape[1], 8], initializer=ones)
+        weights = tf1.get_variable(f"w{number}", [layer.shape[1], 8], initializer=normal)
         layer = tf.tanh(tf.matmul(layer, weights))
     logits = tf.reduce_sum(layer, 1)
     if mode == estimator_spec.ModeKeys.PREDICT:
