@@ -3,10 +3,15 @@
 
     python benchmarks/ops.py                      1,024 ids, 16 wide, one thread
     python benchmarks/ops.py --ids 10240 --width 64
+    python benchmarks/ops.py --rows 1000000       26 tables of so many rows, read in turn
 
-Each op runs 200 times in a row in one session call, so that what is measured is the op and not the
-call; the least of eight rounds counts. The tables fit a cache: in training, where they don't,
-`ResourceGather` and the updates cost up to twenty times as much, the other ops what they cost here.
+Without `--rows` each op runs 200 times in a row in one session call, so that what is measured is
+the op and not the call; the least of eight rounds counts. The tables fit a cache: in training,
+where they don't, `ResourceGather` and the updates cost up to twenty times as much, the other ops
+what they cost here.
+
+With `--rows` only what reads tables is measured, medians of calls in turn, other ids in each; what
+handing on ids costs is taken off.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 IN_A_ROW, ROUNDS, TABLE_ROWS = 200, 8, 10_000
+TABLES, BATCHES, PASSES = 26, 8, 12
 
 
 def fed(value: Any) -> Any:
@@ -102,11 +108,70 @@ def one_after_the_other(make: Callable[[], Any]) -> Any:
     return getattr(made[-1], "op", made[-1])
 
 
+def log_uniform_ids(rng: np.random.Generator, rows: int, count: int) -> np.ndarray:
+    """Different ids of a table, as a batch has: few of them are often there, most seldom."""
+    drawn = np.exp(rng.random(20 * count) * np.log(rows + 1)).astype(np.int64) - 1
+    ids, first = np.unique(np.concatenate([drawn, np.arange(count)]), return_index=True)
+    return ids[np.argsort(first)][:count]
+
+
+def reads_in_turn(rows: int, width: int, count: int, session: Any) -> dict[str, float]:
+    """Microseconds that reading so many different rows takes, by kernel; one table after another.
+
+    Args:
+        rows: of each table.
+        width: of a row.
+        count: rows that are read of a table.
+        session: of the default graph.
+    """
+    rng = np.random.default_rng(0)
+    batches = np.array(
+        [[log_uniform_ids(rng, rows, count) for _ in range(TABLES)] for _ in range(BATCHES)]
+    )
+    tables = [
+        tf1.get_variable(
+            f"table_{i}", [rows, width], initializer=tf1.ones_initializer(), use_resource=True
+        )
+        for i in range(TABLES)
+    ]
+    given = tf1.placeholder(tf.int64, [TABLES, count])
+    pairs = [(table.handle, ids) for table, ids in zip(tables, tf.unstack(given), strict=True)]
+    raw = tf.raw_ops
+    kernels: dict[str, Callable[[Any, Any], Any]] = {
+        "": lambda table, ids: tf.expand_dims(ids, 1),
+        "ResourceGather": lambda table, ids: raw.ResourceGather(
+            resource=table, indices=ids, dtype=tf.float32
+        ),
+        "ResourceGatherNd": lambda table, ids: raw.ResourceGatherNd(
+            resource=table, indices=tf.expand_dims(ids, 1), dtype=tf.float32
+        ),
+    }
+    calls = {
+        name: session.make_callable(tf.group(*[make(*pair) for pair in pairs]), [given])
+        for name, make in kernels.items()
+    }
+    session.run(tf1.global_variables_initializer())
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(PASSES * BATCHES):
+        # Each kernel has another batch: the one before has just read the rows of its own.
+        for place, (name, call) in enumerate(calls.items()):
+            ids = batches[(number + 3 * place) % BATCHES]
+            start = time.perf_counter()
+            call(ids)
+            seconds[name].append(time.perf_counter() - start)
+    medians = {
+        name: float(np.median(found[BATCHES:])) / TABLES * 1e6 for name, found in seconds.items()
+    }
+    nothing = medians.pop("")
+    return {name: found - nothing for name, found in medians.items()}
+
+
 def main() -> None:
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--ids", type=int, default=1024, help="ids in a batch")
     parser.add_argument("--width", type=int, default=16, help="columns of a table")
+    parser.add_argument("--rows", type=int, help="read tables of so many rows, no other op")
     arguments = parser.parse_args()
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -114,6 +179,12 @@ def main() -> None:
         f"| op, {arguments.ids} ids, {arguments.width} wide | µs, TF {tf.__version__} |\n|---|---|"
     )
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
+        if arguments.rows:
+            count = max(1, int(arguments.ids * 0.65))
+            found = reads_in_turn(arguments.rows, arguments.width, count, session)
+            for name, microseconds in found.items():
+                print(f"| `{name}`, {arguments.rows:,} rows | {microseconds:.1f} |")
+            return
         chains = {
             name: one_after_the_other(make)
             for name, make in ops(arguments.ids, arguments.width).items()

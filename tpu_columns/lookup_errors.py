@@ -14,8 +14,12 @@ tf1 = tf.compat.v1
 # objects could not go.
 LOOKUP_SITES = ("tpu_columns", "lookup_sites")
 
-# Of a gather, and of a product with the table.
-_OUT_OF_RANGE = re.compile(r"= (-?\d+) is not in \[0, |k \((-?\d+)\) from index\[\d+,1\] out of")
+# Of a gather, of the one that reads short rows, and of a product with the table.
+_OUT_OF_RANGE = re.compile(
+    r"= (-?\d+) is not in \[0, "
+    r"|= \[(-?\d+)\] does not index into"
+    r"|k \((-?\d+)\) from index\[\d+,1\] out of"
+)
 _NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
@@ -68,7 +72,7 @@ def explain(error: tf.errors.InvalidArgumentError, graph: tf.Graph) -> IdOutOfRa
             return IdOutOfRangeError(
                 error.node_def,
                 error.op,
-                f"Column {site.column_name!r}: id {found.group(1) or found.group(2)} of feature "
+                f"Column {site.column_name!r}: id {found.group(found.lastindex or 0)} of feature "
                 f"{site.feature_key!r} is outside of the "
                 f"vocabulary, whose size is {site.num_rows} (valid: 0 to {site.num_rows - 1}). "
                 "Mend the input, give the "

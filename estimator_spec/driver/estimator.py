@@ -195,7 +195,7 @@ class Estimator(ModelExports):
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
             if self._fast_updates:
-                updates.straight_from_tables(graph)
+                updates.made_to_read_faster(graph)
             self._maybe_warm_start(checkpoint)
             with built.running():
                 results = evaluation.run(
@@ -251,7 +251,7 @@ class Estimator(ModelExports):
             self._maybe_warm_start(checkpoint)
             predictions = prediction.choose(spec.predictions, predict_keys)
             if self._fast_updates:
-                updates.straight_from_tables(graph)
+                updates.made_to_read_faster(graph)
         # Closed with this generator, not when the garbage collector finds it.
         with (
             built.running(),

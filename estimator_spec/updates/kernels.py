@@ -52,6 +52,15 @@ def argument(name: str) -> str:
     return _CALLED.get(name, name)
 
 
+def shape_of(variable: Any) -> tf.TensorShape | None:
+    """Returns the shape of a variable that an op takes, or None where that can't be told."""
+    if variable.dtype != tf.resource:
+        return variable.shape
+    if variable.op.type != "VarHandleOp":
+        return None
+    return tf.TensorShape(variable.op.get_attr("shape"))
+
+
 def inputs(op: Any) -> dict[str, Any]:
     """Returns an op's inputs by the names of its arguments: `var`, `grad`, `indices` and others."""
     names = [argument(arg.name) for arg in op.op_def.input_arg]

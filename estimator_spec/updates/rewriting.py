@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import switches
-from estimator_spec.updates import adam, choice, kernels, merging, splitting
+from estimator_spec.updates import adam, choice, gathering, kernels, merging, reading, splitting
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
@@ -85,11 +85,27 @@ def made_faster(
             replaced[op] = _by_formula(graph, op, initializers)
     if replaced:
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
-        left_out = set(replaced)
-        for op in graph.get_operations():
-            if op not in left_out:
-                private.wait_for_replacements(op, replaced)
+    replaced |= gathering.of_short_rows(graph)
+    _wait_for_replacements(graph, replaced)
     return replaced.get(train_op, train_op)
+
+
+def made_to_read_faster(graph: tf.Graph) -> None:
+    """Makes the lookups of a graph that writes no table faster.
+
+    Args:
+      graph: of an evaluation or a prediction, finished. Its ops are changed and added to.
+    """
+    reading.straight_from_tables(graph)
+    _wait_for_replacements(graph, gathering.of_short_rows(graph))
+
+
+def _wait_for_replacements(graph: tf.Graph, replaced: dict[Any, Any]) -> None:
+    """Makes what waits for replaced ops wait for the others."""
+    if replaced:
+        for op in graph.get_operations():
+            if op not in replaced:
+                private.wait_for_replacements(op, replaced)
 
 
 def _is_ours_to_change(op: Any) -> bool:

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short rows of large tables are read by another kernel: the same rows, in the same order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import estimator_spec
+import tpu_columns
+from estimator_spec.updates import gathering
+from tpu_columns import IdOutOfRangeError
+
+tf1 = tf.compat.v1
+fc = tf.feature_column
+ROWS, WIDTH = 5000, 16
+
+
+def _ran(metadata):
+    """The types of ops that ran."""
+    nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
+    return {node.timeline_label.split(" = ")[-1].split("(")[0] for node in nodes}
+
+
+def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32):
+    """Rows of a table, and the types of ops that ran for them."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        numbers = np.arange(np.prod(shape), dtype=dtype.as_numpy_dtype).reshape(shape)
+        table = tf1.get_variable("table", initializer=numbers, use_resource=True)
+        rows = tf.identity(tf.gather(table, tf1.placeholder_with_default(ids, [None] * ids.ndim)))
+        replaced = gathering.of_short_rows(graph) if replace else {}
+        session.run(tf1.global_variables_initializer())
+        metadata = tf1.RunMetadata()
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        value = session.run(rows, options=options, run_metadata=metadata)
+        assert rows.shape.as_list() == [*[None] * ids.ndim, *shape[1:]]
+        return value, _ran(metadata), replaced
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.integers(0, ROWS - 1), max_size=8),
+    st.sampled_from([np.int32, np.int64]),
+    st.sampled_from([tf.float32, tf.float64, tf.int64]),
+)
+def test_the_same_rows(ids, kind, dtype):
+    """Any ids, none and repeated ones too, of any type, give the rows they gave."""
+    ids = np.array(ids, kind)
+    plain, before, _ = _read(False, ids, dtype=dtype)
+    ours, ran, replaced = _read(True, ids, dtype=dtype)
+    np.testing.assert_array_equal(ours, plain)
+    assert ours.shape == plain.shape
+    assert len(replaced) == 1
+    assert "ResourceGather" in before - ran
+    assert "ResourceGatherNd" in ran
+
+
+@pytest.mark.parametrize(
+    ("shape", "ids"),
+    [
+        ((ROWS, 33), [1, 2]),  # long rows
+        ((50, 4), [1, 2]),  # a small table
+        ((ROWS,), [1, 2]),  # not a matrix
+        ((ROWS, 4, 4), [1, 2]),
+        ((ROWS, WIDTH), [[1, 2]]),  # not a list of ids
+    ],
+)
+def test_others_stay(shape, ids):
+    """What would gain nothing, or isn't rows of a table, is gathered as before."""
+    _, ran, replaced = _read(True, np.array(ids), shape)
+    assert not replaced
+    assert "ResourceGather" in ran
+
+
+def test_conditions():
+    """A gather in a condition of TF1 stays where it is."""
+    tf1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default() as graph:
+            table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=True)
+            choose = tf1.placeholder_with_default(True, [])
+            tf1.cond(choose, lambda: tf.gather(table, [1]), lambda: tf.gather(table, [2]))
+            assert "ResourceGather" in {op.type for op in graph.get_operations()}
+            assert not gathering.of_short_rows(graph)
+    finally:
+        tf1.enable_control_flow_v2()
+
+
+def _input_fn(params):
+    rng = np.random.default_rng(0)
+    ids = {key: rng.integers(0, ROWS, (64, 1)) for key in "ab"} | {"c": rng.integers(0, 9, (64, 3))}
+    data = tf.data.Dataset.from_tensor_slices((ids, (ids["a"] % 2).astype(np.float32)))
+    return data.repeat(3).batch(params["batch_size"], drop_remainder=True)
+
+
+class _Kinds(tf1.train.SessionRunHook):
+    """Which ops ran in a step."""
+
+    def __init__(self):
+        self.ran = set()
+
+    def before_run(self, run_context):
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        return tf1.train.SessionRunArgs([], options=options)
+
+    def after_run(self, run_context, run_values):
+        self.ran |= _ran(run_values.run_metadata)
+
+
+def _estimator(directory, keys, core, fast=True):
+    """A model of one column for each key."""
+    columns = [
+        tpu_columns.embedding_column(fc.categorical_column_with_identity(key, ROWS), WIDTH)
+        for key in keys
+    ]
+
+    def model_fn(features, labels, mode, params):
+        layer = tpu_columns.input_layer(features, columns)
+        bias = tf1.get_variable("bias", [], initializer=tf1.zeros_initializer())
+        logits = tf.reduce_sum(layer, 1, keepdims=True) + bias
+        if mode == estimator_spec.ModeKeys.PREDICT:
+            return estimator_spec.TPUEstimatorSpec(mode, predictions={"logits": logits})
+        loss = tf1.losses.sigmoid_cross_entropy(labels, logits)
+        train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
+        return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return estimator_spec.TPUEstimator(
+        model_fn,
+        use_tpu=False,
+        embedding_core=core,
+        fast_updates=fast,
+        train_batch_size=16,
+        eval_batch_size=16,
+        predict_batch_size=16,
+        config=estimator_spec.RunConfig(model_dir=str(directory), tf_random_seed=3),
+        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
+            columns, optimization_parameters=estimator_spec.AdagradParameters(0.1)
+        ),
+    )
+
+
+def _run(directory, core, fast):
+    """Trains, evaluates and predicts; the numbers, the variables and the ops."""
+    estimator = _estimator(directory, "abc", core, fast)
+    hooks = [_Kinds() for _ in range(3)]
+    estimator.train(_input_fn, hooks=hooks[:1])
+    numbers = {"loss": estimator.evaluate(_input_fn, hooks=hooks[1:2])["loss"]}
+    found = estimator.predict(_input_fn, hooks=hooks[2:])
+    numbers["logits"] = [example["logits"][0] for example in found]
+    for name in estimator.get_variable_names():
+        numbers[name] = estimator.get_variable_value(name)
+    return numbers, [hook.ran for hook in hooks]
+
+
+@pytest.mark.parametrize("core", [None, "host"])
+def test_a_program(core, tmp_path):
+    """Training, evaluation and prediction read so, and their numbers stay."""
+    plain, before = _run(tmp_path / "plain", core, False)
+    ours, ran = _run(tmp_path / "fast", core, True)
+    # The host core sums straight from tables that nothing writes, single ids too.
+    gathering_runs = ran if core is None else ran[:1]
+    assert all("ResourceGatherNd" in kinds for kinds in gathering_runs)
+    assert not any("ResourceGatherNd" in kinds for kinds in before)
+    assert all("ResourceGather" not in kinds for kinds in ran)
+    assert plain.keys() == ours.keys()
+    for name, value in plain.items():
+        np.testing.assert_allclose(ours[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", ["train", "evaluate"])
+@pytest.mark.parametrize("core", [None, "host"])
+def test_an_id_out_of_range(core, mode, tmp_path):
+    """An id that the table doesn't have is refused in the user's words."""
+
+    def input_fn(params):
+        return tf.data.Dataset.from_tensors(({"f": [[1], [ROWS + 7]]}, [[1.0], [0.0]])).repeat()
+
+    with pytest.raises(IdOutOfRangeError, match=f"id {ROWS + 7} of feature 'f'"):
+        getattr(_estimator(tmp_path, "f", core), mode)(input_fn, steps=2)
