@@ -60,7 +60,9 @@ def of_short_rows(graph: tf.Graph) -> dict[Any, Any]:
 
 def _is_faster_otherwise(op: Any) -> bool:
     table, ids = op.inputs
-    if ids.shape.rank != 1 or op.get_attr("batch_dims"):
+    kind = op.get_attr("dtype")
+    # Of quantized integers the other kernel can't read any.
+    if not kind.is_floating or ids.shape.rank != 1 or op.get_attr("batch_dims"):
         return False
     if private.control_flow_context(op) is not None:
         return False
@@ -68,5 +70,5 @@ def _is_faster_otherwise(op: Any) -> bool:
     if shape is None or not shape.is_fully_defined() or shape.rank != 2:
         return False
     rows, width = shape.as_list()
-    length = width * op.get_attr("dtype").size
+    length = width * kind.size
     return bool(length <= _LONGEST_ROW and rows * length >= _SMALLEST_TABLE)

@@ -16,7 +16,7 @@ from tpu_columns import IdOutOfRangeError
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
-ROWS, WIDTH = 5000, 16
+ROWS, WIDTH = 9000, 16
 
 
 def _ran(metadata):
@@ -44,7 +44,7 @@ def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32):
 @given(
     st.lists(st.integers(0, ROWS - 1), max_size=8),
     st.sampled_from([np.int32, np.int64]),
-    st.sampled_from([tf.float32, tf.float64, tf.int64]),
+    st.sampled_from([tf.float32, tf.float64, tf.bfloat16]),
 )
 def test_the_same_rows(ids, kind, dtype):
     """Any ids, none and repeated ones too, of any type, give the rows they gave."""
@@ -71,6 +71,13 @@ def test_the_same_rows(ids, kind, dtype):
 def test_others_stay(shape, ids):
     """What would gain nothing, or isn't rows of a table, is gathered as before."""
     _, ran, replaced = _read(True, np.array(ids), shape)
+    assert not replaced
+    assert "ResourceGather" in ran
+
+
+def test_integers_stay():
+    """Tables of integers, some kinds of which the other kernel lacks, are gathered as before."""
+    _, ran, replaced = _read(True, np.array([1, 2]), dtype=tf.int8)
     assert not replaced
     assert "ResourceGather" in ran
 
