@@ -128,15 +128,13 @@ def run(
 
 
 def _loop(session: Any, each: Batches, input_fn: Callable[..., Any]) -> None:
-    batches = 0
     while not session.should_stop():
         try:
-            each.run(session)
+            each.run_some(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
-            if batches:
+            if each.done:
                 raise  # The session takes this for the end of the input.
             raise inputs.nothing_read(input_fn, "evaluate") from end
-        batches += 1
 
 
 def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str | None) -> None:

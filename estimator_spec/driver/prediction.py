@@ -99,7 +99,7 @@ def batches(
         each = Batches(hooks, predictions)
         while not session.should_stop():
             with graph.as_default():
-                values = each.run(session)
+                values = each.run_one(session)
             yield values
 
 

@@ -75,17 +75,20 @@ class Batches:
     Args:
         hooks: all of the session's.
         fetches: what is run for each batch.
+
+    Attributes:
+        done: how many of this session.
     """
 
     def __init__(self, hooks: Sequence[Any], fetches: Any) -> None:
+        self.done = 0
         self._spares = all(isinstance(hook, Sparing) for hook in hooks)
         self._hooks = hooks
         self._fetches = fetches
         self._session: Any = None
         self._quietly: Any = None
-        self._done = 0
 
-    def run(self, session: Any) -> Any:
+    def run_one(self, session: Any) -> Any:
         """Runs one batch.
 
         Args:
@@ -94,24 +97,61 @@ class Batches:
         Returns:
             What was fetched.
         """
-        if not self._spares:
-            return session.run(self._fetches)
-        return session.run_step_fn(self._one)
+        return self._run(session, self._one)
+
+    def run_some(self, session: Any) -> None:
+        """Runs batches up to the next that hooks see, or for half a second.
+
+        Args:
+            session: as in `run_one`.
+        """
+        self._run(session, self._some)
+
+    def _run(self, session: Any, step_fn: Any) -> Any:
+        if self._spares:
+            return session.run_step_fn(step_fn)
+        values = session.run(self._fetches)
+        self.done += 1
+        return values
 
     def _one(self, step_context: Any) -> Any:
-        if step_context.session is not self._session:
-            self._session = step_context.session
-            self._quietly = self._session.make_callable(self._fetches)
-            self._done = 0
-        needed = min((hook.needed_at(self._done, 1) for hook in self._hooks), default=math.inf)
-        if needed <= self._done + 2:
-            values = step_context.run_with_hooks(self._fetches)
-        else:
+        if self._is_quiet(step_context.session):
             values = self._quietly()
-            for hook in self._hooks:
-                hook.skipped(1)
-        self._done += 1
+            self._skip(1)
+        else:
+            values = step_context.run_with_hooks(self._fetches)
+            self.done += 1
         return values
+
+    def _some(self, step_context: Any) -> None:
+        if not self._is_quiet(step_context.session):
+            step_context.run_with_hooks(self._fetches)
+            self.done += 1
+            return
+        most, count = self._needed() - 2 - self.done, 0
+        end = time.monotonic() + SECONDS
+        try:
+            while count < most and time.monotonic() < end:
+                self._quietly()
+                count += 1
+        finally:  # the input may have ended
+            self._skip(count)
+
+    def _needed(self) -> float:
+        return min((hook.needed_at(self.done, 1) for hook in self._hooks), default=math.inf)
+
+    def _is_quiet(self, session: Any) -> bool:
+        """Whether no hook needs the next batch, nor the one after it, for which some prepare."""
+        if session is not self._session:
+            self._session = session
+            self._quietly = session.make_callable(self._fetches)
+            self.done = 0
+        return self._needed() > self.done + 2
+
+    def _skip(self, count: int) -> None:
+        for hook in self._hooks:
+            hook.skipped(count)
+        self.done += count
 
 
 class Steps:

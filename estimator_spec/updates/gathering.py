@@ -4,7 +4,8 @@
 `ResourceGather` asks the processor for the next row ahead of time, row by row, which a processor of
 today does by itself, and further ahead. `ResourceGatherNd` just reads: rows of up to 32 floats, of
 a table that isn't in a core's own cache anyway, take it three quarters of the time, on every
-TensorFlow from 2.15 on (`benchmarks/ops.py`). Longer rows take it more.
+TensorFlow from 2.15 on (`benchmarks/ops.py`). Longer rows take it more. `GatherV2` and `GatherNd`
+are the same for reference variables.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def of_short_rows(graph: tf.Graph) -> dict[Any, Any]:
     replaced: dict[Any, Any] = {}
     matrices: dict[str, Any] = {}  # by the name of ids, those ids as a matrix of one column
     for op in graph.get_operations():
-        if op.type != "ResourceGather" or not _is_faster_otherwise(op):
+        if not _gathers_rows(op) or not _is_faster_otherwise(op):
             continue
-        table, ids = op.inputs
+        table, ids = op.inputs[:2]
         with (
             graph.as_default(),
             tf1.name_scope(op.name + "_of_short_rows/"),
@@ -49,20 +50,32 @@ def of_short_rows(graph: tf.Graph) -> dict[Any, Any]:
             if ids.name not in matrices:
                 matrices[ids.name] = tf.expand_dims(ids, 1)
             with tf.control_dependencies(op.control_inputs):
-                rows = tf.raw_ops.ResourceGatherNd(
-                    resource=table, indices=matrices[ids.name], dtype=op.get_attr("dtype")
-                )
+                rows = _read(table, matrices[ids.name], op.outputs[0].dtype)
         rows.set_shape(op.outputs[0].shape)
         private.replace_output(op.outputs[0], rows)
         replaced[op] = rows.op
     return replaced
 
 
+def _gathers_rows(op: Any) -> bool:
+    """Whether it reads rows of a variable."""
+    if op.type == "ResourceGather":
+        return not op.get_attr("batch_dims")
+    if op.type != "GatherV2" or op.get_attr("batch_dims"):
+        return False
+    if tf.get_static_value(op.inputs[2]) != 0:  # the axis
+        return False
+    table = op.inputs[0]
+    while table.op.type == "Identity":
+        table = table.op.inputs[0]
+    return kernels.is_reference(table)
+
+
 def _is_faster_otherwise(op: Any) -> bool:
-    table, ids = op.inputs
-    kind = op.get_attr("dtype")
+    table, ids = op.inputs[:2]
+    kind = op.outputs[0].dtype
     # Of quantized integers the other kernel can't read any.
-    if not kind.is_floating or ids.shape.rank != 1 or op.get_attr("batch_dims"):
+    if not kind.is_floating or ids.shape.rank != 1:
         return False
     if private.control_flow_context(op) is not None:
         return False
@@ -72,3 +85,9 @@ def _is_faster_otherwise(op: Any) -> bool:
     rows, width = shape.as_list()
     length = width * kind.size
     return bool(length <= _LONGEST_ROW and rows * length >= _SMALLEST_TABLE)
+
+
+def _read(table: Any, places: Any, kind: Any) -> Any:
+    if table.dtype == tf.resource:
+        return tf.raw_ops.ResourceGatherNd(resource=table, indices=places, dtype=kind)
+    return tf.raw_ops.GatherNd(params=table, indices=places)

@@ -61,6 +61,11 @@ def shape_of(variable: Any) -> tf.TensorShape | None:
     return tf.TensorShape(variable.op.get_attr("shape"))
 
 
+def is_reference(value: Any) -> bool:
+    """Whether a tensor is a reference variable's memory: one value now, another later."""
+    return bool(value.dtype != value.dtype.base_dtype)
+
+
 def inputs(op: Any) -> dict[str, Any]:
     """Returns an op's inputs by the names of its arguments: `var`, `grad`, `indices` and others."""
     names = [argument(arg.name) for arg in op.op_def.input_arg]

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
+from estimator_spec.updates import kernels
 
 # Larger constants aren't compared: no gradient makes one.
 _MOST_ELEMENTS = 1024
@@ -114,7 +115,7 @@ class _Values:
     def _add_identity(self, op: Any) -> None:
         """It has its input's value, perhaps later."""
         (given,), (output,) = op.inputs, op.outputs
-        if _may_change(given):
+        if kernels.is_reference(given):
             self._snapshots.add(output.name)
             return
         first = self._first.get(given.name, given.name)
@@ -131,7 +132,7 @@ class _Values:
             if value.shape.num_elements() > _MOST_ELEMENTS:
                 return None
             return op.type, op.device, value.dtype, tuple(value.shape.as_list())
-        if not op.inputs or not op.outputs or any(map(_may_change, op.inputs)):
+        if not op.inputs or not op.outputs or any(map(kernels.is_reference, op.inputs)):
             return None
         names = [value.name for value in op.inputs]
         after: frozenset[str] = frozenset()
@@ -140,11 +141,6 @@ class _Values:
             # value by then: what it waits for says which.
             after = frozenset(other.name for other in op.control_inputs)
         return op.type, op.device, tuple(self._first.get(name, name) for name in names), after
-
-
-def _may_change(value: Any) -> bool:
-    """Whether it is a reference variable's memory, which holds one value now and another later."""
-    return bool(value.dtype != value.dtype.base_dtype)
 
 
 def _waits_for_siblings(op: Any) -> bool:

@@ -25,11 +25,11 @@ def _ran(metadata):
     return {node.timeline_label.split(" = ")[-1].split("(")[0] for node in nodes}
 
 
-def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32):
+def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True):
     """Rows of a table, and the types of ops that ran for them."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         numbers = np.arange(np.prod(shape), dtype=dtype.as_numpy_dtype).reshape(shape)
-        table = tf1.get_variable("table", initializer=numbers, use_resource=True)
+        table = tf1.get_variable("table", initializer=numbers, use_resource=use_resource)
         rows = tf.identity(tf.gather(table, tf1.placeholder_with_default(ids, [None] * ids.ndim)))
         replaced = gathering.of_short_rows(graph) if replace else {}
         session.run(tf1.global_variables_initializer())
@@ -45,17 +45,18 @@ def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32):
     st.lists(st.integers(0, ROWS - 1), max_size=8),
     st.sampled_from([np.int32, np.int64]),
     st.sampled_from([tf.float32, tf.float64, tf.bfloat16]),
+    st.booleans(),
 )
-def test_the_same_rows(ids, kind, dtype):
+def test_the_same_rows(ids, kind, dtype, use_resource):
     """Any ids, none and repeated ones too, of any type, give the rows they gave."""
     ids = np.array(ids, kind)
-    plain, before, _ = _read(False, ids, dtype=dtype)
-    ours, ran, replaced = _read(True, ids, dtype=dtype)
+    plain, before, _ = _read(False, ids, dtype=dtype, use_resource=use_resource)
+    ours, ran, replaced = _read(True, ids, dtype=dtype, use_resource=use_resource)
     np.testing.assert_array_equal(ours, plain)
     assert ours.shape == plain.shape
     assert len(replaced) == 1
-    assert "ResourceGather" in before - ran
-    assert "ResourceGatherNd" in ran
+    assert ("ResourceGather" if use_resource else "GatherV2") in before - ran
+    assert ("ResourceGatherNd" if use_resource else "GatherNd") in ran
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,17 @@ def test_integers_stay():
     _, ran, replaced = _read(True, np.array([1, 2]), dtype=tf.int8)
     assert not replaced
     assert "ResourceGather" in ran
+
+
+def test_rows_of_something_else_stay():
+    """A gather from what is no variable, or along another axis, is left as it is."""
+    with tf.Graph().as_default() as graph:
+        table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=False)
+        tf.gather(table, [1], axis=1)
+        tf.gather(table, [1], axis=tf1.placeholder(tf.int32, []))
+        tf.gather(table + 1.0, [1])
+        assert [op.type for op in graph.get_operations()].count("GatherV2") == 3
+        assert not gathering.of_short_rows(graph)
 
 
 def test_conditions():
