@@ -10,8 +10,8 @@ the op and not the call; the least of eight rounds counts. The tables fit a cach
 where they don't, `ResourceGather` and the updates cost up to twenty times as much, the other ops
 what they cost here.
 
-With `--rows` only what reads tables is measured, medians of calls in turn, other ids in each; what
-handing on ids costs is taken off.
+With `--rows` only what reads tables is measured, by as many different ids as a batch of `--ids` has
+or so, medians of calls in turn, other ids in each; what handing on ids costs is taken off.
 """
 
 from __future__ import annotations
@@ -39,10 +39,15 @@ def fed(value: Any) -> Any:
     return tf1.placeholder_with_default(value, [None] * value.ndim)
 
 
+def different(ids: int) -> int:
+    """How many different ones a batch has: log-uniform of 10⁵, as in training.py, 665 of 1,024."""
+    return max(1, int(ids * 0.65))
+
+
 def ops(ids: int, width: int) -> dict[str, Callable[[], Any]]:
     """The ops, by what they do."""
     rng = np.random.default_rng(0)
-    unique_count = max(1, int(ids * 0.65))
+    unique_count = different(ids)
     places = rng.integers(0, unique_count, ids)
     ids_of_table = fed(rng.permutation(TABLE_ROWS)[:unique_count])
     rows = fed(rng.normal(size=(unique_count, width)).astype(np.float32))
@@ -180,7 +185,7 @@ def main() -> None:
     )
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
         if arguments.rows:
-            count = max(1, int(arguments.ids * 0.65))
+            count = min(different(arguments.ids), arguments.rows)
             found = reads_in_turn(arguments.rows, arguments.width, count, session)
             for name, microseconds in found.items():
                 print(f"| `{name}`, {arguments.rows:,} rows | {microseconds:.1f} |")

@@ -45,8 +45,7 @@ class Estimator(ModelExports):
         warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel whose
             trainable variables a new model starts from.
         fast_updates: whether ops by which the optimizer updates rows of tables, the gradients that
-            lead there, and ops by which graphs without an optimizer read tables, may be replaced by
-            faster ones that do the same.
+            lead there, and ops that read tables, may be replaced by faster ones that do the same.
             None: yes, unless the environment variable TPU_COLUMNS_FAST_UPDATES
             is 0. Trainings in loops (`host_replicas`, a TPU) keep the optimizer's ops.
 

@@ -77,7 +77,7 @@ class Batches:
         fetches: what is run for each batch.
 
     Attributes:
-        done: how many of this session.
+        done: how many; of the last session, should one have been lost and another made.
     """
 
     def __init__(self, hooks: Sequence[Any], fetches: Any) -> None:
@@ -100,7 +100,7 @@ class Batches:
         return self._run(session, self._one)
 
     def run_some(self, session: Any) -> None:
-        """Runs batches up to the next that hooks see, or for half a second.
+        """Runs the batch that hooks see, or those before it, for half a second at most.
 
         Args:
             session: as in `run_one`.

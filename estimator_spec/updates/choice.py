@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.updates import gathering, kernels
+from estimator_spec.updates import kernels, variables
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
@@ -88,7 +88,7 @@ def _power_of_two(number: int) -> int:
 
 def _rows_of(table: Any) -> int:
     """The rows of a table; zero if they aren't known."""
-    shape = None if table is None else kernels.shape_of(table)
+    shape = None if table is None else variables.shape_of(table)
     return int(shape[0] or 0) if shape is not None and shape.rank else 0
 
 
@@ -105,9 +105,8 @@ def _speed_up(
         config.CopyFrom(session_config)
     # Optimizing the graph would take longer than running it.
     config.graph_options.rewrite_options.disable_meta_optimizer = True
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         ops = sides(kind, width, rows)
-        gathering.of_short_rows(graph)  # as will be done with what is measured here
         with tf1.Session(config=config) as session:
             session.run(tf1.global_variables_initializer())
             calls = [session.make_callable(op) for op in ops]

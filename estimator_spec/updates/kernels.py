@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.updates import gathering
+
 Rows = dict[str, Any]
 
 
@@ -52,20 +54,6 @@ def argument(name: str) -> str:
     return _CALLED.get(name, name)
 
 
-def shape_of(variable: Any) -> tf.TensorShape | None:
-    """Returns the shape of a variable that an op takes, or None where that can't be told."""
-    if variable.dtype != tf.resource:
-        return variable.shape
-    if variable.op.type != "VarHandleOp":
-        return None
-    return tf.TensorShape(variable.op.get_attr("shape"))
-
-
-def is_reference(value: Any) -> bool:
-    """Whether a tensor is a reference variable's memory: one value now, another later."""
-    return bool(value.dtype != value.dtype.base_dtype)
-
-
 def inputs(op: Any) -> dict[str, Any]:
     """Returns an op's inputs by the names of its arguments: `var`, `grad`, `indices` and others."""
     names = [argument(arg.name) for arg in op.op_def.input_arg]
@@ -89,16 +77,12 @@ def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
     table, *slots = kernel.variables
     # A kernel reads when it has its gradient, whatever was written until then.
     with tf.control_dependencies([gradient]):
-        old_rows = {table: _gather(inputs[table], ids, gradient.dtype) if rows is None else rows}
-        old_rows |= {name: _gather(inputs[name], ids, gradient.dtype) for name in slots}
+        old_rows = {
+            table: gathering.rows_of(inputs[table], ids, gradient.dtype) if rows is None else rows
+        }
+        old_rows |= {name: gathering.rows_of(inputs[name], ids, gradient.dtype) for name in slots}
     new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
     return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
-
-
-def _gather(variable: Any, ids: Any, dtype: Any) -> Any:
-    if variable.dtype == tf.resource:
-        return tf.raw_ops.ResourceGather(resource=variable, indices=ids, dtype=dtype)
-    return tf.raw_ops.GatherV2(params=variable, indices=ids, axis=0)
 
 
 def _scatter(variable: Any, ids: Any, rows: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
-from estimator_spec.updates import kernels
+from estimator_spec.updates import variables
 
 # Larger constants aren't compared: no gradient makes one.
 _MOST_ELEMENTS = 1024
@@ -115,7 +115,7 @@ class _Values:
     def _add_identity(self, op: Any) -> None:
         """It has its input's value, perhaps later."""
         (given,), (output,) = op.inputs, op.outputs
-        if kernels.is_reference(given):
+        if variables.is_reference(given):
             self._snapshots.add(output.name)
             return
         first = self._first.get(given.name, given.name)
@@ -132,7 +132,7 @@ class _Values:
             if value.shape.num_elements() > _MOST_ELEMENTS:
                 return None
             return op.type, op.device, value.dtype, tuple(value.shape.as_list())
-        if not op.inputs or not op.outputs or any(map(kernels.is_reference, op.inputs)):
+        if not op.inputs or not op.outputs or any(map(variables.is_reference, op.inputs)):
             return None
         names = [value.name for value in op.inputs]
         after: frozenset[str] = frozenset()

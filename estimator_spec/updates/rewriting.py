@@ -9,7 +9,8 @@ What is done to an update of rows leaves the numbers as they are, but for the la
     values, unique ids ─▶ gather ─▶ formula ─▶ scatter                where that is faster
 
 An optimizer that changes whole tables is another matter (see `adam.py`), and so are the model's way
-back from its loss (`merging.py`) and from there to the gradients of its columns (`splitting.py`).
+back from its loss (`merging.py`), from there to the gradients of its columns (`splitting.py`), and
+what reads tables (`reading.py`, `gathering.py`).
 The ops that were replaced stay in the graph, but nothing runs them.
 """
 
@@ -85,8 +86,7 @@ def made_faster(
             replaced[op] = _by_formula(graph, op, initializers)
     if replaced:
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
-    replaced |= gathering.of_short_rows(graph)
-    _wait_for_replacements(graph, replaced)
+    _wait_for_replacements(graph, replaced, gathering.lookups_by_rows(graph))
     return replaced.get(train_op, train_op)
 
 
@@ -97,14 +97,15 @@ def made_to_read_faster(graph: tf.Graph) -> None:
       graph: of an evaluation or a prediction, finished. Its ops are changed and added to.
     """
     reading.straight_from_tables(graph)
-    _wait_for_replacements(graph, gathering.of_short_rows(graph))
+    _wait_for_replacements(graph, {}, gathering.lookups_by_rows(graph))
 
 
-def _wait_for_replacements(graph: tf.Graph, replaced: dict[Any, Any]) -> None:
-    """Makes what waits for replaced ops wait for the others."""
+def _wait_for_replacements(graph: tf.Graph, updates: dict[Any, Any], reads: dict[Any, Any]) -> None:
+    """Makes what waits for replaced ops wait for the others; replaced reads may still be run."""
+    replaced = updates | reads
     if replaced:
         for op in graph.get_operations():
-            if op not in replaced:
+            if op not in updates:
                 private.wait_for_replacements(op, replaced)
 
 
@@ -197,5 +198,7 @@ def _rows_read_before(op: Any, found: dict[str, Any], initializers: frozenset[An
         return None
     for user in users:
         if user.type == "ResourceGather" and _origin(user.inputs[1]).name == ids.name:
-            return user.outputs[0] if private.control_flow_context(user) is None else None
+            # One that waits for something may wait for this update.
+            waits = user.control_inputs or private.control_flow_context(user) is not None
+            return None if waits else user.outputs[0]
     return None

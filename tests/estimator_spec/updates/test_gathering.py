@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import estimator_spec
 import tpu_columns
-from estimator_spec.updates import gathering
+from estimator_spec import updates
+from estimator_spec.updates import choice, gathering
 from tpu_columns import IdOutOfRangeError
 
 tf1 = tf.compat.v1
@@ -28,15 +29,15 @@ def _ran(metadata):
 def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True):
     """Rows of a table, and the types of ops that ran for them."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
-        numbers = np.arange(np.prod(shape), dtype=dtype.as_numpy_dtype).reshape(shape)
+        numbers = np.arange(np.prod(shape)).astype(dtype.as_numpy_dtype).reshape(shape)
         table = tf1.get_variable("table", initializer=numbers, use_resource=use_resource)
-        rows = tf.identity(tf.gather(table, tf1.placeholder_with_default(ids, [None] * ids.ndim)))
-        replaced = gathering.of_short_rows(graph) if replace else {}
+        given = tf1.placeholder_with_default(ids, [None] * ids.ndim)
+        rows = tf1.nn.embedding_lookup(table, given)
+        replaced = gathering.lookups_by_rows(graph) if replace else {}
         session.run(tf1.global_variables_initializer())
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         value = session.run(rows, options=options, run_metadata=metadata)
-        assert rows.shape.as_list() == [*[None] * ids.ndim, *shape[1:]]
         return value, _ran(metadata), replaced
 
 
@@ -78,34 +79,131 @@ def test_others_stay(shape, ids):
 
 def test_integers_stay():
     """Tables of integers, some kinds of which the other kernel lacks, are gathered as before."""
-    _, ran, replaced = _read(True, np.array([1, 2]), dtype=tf.int8)
+    _, ran, replaced = _read(True, np.array([1, 2]), dtype=tf.int32)
     assert not replaced
     assert "ResourceGather" in ran
 
 
+def test_32_bit_ids_of_huge_tables():
+    """A table of more numbers than 32 bits count is read as before by ids of so many bits."""
+    for kind, count in ((tf.int32, 0), (tf.int64, 1)):
+        with tf.Graph().as_default() as graph:
+            table = tf1.get_variable("table", [2**27, WIDTH], use_resource=True)
+            tf1.nn.embedding_lookup(table, tf1.placeholder(kind, [None]))
+            assert len(gathering.lookups_by_rows(graph)) == count
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("strategy", ["div", "mod"])
+def test_partitioned_tables(strategy, use_resource):
+    """Each part of a table is read so, and the rows are put together as before."""
+    ids = np.array([5, 0, ROWS - 1, 4, ROWS // 2 - 1, ROWS // 2])
+    found = []
+    for replace in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            tf1.set_random_seed(1)
+            table = tf1.get_variable(
+                "table",
+                [ROWS, WIDTH],
+                partitioner=tf1.fixed_size_partitioner(2),
+                use_resource=use_resource,
+            )
+            rows = tf1.nn.embedding_lookup(table, ids, partition_strategy=strategy)
+            assert not replace or len(gathering.lookups_by_rows(graph)) == 2
+            session.run(tf1.global_variables_initializer())
+            found.append(session.run(rows))
+    np.testing.assert_array_equal(found[1], found[0])
+
+
 def test_rows_of_something_else_stay():
-    """A gather from what is no variable, or along another axis, is left as it is."""
+    """A gather along another axis, from what is no variable, or of the program's own, stays."""
     with tf.Graph().as_default() as graph:
         table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=False)
-        tf.gather(table, [1], axis=1)
-        tf.gather(table, [1], axis=tf1.placeholder(tf.int32, []))
-        tf.gather(table + 1.0, [1])
-        assert [op.type for op in graph.get_operations()].count("GatherV2") == 3
-        assert not gathering.of_short_rows(graph)
+        other = tf1.get_variable("other", [ROWS, WIDTH], use_resource=True)
+        for name, params, axis in (
+            ("axis", table, 1),
+            ("unknown", table, tf1.placeholder(tf.int32, [])),
+            ("sum", table + 1.0, 0),
+            ("own", table, 0),
+        ):
+            rows = tf.gather(params, [1], axis=axis, name=name)
+            if name != "own":
+                tf.identity(rows, name=f"{name}/Identity")
+        tf.identity(tf.gather(other, [1]))
+        kinds = [op.type for op in graph.get_operations()]
+        assert kinds.count("GatherV2") == 4
+        assert "ResourceGather" in kinds
+        assert not gathering.lookups_by_rows(graph)
 
 
 def test_conditions():
-    """A gather in a condition of TF1 stays where it is."""
+    """A lookup in a condition of TF1 stays where it is."""
     tf1.disable_control_flow_v2()
     try:
         with tf.Graph().as_default() as graph:
-            table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=True)
-            choose = tf1.placeholder_with_default(True, [])
-            tf1.cond(choose, lambda: tf.gather(table, [1]), lambda: tf.gather(table, [2]))
-            assert "ResourceGather" in {op.type for op in graph.get_operations()}
-            assert not gathering.of_short_rows(graph)
+            table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=False)
+
+            def read():
+                return tf1.nn.embedding_lookup(table.read_value(), [1])
+
+            read()
+            tf1.cond(tf1.placeholder_with_default(True, []), read, read)
+            (replaced,) = gathering.lookups_by_rows(graph)
+            assert "cond" not in replaced.name
     finally:
         tf1.enable_control_flow_v2()
+
+
+def test_what_waits_for_a_lookup():
+    """An update that waits for a lookup waits for the one that is made now; the old isn't run."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        table = tf1.get_variable(
+            "table", [ROWS, WIDTH], initializer=tf1.zeros_initializer(), use_resource=True
+        )
+        rows = tf1.nn.embedding_lookup(table, tf1.placeholder_with_default([3], [None]))
+        read = rows.op.inputs[0].op
+        with tf.control_dependencies([read]):
+            step = table.assign_add(tf.ones([ROWS, WIDTH]), read_value=False)
+        updates.made_faster(graph, step)
+        session.run(tf1.global_variables_initializer())
+        for count in range(20):
+            options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+            metadata = tf1.RunMetadata()
+            value, _ = session.run([rows, step], options=options, run_metadata=metadata)
+            np.testing.assert_array_equal(value, np.full([1, WIDTH], count))
+            assert "ResourceGather" not in _ran(metadata)
+
+
+def test_old_lookups_wait_for_new_updates(monkeypatch):
+    """Who fetches what a lookup gathered after an update doesn't run the replaced update again."""
+    monkeypatch.setattr(choice, "formula_is_faster", lambda *arguments: True)
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        table = tf1.get_variable(
+            "table", [ROWS, WIDTH], initializer=tf1.zeros_initializer(), use_resource=True
+        )
+        ids, _, _ = tf.unique_with_counts(tf1.placeholder_with_default([1, 2, 1], [None]))
+        step = tf.raw_ops.ResourceScatterAdd(
+            resource=table.handle, indices=ids, updates=tf.ones([2, WIDTH])
+        )
+        with tf.control_dependencies([step]):
+            after = tf1.nn.embedding_lookup(table, ids).op.inputs[0]
+        train_op = updates.made_faster(graph, step)
+        assert train_op is not step
+        session.run(tf1.global_variables_initializer())
+        for count in range(1, 20):
+            value, _ = session.run([after, train_op])
+            np.testing.assert_array_equal(value, np.full([2, WIDTH], count))
+
+
+def test_ids_of_two_tables():
+    """Ids by which two tables are read are made a matrix once."""
+    with tf.Graph().as_default() as graph:
+        ids = tf1.placeholder(tf.int64, [None])
+        for name in "ab":
+            table = tf1.get_variable(name, [ROWS, WIDTH], use_resource=True)
+            tf1.nn.embedding_lookup(table, ids)
+        assert len(gathering.lookups_by_rows(graph)) == 2
+        assert [op.type for op in graph.get_operations()].count("ExpandDims") == 1
 
 
 def _input_fn(params):
@@ -189,8 +287,45 @@ def test_a_program(core, tmp_path):
         np.testing.assert_allclose(ours[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("mode", ["train", "evaluate"])
-@pytest.mark.parametrize("core", [None, "host"])
+class _Fetches(tf1.train.SessionRunHook):
+    """What a program's own gather read, and the same handed on."""
+
+    def __init__(self):
+        self.values = []
+
+    def before_run(self, run_context):
+        rows = tf1.get_default_graph().get_tensor_by_name("own:0")
+        return tf1.train.SessionRunArgs([rows, "again:0"])
+
+    def after_run(self, run_context, run_values):
+        self.values.append(run_values.results)
+
+
+def test_a_hook_that_fetches_rows(tmp_path):
+    """Rows that a program gathers, and a hook fetches, are those from before the step's update."""
+
+    def model_fn(features, labels, mode, params):
+        table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=True)
+        rows = tf.gather(table, features["a"][:, 0], name="own")
+        loss = tf.reduce_mean(tf.square(tf.identity(rows, name="again") - 1.0))
+        train_op = tf1.train.GradientDescentOptimizer(9.0).minimize(
+            loss, tf1.train.get_global_step()
+        )
+        return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    hook = _Fetches()
+    estimator_spec.TPUEstimator(
+        model_fn,
+        use_tpu=False,
+        train_batch_size=16,
+        config=estimator_spec.RunConfig(model_dir=str(tmp_path)),
+    ).train(lambda params: _input_fn(params).repeat(), steps=40, hooks=[hook])
+    assert len(hook.values) == 40
+    for fetched, used in hook.values:
+        np.testing.assert_array_equal(fetched, used)
+
+
+@pytest.mark.parametrize(("core", "mode"), [(None, "train"), (None, "evaluate"), ("host", "train")])
 def test_an_id_out_of_range(core, mode, tmp_path):
     """An id that the table doesn't have is refused in the user's words."""
 
