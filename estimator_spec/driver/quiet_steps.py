@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +22,8 @@ tf1 = tf.compat.v1
 SECONDS = 0.5
 # So many steps must have counted the global step up by one each before any is made quietly.
 STEADY = 3
+# A `MonitoredSession` makes a new session then.
+_LOST = (tf.errors.AbortedError, tf.errors.UnavailableError)
 
 
 class Sparing:
@@ -67,6 +69,41 @@ def next_of(step: int, start: int, every: int | None) -> float:
     if every is None:
         return math.inf
     return start if step < start else start + every * ((step - start) // every + 1)
+
+
+class _RawSession:
+    """The session of a `MonitoredSession`, to be called without hooks until it is lost.
+
+    A `MonitoredSession` makes a new session for a lost one and tries the same `step_fn` again, but
+    hands it the lost one once more: until the next call only `run_with_hooks` knows the new one.
+
+    Args:
+        session: of a step's context.
+
+    Attributes:
+        is_lost: a call of this class found that it is.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.is_lost = False
+
+    def is_of(self, session: Any) -> bool:
+        """Whether it is that session."""
+        return self._session is session
+
+    def make_callable(self, fetches: Any) -> Callable[[], Any]:
+        """Returns what runs `fetches`."""
+        call = self._session.make_callable(fetches)
+
+        def run() -> Any:
+            try:
+                return call()
+            except _LOST:
+                self.is_lost = True
+                raise
+
+        return run
 
 
 class Batches:
@@ -142,11 +179,11 @@ class Batches:
 
     def _is_quiet(self, session: Any) -> bool:
         """Whether no hook needs the next batch, nor the one after it, for which some prepare."""
-        if session is not self._session:
-            self._session = session
-            self._quietly = session.make_callable(self._fetches)
+        if self._session is None or not self._session.is_of(session):
+            self._session = _RawSession(session)
+            self._quietly = self._session.make_callable(self._fetches)
             self.done = 0
-        return self._needed() > self.done + 2
+        return not self._session.is_lost and self._needed() > self.done + 2
 
     def _skip(self, count: int) -> None:
         for hook in self._hooks:
@@ -191,8 +228,10 @@ class Steps:
         return session.run_step_fn(self._until_seen)
 
     def _until_seen(self, step_context: Any) -> Any:
-        if step_context.session is not self._session:
+        if self._session is None or not self._session.is_of(step_context.session):
             self._begin(step_context.session)
+        if self._session.is_lost:
+            return step_context.run_with_hooks(self._fetches)[1]
         if self._steady >= STEADY:
             self._make_quiet_steps()
         _, loss = step_context.run_with_hooks(self._fetches)
@@ -206,9 +245,9 @@ class Steps:
         return loss
 
     def _begin(self, session: Any) -> None:
-        self._session = session
+        self._session = _RawSession(session)
         self._quietly = None
-        self._step = session.make_callable(self._global_step())
+        self._step = self._session.make_callable(self._global_step())
         self._now = int(self._step())
         self._first = None
         self._steady = 0

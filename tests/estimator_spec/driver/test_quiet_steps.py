@@ -233,3 +233,59 @@ def test_predictions(tmp_path):
     assert found[0] == found[1]
     assert [example["twice"] for example in found[0]] == list(np.arange(60) * 2.0)
     assert onlooker.seen == 30
+
+
+def _lose_a_session(monkeypatch, at):
+    """The bare call of that number fails, as if its machine had gone; returns how many were."""
+    calls = []
+    make_callable = tf1.Session.make_callable
+
+    def made(self, fetches, *arguments, **named):
+        call = make_callable(self, fetches, *arguments, **named)
+
+        def run():
+            calls.append(self)
+            if len(calls) == at:
+                raise tf.errors.AbortedError(None, None, "gone")
+            return call()
+
+        return run
+
+    monkeypatch.setattr(tf1.Session, "make_callable", made)
+    return calls
+
+
+@pytest.mark.parametrize("steps", [None, 100])
+@pytest.mark.parametrize("at", [1, 5])
+def test_evaluations_whose_session_is_lost(tmp_path, tf_log, monkeypatch, at, steps):
+    """A new session evaluates the input from its beginning; no batch counts twice."""
+
+    def input_fn():
+        return _numbers().repeat(5)
+
+    estimator = _trained_line(tmp_path)
+    wanted = estimator.evaluate(input_fn, steps=steps)
+    calls = _lose_a_session(monkeypatch, at)
+    tf_log.clear()
+    assert estimator.evaluate(input_fn, steps=steps) == wanted
+    assert len(set(calls)) == 2
+    lines = [line for line in tf_log if line.startswith("Evaluation [")]
+    assert lines == [f"Evaluation [{count}/100]" for count in range(10, 101, 10) if steps]
+
+
+def test_predictions_whose_session_is_lost(tmp_path, monkeypatch):
+    """A new session predicts the input from its beginning, as with hooks."""
+    estimator = _trained_line(tmp_path)
+    calls = _lose_a_session(monkeypatch, 5)
+    found = [example["twice"] for example in estimator.predict(_numbers)]
+    assert found[-60:] == list(np.arange(60) * 2.0)
+    assert len(set(calls)) == 2
+
+
+@pytest.mark.parametrize("at", [1, 2, 20])
+def test_trainings_whose_session_is_lost(tmp_path, monkeypatch, at):
+    """A training goes on from its last checkpoint to the step that it shall reach."""
+    calls = _lose_a_session(monkeypatch, at)
+    trained(tmp_path, looked_at=False, steps=40)
+    assert tf.train.load_variable(str(tmp_path), "global_step") == 40
+    assert len(set(calls)) == 2
