@@ -123,10 +123,13 @@ def versions(results: Results) -> str:
     for side in SIDES.values():
         runs = [run for run in results.runs if run.side == side.name and run.figures]
         if runs:
-            parts = [run.figures["version"] for run in runs]
-            parts += [run.figures.get("revision", "") for run in runs]
-            parts += [f"({run.batch[:10]})" for run in runs]
-            text = " ".join(filter(None, dict.fromkeys(parts)))
+            found = (
+                [run.figures["version"] for run in runs],
+                [run.figures.get("revision", "") for run in runs],
+                [f"({run.batch[:10]})" for run in runs],
+            )
+            parts = (" and ".join(dict.fromkeys(filter(None, part))) for part in found)
+            text = " ".join(filter(None, parts))
             lines.append(f"- **{side.title}** (`{side.name}`): {text}")
     return "\n".join(lines)
 
