@@ -38,10 +38,9 @@ def rows_of(table: Any, ids: Any, dtype: Any) -> Any:
     Returns:
       [N, D].
     """
-    is_resource = table.dtype == tf.resource
     if _is_faster_otherwise(table, ids, dtype):
         return _rows_at(table, tf.expand_dims(ids, 1), dtype)
-    if is_resource:
+    if table.dtype == tf.resource:
         return tf.raw_ops.ResourceGather(resource=table, indices=ids, dtype=dtype)
     return tf.raw_ops.GatherV2(params=table, indices=ids, axis=0)
 
