@@ -26,6 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import tensorflow as tf
+from training_time import workloads
 
 tf1 = tf.compat.v1
 
@@ -113,9 +114,9 @@ def one_after_the_other(make: Callable[[], Any]) -> Any:
     return getattr(made[-1], "op", made[-1])
 
 
-def log_uniform_ids(rng: np.random.Generator, rows: int, count: int) -> np.ndarray:
+def different_ids(seed: int, rows: int, count: int) -> np.ndarray:
     """Different ids of a table, as a batch has: few of them are often there, most seldom."""
-    drawn = np.exp(rng.random(20 * count) * np.log(rows + 1)).astype(np.int64) - 1
+    drawn = workloads.log_uniform_ids(seed, 20 * count, rows)
     ids, first = np.unique(np.concatenate([drawn, np.arange(count)]), return_index=True)
     return ids[np.argsort(first)][:count]
 
@@ -129,9 +130,9 @@ def reads_in_turn(rows: int, width: int, count: int, session: Any) -> dict[str, 
         count: rows that are read of a table.
         session: of the default graph.
     """
-    rng = np.random.default_rng(0)
+    seeds = np.arange(BATCHES * TABLES).reshape(BATCHES, TABLES)
     batches = np.array(
-        [[log_uniform_ids(rng, rows, count) for _ in range(TABLES)] for _ in range(BATCHES)]
+        [[different_ids(seed, rows, count) for seed in row] for row in seeds.tolist()]
     )
     tables = [
         tf1.get_variable(

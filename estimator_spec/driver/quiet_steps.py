@@ -78,7 +78,7 @@ class _RawSession:
     hands it the lost one once more: until the next call only `run_with_hooks` knows the new one.
 
     Args:
-        session: of a step's context.
+        session: of a step's context; None before there is one.
 
     Attributes:
         is_lost: a call of this class found that it is.
@@ -122,7 +122,7 @@ class Batches:
         self._spares = all(isinstance(hook, Sparing) for hook in hooks)
         self._hooks = hooks
         self._fetches = fetches
-        self._session: Any = None
+        self._session = _RawSession(None)
         self._quietly: Any = None
 
     def run_one(self, session: Any) -> Any:
@@ -179,7 +179,7 @@ class Batches:
 
     def _is_quiet(self, session: Any) -> bool:
         """Whether no hook needs the next batch, nor the one after it, for which some prepare."""
-        if self._session is None or not self._session.is_of(session):
+        if not self._session.is_of(session):
             self._session = _RawSession(session)
             self._quietly = self._session.make_callable(self._fetches)
             self.done = 0
@@ -206,7 +206,7 @@ class Steps:
         self._hooks = hooks
         self._fetches = [train_op, loss]
         self._watch_loss = watch_loss
-        self._session: Any = None
+        self._session = _RawSession(None)
         self._quietly: Any = None
         self._step: Any = None
         self._now = 0  # the global step
@@ -228,7 +228,7 @@ class Steps:
         return session.run_step_fn(self._until_seen)
 
     def _until_seen(self, step_context: Any) -> Any:
-        if self._session is None or not self._session.is_of(step_context.session):
+        if not self._session.is_of(step_context.session):
             self._begin(step_context.session)
         if self._session.is_lost:
             return step_context.run_with_hooks(self._fetches)[1]
