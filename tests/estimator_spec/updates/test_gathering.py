@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,12 +21,6 @@ fc = tf.feature_column
 ROWS, WIDTH = 9000, 16
 
 
-def _ran(metadata):
-    """The types of ops that ran."""
-    nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
-    return {node.timeline_label.split(" = ")[-1].split("(")[0] for node in nodes}
-
-
 def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True):
     """Rows of a table, and the types of ops that ran for them."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -38,7 +33,7 @@ def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         value = session.run(rows, options=options, run_metadata=metadata)
-        return value, _ran(metadata), replaced
+        return value, set(traces.kinds(metadata)), replaced
 
 
 @settings(deadline=None, max_examples=30)
@@ -171,7 +166,7 @@ def test_what_waits_for_a_lookup():
             metadata = tf1.RunMetadata()
             value, _ = session.run([rows, step], options=options, run_metadata=metadata)
             np.testing.assert_array_equal(value, np.full([1, WIDTH], count))
-            assert "ResourceGather" not in _ran(metadata)
+            assert "ResourceGather" not in traces.kinds(metadata)
 
 
 def test_old_lookups_wait_for_new_updates(monkeypatch):
@@ -224,7 +219,7 @@ class _Kinds(tf1.train.SessionRunHook):
         return tf1.train.SessionRunArgs([], options=options)
 
     def after_run(self, run_context, run_values):
-        self.ran |= _ran(run_values.run_metadata)
+        self.ran |= set(traces.kinds(run_values.run_metadata))
 
 
 def _estimator(directory, keys, core, fast=True):

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import collections
-
 import numpy as np
 import pytest
 import tensorflow as tf
+import traces
 
 import estimator_spec
 import tpu_columns
@@ -36,14 +35,6 @@ def _network(layer, use_resource=True):
 
 def _made_since(graph, count):
     return graph.get_operations()[count:]
-
-
-def _ran(metadata):
-    """How often each kind of op ran."""
-    nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
-    labels = [node.timeline_label.split(" = ")[-1].split("(")[0] for node in nodes]
-    # oneDNN's product is called _MklMatMul.
-    return collections.Counter(label.replace("_Mkl", "") for label in labels)
 
 
 def _trained(merge, gate, use_resource, after_updates=False):
@@ -75,7 +66,7 @@ def _trained(merge, gate, use_resource, after_updates=False):
         value, _ = session.run(
             [wanted, step], {activations: given}, options=options, run_metadata=metadata
         )
-        return [value, *session.run(tf1.trainable_variables())], _ran(metadata)
+        return [value, *session.run(tf1.trainable_variables())], traces.kinds(metadata)
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
@@ -275,7 +266,7 @@ class _Count(tf1.train.SessionRunHook):
         return tf1.train.SessionRunArgs([], options=options)
 
     def after_run(self, run_context, run_values):
-        self.ran = self.ran or _ran(run_values.run_metadata)
+        self.ran = self.ran or traces.kinds(run_values.run_metadata)
 
 
 @pytest.mark.parametrize("fast", [True, False])
