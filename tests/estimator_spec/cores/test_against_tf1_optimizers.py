@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from tpu_columns import lookup
-
-sys.path.insert(0, str(Path(__file__).parent))
 import test_host as shared
+from tpu_columns import lookup
 
 tf1 = tf.compat.v1
 RATE = shared.RATE

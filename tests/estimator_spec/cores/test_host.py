@@ -5,19 +5,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import oracle
 from estimator_spec import optimizers
 from estimator_spec.cores import host
-
-sys.path.insert(0, str(Path(__file__).parent))
-import oracle
 
 tf1 = tf.compat.v1
 ROWS, DIM, BATCH, LENGTH, STEPS = 9, 3, 4, 3, 20

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from estimator_spec.driver import systems, tpu_engine
-
-sys.path.insert(0, str(Path(__file__).parent))
 import fake_tpu
 import test_device_loop as program
+from estimator_spec.driver import systems, tpu_engine
 
 tf1 = tf.compat.v1
 STEPS = 7

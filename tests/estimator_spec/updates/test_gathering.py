@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import estimator_spec
 import tpu_columns
+import traces
 from estimator_spec import updates
 from estimator_spec.updates import choice, gathering
 from tpu_columns import IdOutOfRangeError

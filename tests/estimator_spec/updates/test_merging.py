@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-import traces
 
 import estimator_spec
 import tpu_columns
+import traces
 from estimator_spec.updates import merging
 
 tf1 = tf.compat.v1

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-import traces
 
+import traces
 from estimator_spec.updates import splitting
 
 tf1 = tf.compat.v1

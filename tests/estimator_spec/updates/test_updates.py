@@ -8,10 +8,10 @@ import inspect
 import numpy as np
 import pytest
 import tensorflow as tf
-import traces
 
 import estimator_spec
 import tpu_columns
+import traces
 from estimator_spec import updates
 from estimator_spec.updates import choice, kernels
 
