@@ -32,6 +32,9 @@ from tensorflow.python.feature_column.feature_column_v2 import (
     SharedEmbeddingColumn,
 )
 
+# Whether `tf.config.experimental.enable_op_determinism` was called; only that is public.
+from tensorflow.python.framework.config import is_op_determinism_enabled
+
 # What tensorflow.contrib.lookup and tensorflow.contrib.summary were: the v1 signatures (`family`,
 # the step of the graph) and the tables of ids have no public names.
 from tensorflow.python.ops import lookup_ops
@@ -248,6 +251,7 @@ __all__ = [
     "configure_tpu_embedding",
     "control_flow_context",
     "get_or_create_global_step_read",
+    "is_op_determinism_enabled",
     "keras_is_chosen",
     "load_tpu_embedding",
     "look_for_keras_in",

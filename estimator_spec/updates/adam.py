@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
+from estimator_spec.updates import order
 
 tf1 = tf.compat.v1
 
@@ -60,12 +61,18 @@ class _Update:
     rate: Any
     epsilon: Any
 
+    @property
+    def ops(self) -> tuple[Any, ...]:
+        """All that change the table or a slot."""
+        return (*self.m.ops, *self.v.ops, self.subtract)
 
-def in_one_op(graph: tf.Graph) -> dict[Any, Any]:
+
+def in_one_op(graph: tf.Graph, initializers: frozenset[Any]) -> dict[Any, Any]:
     """Puts one op in the place of those by which TF1's Adam changes a table.
 
     Args:
       graph: of a training step.
+      initializers: the ops that give its variables their first values.
 
     Returns:
       What took the place of each op that is not to run any more.
@@ -73,23 +80,24 @@ def in_one_op(graph: tf.Graph) -> dict[Any, Any]:
     replaced: dict[Any, Any] = {}
     for op in graph.get_operations():
         update = _update(op) if op.type in ("AssignSubVariableOp", "AssignSub") else None
-        if update is not None:
+        if update is not None and _is_alone(update, initializers):
             replaced |= _in_one(graph, update)
     return replaced
 
 
 def _in_one(graph: tf.Graph, update: _Update) -> dict[Any, Any]:
     """As `in_one_op`, for one table."""
-    ops = [*update.m.ops, *update.v.ops, update.subtract]
+    ops = update.ops
     before = {other for op in ops for other in op.control_inputs if other not in ops}
     table, moved = update.subtract.inputs
+    summed = (update.m.rows, update.m.ids)
+    values, ids = _before_summing(*summed)
     with (
         graph.as_default(),
         tf1.name_scope(update.subtract.name + "_in_one/"),
         tf1.device(update.subtract.device),
-        tf.control_dependencies(list(before)),
+        tf.control_dependencies([*before, *order.waits_between(summed, (values, ids))]),
     ):
-        values, ids = _before_summing(update.m.rows, update.m.ids)
         shape = tf.constant(moved.shape.as_list(), ids.dtype)
         gradient = tf.scatter_nd(tf.expand_dims(ids, -1), values, shape)
         zero = tf.zeros([], gradient.dtype)
@@ -133,9 +141,16 @@ def _update(subtract: Any) -> _Update | None:
         return None
     if any(output.consumers() for output in subtract.outputs):
         return None
-    if any(private.control_flow_context(op) is not None for op in (*m.ops, *v.ops, subtract)):
+    update = _Update(subtract, m, v, step[0], spread[1])
+    if any(private.control_flow_context(op) is not None for op in update.ops):
         return None
-    return _Update(subtract, m, v, step[0], spread[1])
+    return update
+
+
+def _is_alone(update: _Update, initializers: frozenset[Any]) -> bool:
+    """Whether nothing else writes the table or a slot: what is subtracted may be by several."""
+    variables = (update.subtract.inputs[0], update.m.variable, update.v.variable)
+    return not any(order.others_write(one, update.ops, initializers) for one in variables)
 
 
 def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:

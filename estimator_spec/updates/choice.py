@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec import _tensorflow as private
 from estimator_spec.updates import kernels, variables
 from tpu_columns import combining
 
@@ -43,7 +44,8 @@ def formula_is_faster(op: Any, session_config: Any) -> bool:
 
     Returns:
       True if the kernel takes more than 1.15 times as long. False, without measuring, if gradients
-      aren't float32 or their width isn't known.
+      aren't float32, their width isn't known, or TensorFlow is to be deterministic: what is faster
+      today may not be tomorrow, and rounds the last digit in another way.
     """
     found = kernels.inputs(op)
     return _is_faster(op.type, found["grad"], found["var"], _kernel_and_formula, session_config)
@@ -70,7 +72,7 @@ def _is_faster(
     session_config: Any,
 ) -> bool:
     width = gradient.shape.as_list()[1] if gradient.shape.rank == 2 else None
-    if width is None or gradient.dtype != tf.float32:
+    if width is None or gradient.dtype != tf.float32 or private.is_op_determinism_enabled():
         return False
     # Costs depend on the width in steps only: rows shorter than a cache line cost the same.
     width = _power_of_two(max(16, int(width)))

@@ -75,14 +75,20 @@ def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
     assert kernel is not None
     ids, gradient = inputs["indices"], inputs["grad"]
     table, *slots = kernel.variables
-    # A kernel reads when it has its gradient, whatever was written until then.
-    with tf.control_dependencies([gradient]):
+    # A kernel reads and writes when it has all its inputs, whatever was written until then.
+    others = (value for name, value in inputs.items() if name not in kernel.variables)
+    with tf.control_dependencies([value for value in others if not _is_at_hand(value)]):
         old_rows = {
             table: gathering.rows_of(inputs[table], ids, gradient.dtype) if rows is None else rows
         }
         old_rows |= {name: gathering.rows_of(inputs[name], ids, gradient.dtype) for name in slots}
-    new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
-    return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
+        new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
+        return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
+
+
+def _is_at_hand(value: Any) -> bool:
+    """Whether it is a constant that waits for nothing."""
+    return value.op.type == "Const" and not value.op.control_inputs
 
 
 def _scatter(variable: Any, ids: Any, rows: Any) -> Any:

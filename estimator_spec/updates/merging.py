@@ -11,7 +11,7 @@ of a deep model runs twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -30,7 +30,7 @@ _BRANCHES = frozenset(
 )
 
 
-def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any]) -> int:
+def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any], asked: Collection[Any]) -> int:
     """Makes whatever reads an op of a gradient read an equal one that was there before.
 
     Two ops are equal if they are of the same kind, have the same attributes, read equal values and
@@ -44,6 +44,7 @@ def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any]) -> int:
       graph: finished.
       gradient_ops: what a second `tf.gradients` made, in that order. What reads them must not care
         when they run.
+      asked: the ops of a step. Others, that may wait for what no step runs, don't count.
 
     Returns:
       How many of them are left out.
@@ -55,7 +56,8 @@ def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any]) -> int:
     values = _Values()
     replaced: dict[Any, Any] = {}
     for op in graph.get_operations():
-        equal = values.add(op) if op.type in kinds or op.type == "Identity" else None
+        known = op.type in kinds or op.type == "Identity"
+        equal = values.add(op) if known and (op in asked or op in second) else None
         if op not in second:
             continue
         # So that nothing runs what it waited for.

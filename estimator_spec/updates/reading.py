@@ -16,12 +16,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
+from estimator_spec.updates import order
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
 
-# Ops that leave a variable as it is, or replace all of it before the first step.
-_HARMLESS = frozenset({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "AssignVariableOp"})
+_GATHERS = frozenset({"ResourceGather", "ResourceGatherNd"})
 _LARGEST = 2**31 - 1
 
 
@@ -34,12 +34,14 @@ def straight_from_tables(graph: tf.Graph) -> int:
     Returns:
       How many lookups do so now.
     """
+    initializers = order.initializers(graph)
     lookups = [found for found in map(_Lookup.of, combining.sums_in(graph)) if found is not None]
     gathers = {found.gather for found in lookups}
     changed = 0
     for found in lookups:
         users = set(found.table.consumers()) - gathers
-        if {user.type for user in users} <= _HARMLESS:
+        gathered = any(user.type in _GATHERS for user in users)
+        if not gathered and not order.others_write(found.table, (), initializers):
             found.read_from_table(graph)
             changed += 1
     return changed

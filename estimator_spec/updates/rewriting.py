@@ -11,7 +11,8 @@ What is done to an update of rows leaves the numbers as they are, but for the la
 An optimizer that changes whole tables is another matter (see `adam.py`), and so are the model's way
 back from its loss (`merging.py`), from there to the gradients of its columns (`splitting.py`), and
 what reads tables (`reading.py`, `gathering.py`).
-The ops that were replaced stay in the graph, but nothing runs them.
+The ops that were replaced stay in the graph, but nothing runs them, unless a program asks for one.
+What it was to wait for, and who else writes a table, is looked at in `order.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
 from estimator_spec import switches
-from estimator_spec.updates import adam, choice, gathering, kernels, merging, reading, splitting
+from estimator_spec.updates import (
+    adam,
+    choice,
+    gathering,
+    kernels,
+    merging,
+    order,
+    reading,
+    splitting,
+)
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
@@ -32,11 +42,8 @@ ENVIRONMENT_SWITCH = "TPU_COLUMNS_FAST_UPDATES"
 
 # Ops that hand ids on as they are.
 _SAME_IDS = frozenset({"Reshape", "Identity"})
-_UNIQUE = frozenset({"Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"})
-# Ops that leave a variable as it is.
-_READERS = frozenset(
-    {"ResourceGather", "ResourceGatherNd", "ReadVariableOp", "VarIsInitializedOp", "VariableShape"}
-)
+# Their second versions may take whole rows for what is unique.
+_UNIQUE = frozenset({"Unique", "UniqueWithCounts"})
 
 
 def wanted(argument: bool | None) -> bool:
@@ -65,13 +72,12 @@ def made_faster(
     Returns:
       What to run instead of `train_op`: another op only if it was itself replaced.
     """
-    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
-    initializers = frozenset(variable.initializer for variable in variables)
-    merged = merging.with_earlier_ops(graph, gradient_ops)
+    initializers = order.initializers(graph)
+    merged = merging.with_earlier_ops(graph, gradient_ops, order.run_with(train_op))
     if merged:
         tf1.logging.info("%d ops of gradients are made once instead of twice.", merged)
     splitting.by_slices(graph)
-    replaced = adam.in_one_op(graph)
+    replaced = adam.in_one_op(graph, initializers)
     updates = [
         op
         for op in graph.get_operations()
@@ -82,8 +88,9 @@ def made_faster(
             _summed_by_a_product(graph, op, session_config)
         _without_reshaping(op)
     for op in updates:
-        if choice.formula_is_faster(op, session_config):
-            replaced[op] = _by_formula(graph, op, initializers)
+        if _is_alone(op, initializers) and choice.formula_is_faster(op, session_config):
+            replaced[op] = _by_formula(graph, op)
+            _leave_nothing_to_do(graph, op, replaced[op])
     if replaced:
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
     _wait_for_replacements(graph, replaced, gathering.lookups_by_rows(graph))
@@ -118,6 +125,13 @@ def _is_ours_to_change(op: Any) -> bool:
     )
 
 
+def _is_alone(op: Any, initializers: frozenset[Any]) -> bool:
+    """Whether nothing else writes what it does: a kernel changes rows, a formula replaces them."""
+    found, kernel = kernels.inputs(op), kernels.of(op)
+    assert kernel is not None
+    return not any(order.others_write(found[name], [op], initializers) for name in kernel.variables)
+
+
 def _without_second_search(op: Any) -> bool:
     """Takes gradients from before an optimizer's summing, if their ids are unique already."""
     summed = _sum_over_repeated_ids(op)
@@ -126,8 +140,7 @@ def _without_second_search(op: Any) -> bool:
     ids = kernels.inputs(op)["indices"].op
     if not _are_unique(ids.inputs[0]):
         return False
-    _replace_input(op, "grad", summed.inputs[0])
-    _replace_input(op, "indices", ids.inputs[0])
+    _take_earlier(op, grad=summed.inputs[0], indices=ids.inputs[0])
     return True
 
 
@@ -137,7 +150,12 @@ def _summed_by_a_product(graph: tf.Graph, op: Any, session_config: Any) -> None:
     if summed is None or not choice.product_is_faster(summed.inputs[0], session_config):
         return
     values, segments, count = summed.inputs
-    with graph.as_default(), tf1.name_scope(summed.name + "_by_product/"), tf1.device(op.device):
+    with (
+        graph.as_default(),
+        tf1.name_scope(summed.name + "_by_product/"),
+        tf1.device(op.device),
+        tf.control_dependencies(summed.control_inputs),
+    ):
         places = tf.range(tf.size(segments, out_type=tf.int64))
         sums = combining.sum_rows(values, places, tf.cast(segments, tf.int64), count)
     _replace_input(op, "grad", sums)
@@ -150,7 +168,7 @@ def _without_reshaping(op: Any) -> None:
         before = reshaped.op.inputs[0]
         shapes = (before.shape, reshaped.shape)
         if all(shape.rank == 2 and shape[1] for shape in shapes) and shapes[0][1] == shapes[1][1]:
-            _replace_input(op, "grad", before)
+            _take_earlier(op, grad=before)
 
 
 def _sum_over_repeated_ids(op: Any) -> Any:
@@ -165,6 +183,16 @@ def _replace_input(op: Any, name: str, value: Any) -> None:
     private.replace_input(op, value, list(kernels.inputs(op)).index(name))
 
 
+def _take_earlier(op: Any, **inputs: Any) -> None:
+    """Makes an op read what its inputs were made of, and wait for what they waited for."""
+    found = kernels.inputs(op)
+    waits = order.waits_between([found[name] for name in inputs], inputs.values())
+    for name, value in inputs.items():
+        _replace_input(op, name, value)
+    for other in waits:
+        private.add_control_input(op, other)
+
+
 def _are_unique(ids: Any) -> bool:
     ids = _origin(ids)
     return ids.op.type in _UNIQUE and ids.value_index == 0
@@ -176,7 +204,7 @@ def _origin(ids: Any) -> Any:
     return ids
 
 
-def _by_formula(graph: tf.Graph, op: Any, initializers: frozenset[Any]) -> Any:
+def _by_formula(graph: tf.Graph, op: Any) -> Any:
     """Returns an op that does the same as `op` by reading, computing and writing rows."""
     with (
         graph.as_default(),
@@ -185,18 +213,27 @@ def _by_formula(graph: tf.Graph, op: Any, initializers: frozenset[Any]) -> Any:
         tf.control_dependencies(op.control_inputs),
     ):
         found = kernels.inputs(op)
-        return kernels.by_formula(op, found, _rows_read_before(op, found, initializers))
+        return kernels.by_formula(op, found, _rows_read_before(found))
 
 
-def _rows_read_before(op: Any, found: dict[str, Any], initializers: frozenset[Any]) -> Any:
-    """The rows that a lookup of the same ids read in the same step, if nothing else writes."""
+def _leave_nothing_to_do(graph: tf.Graph, op: Any, instead: Any) -> None:
+    """Makes an update that was replaced one of no rows, after the other: a hook may fetch it."""
+    found = kernels.inputs(op)
+    for name, shape in {"indices": [0], "grad": [0, *found["grad"].shape.as_list()[1:]]}.items():
+        with graph.as_default(), tf.control_dependencies(None), tf1.device(op.device):
+            # TensorFlow takes no other shape for an input than the one that it had.
+            nothing = tf.zeros(shape, found[name].dtype)
+            nothing = tf1.placeholder_with_default(nothing, [None, *shape[1:]])
+        _replace_input(op, name, nothing)
+    private.add_control_input(op, instead)
+
+
+def _rows_read_before(found: dict[str, Any]) -> Any:
+    """The rows that a lookup of the same ids read in the same step; nothing else writes them."""
     table, ids = found["var"], _origin(found["indices"])
     if table.dtype != tf.resource:
         return None
-    users = [user for user in table.consumers() if user is not op and user not in initializers]
-    if not {user.type for user in users} <= _READERS:
-        return None
-    for user in users:
+    for user in table.consumers():
         if user.type == "ResourceGather" and _origin(user.inputs[1]).name == ids.name:
             # One that waits for something may wait for this update.
             waits = user.control_inputs or private.control_flow_context(user) is not None

@@ -49,4 +49,4 @@ def _is_of_columns(op: Any) -> bool:
     if len(widths) < 2 or None in widths:
         return False
     # Had its rows been split, each part would be as wide as the whole.
-    return bool(sum(widths) == value.shape.as_list()[1])
+    return bool(0 < sum(widths) == value.shape.as_list()[1])

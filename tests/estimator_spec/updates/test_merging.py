@@ -10,7 +10,7 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 import traces
-from estimator_spec.updates import merging
+from estimator_spec.updates import merging, order
 
 tf1 = tf.compat.v1
 LAYERS = 3
@@ -54,7 +54,7 @@ def _trained(merge, gate, use_resource, after_updates=False):
         wanted = tf.identity(gradient)
         again = _made_since(graph, count)[:-1]
         if merge:
-            assert merging.with_earlier_ops(graph, again) > 5 * LAYERS
+            assert merging.with_earlier_ops(graph, again, graph.get_operations()) > 5 * LAYERS
             read = [value.op for op in again for value in op.inputs if value.op not in again]
             held_back = [op for op in read if op.type == "Identity" and op.control_inputs]
             assert bool(held_back) == (gate == "op")
@@ -108,7 +108,7 @@ def _with_conditions(merge, training):
         again = _made_since(graph, count)
         wanted = tf.identity(gradient)
         if merge:
-            merging.with_earlier_ops(graph, again)
+            merging.with_earlier_ops(graph, again, graph.get_operations())
         session.run(tf1.global_variables_initializer())
         given = {activations: np.full((3, 4), 0.1, np.float32), is_training: training}
         return session.run([wanted, step], given)[0]
@@ -140,7 +140,7 @@ def _twice(graph, once, other):
     second = other()
     again = _made_since(graph, count)
     after = tf.identity(second)
-    merging.with_earlier_ops(graph, again)
+    merging.with_earlier_ops(graph, again, graph.get_operations())
     return first, after
 
 
@@ -230,6 +230,26 @@ def test_variables_that_change_between():
 
     first, second = _merged(build)
     assert (first, second) == (3.0, 6.0)
+
+
+def test_what_no_step_runs():
+    """A gradient that only a hook asks for, after something else, isn't what a step waits for."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        activations = tf1.placeholder_with_default(np.full((3, 4), 0.1, np.float32), [3, 4])
+        loss = _network(activations)
+        asked = tf1.get_variable("asked", [], initializer=tf1.zeros_initializer())
+        with tf.control_dependencies([asked.assign_add(1.0)]):
+            hooks = tf1.gradients(loss, tf1.trainable_variables()[:LAYERS])
+        count = len(graph.get_operations())
+        (gradient,) = tf1.gradients(loss, [activations])
+        again = _made_since(graph, count)
+        step = tf.identity(gradient)
+        merging.with_earlier_ops(graph, again, order.run_with(step))
+        session.run(tf1.global_variables_initializer())
+        alone = session.run(step)
+        assert session.run(asked) == 0
+        np.testing.assert_array_equal(session.run([step, hooks])[0], alone)
+        assert session.run(asked) == 1
 
 
 def _estimator(directory, fast):

@@ -59,7 +59,7 @@ def test_the_same_numbers(data):
     np.testing.assert_array_equal(found[1], found[0])
 
 
-@pytest.mark.parametrize("written", ["gather", "scatter"])
+@pytest.mark.parametrize("written", ["gather", "scatter", "assign"])
 def test_tables_that_others_touch(written):
     """A table that something else gathers from or writes to is read by rows, never copied."""
     with tf.Graph().as_default() as graph:
@@ -67,9 +67,19 @@ def test_tables_that_others_touch(written):
         (table,) = tf1.global_variables()
         if written == "gather":
             tf.gather(table, [1])
+        elif written == "assign":
+            table.assign(tf.ones([ROWS, 3]))
         else:
             table.scatter_update(tf.IndexedSlices(tf.ones([1, 3]), tf.constant([1])))
         assert updates.straight_from_tables(graph) == 0
+
+
+def test_restoring_is_no_writing():
+    """A program's own Saver, whose ops write only before the first step, changes nothing."""
+    with tf.Graph().as_default() as graph:
+        _layer({"f": tf.constant([[1, 2]])})
+        tf1.train.Saver()
+        assert updates.straight_from_tables(graph) == 1
 
 
 def test_training_graphs_stay():
