@@ -17,8 +17,14 @@ tf1 = tf.compat.v1
 
 # Ops that leave a variable as it is.
 _READERS = frozenset(
-    {"ResourceGather", "ResourceGatherNd", "ReadVariableOp", "VariableShape"}
-    | {"VarIsInitializedOp", "DisableCopyOnRead"}
+    {
+        "DisableCopyOnRead",
+        "ReadVariableOp",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "VarIsInitializedOp",
+        "VariableShape",
+    }
 )
 _ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
 
