@@ -112,7 +112,7 @@ def padded(ids: tf.Tensor, combiner: str, trained: bool, zero_may_be_seen: bool 
     filler = tf.reduce_max(ids)
     entries = entries._replace(ids=_filled_with(filler, entries.ids, kept))
     # Where all is padding, no id is looked up anyway: then there are no entries.
-    size = tf.where(tf.equal(filler, 0), 0, tf.size(ids))
+    size = tf.where(tf.reduce_any(kept), tf.size(ids), 0)
     return entries._replace(
         ids=entries.ids[:size], segments=entries.segments[:size], weights=entries.weights[:size]
     )

@@ -124,6 +124,7 @@ class Batches:
         self._fetches = fetches
         self._session = _RawSession(None)
         self._quietly: Any = None
+        self._should_stop: Callable[[], bool] = lambda: False
 
     def run_one(self, session: Any) -> Any:
         """Runs one batch.
@@ -142,6 +143,7 @@ class Batches:
         Args:
             session: as in `run_one`.
         """
+        self._should_stop = session.should_stop
         self._run(session, self._some)
 
     def _run(self, session: Any, step_fn: Any) -> Any:
@@ -168,7 +170,7 @@ class Batches:
         most, count = self._needed() - 2 - self.done, 0
         end = time.monotonic() + SECONDS
         try:
-            while count < most and time.monotonic() < end:
+            while count < most and time.monotonic() < end and not self._should_stop():
                 self._quietly()
                 count += 1
         finally:  # the input may have ended
@@ -199,9 +201,13 @@ class Steps:
         train_op: what makes a step.
         loss: of the step, a scalar.
         watch_loss: the hook that looks at each step's loss; it hears of quiet ones too.
+
+    Attributes:
+        last_loss: of the last step that was made; None before the first.
     """
 
     def __init__(self, hooks: Sequence[Any], train_op: Any, loss: Any, watch_loss: Any) -> None:
+        self.last_loss: Any = None
         self._spares = all(isinstance(hook, Sparing) for hook in hooks)
         self._hooks = hooks
         self._fetches = [train_op, loss]
@@ -213,36 +219,35 @@ class Steps:
         # The global step after the session's first step, and how many steps in a row counted one.
         self._first: int | None = None
         self._steady: float = 0
+        self._should_stop: Callable[[], bool] = lambda: False
 
-    def run(self, session: Any) -> Any:
+    def run(self, session: Any) -> None:
         """Makes steps until the next that hooks see, and that one.
 
         Args:
             session: a `MonitoredSession` that should not stop.
-
-        Returns:
-            The loss of the last of them.
         """
-        if not self._spares:
-            return session.run(self._fetches)[1]
-        return session.run_step_fn(self._until_seen)
+        if self._spares:
+            self._should_stop = session.should_stop
+            session.run_step_fn(self._until_seen)
+        else:
+            _, self.last_loss = session.run(self._fetches)
 
-    def _until_seen(self, step_context: Any) -> Any:
+    def _until_seen(self, step_context: Any) -> None:
         if not self._session.is_of(step_context.session):
             self._begin(step_context.session)
-        if self._session.is_lost:
-            return step_context.run_with_hooks(self._fetches)[1]
-        if self._steady >= STEADY:
+        if self._steady >= STEADY and not self._session.is_lost:
             self._make_quiet_steps()
-        _, loss = step_context.run_with_hooks(self._fetches)
-        if self._steady < 0:
-            return loss
+            if self._should_stop():  # what feeds the input may have failed
+                return
+        _, self.last_loss = step_context.run_with_hooks(self._fetches)
+        if self._steady < 0 or self._session.is_lost:
+            return
         before, self._now = self._now, int(self._step())
         if self._first is None:
             self._first = self._now
         # A program that counts otherwise has no step that could be foreseen.
         self._steady = self._steady + 1 if self._now == before + 1 else -math.inf
-        return loss
 
     def _begin(self, session: Any) -> None:
         self._session = _RawSession(session)
@@ -280,10 +285,11 @@ class Steps:
         if self._quietly is None:
             self._quietly = self._make_callable()
         end = time.monotonic() + SECONDS
-        while done < most and time.monotonic() < end:
-            (_, loss), _ = self._quietly()
+        while done < most and time.monotonic() < end and not self._should_stop():
+            (_, self.last_loss), _ = self._quietly()
             done += 1
-            self._watch_loss.after_run(None, tf1.train.SessionRunValues(loss, None, None))
+            seen = tf1.train.SessionRunValues(self.last_loss, None, None)
+            self._watch_loss.after_run(None, seen)
         for hook in self._hooks:
             hook.skipped(done)
         self._now = int(self._step())

@@ -97,7 +97,9 @@ def run(
             chief_only_hooks=chief_hooks,
         ) as session,
     ):
-        return _loop(session, steps, input_fn, loop)
+        _loop(session, steps, input_fn, loop)
+    # Here, and not above: the session ends the block where the input ends.
+    return steps.last_loss
 
 
 def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> Any:
@@ -120,13 +122,12 @@ def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> An
         )
 
 
-def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) -> Any:
-    """Makes steps until a hook stops."""
-    loss = None
+def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) -> None:
+    """Makes steps until a hook stops, or the input ends."""
     some = False
     while not session.should_stop():
         try:
-            loss = steps.run(session)
+            steps.run(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             if some:
                 raise  # The session takes this for the end of the input.
@@ -136,7 +137,6 @@ def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) 
         tf1.logging.warning(
             "Training made no steps: a hook stopped it, or the input is empty or misspecified."
         )
-    return loss
 
 
 def _read_before_counting(graph: tf.Graph) -> None:

@@ -13,13 +13,15 @@ the gradient with zeros in all other rows. (`tf.raw_ops.ResourceApplyAdam` has i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Container, Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
-from estimator_spec.updates import order
+from estimator_spec.updates import kernels, order
 
 tf1 = tf.compat.v1
 
@@ -67,12 +69,12 @@ class _Update:
         return (*self.m.ops, *self.v.ops, self.subtract)
 
 
-def in_one_op(graph: tf.Graph, initializers: frozenset[Any]) -> dict[Any, Any]:
+def in_one_op(graph: tf.Graph, step: Container[Any]) -> dict[Any, Any]:
     """Puts one op in the place of those by which TF1's Adam changes a table.
 
     Args:
       graph: of a training step.
-      initializers: the ops that give its variables their first values.
+      step: the ops of a step.
 
     Returns:
       What took the place of each op that is not to run any more.
@@ -80,7 +82,7 @@ def in_one_op(graph: tf.Graph, initializers: frozenset[Any]) -> dict[Any, Any]:
     replaced: dict[Any, Any] = {}
     for op in graph.get_operations():
         update = _update(op) if op.type in ("AssignSubVariableOp", "AssignSub") else None
-        if update is not None and _is_alone(update, initializers):
+        if update is not None and _is_alone(update, step):
             replaced |= _in_one(graph, update)
     return replaced
 
@@ -118,7 +120,34 @@ def _in_one(graph: tf.Graph, update: _Update) -> dict[Any, Any]:
             one = tf.raw_ops.ResourceApplyAdam(**arguments)
         else:
             one = tf.raw_ops.ApplyAdam(**arguments).op
+    _leave_nothing_to_do(update, one)
     return dict.fromkeys(ops, one)
+
+
+def _leave_nothing_to_do(update: _Update, one: Any) -> None:
+    """Makes the replaced ops change nothing, after the one: a hook may fetch one of them."""
+    for assign, add in (update.m.ops, update.v.ops):
+        with _after(one, assign):
+            variable, decayed = assign.inputs
+            if variable.dtype == tf.resource:
+                same = tf.raw_ops.ReadVariableOp(resource=variable, dtype=decayed.dtype)
+            else:
+                same = variable + tf.zeros([], decayed.dtype)
+        private.replace_input(assign, same, 1)
+        private.add_control_input(assign, one)
+        kernels.leave_nothing_to_do(add, one)
+    subtract = update.subtract
+    with _after(one, subtract):
+        moved = subtract.inputs[1]
+        private.replace_input(subtract, tf.zeros(moved.shape.as_list(), moved.dtype), 1)
+    private.add_control_input(subtract, one)
+
+
+@contextlib.contextmanager
+def _after(one: Any, op: Any) -> Iterator[None]:
+    """Within, ops are made where `op` is, and wait for the one."""
+    with op.graph.as_default(), tf1.device(op.device), tf.control_dependencies([one]):
+        yield
 
 
 def _update(subtract: Any) -> _Update | None:
@@ -147,10 +176,10 @@ def _update(subtract: Any) -> _Update | None:
     return update
 
 
-def _is_alone(update: _Update, initializers: frozenset[Any]) -> bool:
+def _is_alone(update: _Update, step: Container[Any]) -> bool:
     """Whether nothing else writes the table or a slot: what is subtracted may be by several."""
     variables = (update.subtract.inputs[0], update.m.variable, update.v.variable)
-    return not any(order.others_write(one, update.ops, initializers) for one in variables)
+    return not any(order.others_write(one, update.ops, step) for one in variables)
 
 
 def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:

@@ -12,7 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec import _tensorflow as private
 from estimator_spec.updates import gathering
+
+tf1 = tf.compat.v1
 
 Rows = dict[str, Any]
 
@@ -58,6 +61,28 @@ def inputs(op: Any) -> dict[str, Any]:
     """Returns an op's inputs by the names of its arguments: `var`, `grad`, `indices` and others."""
     names = [argument(arg.name) for arg in op.op_def.input_arg]
     return dict(zip(names, op.inputs, strict=True))
+
+
+def replace_input(op: Any, name: str, value: Any) -> None:
+    """Makes an op read a value as the input of a name; see `inputs`."""
+    private.replace_input(op, value, list(inputs(op)).index(name))
+
+
+def leave_nothing_to_do(op: Any, instead: Any) -> None:
+    """Makes an op that was replaced update no rows, after the other: a hook may fetch it.
+
+    Args:
+      op: of a kind that is known here.
+      instead: what took its place.
+    """
+    found = inputs(op)
+    for name, shape in {"indices": [0], "grad": [0, *found["grad"].shape.as_list()[1:]]}.items():
+        with op.graph.as_default(), tf.control_dependencies(None), tf1.device(op.device):
+            # TensorFlow takes no other shape for an input than the one that it had.
+            nothing = tf.zeros(shape, found[name].dtype)
+            nothing = tf1.placeholder_with_default(nothing, [None, *shape[1:]])
+        replace_input(op, name, nothing)
+    private.add_control_input(op, instead)
 
 
 def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:

@@ -8,12 +8,11 @@ that only prepare its inputs, and where those are passed by, their edges have to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable
 from typing import Any
 
 import tensorflow as tf
-
-tf1 = tf.compat.v1
 
 # Ops that leave a variable as it is.
 _READERS = frozenset(
@@ -26,6 +25,7 @@ _READERS = frozenset(
         "VariableShape",
     }
 )
+_CHANGES = re.compile("Apply|Scatter|AssignAdd|AssignSub")
 _ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
 
 
@@ -51,43 +51,51 @@ def waits_between(ends: Iterable[Any], starts: Iterable[Any]) -> list[Any]:
     return [op for op in waits if op not in between]
 
 
-def initializers(graph: tf.Graph) -> frozenset[Any]:
-    """Returns the ops that give a graph's variables their first values."""
-    variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
-    return frozenset(variable.initializer for variable in variables)
+def others_write(variable: Any, own: Container[Any], step: Container[Any]) -> bool:
+    """Returns whether a step of training may write a variable by other ops than some.
 
-
-def others_write(variable: Any, own: Iterable[Any], initializers: frozenset[Any]) -> bool:
-    """Returns whether a step may write a variable by other ops than some.
+    What a step doesn't run counts only if it changes what is there: a second optimizer, whose
+    updates a hook runs beside the step. Whole values are assigned before the first one.
 
     Args:
       variable: its handle, or the reference that it is.
       own: ops that may write it.
-      initializers: see above; other assignments of first values are known by what they assign.
+      step: the ops of a step.
     """
     return any(
-        _writes(op, variable) and op not in own and not _is_before_training(op, initializers)
-        for op in variable.consumers()
+        op not in own and (op in step or _CHANGES.search(op.type)) for op in _writers(variable)
     )
 
 
-def _writes(op: Any, variable: Any) -> bool:
+def is_assigned(variable: Any) -> bool:
+    """Returns whether a graph without training may write a variable when it is asked for results.
+
+    Args:
+      variable: its handle.
+    """
+    return not all(map(_is_of_the_start, _writers(variable)))
+
+
+def _writers(variable: Any) -> list[Any]:
     if variable.dtype == tf.resource:
-        return op.type not in _READERS
+        return [op for op in variable.consumers() if op.type not in _READERS]
+    return [op for op in variable.consumers() if _takes_reference(op, variable)]
+
+
+def _takes_reference(op: Any, variable: Any) -> bool:
+    # Lists, which come last in the ops that have some, aren't references.
     arguments = zip(op.op_def.input_arg, op.inputs, strict=False)
     return any(argument.is_ref and value is variable for argument, value in arguments)
 
 
-def _is_before_training(op: Any, initializers: frozenset[Any]) -> bool:
-    """Whether an assignment gives a variable its initial value, or one of a checkpoint."""
-    if op in initializers:
-        return True
+def _is_of_the_start(op: Any) -> bool:
+    """Whether a write gives a variable its initial value, or one of a checkpoint or the program."""
     if op.type not in _ASSIGNMENTS:
         return False
-    # A warm start makes a variable forget its first initializer, which stays in the graph.
-    first = op.name == f"{op.inputs[0].op.name}/Assign"
+    if op.name == f"{op.inputs[0].op.name}/Assign":
+        return True
     made_of = _before([op.inputs[1].op], through_controls=False)
-    return first or any(other.type == "RestoreV2" for other in made_of)
+    return any(other.type in ("RestoreV2", "Placeholder") for other in made_of)
 
 
 def _before(

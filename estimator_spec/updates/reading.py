@@ -34,14 +34,13 @@ def straight_from_tables(graph: tf.Graph) -> int:
     Returns:
       How many lookups do so now.
     """
-    initializers = order.initializers(graph)
     lookups = [found for found in map(_Lookup.of, combining.sums_in(graph)) if found is not None]
     gathers = {found.gather for found in lookups}
     changed = 0
     for found in lookups:
         users = set(found.table.consumers()) - gathers
         gathered = any(user.type in _GATHERS for user in users)
-        if not gathered and not order.others_write(found.table, (), initializers):
+        if not gathered and not order.is_assigned(found.table):
             found.read_from_table(graph)
             changed += 1
     return changed

@@ -17,7 +17,7 @@ What it was to wait for, and who else writes a table, is looked at in `order.py`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -72,12 +72,12 @@ def made_faster(
     Returns:
       What to run instead of `train_op`: another op only if it was itself replaced.
     """
-    initializers = order.initializers(graph)
-    merged = merging.with_earlier_ops(graph, gradient_ops, order.run_with(train_op))
+    step = order.run_with(train_op)
+    merged = merging.with_earlier_ops(graph, gradient_ops, step)
     if merged:
         tf1.logging.info("%d ops of gradients are made once instead of twice.", merged)
     splitting.by_slices(graph)
-    replaced = adam.in_one_op(graph, initializers)
+    replaced = adam.in_one_op(graph, step)
     updates = [
         op
         for op in graph.get_operations()
@@ -88,9 +88,9 @@ def made_faster(
             _summed_by_a_product(graph, op, session_config)
         _without_reshaping(op)
     for op in updates:
-        if _is_alone(op, initializers) and choice.formula_is_faster(op, session_config):
+        if _is_alone(op, step) and choice.formula_is_faster(op, session_config):
             replaced[op] = _by_formula(graph, op)
-            _leave_nothing_to_do(graph, op, replaced[op])
+            kernels.leave_nothing_to_do(op, replaced[op])
     if replaced:
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
     _wait_for_replacements(graph, replaced, gathering.lookups_by_rows(graph))
@@ -125,11 +125,11 @@ def _is_ours_to_change(op: Any) -> bool:
     )
 
 
-def _is_alone(op: Any, initializers: frozenset[Any]) -> bool:
+def _is_alone(op: Any, step: Container[Any]) -> bool:
     """Whether nothing else writes what it does: a kernel changes rows, a formula replaces them."""
     found, kernel = kernels.inputs(op), kernels.of(op)
     assert kernel is not None
-    return not any(order.others_write(found[name], [op], initializers) for name in kernel.variables)
+    return not any(order.others_write(found[name], [op], step) for name in kernel.variables)
 
 
 def _without_second_search(op: Any) -> bool:
@@ -158,7 +158,7 @@ def _summed_by_a_product(graph: tf.Graph, op: Any, session_config: Any) -> None:
     ):
         places = tf.range(tf.size(segments, out_type=tf.int64))
         sums = combining.sum_rows(values, places, tf.cast(segments, tf.int64), count)
-    _replace_input(op, "grad", sums)
+    kernels.replace_input(op, "grad", sums)
 
 
 def _without_reshaping(op: Any) -> None:
@@ -179,16 +179,12 @@ def _sum_over_repeated_ids(op: Any) -> Any:
     return summed if is_one and summed.inputs[1].op is ids else None
 
 
-def _replace_input(op: Any, name: str, value: Any) -> None:
-    private.replace_input(op, value, list(kernels.inputs(op)).index(name))
-
-
 def _take_earlier(op: Any, **inputs: Any) -> None:
     """Makes an op read what its inputs were made of, and wait for what they waited for."""
     found = kernels.inputs(op)
     waits = order.waits_between([found[name] for name in inputs], inputs.values())
     for name, value in inputs.items():
-        _replace_input(op, name, value)
+        kernels.replace_input(op, name, value)
     for other in waits:
         private.add_control_input(op, other)
 
@@ -216,26 +212,17 @@ def _by_formula(graph: tf.Graph, op: Any) -> Any:
         return kernels.by_formula(op, found, _rows_read_before(found))
 
 
-def _leave_nothing_to_do(graph: tf.Graph, op: Any, instead: Any) -> None:
-    """Makes an update that was replaced one of no rows, after the other: a hook may fetch it."""
-    found = kernels.inputs(op)
-    for name, shape in {"indices": [0], "grad": [0, *found["grad"].shape.as_list()[1:]]}.items():
-        with graph.as_default(), tf.control_dependencies(None), tf1.device(op.device):
-            # TensorFlow takes no other shape for an input than the one that it had.
-            nothing = tf.zeros(shape, found[name].dtype)
-            nothing = tf1.placeholder_with_default(nothing, [None, *shape[1:]])
-        _replace_input(op, name, nothing)
-    private.add_control_input(op, instead)
-
-
 def _rows_read_before(found: dict[str, Any]) -> Any:
     """The rows that a lookup of the same ids read in the same step; nothing else writes them."""
     table, ids = found["var"], _origin(found["indices"])
     if table.dtype != tf.resource:
         return None
     for user in table.consumers():
-        if user.type == "ResourceGather" and _origin(user.inputs[1]).name == ids.name:
-            # One that waits for something may wait for this update.
-            waits = user.control_inputs or private.control_flow_context(user) is not None
+        if user.type != "ResourceGather" or private.control_flow_context(user) is not None:
+            continue
+        places = user.inputs[1]
+        if places.shape.rank == 1 and _origin(places).name == ids.name:
+            # One that waits for an update may wait for this one, or for one that waits for this.
+            waits = any(map(kernels.of, order.run_with(user)))
             return None if waits else user.outputs[0]
     return None

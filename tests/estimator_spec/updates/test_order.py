@@ -111,6 +111,30 @@ def test_two_updates_of_one_table(name, use_resource, in_order):
     assert (found[1][:8000] != 0).all()
 
 
+@pytest.mark.parametrize("places", ["the same", "waiting", "a matrix"])
+def test_rows_that_another_lookup_reads(places):
+    """An update takes rows of the same ids only if they don't wait for it, and are rows."""
+    found = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            table = _table(True)
+            unique = tf.unique(tf1.placeholder_with_default([1, 3, 1], [3]))[0]
+            ones = tf.ensure_shape(tf.ones([tf.size(unique), WIDTH]), [None, WIDTH])
+            gradient = tf.IndexedSlices(ones, unique, [ROWS, WIDTH])
+            update = OPTIMIZERS["adagrad"](0.1).apply_gradients([(gradient, table)])
+            with tf.control_dependencies([update] if places == "waiting" else []):
+                same = tf.reshape(unique, [-1, 1]) if places == "a matrix" else tf.identity(unique)
+                read = tf.gather(table, same)
+            if fast:
+                update = updates.made_faster(graph, update)
+                assert any("_by_formula" in op.name for op in graph.get_operations())
+            session.run(tf1.global_variables_initializer())
+            session.run([update, read])
+            found.append(session.run(table))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    assert (found[1][[1, 3]] < 0).all()
+
+
 def _written(how, table, directory):
     """Something beside an update that writes a table, before training or in a step."""
     if how == "saver":
@@ -122,18 +146,28 @@ def _written(how, table, directory):
             session.run(other.initializer)
             tf1.train.Saver([other]).save(session, path, write_meta_graph=False)
         tf1.train.init_from_checkpoint(path, {"table": table})
+    elif how == "loading":
+        table.assign(tf1.placeholder(tf.float32, [ROWS, WIDTH]))
+    elif how == "asking":
+        tf1.is_variable_initialized(table)
+    elif how == "average":
+        return tf1.train.ExponentialMovingAverage(0.9).apply([table])
     elif how == "assignment":
-        table.assign(tf.ones([ROWS, WIDTH]))
+        return tf1.assign(table, tf.ones([ROWS, WIDTH]))
+    return tf.no_op()
 
 
 @every_variable
-@pytest.mark.parametrize("how", ["initializer", "saver", "warm start", "assignment"])
-def test_what_is_written_before_training(tmp_path, how, use_resource):
-    """First values, from wherever, are no reason to leave an update alone; other writers are."""
+@pytest.mark.parametrize("name", ["adagrad", "adam"])
+@pytest.mark.parametrize(
+    "how", ["nothing", "saver", "warm start", "loading", "asking", "average", "assignment"]
+)
+def test_what_else_writes(tmp_path, how, name, use_resource):
+    """First values, and reading, are no reason to leave an update alone; assignments are."""
     with tf.Graph().as_default() as graph:
         table = _table(use_resource)
-        train_op = OPTIMIZERS["adagrad"](0.1).minimize(tf.reduce_sum(_rows(table)))
-        _written(how, table, tmp_path)
-        updates.made_faster(graph, train_op)
-        faster = any("_by_formula" in op.name for op in graph.get_operations())
+        update = OPTIMIZERS[name](0.1).minimize(tf.reduce_sum(_rows(table)))
+        updates.made_faster(graph, tf.group(update, _written(how, table, tmp_path)))
+        names = [op.name for op in graph.get_operations()]
+        faster = any("_by_formula" in each or "_in_one" in each for each in names)
         assert faster == (how != "assignment")

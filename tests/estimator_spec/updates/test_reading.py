@@ -74,11 +74,16 @@ def test_tables_that_others_touch(written):
         assert updates.straight_from_tables(graph) == 0
 
 
-def test_restoring_is_no_writing():
-    """A program's own Saver, whose ops write only before the first step, changes nothing."""
+@pytest.mark.parametrize("by", ["saver", "program"])
+def test_restoring_is_no_writing(by):
+    """A program's own Saver, or its loading of rows, writes before the first step only."""
     with tf.Graph().as_default() as graph:
         _layer({"f": tf.constant([[1, 2]])})
-        tf1.train.Saver()
+        if by == "saver":
+            tf1.train.Saver()
+        else:
+            (table,) = tf1.global_variables()
+            table.assign(tf1.placeholder(tf.float32, [ROWS, 3]))
         assert updates.straight_from_tables(graph) == 1
 
 

@@ -194,6 +194,33 @@ def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
     assert ("ResourceApplyAdam" if use_resource else "ApplyAdam") in kinds[1] - kinds[0]
 
 
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
+    """A hook that fetches an op which Adam had for a table doesn't change anything once more."""
+    kinds = ("AssignVariableOp", "ResourceScatterAdd", "AssignSubVariableOp")
+    kinds += ("Assign", "ScatterAdd", "AssignSub")
+    results = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            ones = tf1.ones_initializer()
+            table = tf1.get_variable("t", [50, 40], initializer=ones, use_resource=use_resource)
+            ids = tf1.placeholder_with_default([1, 2, 1], [3])
+            loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
+            train_op = tf1.train.AdamOptimizer(0.1).minimize(loss)
+            asked = [op for op in graph.get_operations() if op.name.startswith("Adam/update_t/")]
+            asked = [op for op in asked if op.type in kinds]
+            assert len(asked) == 5
+            if fast:
+                train_op = updates.made_faster(graph, train_op)
+                assert any("_in_one" in op.name for op in graph.get_operations())
+            session.run(tf1.global_variables_initializer())
+            for _ in range(3):
+                session.run([train_op, asked])
+            results.append(session.run(tf1.global_variables()))
+    for plain, faster in zip(*results, strict=True):
+        np.testing.assert_allclose(faster, plain, rtol=1e-5, atol=1e-7)
+
+
 def test_a_slot_that_is_read_in_between(never):
     """Adam's ops stay where something else wants a slot that is decayed but not yet added to."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
