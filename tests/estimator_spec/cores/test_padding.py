@@ -76,6 +76,13 @@ def test_padding_leaves_no_trace(parameters, combiner, width):
         assert np.isfinite(value).all()
 
 
+@pytest.mark.parametrize("parameters", OPTIMIZERS[:4:3], ids=lambda p: type(p).__name__)
+def test_negative_ids_are_no_padding(parameters):
+    """An id below zero is refused, also where all others are zeros."""
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        trained(parameters, [np.array([[0, 0], [0, -1], [0, 0], [0, 0]])], "sum", dense=True)
+
+
 def test_padding_is_harmless_to_a_row_without_history():
     """Row 0 stays as it is where padding meets a checkpoint whose accumulators are zero."""
     data = [np.zeros((BATCH, 3), int)] * 2

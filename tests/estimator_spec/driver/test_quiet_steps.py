@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import estimator_spec as es
-from estimator_spec.driver import hooks
+from estimator_spec.driver import hooks, quiet_steps
 
 tf1 = tf.compat.v1
 
@@ -93,6 +93,7 @@ def trained(directory, looked_at, count=None, examples=10_000, start=0, nan_at=-
             if found
         ],
         "speeds": sum("global_step/sec" in line for line in lines),
+        "last loss": [line for line in lines if line.startswith("Loss for final step")][-1:],
         "error": error,
     }
 
@@ -140,6 +141,47 @@ def test_nothing_is_missed(steps, start, save, log, summarize, examples):
         with tempfile.TemporaryDirectory() as directory:
             found.append(trained(directory, looked_at, **how))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+@pytest.mark.parametrize("examples", [2, 58, 65])
+def test_the_loss_of_the_last_step(tmp_path, looked_at, examples):
+    """Where the input ends the training, the log has the loss of the last example."""
+    found = trained(tmp_path, looked_at, counting_up(), examples)
+    loss = float(((examples - 1) % 7) ** 2)
+    assert found["last loss"] == [f"Loss for final step: {loss}."]
+
+
+class Coordinated(quiet_steps.Sparing, tf1.train.SessionRunHook):
+    """Knows who stops the threads of a session."""
+
+    def after_create_session(self, session, coord):
+        """Notes it."""
+        self.coordinator = coord
+
+
+def test_a_thread_that_stops_the_session(tmp_path):
+    """Steps that no hook looks at end soon after something else asked the session to stop."""
+    hook = Coordinated()
+
+    def examples():
+        for number in range(10_000):
+            if number == 50:
+                hook.coordinator.request_stop()
+            yield {"x": np.float32(number % 7)}
+
+    def input_fn():
+        signature = {"x": tf.TensorSpec([], tf.float32)}
+        return tf.data.Dataset.from_generator(examples, output_signature=signature).batch(1)
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features["x"])
+        return es.EstimatorSpec(mode, loss=loss, train_op=counting_up()())
+
+    config = es.RunConfig(model_dir=str(tmp_path), log_step_count_steps=5000)
+    estimator = es.Estimator(model_fn, config=config)
+    estimator.train(input_fn, hooks=[hook])
+    assert estimator.get_variable_value("global_step") < 60
 
 
 def test_a_loss_that_is_no_number(tmp_path):
