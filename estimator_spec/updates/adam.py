@@ -146,7 +146,13 @@ def _leave_nothing_to_do(update: _Update, one: Any) -> None:
 @contextlib.contextmanager
 def _after(one: Any, op: Any) -> Iterator[None]:
     """Within, ops are made where `op` is, and wait for the one."""
-    with op.graph.as_default(), tf1.device(op.device), tf.control_dependencies([one]):
+    name = op.name + "_without_change/"
+    with (
+        op.graph.as_default(),
+        tf1.name_scope(name),
+        tf1.device(op.device),
+        tf.control_dependencies([one]),
+    ):
         yield
 
 

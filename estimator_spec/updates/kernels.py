@@ -77,7 +77,12 @@ def leave_nothing_to_do(op: Any, instead: Any) -> None:
     """
     found = inputs(op)
     for name, shape in {"indices": [0], "grad": [0, *found["grad"].shape.as_list()[1:]]}.items():
-        with op.graph.as_default(), tf.control_dependencies(None), tf1.device(op.device):
+        with (
+            op.graph.as_default(),
+            tf1.name_scope(op.name + "_without_rows/"),
+            tf1.device(op.device),
+            tf.control_dependencies(None),
+        ):
             # TensorFlow takes no other shape for an input than the one that it had.
             nothing = tf.zeros(shape, found[name].dtype)
             nothing = tf1.placeholder_with_default(nothing, [None, *shape[1:]])
