@@ -290,12 +290,14 @@ class HostCore:
         """Applies the update that a queue holds; with nothing in it, an update of no rows."""
         variable = self._gathered[key].variable
         with tf.control_dependencies(after):
-            values = tf.cond(held.size() > 0, held.dequeue, lambda: nothing)
+            is_due = held.size() > 0
+            values = tf.cond(is_due, held.dequeue, lambda: nothing)
             shapes = [[None], [None], [None, variable.shape[1]], [], []]
             ids, index, gradient, rate, step = map(tf.ensure_shape, values, shapes)
             rows = tf.nn.embedding_lookup(variable, ids)
             gathered = Gathered(variable, ids, rows, index, None)
-            return host_updates.update(Step(gathered, gradient, rate, step), self._optimizer(key))
+            due = Step(gathered, gradient, rate, step, is_due)
+            return host_updates.update(due, self._optimizer(key))
 
 
 def _nothing_like(values: list[Any]) -> list[Any]:

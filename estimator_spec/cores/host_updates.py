@@ -42,12 +42,14 @@ class Step:
       gradient: of the rows, [U, D], or of the occurrences, [N, D].
       learning_rate: scalar.
       global_step: scalar.
+      is_due: bool, scalar; False for a step that is none, without rows. None: it is one.
     """
 
     gathered: Gathered
     gradient: Any
     learning_rate: Any
     global_step: Any
+    is_due: Any = None
 
 
 def update(now: Step, parameters: Any) -> Any:
@@ -118,7 +120,10 @@ def _all_rows(now: Step, slots: Any, parameters: Any) -> Any:
     )
     rows = update_rules.decay(parameters, rows, looked_up, now.learning_rate)
     rows = update_rules.clip_weights(parameters, rows)
-    with tf.control_dependencies([table, *values.values()]):
+    if now.is_due is not None:
+        rows = tf.where(now.is_due, rows, table)
+        new_values = {name: tf.where(now.is_due, new_values[name], values[name]) for name in slots}
+    with tf.control_dependencies([gathered.rows, table, *values.values()]):
         writes = [gathered.variable.assign(rows, read_value=False)]
         writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]
     return tf.group(*writes)

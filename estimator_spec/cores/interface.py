@@ -13,6 +13,10 @@ import tensorflow as tf
 GRADIENT_OPS = ("estimator_spec", "gradient_ops")
 
 
+class TablesListener(tf.compat.v1.train.CheckpointSaverListener):
+    """A listener that tables need: each hook that writes checkpoints tells it, whoever's it is."""
+
+
 def replica_number() -> int:
     """Which replica is being built; 0 where one trace is for all, or there is only one."""
     context = tf.distribute.get_replica_context()

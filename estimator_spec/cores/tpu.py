@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from estimator_spec import optimizers
 from estimator_spec.cores import enqueue, naming
-from estimator_spec.cores.interface import LoopCore, by_replica, replica_number
+from estimator_spec.cores.interface import LoopCore, TablesListener, by_replica, replica_number
 from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
 from tpu_columns import categorical, lookup, storage
 from tpu_columns.partition import RowPartition
@@ -261,7 +261,7 @@ class LoadTables(tf1.train.SessionRunHook):
         self.may_have_changed = True
 
 
-class RetrieveTables(tf1.train.CheckpointSaverListener):
+class RetrieveTables(TablesListener):
     """Brings tables and slots back before a checkpoint is written.
 
     Args:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from estimator_spec import placing
 from estimator_spec.cores import tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
-from estimator_spec.cores.interface import EmbeddingCore, LoopCore
+from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener
 from estimator_spec.driver import dict_mode
 from estimator_spec.driver.stored_tables import RecordTables, expect_strategy
 from estimator_spec.model_spec import ModeKeys
@@ -44,10 +44,9 @@ class PlainEmbeddings:
         del mode
         return Hardware.CPU
 
-    def listeners(self, config: Any) -> list[Any]:
-        """What must hear of checkpoints, if the configuration asks for any."""
-        saves = config.save_checkpoints_secs or config.save_checkpoints_steps
-        return [RecordTables(config.model_dir, self._spec)] if saves and self._spec else []
+    def listeners(self, config: Any) -> list[TablesListener]:
+        """What must hear of checkpoints."""
+        return [RecordTables(config.model_dir, self._spec)] if self._spec else []
 
     @contextlib.contextmanager
     def storing_tables(self, exporting: bool) -> Iterator[None]:
@@ -110,10 +109,10 @@ class HostEmbeddings(PlainEmbeddings):
         """A TPU's, but in a graph that is exported for serving on a CPU."""
         return Hardware.CPU if mode is Mode.SERVE else Hardware.TPU
 
-    def listeners(self, config: Any) -> list[Any]:
+    def listeners(self, config: Any) -> list[TablesListener]:
         """A pipelined core applies what it holds back before a checkpoint is written."""
         listeners = super().listeners(config)
-        if listeners and self._spec.pipeline_execution_with_tensor_core:
+        if self._spec.pipeline_execution_with_tensor_core:
             return [ApplyHeldUpdates(), *listeners]
         return listeners
 
@@ -267,7 +266,7 @@ def _check_shards(spec: Any, use_tpu: bool, shards: Any) -> None:
         )
 
 
-class ApplyHeldUpdates(tf1.train.CheckpointSaverListener):
+class ApplyHeldUpdates(TablesListener):
     """Applies, before a checkpoint is written, what a pipelined core holds back."""
 
     def begin(self) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import records
+from estimator_spec.cores.interface import TablesListener
 from tpu_columns import storage
 from tpu_columns.partition import RowPartition
 
@@ -43,7 +44,7 @@ def expect_strategy(strategy: str) -> None:
     tf1.get_default_graph().get_collection_ref(_STRATEGY)[:] = [strategy]
 
 
-class RecordTables(tf1.train.CheckpointSaverListener):
+class RecordTables(TablesListener):
     """Writes beside each checkpoint how its tables lie, and removes what is left of deleted ones.
 
     Args:
@@ -69,6 +70,7 @@ class RecordTables(tf1.train.CheckpointSaverListener):
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Writes the record first: no moment has a checkpoint without one."""
         del session
+        self._before = tf.train.latest_checkpoint(self._model_dir)
         if self._record.tables:
             records.write_ahead(self._prefix(global_step_value), self._record)
 
@@ -80,7 +82,9 @@ class RecordTables(tf1.train.CheckpointSaverListener):
         if self._record.tables:
             if tf.io.gfile.exists(usual + ".index"):
                 records.settle(usual)
-            if latest is not None and not tf.io.gfile.exists(records.path_of(latest)):
+            # The hook may write elsewhere: what was here before is another graph's, perhaps.
+            is_new = latest is not None and latest != self._before
+            if is_new and not tf.io.gfile.exists(records.path_of(latest)):
                 records.write(latest, self._record)
         records.remove_orphans(self._model_dir)
 

@@ -287,8 +287,7 @@ class TPUEstimator(Estimator):
 
         if mode != ModeKeys.TRAIN:
             return Built(spec, [*batches.hooks, *core.hooks()], configured, running)
-        listeners = tuple(core.listeners()) if self._saves() else ()
-        first = tuple(core.hooks())
+        first, listeners = tuple(core.hooks()), tuple(core.listeners())
         return Built(spec, batches.hooks, configured, running, first, listeners, loop=True)
 
     def _on_replicas(
@@ -323,9 +322,6 @@ class TPUEstimator(Estimator):
             # A prediction's batches are padded by rows; the old system refused this as well.
             None if ctx.mode == ModeKeys.PREDICT else self._batch_axis,
         )
-
-    def _saves(self) -> bool:
-        return bool(self._config.save_checkpoints_secs or self._config.save_checkpoints_steps)
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import _tensorflow as private
+from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import (
     checkpoints,
     errors,
@@ -197,15 +198,17 @@ def _summary_hooks(spec: Any, config: Any) -> list[Any]:
 
 
 def _listen(present: Sequence[Any], saving_listeners: Sequence[Any]) -> None:
-    """Hands the listeners to the first hook that saves."""
-    if not saving_listeners:
-        return
+    """Hands those of tables to all hooks that save, and the user's to the first."""
+    of_tables = [each for each in saving_listeners if isinstance(each, TablesListener)]
+    others = [each for each in saving_listeners if each not in of_tables]
     saver_hooks = [hook for hook in present if isinstance(hook, tf1.train.CheckpointSaverHook)]
-    if not saver_hooks:
+    if others and not saver_hooks:
         raise ValueError(
             "There should be a CheckpointSaverHook to use saving_listeners. Please set one of "
             "the RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
         )
-    # The constructor takes listeners, but the hook may be the user's.
-    told = saver_hooks[0]._listeners
-    told.extend(listener for listener in saving_listeners if listener not in told)
+    for number, hook in enumerate(saver_hooks):
+        # The constructor takes listeners, but the hook may be the user's.
+        told = hook._listeners
+        wanted = of_tables if number else saving_listeners
+        told.extend(listener for listener in wanted if listener not in told)

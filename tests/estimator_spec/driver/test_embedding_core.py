@@ -89,7 +89,7 @@ def model_fn(features, labels, mode, params):
     return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op, eval_metrics=metrics)
 
 
-def estimator(model_dir, core, parameters=None, **kwargs):
+def estimator(model_dir, core, parameters=None, config=None, **kwargs):
     """An estimator over the columns above."""
     made = columns()
     spec = es.EmbeddingConfigSpec(
@@ -99,7 +99,9 @@ def estimator(model_dir, core, parameters=None, **kwargs):
     )
     return es.TPUEstimator(
         model_fn,
-        config=es.RunConfig(model_dir=str(model_dir), tf_random_seed=1, log_step_count_steps=None),
+        config=es.RunConfig(
+            model_dir=str(model_dir), tf_random_seed=1, log_step_count_steps=None, **(config or {})
+        ),
         params={"columns": made},
         use_tpu=False,
         train_batch_size=8,
@@ -230,6 +232,33 @@ def test_a_pipelined_core_applies_everything_before_it_saves(tmp_path):
         each.train(input_fn, steps=1)
     for name, value in values(plain).items():
         np.testing.assert_allclose(values(pipelined)[name], value, rtol=1e-6, err_msg=name)
+
+
+def test_a_pipelined_core_and_a_hook_of_the_users(tmp_path):
+    """The last update is in a checkpoint that a program's own hook writes, too."""
+    for name, pipelined in (("a", True), ("b", False)):
+        config = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
+        trained = estimator(
+            tmp_path / name, "host", config=config, pipeline_execution_with_tensor_core=pipelined
+        )
+        hook = tf1.train.CheckpointSaverHook(str(tmp_path / name), save_steps=100)
+        trained.train(input_fn, steps=1, hooks=[hook])
+    wanted = values(trained)
+    for name, value in values(estimator(tmp_path / "a", "host")).items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_pipelined_core_makes_no_steps_of_its_own(tmp_path, lazy):
+    """Where nothing is held back, Adam doesn't move a row, not even one that has momentum."""
+    adam = es.AdamParameters(0.1, lazy_adam=lazy)
+    pipelined = estimator(tmp_path / "a", "host", adam, pipeline_execution_with_tensor_core=True)
+    plain = estimator(tmp_path / "b", "host", adam)
+    for each in (pipelined, plain):
+        for _ in range(3):
+            each.train(input_fn, steps=1)
+    for name, value in values(plain).items():
+        np.testing.assert_allclose(values(pipelined)[name], value, rtol=1e-5, err_msg=name)
 
 
 def test_an_id_out_of_range_names_the_feature(tmp_path):

@@ -302,6 +302,34 @@ def test_records_live_with_their_checkpoints(tmp_path):
     assert record["spec"]["tables"][f"tbl_{TAGS}"]["features"] == ["one", "two"]
 
 
+NO_SAVING = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
+
+
+def test_checkpoints_that_a_hook_of_the_users_writes(tmp_path):
+    """They have records, too, where the program writes all checkpoints itself."""
+    values = []
+    for name, config in (("ours", {}), ("theirs", NO_SAVING)):
+        estimator = make(tmp_path / name, ("mod", 3), config)
+        hook = tf1.train.CheckpointSaverHook(str(tmp_path / name), save_steps=100)
+        estimator.train(input_fn, steps=3, hooks=[hook] if config else [])
+        assert os.path.exists(tmp_path / name / "model.ckpt-3.tables.json")
+        values.append(estimator.get_variable_value(WORD_TABLE))
+    np.testing.assert_array_equal(values[0], values[1])
+
+
+def test_checkpoints_that_are_written_elsewhere(tmp_path):
+    """What was in the directory without a record stays so if a hook writes to another one."""
+    make(tmp_path).train(input_fn, steps=1)
+    for record in glob.glob(f"{tmp_path}/*.tables.json"):
+        os.remove(record)
+    hook = tf1.train.CheckpointSaverHook(str(tmp_path / "backup"), save_steps=100)
+    make(tmp_path, ("mod", 3), NO_SAVING, spec=spec_of("div")).train(
+        input_fn, steps=1, hooks=[hook]
+    )
+    assert glob.glob(f"{tmp_path}/backup/*.index")
+    assert not os.path.exists(tmp_path / "model.ckpt-1.tables.json")
+
+
 def test_no_spec_no_record(tmp_path):
     """An estimator without a spec writes no records, and restores recorded checkpoints right."""
     estimator = make(tmp_path, ("mod", 3))
