@@ -19,6 +19,9 @@ tf1 = tf.compat.v1
 
 Rows = dict[str, Any]
 
+# A tuple, so that TensorFlow leaves the collection out of exported graphs.
+_NO_ROWS = ("estimator_spec", "no_rows")
+
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
@@ -76,18 +79,22 @@ def leave_nothing_to_do(op: Any, instead: Any) -> None:
       instead: what took its place.
     """
     found = inputs(op)
-    for name, shape in {"indices": [0], "grad": [0, *found["grad"].shape.as_list()[1:]]}.items():
-        with (
-            op.graph.as_default(),
-            tf1.name_scope(op.name + "_without_rows/"),
-            tf1.device(op.device),
-            tf.control_dependencies(None),
-        ):
-            # TensorFlow takes no other shape for an input than the one that it had.
-            nothing = tf.zeros(shape, found[name].dtype)
-            nothing = tf1.placeholder_with_default(nothing, [None, *shape[1:]])
-        replace_input(op, name, nothing)
+    for name in ("indices", "grad"):
+        width = found[name].shape.as_list()[1:]
+        replace_input(op, name, _no_rows(op.graph, width, found[name].dtype))
     private.add_control_input(op, instead)
+
+
+def _no_rows(graph: tf.Graph, width: list[Any], dtype: Any) -> Any:
+    """Returns what has no rows but might have some; the same tensor for all ops of a graph."""
+    made = graph.get_collection_ref(_NO_ROWS)
+    for known in made:
+        if known.dtype == dtype and known.shape.as_list()[1:] == width:
+            return known
+    with graph.as_default(), tf.control_dependencies(None):
+        # TensorFlow takes no other shape for an input than the one that it had.
+        made.append(tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *width]))
+    return made[-1]
 
 
 def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
