@@ -146,10 +146,9 @@ def _leave_nothing_to_do(update: _Update, one: Any) -> None:
 @contextlib.contextmanager
 def _after(one: Any, op: Any) -> Iterator[None]:
     """Within, ops are made where `op` is, and wait for the one."""
-    name = op.name + "_without_change/"
     with (
         op.graph.as_default(),
-        tf1.name_scope(name),
+        tf1.name_scope(op.name + "_without_change/"),
         tf1.device(op.device),
         tf.control_dependencies([one]),
     ):
@@ -185,7 +184,7 @@ def _update(subtract: Any) -> _Update | None:
 def _is_alone(update: _Update, step: Container[Any]) -> bool:
     """Whether nothing else writes the table or a slot: what is subtracted may be by several."""
     variables = (update.subtract.inputs[0], update.m.variable, update.v.variable)
-    return not any(order.others_write(one, update.ops, step) for one in variables)
+    return not order.others_write(variables, update.ops, step)
 
 
 def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:

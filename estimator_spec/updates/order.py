@@ -51,19 +51,21 @@ def waits_between(ends: Iterable[Any], starts: Iterable[Any]) -> list[Any]:
     return [op for op in waits if op not in between]
 
 
-def others_write(variable: Any, own: Container[Any], step: Container[Any]) -> bool:
-    """Returns whether a step of training may write a variable by other ops than some.
+def others_write(variables: Iterable[Any], own: Container[Any], step: Container[Any]) -> bool:
+    """Returns whether a step of training may write some variables by other ops than some.
 
     What a step doesn't run counts only if it changes what is there: a second optimizer, whose
     updates a hook runs beside the step. Whole values are assigned before the first one.
 
     Args:
-      variable: its handle, or the reference that it is.
-      own: ops that may write it.
+      variables: the handle of each, or the reference that it is.
+      own: ops that may write them.
       step: the ops of a step.
     """
     return any(
-        op not in own and (op in step or _CHANGES.search(op.type)) for op in _writers(variable)
+        op not in own and (op in step or _CHANGES.search(op.type))
+        for variable in variables
+        for op in _writers(variable)
     )
 
 

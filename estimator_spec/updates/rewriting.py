@@ -129,7 +129,7 @@ def _is_alone(op: Any, step: Container[Any]) -> bool:
     """Whether nothing else writes what it does: a kernel changes rows, a formula replaces them."""
     found, kernel = kernels.inputs(op), kernels.of(op)
     assert kernel is not None
-    return not any(order.others_write(found[name], [op], step) for name in kernel.variables)
+    return not order.others_write([found[name] for name in kernel.variables], [op], step)
 
 
 def _without_second_search(op: Any) -> bool:
