@@ -263,15 +263,20 @@ class Steps:
         TensorFlow optimizes the graph anew for each set of fetches, which can take a second.
         """
         for hook in self._hooks:
-            if isinstance(hook, tf1.train.StepCounterHook):
+            if isinstance(hook, (tf1.train.StepCounterHook, tf1.train.StopAtStepHook)):
                 return hook.before_run(None).fetches
         return tf1.train.get_global_step()
 
     def _make_callable(self) -> Any:
-        """A step without hooks, that fetches what one with them does, and no more."""
+        """A step without hooks, that fetches what one with them does, and no more.
+
+        Its result has the fetches, what hooks fetch, and readings of the global step among that.
+        """
         asked = [hook.before_run(None) for hook in self._hooks]
         fetched = [request.fetches for request in asked if request is not None]
-        return self._session.make_callable([self._fetches, fetched])
+        step = self._global_step()
+        readings = [fetch for fetch in fetched if fetch is step]
+        return self._session.make_callable([self._fetches, fetched, readings])
 
     def _make_quiet_steps(self) -> None:
         """Makes steps up to where a hook is needed."""
@@ -286,10 +291,14 @@ class Steps:
             self._quietly = self._make_callable()
         end = time.monotonic() + SECONDS
         while done < most and time.monotonic() < end and not self._should_stop():
-            (_, self.last_loss), _ = self._quietly()
+            (_, self.last_loss), _, readings = self._quietly()
             done += 1
             seen = tf1.train.SessionRunValues(self.last_loss, None, None)
             self._watch_loss.after_run(None, seen)
+            # A program may come to count otherwise, and go beyond its end. The reading is of
+            # before this step, or of after it where nothing holds the counting back.
+            if any(int(reading) - start - done not in (-1, 0) for reading in readings):
+                break
         for hook in self._hooks:
             hook.skipped(done)
         self._now = int(self._step())

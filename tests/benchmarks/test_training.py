@@ -243,12 +243,15 @@ def test_an_environment_that_cannot_be_is_refused():
 def test_the_command_runs_a_tiny_workload(tmp_path):
     """One round of a tiny workload on our two cores leaves figures in the file."""
     path = tmp_path / "results.json"
-    options = ["--workloads=tiny", "--sides=default,host", "--quick", f"--results={path}"]
+    # One try: the other tests use the machine, too, and nobody needs these figures.
+    options = ["--workloads=tiny", "--sides=default,host", "--quick", "--tries=1"]
+    options.append(f"--results={path}")
     done = subprocess.run([sys.executable, str(COMMAND), *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
     assert {run["side"] for run in runs} == {"default", "host"}
-    assert all(run["error"] is None and run["figures"]["ms"][0] > 0 for run in runs)
+    assert [run["error"] for run in runs] == [None, None]
+    assert all(run["figures"]["ms"][0] > 0 for run in runs)
     assert "| tiny |" in done.stdout
 
 

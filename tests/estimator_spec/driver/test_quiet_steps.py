@@ -207,6 +207,27 @@ def test_programs_that_count_in_their_own_way(tmp_path, by, every):
     assert found[0]["checkpoints"] == found[1]["checkpoints"]
 
 
+@pytest.mark.parametrize("log", [None, 100])
+@pytest.mark.parametrize("after", [0, 10])
+def test_programs_that_come_to_count_in_their_own_way(tmp_path, after, log):
+    """Where a global step stops, or leaps, in the middle of a training, the end is where hooks see it."""
+
+    def count():
+        step = tf1.train.get_or_create_global_step()
+        calls = tf1.get_variable("calls", [], tf.int64, tf1.zeros_initializer(), trainable=False)
+        with tf.control_dependencies([calls.assign_add(1)]):
+            usual = (calls.read_value() < 20) | (calls.read_value() > 40)
+            return step.assign_add(tf.where(usual, tf.constant(1, tf.int64), after))
+
+    ends = []
+    for looked_at in (False, True):
+        directory = tmp_path / str(looked_at)
+        trained(directory, looked_at, count, max_steps=100, log_step_count_steps=log)
+        ends.append(int(tf.train.load_variable(str(directory), "global_step")))
+    # A quiet step is made before it is seen, and then one with hooks.
+    assert ends[1] <= ends[0] <= ends[1] + 2 * after
+
+
 def test_hooks_see_the_step_before(tmp_path):
     """Hooks read the step before it is counted up, even if nothing else holds the counting back."""
     how = {"steps": 60, "log_step_count_steps": 1}
