@@ -210,7 +210,7 @@ def test_programs_that_count_in_their_own_way(tmp_path, by, every):
 @pytest.mark.parametrize("log", [None, 100])
 @pytest.mark.parametrize("after", [0, 10])
 def test_programs_that_come_to_count_in_their_own_way(tmp_path, after, log):
-    """Where a global step stops, or leaps, in the middle of a training, the end is where hooks see it."""
+    """Where a step count stops, or leaps, amid a training, the end is about where hooks see it."""
 
     def count():
         step = tf1.train.get_or_create_global_step()
