@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -443,43 +441,3 @@ def test_the_switches(always, tmp_path, monkeypatch):
     monkeypatch.setenv(updates.ENVIRONMENT_SWITCH, "maybe")
     with pytest.raises(ValueError, match="FAST_UPDATES='maybe' must be 0 or 1"):
         _ops_of_training(tmp_path / "5")
-
-
-def test_the_choice_is_measured():
-    """A choice is made for any kind of update, by running both sides."""
-    with tf.Graph().as_default():
-        op, _ = _update(
-            "ResourceSparseApplyAdagrad", {}, [1, 3], np.ones((2, 2), np.float32), (5, 2), -0.5
-        )
-        assert choice.formula_is_faster(op, None) in (True, False)
-        assert choice.product_is_faster(tf.zeros([3, 20]), None) in (True, False)
-        assert not choice.product_is_faster(tf.zeros([3, 20], tf.float64), None)
-        measured = {("ResourceSparseApplyAdagrad", 16), ("UnsortedSegmentSum", 32)}
-        assert measured <= {(kind, width) for kind, width, _ in choice._measured}
-
-
-DETERMINISTIC = """
-import tensorflow as tf
-from estimator_spec.updates import choice
-tf.config.experimental.enable_op_determinism()
-tf.compat.v1.disable_eager_execution()
-print(choice.product_is_faster(tf.zeros([3, 20]), None), choice._measured)
-"""
-
-
-@pytest.mark.slow
-def test_nothing_is_measured_where_tensorflow_is_deterministic():
-    """After `enable_op_determinism` TensorFlow's kernels stay, whatever the clock would say."""
-    done = subprocess.run([sys.executable, "-c", DETERMINISTIC], capture_output=True, text=True)
-    assert done.stdout.split("\n")[-2:] == ["False {}", ""], done.stderr
-
-
-@pytest.mark.parametrize("rows", [1024, 1 << 19])
-def test_the_choice_is_measured_on_unique_ids(rows):
-    """Kernels and formulas are timed on ids that don't repeat, others in each run."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        ids = choice._unique_ids(rows)
-        runs = [set(session.run(ids)) for _ in range(5)]
-    assert {len(run) for run in runs} == {1024}
-    assert set.union(*runs) <= set(range(rows))
-    assert rows == 1024 or len(set.union(*runs)) > 2 * 1024
