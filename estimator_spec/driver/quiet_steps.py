@@ -270,13 +270,13 @@ class Steps:
     def _make_callable(self) -> Any:
         """A step without hooks, that fetches what one with them does, and no more.
 
-        Its result has the fetches, what hooks fetch, and readings of the global step among that.
+        Its result has the fetches, what hooks fetch, and the global step if that is among it.
         """
         asked = [hook.before_run(None) for hook in self._hooks]
         fetched = [request.fetches for request in asked if request is not None]
         step = self._global_step()
-        readings = [fetch for fetch in fetched if fetch is step]
-        return self._session.make_callable([self._fetches, fetched, readings])
+        reading = [step] if any(fetch is step for fetch in fetched) else []
+        return self._session.make_callable([self._fetches, fetched, reading])
 
     def _make_quiet_steps(self) -> None:
         """Makes steps up to where a hook is needed."""
@@ -291,13 +291,13 @@ class Steps:
             self._quietly = self._make_callable()
         end = time.monotonic() + SECONDS
         while done < most and time.monotonic() < end and not self._should_stop():
-            (_, self.last_loss), _, readings = self._quietly()
+            (_, self.last_loss), _, reading = self._quietly()
             done += 1
             seen = tf1.train.SessionRunValues(self.last_loss, None, None)
             self._watch_loss.after_run(None, seen)
             # A program may come to count otherwise, and go beyond its end. The reading is of
             # before this step, or of after it where nothing holds the counting back.
-            if any(int(reading) - start - done not in (-1, 0) for reading in readings):
+            if reading and int(reading[0]) - start - done not in (-1, 0):
                 break
         for hook in self._hooks:
             hook.skipped(done)

@@ -31,17 +31,21 @@ class Onlooker(tf1.train.SessionRunHook):
         self.seen += 1
 
 
-def counting_up(by=1, every=1):
-    """A train_op's way to count the global step."""
+def counting(by):
+    """A train_op's way to count the global step: by what a function of the calls so far gives."""
 
     def count():
         step = tf1.train.get_or_create_global_step()
         calls = tf1.get_variable("calls", [], tf.int64, tf1.zeros_initializer(), trainable=False)
         with tf.control_dependencies([calls.assign_add(1)]):
-            due = tf.cast(tf.equal(calls.read_value() % every, 0), tf.int64)
-            return step.assign_add(by * due)
+            return step.assign_add(by(calls.read_value()))
 
     return count
+
+
+def counting_up(by=1, every=1):
+    """Counts by so much in each n-th step."""
+    return counting(lambda calls: by * tf.cast(tf.equal(calls % every, 0), tf.int64))
 
 
 def trained(directory, looked_at, count=None, examples=10_000, start=0, nan_at=-1, **how):
@@ -212,17 +216,13 @@ def test_programs_that_count_in_their_own_way(tmp_path, by, every):
 def test_programs_that_come_to_count_in_their_own_way(tmp_path, after, log):
     """Where a step count stops, or leaps, amid a training, the end is about where hooks see it."""
 
-    def count():
-        step = tf1.train.get_or_create_global_step()
-        calls = tf1.get_variable("calls", [], tf.int64, tf1.zeros_initializer(), trainable=False)
-        with tf.control_dependencies([calls.assign_add(1)]):
-            usual = (calls.read_value() < 20) | (calls.read_value() > 40)
-            return step.assign_add(tf.where(usual, tf.constant(1, tf.int64), after))
+    def by(calls):
+        return tf.where((calls < 20) | (calls > 40), tf.constant(1, tf.int64), after)
 
     ends = []
     for looked_at in (False, True):
         directory = tmp_path / str(looked_at)
-        trained(directory, looked_at, count, max_steps=100, log_step_count_steps=log)
+        trained(directory, looked_at, counting(by), max_steps=100, log_step_count_steps=log)
         ends.append(int(tf.train.load_variable(str(directory), "global_step")))
     # A quiet step is made before it is seen, and then one with hooks.
     assert ends[1] <= ends[0] <= ends[1] + 2 * after
