@@ -11,16 +11,16 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from estimator_spec.convert import facts
-from estimator_spec.convert.facts import Fact, TargetOptimizer
+from estimator_spec.convert import target_support
+from estimator_spec.convert.target_support import Fact, TargetOptimizer
 
 PAGE = Path(__file__).with_name("optimizers.md")
 
 TEXT = """\
 # What becomes of each optimizer
 
-<!-- Made by docs/make_optimizers.py from estimator_spec/convert/facts.py; change that, and run it
-again. -->
+<!-- Made by docs/make_optimizers.py from estimator_spec/convert/target_support.py; change that, and
+run it again. -->
 
 Each conversion of [`estimator_spec.convert`](../migration_guide.md#moving-on) reads this table,
 and says in its report what it means for a spec.
@@ -48,7 +48,7 @@ A table's `learning_rate_fn`, a function of the global step, becomes
 
 HEADERS = dict(
     zip(
-        facts.TARGETS,
+        target_support.TARGETS,
         ("proto", "TPUEmbedding", "TPUEmbeddingV2", "Keras", "Keras, core"),
         strict=True,
     )
@@ -57,8 +57,10 @@ HEADERS = dict(
 
 def page() -> str:
     """The page."""
-    kinds = facts.optimizers()
-    rates = [f"- {HEADERS[target]}: {text}." for target, text in facts.RATE_FUNCTIONS.items()]
+    kinds = target_support.optimizers()
+    rates = [
+        f"- {HEADERS[target]}: {text}." for target, text in target_support.RATE_FUNCTIONS.items()
+    ]
     return TEXT.format(
         rates="\n".join(rates), optimizers="\n\n".join(section(kind) for kind in kinds)
     )
@@ -66,14 +68,14 @@ def page() -> str:
 
 def section(kind: type) -> str:
     """One optimizer: a row an argument, a column a target."""
-    targets = {target: facts.becomes(target, kind) for target in facts.TARGETS}
+    targets = {target: target_support.becomes(target, kind) for target in target_support.TARGETS}
     lines = [f"## {kind.__name__}", ""]
     lines.append(f"| argument | default | {' | '.join(HEADERS.values())} |")
     lines.append("| --- " * (len(targets) + 2) + "|")
     names = [f"`{becomes.name}`" for becomes in targets.values()]
     lines.append(f"| becomes | | {' | '.join(names)} |")
-    for argument in facts.arguments(kind):
-        default = facts.our_default(kind, argument)
+    for argument in target_support.arguments(kind):
+        default = target_support.our_default(kind, argument)
         shown = "" if default is dataclasses.MISSING else f"{default}"
         cells = [cell(becomes, argument, default) for becomes in targets.values()]
         lines.append(f"| `{argument}` | {shown} | {' | '.join(cells)} |")

@@ -6,6 +6,8 @@ The names that programs written for `TPUEstimator` use, sorted by the room they 
 
 from __future__ import annotations
 
+from estimator_spec.config.run_config import InputPipelineConfig, TaskType, TPUConfig
+from estimator_spec.config.run_config import TPURunConfig as RunConfig
 from estimator_spec.driver import (
     CheckpointError,
     Estimator,
@@ -14,8 +16,7 @@ from estimator_spec.driver import (
     ModelDirError,
     TPUEstimator,
 )
-from estimator_spec.driver.train_and_evaluate import train_and_evaluate
-from estimator_spec.early_stopping import (
+from estimator_spec.driver.early_stopping import (
     make_early_stopping_hook,
     make_stop_at_checkpoint_step_hook,
     stop_if_higher_hook,
@@ -23,19 +24,8 @@ from estimator_spec.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
-from estimator_spec.export_outputs import (
-    ClassificationOutput,
-    EvalOutput,
-    ExportOutput,
-    PredictOutput,
-    RegressionOutput,
-)
-from estimator_spec.exporters import BestExporter, Exporter, FinalExporter, LatestExporter
-from estimator_spec.inputs import numpy_input_fn, pandas_input_fn
-from estimator_spec.legacy import install, uninstall
-from estimator_spec.logit_fn import call_logit_fn
-from estimator_spec.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
-from estimator_spec.optimizers import (
+from estimator_spec.driver.train_and_evaluate import train_and_evaluate
+from estimator_spec.embedding.optimizers import (
     AdagradMomentumParameters,
     AdagradParameters,
     AdamParameters,
@@ -48,7 +38,31 @@ from estimator_spec.optimizers import (
     RMSPropParameters,
     StochasticGradientDescentParameters,
 )
-from estimator_spec.receivers import (
+from estimator_spec.embedding.spec import (
+    EmbeddingConfigSpec,
+    FeatureConfig,
+    TableConfig,
+    tables_and_features,
+)
+from estimator_spec.evaluation.exporters import (
+    BestExporter,
+    Exporter,
+    FinalExporter,
+    LatestExporter,
+)
+from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
+from estimator_spec.input_fns.arrays import numpy_input_fn, pandas_input_fn
+from estimator_spec.legacy import install, uninstall
+from estimator_spec.model.export_outputs import (
+    ClassificationOutput,
+    EvalOutput,
+    ExportOutput,
+    PredictOutput,
+    RegressionOutput,
+)
+from estimator_spec.model.logit_fn import call_logit_fn
+from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
+from estimator_spec.model.receivers import (
     ServingInputReceiver,
     SupervisedInputReceiver,
     TensorServingInputReceiver,
@@ -56,16 +70,7 @@ from estimator_spec.receivers import (
     build_raw_serving_input_receiver_fn,
     build_raw_supervised_input_receiver_fn,
 )
-from estimator_spec.run_config import InputPipelineConfig, TaskType, TPUConfig
-from estimator_spec.run_config import TPURunConfig as RunConfig
-from estimator_spec.spec import (
-    EmbeddingConfigSpec,
-    FeatureConfig,
-    TableConfig,
-    tables_and_features,
-)
-from estimator_spec.train_spec import EvalSpec, TrainSpec
-from estimator_spec.warm_start import VocabInfo, WarmStartSettings
+from estimator_spec.model.warm_start import VocabInfo, WarmStartSettings
 from tpu_columns import (
     Hardware,
     LookupDevice,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 # Each module has `main(arguments)`, which returns the exit status.
 COMMANDS = {
     "checkpoint": ("estimator_spec.checkpoints.cli", "looks at checkpoints, and converts them"),
-    "run": ("estimator_spec.run", "runs an old program without an edit"),
+    "run": ("estimator_spec.legacy.run", "runs an old program without an edit"),
 }
 
 

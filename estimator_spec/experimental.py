@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from estimator_spec.driver.in_memory import InMemoryEvaluatorHook
-from estimator_spec.early_stopping import (
+from estimator_spec.driver.early_stopping import (
     make_early_stopping_hook,
     make_stop_at_checkpoint_step_hook,
     stop_if_higher_hook,
@@ -12,8 +11,9 @@ from estimator_spec.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
-from estimator_spec.logit_fn import call_logit_fn
-from estimator_spec.receivers import build_raw_supervised_input_receiver_fn
+from estimator_spec.driver.in_memory_evaluation import InMemoryEvaluatorHook
+from estimator_spec.model.logit_fn import call_logit_fn
+from estimator_spec.model.receivers import build_raw_supervised_input_receiver_fn
 
 __all__ = [
     "InMemoryEvaluatorHook",

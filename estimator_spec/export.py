@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from estimator_spec.export_outputs import (
+from estimator_spec.model.export_outputs import (
     ClassificationOutput,
     EvalOutput,
     ExportOutput,
     PredictOutput,
     RegressionOutput,
 )
-from estimator_spec.receivers import (
+from estimator_spec.model.receivers import (
     ServingInputReceiver,
     SupervisedInputReceiver,
     TensorServingInputReceiver,

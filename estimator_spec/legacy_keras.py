@@ -13,7 +13,7 @@ import sys
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow
+from estimator_spec._tensorflow import private
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
 
@@ -32,12 +32,12 @@ def prefer() -> bool:
     Returns:
         Whether this call chose it.
     """
-    if VARIABLE in os.environ or _release() < (2, 16) or _tensorflow.keras_is_chosen():
+    if VARIABLE in os.environ or _release() < (2, 16) or private.keras_is_chosen():
         return False
     if importlib.util.find_spec("tf_keras") is None:
         return False
     os.environ[VARIABLE] = "1"
-    _tensorflow.look_for_keras_in("tf_keras")
+    private.look_for_keras_in("tf_keras")
     return True
 
 

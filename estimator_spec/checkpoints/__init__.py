@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from estimator_spec.checkpoints.bundle import Checkpoint
+    from estimator_spec.checkpoints.change_report import ConversionReport
     from estimator_spec.checkpoints.conversion import convert
     from estimator_spec.checkpoints.differences import Differences, diff
     from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
     from estimator_spec.checkpoints.inspection import Inspection, inspect
     from estimator_spec.checkpoints.recording import record
-    from estimator_spec.checkpoints.reports import ConversionReport
     from estimator_spec.checkpoints.tables import iterate_table, read_table, tables_of
     from estimator_spec.checkpoints.verification import Verification, verify
 
 _HOMES = {
     "Checkpoint": "bundle",
     "CheckpointError": "errors",
-    "ConversionReport": "reports",
+    "ConversionReport": "change_report",
     "DamagedCheckpointError": "errors",
     "Differences": "differences",
     "Inspection": "inspection",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
+from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints import crc32c, index_file
 
 tf1 = tf.compat.v1

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints.objects import TARGETS
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 _EXAMPLES = """\
 examples:

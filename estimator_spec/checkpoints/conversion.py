@@ -8,13 +8,20 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from estimator_spec.checkpoints import contents, outputs, planning, records, reports, writing
+from estimator_spec.checkpoints import (
+    change_report,
+    output_variables,
+    planning,
+    records,
+    variable_roles,
+    writing,
+)
 from estimator_spec.checkpoints.bundle import Checkpoint, find
 from estimator_spec.checkpoints.objects import Objects
+from estimator_spec.checkpoints.options import Wishes
 from estimator_spec.checkpoints.progress import Bar
 from estimator_spec.checkpoints.renaming import Rename
-from estimator_spec.checkpoints.wishes import Wishes
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def convert(
@@ -38,7 +45,7 @@ def convert(
     root: str = "embedding",
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> reports.ConversionReport:
+) -> change_report.ConversionReport:
     """Writes a changed copy of a checkpoint. The source is only read.
 
     The copy appears when it is whole: whatever happens before, its index isn't there. Every byte
@@ -104,7 +111,7 @@ def convert(
     prefix, new_prefix = find(source), os.fspath(target)
     writing.check_target(new_prefix)
     with Checkpoint(prefix) as checkpoint:
-        found = contents.read(
+        found = variable_roles.read(
             checkpoint,
             spec,
             source_strategy,
@@ -115,7 +122,7 @@ def convert(
         )
         spec_data = records.describe_spec(spec) if spec is not None else None
         plan = planning.make(checkpoint, found, wishes, spec_data)
-        report = reports.ConversionReport(
+        report = change_report.ConversionReport(
             prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
         )
         if not dry_run and not write(checkpoint, new_prefix, plan, progress, latest=True):
@@ -157,7 +164,7 @@ def write(
         writing.CheckpointWriter(prefix, total, durable) as target,
         Bar(total, progress) as bar,
     ):
-        outputs.write_all(plan.outputs, checkpoint, target, bar.advance)
+        output_variables.write_all(plan.outputs, checkpoint, target, bar.advance)
         companions = {}
         if plan.record.tables:
             companions[records.SUFFIX] = records.to_bytes(plan.record)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import contents, records, tables_text
+from estimator_spec.checkpoints import records, tables_text, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.checkpoints.outputs import chunks
+from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.checkpoints.progress import Bar
 from estimator_spec.checkpoints.rows import RowReader
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.partition import RowPartition
 
 _CHUNK = 4 << 20
@@ -138,7 +138,9 @@ class _Side:
         here = [name for name in tables or () if name in checkpoint.variables]
         if records.read(checkpoint.prefix) is not None:
             strategy = shards = None
-        self._contents = contents.read(checkpoint, spec, strategy, shards, here, may_grow=True)
+        self._contents = variable_roles.read(
+            checkpoint, spec, strategy, shards, here, may_grow=True
+        )
 
     def variable(self, name: str) -> StoredVariable:
         return self._checkpoint.variables[name]

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-from estimator_spec.checkpoints import contents, tables_text
+from estimator_spec.checkpoints import tables_text, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 GLOBAL_STEP = "global_step"
 
@@ -100,7 +100,7 @@ def _row(entry: Entry) -> list[str]:
     layout = ""
     if entry.kind == "table":
         layout = f"{entry.strategy} × {entry.shards}"
-        if entry.layout_from != contents.RECORDED:
+        if entry.layout_from != variable_roles.RECORDED:
             layout += f" ({entry.layout_from})"
     elif entry.kind == "variable" and entry.stored_in > 1:
         layout = f"{entry.stored_in} slices"
@@ -134,7 +134,7 @@ def inspect(
         ValueError: strategy or shards contradict the record.
     """
     with Checkpoint(path) as checkpoint:
-        found = contents.read(checkpoint, spec, strategy, shards, tables)
+        found = variable_roles.read(checkpoint, spec, strategy, shards, tables)
         entries: list[Entry] = []
         for table in found.tables.values():
             layout = {

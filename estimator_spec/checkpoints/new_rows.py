@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec import optimizers
 from estimator_spec.checkpoints import slots
+from estimator_spec.embedding import optimizers
 
 tf1 = tf.compat.v1
 

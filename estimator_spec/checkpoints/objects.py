@@ -17,10 +17,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import placing
-from estimator_spec.checkpoints import contents, new_rows, slots
-from estimator_spec.mid_level_slots import mid_level_slot_names
-from estimator_spec.spec import EmbeddingConfigSpec, table_name
+from estimator_spec.checkpoints import new_rows, slots, variable_roles
+from estimator_spec.embedding import device_assignment
+from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
 
 TPU_EMBEDDING, SERVING = "tpu_embedding", "serving"
 TARGETS = (TPU_EMBEDDING, SERVING)
@@ -80,7 +80,7 @@ class Objects:
         self._spec = spec
         self._slots: dict[str, list[str]] = {}
 
-    def key(self, table: contents.Table) -> str:
+    def key(self, table: variable_roles.Table) -> str:
         """The table's key, which is its object's name.
 
         Raises:
@@ -93,14 +93,14 @@ class Objects:
             )
         return table.key
 
-    def is_left_out(self, table: contents.Table) -> bool:
+    def is_left_out(self, table: variable_roles.Table) -> bool:
         """Whether the object doesn't have it: tables of the tensor core are the model's own."""
         if self._target == SERVING or self._spec is None:
             return False
-        small = {table_name(name) for name in placing.tensor_core_tables(self._spec)}
+        small = {table_name(name) for name in device_assignment.tensor_core_tables(self._spec)}
         return table.key in small
 
-    def slots_of(self, table: contents.Table, kept: Mapping[str, str]) -> list[ObjectSlot]:
+    def slots_of(self, table: variable_roles.Table, kept: Mapping[str, str]) -> list[ObjectSlot]:
         """The slots of a table that the object has, too; all of its optimizer's, or none.
 
         Args:

@@ -11,21 +11,21 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import (
-    contents,
-    narrowing,
+    change_report,
     new_rows,
-    outputs,
+    output_variables,
+    quantization,
     records,
-    reports,
     slots,
+    variable_roles,
     vocabulary,
 )
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, Objects
+from estimator_spec.checkpoints.options import Wishes
 from estimator_spec.checkpoints.renaming import Renaming, compiled
 from estimator_spec.checkpoints.slot_conversion import SlotConversion
 from estimator_spec.checkpoints.table_rows import TableRows
-from estimator_spec.checkpoints.wishes import Wishes
 from tpu_columns.partition import RowPartition
 
 
@@ -41,15 +41,15 @@ class Plan:
         losses: what narrow numbers lose, by table; known when they are written.
     """
 
-    outputs: tuple[outputs.Output, ...]
-    changes: tuple[reports.Change, ...]
+    outputs: tuple[output_variables.Output, ...]
+    changes: tuple[change_report.Change, ...]
     notes: tuple[str, ...]
     record: records.CheckpointRecord
-    losses: Mapping[str, narrowing.Loss]
+    losses: Mapping[str, quantization.Loss]
 
 
 def make(
-    checkpoint: Checkpoint, found: contents.Contents, wishes: Wishes, spec_data: Any = None
+    checkpoint: Checkpoint, found: variable_roles.Contents, wishes: Wishes, spec_data: Any = None
 ) -> Plan:
     """Plans a conversion.
 
@@ -66,20 +66,22 @@ def make(
 
 
 class _Planner:
-    def __init__(self, checkpoint: Checkpoint, found: contents.Contents, wishes: Wishes) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, found: variable_roles.Contents, wishes: Wishes
+    ) -> None:
         self._variables = checkpoint.variables
         self._checkpoint = checkpoint
         self._found = found
         self._wishes = wishes
-        self._outputs: dict[str, outputs.Output] = {}
-        self._changes: list[reports.Change] = []
+        self._outputs: dict[str, output_variables.Output] = {}
+        self._changes: list[change_report.Change] = []
         self._notes: list[str] = []
         self._records: dict[str, records.TableRecord] = {}
         self._grow = self._by_table(wishes.grow, "grow")
         self._vocabulary = self._by_table(wishes.vocabulary, "vocabulary")
         self._initializers = self._by_table(wishes.initializers, "initializers")
         self._drop = [compiled("drop", pattern) for pattern in wishes.drop]
-        self._losses: dict[str, narrowing.Loss] = {}
+        self._losses: dict[str, quantization.Loss] = {}
         self._slots = SlotConversion(wishes.slots)
         self._renamed = Renaming(wishes.rename, checkpoint.variables)
 
@@ -120,8 +122,8 @@ class _Planner:
                 self._add_copy(slot, renamed.of_slot(slot, name))
         made = self._slots.beta_powers(self._checkpoint)
         for name, (value, what) in made.items():
-            change = reports.Change(None, name, None, (), what, int(value.nbytes))
-            self._put(outputs.Value(name, tf.float32, value), change)
+            change = change_report.Change(None, name, None, (), what, int(value.nbytes))
+            self._put(output_variables.Value(name, tf.float32, value), change)
         renamed.check_used()
 
     def _add_objects(self, objects: Objects) -> None:
@@ -144,14 +146,16 @@ class _Planner:
         for name, beside in self._found.slots_of.items():
             for other in (name, *beside):
                 self._leave_out(other, "no table")
-        graph = outputs.Text(OBJECT_GRAPH, objects.graph())
-        counter = outputs.Value(SAVE_COUNTER, tf.int64, np.asarray(1, np.int64))
+        graph = output_variables.Text(OBJECT_GRAPH, objects.graph())
+        counter = output_variables.Value(SAVE_COUNTER, tf.int64, np.asarray(1, np.int64))
         for output in (graph, counter):
-            change = reports.Change(None, output.name, None, (), "of TF2 objects", output.num_bytes)
+            change = change_report.Change(
+                None, output.name, None, (), "of TF2 objects", output.num_bytes
+            )
             self._put(output, change)
 
     def _add_object_slots(
-        self, objects: Objects, table: contents.Table, key: str, rows: TableRows
+        self, objects: Objects, table: variable_roles.Table, key: str, rows: TableRows
     ) -> None:
         kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
         found = objects.slots_of(table, kept)
@@ -177,14 +181,14 @@ class _Planner:
     def _by_table(self, wishes: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
         """What was asked for single tables, by full names."""
         return {
-            contents.find_table(self._found, name, argument, self._checkpoint.prefix): value
+            variable_roles.find_table(self._found, name, argument, self._checkpoint.prefix): value
             for name, value in (wishes or {}).items()
         }
 
     def _dropped(self, name: str) -> bool:
         return any(pattern.search(name) for pattern in self._drop)
 
-    def _put(self, output: outputs.Output, change: reports.Change) -> None:
+    def _put(self, output: output_variables.Output, change: change_report.Change) -> None:
         if output.name in self._outputs:
             other = next(c.source for c in self._changes if c.target == output.name)
             raise ValueError(
@@ -201,20 +205,20 @@ class _Planner:
 
     def _leave_out(self, name: str, why: str) -> None:
         shape = self._variables[name].shape
-        self._changes.append(reports.Change(name, None, shape, None, why, 0))
+        self._changes.append(change_report.Change(name, None, shape, None, why, 0))
 
     def _add_copy(self, name: str, target: str) -> None:
         if self._dropped(name):
             self._leave_out(name, "dropped")
             return
         variable = self._variables[name]
-        what = reports.COPIED if name == target else "renamed"
-        change = reports.Change(
+        what = change_report.COPIED if name == target else "renamed"
+        change = change_report.Change(
             name, target, variable.shape, variable.shape, what, variable.num_bytes
         )
-        self._put(outputs.Copy(target, variable), change)
+        self._put(output_variables.Copy(target, variable), change)
 
-    def _add_table(self, table: contents.Table, target: str) -> None:
+    def _add_table(self, table: variable_roles.Table, target: str) -> None:
         if self._dropped(table.name):
             for name in (table.name, *table.slots):
                 self._leave_out(name, "dropped with its table")
@@ -230,14 +234,14 @@ class _Planner:
         self._records[target] = records.TableRecord(after, table.variable.shape[1], table.key)
         self._add_slots(table, target, rows, initial)
 
-    def _layout(self, table: contents.Table, num_rows: int) -> RowPartition:
+    def _layout(self, table: variable_roles.Table, num_rows: int) -> RowPartition:
         wishes = self._wishes
         if table.name in (wishes.layouts or {}):
             return wishes.layouts[table.name]  # type: ignore[index]
         strategy = wishes.strategy or table.layout.strategy
         return RowPartition(strategy, num_rows, wishes.shards or table.layout.num_shards)
 
-    def _add_narrow(self, table: contents.Table, target: str) -> None:
+    def _add_narrow(self, table: variable_roles.Table, target: str) -> None:
         """The table in narrow numbers; nothing stands beside it."""
         variable, dtype = table.variable, self._wishes.dtype
         if variable.dtype != tf.float32 or len(variable.shape) != 2:
@@ -247,11 +251,11 @@ class _Planner:
             )
         for name in sorted(table.slots):
             self._leave_out(name, f"none beside a table of {dtype}")
-        loss = self._losses[target] = narrowing.Loss()
-        output = narrowing.NarrowOutput(target, variable, table.layout, dtype, loss)
+        loss = self._losses[target] = quantization.Loss()
+        output = quantization.NarrowOutput(target, variable, table.layout, dtype, loss)
         self._put(
             output,
-            reports.Change(
+            change_report.Change(
                 table.name, target, variable.shape, variable.shape, f"as {dtype}", output.num_bytes
             ),
         )
@@ -272,27 +276,27 @@ class _Planner:
         variable = self._variables[name]
         shape = (rows.after.num_rows, *variable.shape[1:])
         whats = [what] if what else []
-        output: outputs.Output
+        output: output_variables.Output
         if rows.is_as_stored(variable) and factor == 1.0:
-            output = outputs.Copy(target, variable)
+            output = output_variables.Copy(target, variable)
         else:
-            output = outputs.Table(
+            output = output_variables.Table(
                 target, variable, rows.before, rows.after, rows.rows_from, new, factor
             )
             whats += rows.what()
         if name != target and not what:
             whats.insert(0, "renamed")
-        change = reports.Change(
+        change = change_report.Change(
             name,
             target,
             variable.shape,
             shape,
-            ", ".join(whats) or reports.COPIED,
+            ", ".join(whats) or change_report.COPIED,
             output.num_bytes,
         )
         self._put(output, change)
 
-    def _rows(self, table: contents.Table) -> tuple[np.ndarray | None, int]:
+    def _rows(self, table: variable_roles.Table) -> tuple[np.ndarray | None, int]:
         """(which old row each new row takes, number of rows) of a table."""
         name, old = table.name, table.layout.num_rows
         rows_from, num_rows = None, old
@@ -325,7 +329,7 @@ class _Planner:
             rows_from = np.pad(rows_from, (0, wanted - num_rows), constant_values=-1)
         return rows_from, int(wanted)
 
-    def _initial_rows(self, table: contents.Table, count: int) -> new_rows.Rows:
+    def _initial_rows(self, table: variable_roles.Table, count: int) -> new_rows.Rows:
         """What makes new rows: the argument's initializer, the spec's, or the columns' default."""
         variable = table.variable
         if len(variable.shape) != 2 or not variable.dtype.is_floating:
@@ -349,7 +353,7 @@ class _Planner:
 
     def _add_slots(
         self,
-        table: contents.Table,
+        table: variable_roles.Table,
         target: str,
         rows: TableRows,
         initial: new_rows.Rows | None,
@@ -372,7 +376,7 @@ class _Planner:
             self._add_rows(name, new_name, rows, new, factor, what)
 
     def _slot_rows(
-        self, table: contents.Table, name: str, suffix: str, naming: slots.Naming | None
+        self, table: variable_roles.Table, name: str, suffix: str, naming: slots.Naming | None
     ) -> new_rows.Rows:
         parameters = table.in_spec.optimizer if table.in_spec else None
         value = new_rows.slot_value(suffix, naming, parameters)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from estimator_spec.checkpoints import contents, records
+from estimator_spec.checkpoints import records, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def record(
@@ -36,7 +36,7 @@ def record(
         ValueError: it has a record already, or no tables.
     """
     with Checkpoint(path) as checkpoint:
-        found = contents.read(checkpoint, spec, strategy, shards, tables)
+        found = variable_roles.read(checkpoint, spec, strategy, shards, tables)
     target = records.path_of(checkpoint.prefix)
     if found.record is not None:
         raise ValueError(f"{target!r} is there already. Move it away if it is wrong.")

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import spec_tables
 from estimator_spec.checkpoints.errors import CheckpointError
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.partition import RowPartition
 
 SUFFIX = ".tables.json"

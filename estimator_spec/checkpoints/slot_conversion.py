@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import contents, slots
+from estimator_spec.checkpoints import slots, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint
 
 GLOBAL_STEP = "global_step"
@@ -28,10 +28,10 @@ class SlotConversion:
     def __init__(self, system: str | None) -> None:
         self._system = system
         self.notes: list[str] = []
-        self._with_adam: contents.Table | None = None
+        self._with_adam: variable_roles.Table | None = None
 
     def naming(
-        self, table: contents.Table, before: slots.Naming | None, suffix: str
+        self, table: variable_roles.Table, before: slots.Naming | None, suffix: str
     ) -> tuple[slots.Naming | None, str]:
         """How the target names a slot: (naming, suffix).
 
@@ -67,7 +67,9 @@ class SlotConversion:
         slot = next(slot for slot, known in before.suffixes.items() if known == suffix)
         return after, after.suffixes[slot]
 
-    def factor(self, table: contents.Table, before: slots.Naming | None, suffix: str) -> float:
+    def factor(
+        self, table: variable_roles.Table, before: slots.Naming | None, suffix: str
+    ) -> float:
         """What a slot's values are multiplied by.
 
         Ftrl's linear slot may hold linear·lr on an embedding core; TF1 knows the plain one only.
@@ -98,7 +100,7 @@ class SlotConversion:
         return float(rate) if to_core else 1 / float(rate)
 
     def without_beta_powers(
-        self, found: contents.Contents, names: Mapping[str, Any]
+        self, found: variable_roles.Contents, names: Mapping[str, Any]
     ) -> tuple[str, ...]:
         """The two variables of TF1's Adam, if nothing is left that it trains. Ask after `naming`.
 

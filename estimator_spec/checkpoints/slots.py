@@ -13,7 +13,7 @@ agree for some optimizers and differ for others:
     ProximalAdagrad   /ProximalAdagrad               /ProximalAdagrad
 
 AdagradMomentum, ProximalYogi and FrequencyEstimator are the embedding core's only. The left column
-comes from `estimator_spec.optimizers`.
+comes from `estimator_spec.embedding.optimizers`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from estimator_spec import optimizers
+from estimator_spec.embedding import optimizers
 
 TPU, CPU = "tpu", "cpu"
 

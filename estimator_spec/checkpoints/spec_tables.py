@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from estimator_spec.spec import EmbeddingConfigSpec, table_name
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
 from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.tables import WEIGHTS
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import contents, outputs
+from estimator_spec.checkpoints import output_variables, variable_roles
 from tpu_columns.partition import RowPartition
 
 
@@ -23,7 +23,7 @@ class TableRows:
             order, and new ones behind them.
     """
 
-    table: contents.Table
+    table: variable_roles.Table
     after: RowPartition
     rows_from: np.ndarray | None
 
@@ -48,7 +48,7 @@ class TableRows:
         stored = [(piece.first_row, piece.shape[0]) for piece in variable.pieces]
         wanted = [
             (shape[0][0][0] if shape[0] else 0, shape[1][0])
-            for shape in outputs.slices(self.after, variable)
+            for shape in output_variables.slices(self.after, variable)
         ]
         return self.before.in_row_order and self.after.in_row_order and stored == wanted
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import contents
+from estimator_spec.checkpoints import variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.outputs import chunks
+from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.checkpoints.rows import RowReader
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> Any:
@@ -70,10 +70,10 @@ def iterate_table(
         ValueError: it has no such table.
     """
     with Checkpoint(path) as checkpoint:
-        found = contents.read(checkpoint, spec, strategy, shards, tables, may_grow=True)
+        found = variable_roles.read(checkpoint, spec, strategy, shards, tables, may_grow=True)
         table = found.table_of(name)
         if table is None:
-            name = contents.find_table(found, name, "name", checkpoint.prefix)
+            name = variable_roles.find_table(found, name, "name", checkpoint.prefix)
             table = found.tables[name]
         variable = checkpoint.variables[name]
         reader = RowReader(checkpoint, variable, table.layout)
@@ -97,5 +97,5 @@ def tables_of(path: Any, spec: EmbeddingConfigSpec | None = None, **layout: Any)
         CheckpointError: the checkpoint is missing or damaged.
     """
     with Checkpoint(path) as checkpoint:
-        found = contents.read(checkpoint, spec, may_grow=True, **layout)
+        found = variable_roles.read(checkpoint, spec, may_grow=True, **layout)
         return {table.key or name: name for name, table in found.tables.items()}

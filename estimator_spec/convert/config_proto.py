@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from estimator_spec import _tensorflow as private
-from estimator_spec import optimizers
-from estimator_spec.convert import checks, report, source
+from estimator_spec._tensorflow import private
+from estimator_spec.convert import checks, report, spec_source
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.model_spec import ModeKeys
-from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from estimator_spec.embedding import optimizers
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from estimator_spec.model.model_spec import ModeKeys
 from tpu_columns import Mode
 
 _Configuration = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
@@ -113,7 +113,7 @@ def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -
     Raises:
         ValueError, TypeError: as there.
     """
-    read = source.read(spec)
+    read = spec_source.read(spec)
     training = _is_training(mode)
     trained, entries = [], []
     for table in sorted(set(read.tables) - read.on_tensor_core):

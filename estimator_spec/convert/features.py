@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_spec.convert import legacy_ids
 from estimator_spec.convert.legacy_ids import Ids
-from estimator_spec.convert.source import Source
+from estimator_spec.convert.spec_source import Source
 from tpu_columns import categorical
 
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec import optimizers as ours
-from estimator_spec.convert import facts
-from estimator_spec.convert.extras import load_extra
+from estimator_spec.convert import target_support
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.cores import update_rules
-from estimator_spec.optimizers import OptimizationParameters
+from estimator_spec.embedding import optimizers as ours
+from estimator_spec.embedding.optimizers import OptimizationParameters
 from tpu_columns import callables
 
 PACKAGE = "tpu_columns"
@@ -55,7 +55,7 @@ def make(target: str, parameters: OptimizationParameters, rate: Any, multiplier:
     if target == "keras_core":
         scheduled = classes.EmbeddingRate(rate) if callable(rate) else rate
         return classes.EmbeddingCoreOptimizer(parameters, scheduled, multiplier)
-    becomes = facts.becomes(target, parameters)
+    becomes = target_support.becomes(target, parameters)
     kind = classes.by_name[becomes.name]
     return kind(**_arguments(parameters, becomes, rate, classes))
 
@@ -75,7 +75,7 @@ def on_sparse_core(parameters: OptimizationParameters | None, rate: Any, otherwi
     optimizers = load_extra("keras", "keras-rs").optimizers
     if parameters is None or otherwise is None:
         return "sgd"
-    becomes = facts.becomes("tpu_embedding_v2", parameters)
+    becomes = target_support.becomes("tpu_embedding_v2", parameters)
     exact = all(f.only is None or f.only.holds(parameters) for f in becomes.facts.values())
     # What Keras' optimizers have no argument for; keras_rs leaves TensorFlow's defaults.
     unspoken = {"sum_inside_sqrt": True, "multiply_linear_by_learning_rate": False}
@@ -100,7 +100,10 @@ _ON_SPARSE_CORE = {
 
 
 def _arguments(
-    parameters: OptimizationParameters, becomes: facts.TargetOptimizer, rate: Any, classes: Classes
+    parameters: OptimizationParameters,
+    becomes: target_support.TargetOptimizer,
+    rate: Any,
+    classes: Classes,
 ) -> dict[str, Any]:
     """The arguments of a Keras optimizer."""
     arguments: dict[str, Any] = {
@@ -300,7 +303,7 @@ class CoreRules(_Base):
     def get_config(self) -> dict[str, Any]:
         """The optimizer as plain data."""
         config = super().get_config()
-        arguments = facts.arguments(type(self._parameters))
+        arguments = target_support.arguments(type(self._parameters))
         config["parameters"] = {
             "class_name": type(self._parameters).__name__,
             "arguments": {name: getattr(self._parameters, name) for name in arguments},

@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert import checks, keras_optimizers, report, source
-from estimator_spec.convert.conversion import Conversion, attach
-from estimator_spec.convert.extras import load_extra
+from estimator_spec.convert import checks, keras_optimizers, report, spec_source
+from estimator_spec.convert.attached_report import Conversion, attach
 from estimator_spec.convert.features import Inputs
 from estimator_spec.convert.keras_initializers import keras_initializer
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.source import Source
-from estimator_spec.convert.trained import TrainedTables
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.trained_tables import TrainedTables
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware, LookupDevice
 
 _DEFAULT, _AUTO = "default_device", "auto"
@@ -180,7 +180,7 @@ def to_distributed_embedding(
     layers = load_extra("keras_rs", "keras-rs").layers
     target = _target(optimizers)
     checks.positive_or_none(batch_size=batch_size)
-    read = source.read(spec, hardware)
+    read = spec_source.read(spec, hardware)
     widths = _widths(read, max_ids)
     trained = None
     if checkpoint is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.convert import checks
-from estimator_spec.convert.source import Source
+from estimator_spec.convert.spec_source import Source
 from estimator_spec.cores import enqueue
 from tpu_columns import Hardware, IdOutOfRangeError, categorical, lookup
 

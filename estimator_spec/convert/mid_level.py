@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec import optimizers as ours
-from estimator_spec.convert import checks, facts, report, source
-from estimator_spec.convert.conversion import Conversion, attach
+from estimator_spec.convert import checks, report, spec_source, target_support
+from estimator_spec.convert.attached_report import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.source import Source
-from estimator_spec.convert.trained import TrainedTables
-from estimator_spec.mid_level_slots import mid_level_slot_names
-from estimator_spec.optimizers import OptimizationParameters
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.trained_tables import TrainedTables
+from estimator_spec.embedding import optimizers as ours
+from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
 
 
@@ -80,7 +80,7 @@ def to_mid_level(
         LossyConversionError: something has no counterpart, and `allow_lossy` is False.
         ValueError, TypeError: as `tables_and_features`.
     """
-    read = source.read(spec, hardware)
+    read = spec_source.read(spec, hardware)
     tables = sorted(set(read.tables) - read.on_tensor_core)
     return configurations(
         "tf.tpu.experimental.embedding", read, tables, [], batch_size, step, allow_lossy
@@ -176,7 +176,7 @@ def to_tpu_embedding(
             "A legacy checkpoint is loaded outside of the TPUStrategy: convert it there, save "
             "it with tf.train.Checkpoint(embedding=embedding), and restore that within."
         )
-    read = source.read(spec, hardware)
+    read = spec_source.read(spec, hardware)
     tables = sorted(set(read.tables) - read.on_tensor_core)
     trained, more = None, []
     if checkpoint is not None:
@@ -257,9 +257,11 @@ class Optimizers:
         return self._made[key]
 
     def _make(self, parameters: OptimizationParameters, rate: Any) -> Any:
-        becomes = facts.becomes(self._target, parameters)
+        becomes = target_support.becomes(self._target, parameters)
         # Those of an optimizer without a counterpart have no facts of their own.
-        common = facts.becomes(self._target, ours.StochasticGradientDescentParameters).facts
+        common = target_support.becomes(
+            self._target, ours.StochasticGradientDescentParameters
+        ).facts
         arguments = {**becomes.fixed, **_common_arguments(parameters, common)}
         arguments.update(_own_arguments(parameters, becomes))
         arguments["learning_rate"] = self._rate(parameters, rate)
@@ -355,7 +357,7 @@ def feature_config(read: Source, key: str, table: Any, batch_size: int | None) -
 
 
 def _common_arguments(
-    parameters: OptimizationParameters, common: Mapping[str, facts.Fact]
+    parameters: OptimizationParameters, common: Mapping[str, target_support.Fact]
 ) -> dict[str, Any]:
     """The arguments that all mid-level optimizers have, without those that would be ignored."""
     names = (
@@ -370,7 +372,7 @@ def _common_arguments(
 
 
 def _own_arguments(
-    parameters: OptimizationParameters, becomes: facts.TargetOptimizer
+    parameters: OptimizationParameters, becomes: target_support.TargetOptimizer
 ) -> dict[str, Any]:
     """The arguments that one optimizer has, under the target's names."""
     if isinstance(parameters, ours.RMSPropParameters):

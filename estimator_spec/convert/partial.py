@@ -14,15 +14,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import checks, source
-from estimator_spec.convert.conversion import attach
+from estimator_spec.convert import checks, spec_source
+from estimator_spec.convert.attached_report import attach
 from estimator_spec.convert.features import Inputs
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.mid_level import MidLevel, configurations
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.convert.tpu_layer import TPUTables, mid_level_optimizer
-from estimator_spec.convert.trained import TrainedTables
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.convert.trained_tables import TrainedTables
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
 
 SIZE_THRESHOLD = 10_000
@@ -229,7 +229,7 @@ def to_partial_embedding(
         ValueError, TypeError: as `tables_and_features`.
     """
     _check_threshold(size_threshold)
-    read = source.read(spec, hardware)
+    read = spec_source.read(spec, hardware)
     large = [
         table
         for table, config in sorted(read.tables.items())

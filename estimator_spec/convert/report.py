@@ -14,8 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import facts
-from estimator_spec.convert.source import Source
+from estimator_spec.convert import target_support
+from estimator_spec.convert.spec_source import Source
 
 
 class Status(enum.Enum):
@@ -168,23 +168,23 @@ def of_optimizer(target: str, table: str, parameters: Any, rate: Any) -> list[En
         parameters: its optimizer.
         rate: the table's learning rate: its own, or the optimizer's.
     """
-    becomes = facts.becomes(target, parameters)
+    becomes = target_support.becomes(target, parameters)
     kind = type(parameters)
     name = kind.__name__.removesuffix("Parameters")
     if becomes.lost:
         return [Entry(table, name, Status.LOST, None, name, becomes.name, becomes.lost)]
     entries = []
     if callable(rate):
-        old, new = getattr(rate, "__name__", rate), facts.RATE_FUNCTIONS[target]
+        old, new = getattr(rate, "__name__", rate), target_support.RATE_FUNCTIONS[target]
         entries.append(Entry(table, "learning_rate_fn", Status.CHANGED, rate, old, new))
-    for argument in facts.arguments(kind):
+    for argument in target_support.arguments(kind):
         value, fact = getattr(parameters, argument), becomes.facts[argument]
         label = f"{name}.{argument}"
         if argument == "learning_rate":
             if callable(rate):
                 continue  # it takes the place of the optimizer's rate
             value = rate
-        default = facts.our_default(kind, argument)
+        default = target_support.our_default(kind, argument)
         if fact.only is not None and not fact.only.holds(parameters):
             note = f"{fact.otherwise}; exact only for {fact.only.text}"
             entries.append(Entry(table, label, Status.LOST, value, note=note))

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec.convert import report, source
-from estimator_spec.convert.conversion import Conversion, attach
+from estimator_spec.convert import report, spec_source
+from estimator_spec.convert.attached_report import Conversion, attach
 from estimator_spec.convert.features import features_for
 from estimator_spec.convert.mid_level import feature_config, table_config
-from estimator_spec.convert.trained import TrainedTables
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.convert.trained_tables import TrainedTables
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
 
 
@@ -66,7 +66,7 @@ def to_serving(
         CheckpointError: the checkpoint is missing or damaged, or lacks a table.
         ValueError, TypeError: as `tables_and_features`.
     """
-    read = source.read(spec, hardware)
+    read = spec_source.read(spec, hardware)
     made = report.make(
         "TPUEmbeddingForServing", read, report.of_tables(read, sorted(read.tables)), allow_lossy
     )

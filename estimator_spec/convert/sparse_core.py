@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
-from estimator_spec.convert import checks, report, source
-from estimator_spec.convert.conversion import Conversion
+from estimator_spec._tensorflow import private
+from estimator_spec.convert import checks, report, spec_source
+from estimator_spec.convert.attached_report import Conversion
 from estimator_spec.convert.mid_level import Optimizers, of_plain, table_config
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.source import Source
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.convert.spec_source import Source
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
 
 _INT32_ROWS = 2**31
@@ -104,7 +104,7 @@ def to_tpu_embedding_v2(
         raise RuntimeError(
             f"TensorFlow {tf.__version__} has no TPUEmbeddingV2; a newer one has (2.21 does)."
         )
-    read = source.read(spec, hardware)
+    read = spec_source.read(spec, hardware)
     tables = sorted(set(read.tables) - read.on_tensor_core)
     made = report.make(
         "TPUEmbeddingV2", read, _entries(read, tables), allow_lossy, "tpu_embedding_v2"

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec.convert import source
-from estimator_spec.convert.conversion import attach
-from estimator_spec.convert.extras import load_extra
+from estimator_spec.convert import spec_source
+from estimator_spec.convert.attached_report import attach
 from estimator_spec.convert.mid_level import configurations
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.partial import SIZE_THRESHOLD, PartialConversion, is_large
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.source import Source
-from estimator_spec.convert.trained import TrainedTables
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.trained_tables import TrainedTables
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
 
 
@@ -59,7 +59,7 @@ def to_partial_tpu_embedding(
         ValueError, TypeError: as `tables_and_features`.
     """
     recommenders = load_extra("tensorflow_recommenders", "tfrs")
-    read = source.read(spec, hardware)
+    read = spec_source.read(spec, hardware)
     # Any table may be the TPU's, but there is no way to keep a large one from it.
     large = [
         table

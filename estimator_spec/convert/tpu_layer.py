@@ -13,12 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import report, source
+from estimator_spec.convert import report, spec_source
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.mid_level import Optimizers, mended
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
-from estimator_spec.optimizers import OptimizationParameters
-from estimator_spec.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
+from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
 
 _Base: Any = object  # Keras' Layer, see `partial.tpu_embedding_class`
 
@@ -209,7 +209,7 @@ def _of_parameters(parameters: OptimizationParameters) -> Any:
         table_to_config_dict={"table": TableConfig(1, 1)},
         optimization_parameters=parameters,
     )
-    read = source.read(spec)
+    read = spec_source.read(spec)
     report.make("tf.tpu.experimental.embedding", read, [], False, "tpu_embedding")
     return Optimizers("tpu_embedding", read, None).of("table")
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
-from estimator_spec import optimizers
+from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import enqueue, host_updates, update_rules
 from estimator_spec.cores.host_updates import Gathered, Step
 from estimator_spec.cores.interface import GRADIENT_OPS
-from estimator_spec.cores.naming import variable_names
-from estimator_spec.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from estimator_spec.cores.table_names import variable_names
+from estimator_spec.embedding import optimizers
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
 from tpu_columns import categorical, combining, entries, lookup, lookup_errors, storage
 from tpu_columns.partition import RowPartition
 
@@ -340,7 +340,7 @@ def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
     length = enqueued.max_sequence_length
     if length:
         value = tf.reshape(value, [-1, length, activation.shape.as_list()[-1]])
-    private.replace_input(activation.op, value)
+    graph_surgery.replace_input(activation.op, value)
 
 
 def _differentiable(gathered: Gathered) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import optimizers
 from estimator_spec.cores import update_rules
+from estimator_spec.embedding import optimizers
 
 tf1 = tf.compat.v1
 

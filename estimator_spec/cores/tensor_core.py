@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cores import enqueue
-from estimator_spec.table_config import FeatureConfig
+from estimator_spec.embedding.table_config import FeatureConfig
 from tpu_columns import TPUEmbeddingColumn, categorical, padded_lookup
 
 

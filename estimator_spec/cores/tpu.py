@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from estimator_spec import optimizers
-from estimator_spec.cores import enqueue, naming
+from estimator_spec.cores import enqueue, table_names
 from estimator_spec.cores.interface import LoopCore, TablesListener, by_replica, replica_number
-from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.embedding import optimizers
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
 from tpu_columns import categorical, lookup, storage
 from tpu_columns.partition import RowPartition
 
@@ -177,7 +177,7 @@ class TpuCore(LoopCore):
         Raises:
             RuntimeError: a column of the spec is in no feature layer of the model.
         """
-        return naming.variable_names(self._spec, self._tables)
+        return table_names.variable_names(self._spec, self._tables)
 
     def hooks(self) -> list[Any]:
         """Loads the tables when a session has restored or initialized them."""

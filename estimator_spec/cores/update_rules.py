@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import optimizers
+from estimator_spec.embedding import optimizers
 
 Slots = dict[str, Any]
 Rule = Callable[[Any, Any, Slots, Any, Any, Any], tuple[Any, Slots]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from estimator_spec.driver.errors import CheckpointError, ModelDirError
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.driver.in_memory import InMemoryEvaluatorHook
+from estimator_spec.driver.in_memory_evaluation import InMemoryEvaluatorHook
 from estimator_spec.driver.tpu_estimator import ExportSavedModelApiVersion, TPUEstimator
 
 __all__ = [

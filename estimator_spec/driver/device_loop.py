@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec import host_call as host_call_lib
+from estimator_spec.config.tpu_config import check_positive_integer, parse_iterations_per_loop
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import Replicas, Step
-from estimator_spec.model_spec import EstimatorSpec, ModeKeys
-from estimator_spec.tpu_config import check_positive_integer, parse_iterations_per_loop
+from estimator_spec.model import host_call as host_call_lib
+from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import lookup_errors
 
 tf1 = tf.compat.v1

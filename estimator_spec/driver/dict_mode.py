@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cores import enqueue
-from estimator_spec.spec import tables_and_features
+from estimator_spec.embedding.spec import tables_and_features
 from tpu_columns import categorical, lookup, lookup_errors
 from tpu_columns.placement import updates_tables
 from tpu_columns.tables import get_table

@@ -9,14 +9,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import placing
 from estimator_spec.cores import tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener
 from estimator_spec.driver import dict_mode
 from estimator_spec.driver.stored_tables import RecordTables, expect_strategy
-from estimator_spec.model_spec import ModeKeys
-from estimator_spec.spec import tables_and_features
+from estimator_spec.embedding import device_assignment
+from estimator_spec.embedding.spec import tables_and_features
+from estimator_spec.model.model_spec import ModeKeys
 from tpu_columns import placement, storage
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, Mode
@@ -132,7 +132,7 @@ class HostEmbeddings(PlainEmbeddings):
     def core(self, mode: str) -> EmbeddingCore | None:
         """The core of a new graph; None if there is nothing for it to look up."""
         expect_strategy(self._spec.partition_strategy)
-        spec = placing.for_embedding_core(self._spec, Mode(mode))
+        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
         return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class HostEmbeddings(PlainEmbeddings):
 
     def on_cores(self, model: Any, features: Any, mode: str) -> Any:
         """Builds the model where columns look up as on a TPU."""
-        small = placing.tensor_core_tables(self._spec)
+        small = device_assignment.tensor_core_tables(self._spec)
         with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
             return model(features)
 
@@ -180,7 +180,7 @@ class TpuEmbeddings(HostEmbeddings):
     def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """The TPU's core. Call it within the strategy's scope."""
         expect_strategy(self._spec.partition_strategy)
-        spec = placing.for_embedding_core(self._spec, Mode(mode))
+        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN

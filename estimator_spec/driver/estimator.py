@@ -14,13 +14,13 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
+from estimator_spec.config.run_config import RunConfig, TaskType
 from estimator_spec.cores.interface import GRADIENT_OPS
-from estimator_spec.driver import checkpoints, evaluation, prediction, stored_tables, training
+from estimator_spec.driver import checkpoint_state, evaluation, prediction, stored_tables, training
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.driver.saved_models import ModelExports
-from estimator_spec.model_spec import ModeKeys
-from estimator_spec.run_config import RunConfig, TaskType
+from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 
@@ -75,7 +75,7 @@ class Estimator(ModelExports):
             ValueError: there is no checkpoint.
             CheckpointError: it is damaged.
         """
-        prefix = checkpoints.required(self.model_dir)
+        prefix = checkpoint_state.required(self.model_dir)
         return [name for name, _ in tf.train.list_variables(prefix)]
 
     def get_variable_value(self, name: str) -> Any:
@@ -91,7 +91,7 @@ class Estimator(ModelExports):
             ValueError: there is no checkpoint.
             CheckpointError: it is damaged.
         """
-        return stored_tables.load_variable(checkpoints.required(self.model_dir), name)
+        return stored_tables.load_variable(checkpoint_state.required(self.model_dir), name)
 
     def latest_checkpoint(self) -> str | None:
         """The path of the latest checkpoint, or None.
@@ -99,7 +99,7 @@ class Estimator(ModelExports):
         Raises:
             CheckpointError: there is one, but it is damaged.
         """
-        return checkpoints.latest(self.model_dir)
+        return checkpoint_state.latest(self.model_dir)
 
     def eval_dir(self, name: str | None = None) -> str:
         """Directory of an evaluation's summaries.
@@ -148,7 +148,7 @@ class Estimator(ModelExports):
         listeners = hooks_lib.checked_listeners(saving_listeners)
         self._check_before_graph(ModeKeys.TRAIN, input_fn)
         if max_steps is not None:
-            done = checkpoints.global_step(checkpoints.latest(self._model_dir))
+            done = checkpoint_state.global_step(checkpoint_state.latest(self._model_dir))
             if max_steps <= done:
                 tf1.logging.info("Skipping training since max_steps has already saved.")
                 return self
@@ -304,7 +304,7 @@ class Estimator(ModelExports):
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:
         """Builds the training graph, and trains; returns the last loss."""
-        checkpoint = checkpoints.latest(self._model_dir)
+        checkpoint = checkpoint_state.latest(self._model_dir)
         with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             spec = built.spec
@@ -336,7 +336,7 @@ class Estimator(ModelExports):
         return [hooks_lib.StepsPerSecond(every, output_dir=self._model_dir)]
 
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
-        checkpoint = checkpoints.chosen(checkpoint_path, self._model_dir)
+        checkpoint = checkpoint_state.chosen(checkpoint_path, self._model_dir)
         if checkpoint is None:
             tf1.logging.info(
                 "Could not find trained model in model_dir: %s, running initialization to %s.",

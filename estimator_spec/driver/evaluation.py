@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, errors, huge_pages, inputs, stored_tables
+from estimator_spec.driver import (
+    checkpoint_state,
+    errors,
+    huge_pages,
+    input_pipeline,
+    stored_tables,
+)
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver.quiet_steps import Batches
+from estimator_spec.driver.hookless_steps import Batches
 
 tf1 = tf.compat.v1
 
@@ -110,7 +116,7 @@ def run(
     with errors.explained(tf1.get_default_graph()):
         stored_tables.fit_session(session_scaffold, checkpoint)
         graph = tf1.get_default_graph()
-        with checkpoints.restoring(checkpoint), huge_pages.asked_for(graph):
+        with checkpoint_state.restoring(checkpoint), huge_pages.asked_for(graph):
             session = tf1.train.MonitoredSession(
                 session_creator=tf1.train.ChiefSessionCreator(
                     checkpoint_filename_with_path=checkpoint,
@@ -134,7 +140,7 @@ def _loop(session: Any, each: Batches, input_fn: Callable[..., Any]) -> None:
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             if each.done:
                 raise  # The session takes this for the end of the input.
-            raise inputs.nothing_read(input_fn, "evaluate") from end
+            raise input_pipeline.nothing_read(input_fn, "evaluate") from end
 
 
 def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str | None) -> None:

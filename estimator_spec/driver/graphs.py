@@ -11,10 +11,17 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow, legacy_keras
-from estimator_spec.driver import checkpoints, cluster, inputs, model, stored_tables
-from estimator_spec.model_spec import ModeKeys, default_warm_start_settings
-from estimator_spec.run_config import RunConfig, get_default_session_config, path_to_str
+from estimator_spec import legacy_keras
+from estimator_spec._tensorflow import private
+from estimator_spec.config.run_config import RunConfig, get_default_session_config, path_to_str
+from estimator_spec.driver import (
+    checkpoint_state,
+    cluster_roles,
+    input_pipeline,
+    model_calls,
+    stored_tables,
+)
+from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
@@ -60,7 +67,7 @@ class ModelGraphs:
         params: Any = None,
         warm_start_from: Any = None,
     ) -> None:
-        model.check_arguments(model_fn, params, self._adds_params)
+        model_calls.check_arguments(model_fn, params, self._adds_params)
         self._config = settled(config, model_dir)
         self._model_dir = str(self._config.model_dir)
         self._session_config = self._config.session_config
@@ -99,11 +106,11 @@ class ModelGraphs:
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
     ) -> Any:
         """Calls the user's `input_fn`, with what it takes."""
-        return inputs.call(input_fn, mode, self.params, self.config, input_context)
+        return input_pipeline.call(input_fn, mode, self.params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls the user's `model_fn`, with what it takes; returns an `EstimatorSpec`."""
-        return model.call(self._model_fn, features, labels, mode, self.params, config)
+        return model_calls.call(self._model_fn, features, labels, mode, self.params, config)
 
     def _create_global_step(self, graph: Any) -> Any:
         """Makes the step counter."""
@@ -113,8 +120,8 @@ class ModelGraphs:
         """Everything that can be refused before a graph is built."""
         del input_fn
         if mode != ModeKeys.EVAL:  # An evaluation is always of one process.
-            cluster.refuse_several_processes(self._config)
-        checkpoints.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
+            cluster_roles.refuse_several_processes(self._config)
+        checkpoint_state.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         """What columns are told to run on."""
@@ -128,10 +135,10 @@ class ModelGraphs:
         """Builds input and model in `graph`, the default one."""
         self._start(graph)
         if mode == ModeKeys.TRAIN:
-            _tensorflow.get_or_create_global_step_read(graph)
+            private.get_or_create_global_step_read(graph)
         batch = self._batch(input_fn, mode)
         if mode == ModeKeys.PREDICT:
-            inputs.warn_if_endless()
+            input_pipeline.warn_if_endless()
         labels = None if mode == ModeKeys.PREDICT else batch.labels
         return Built(self._spec(batch.features, labels, mode), batch.hooks, self._config)
 
@@ -147,9 +154,9 @@ class ModelGraphs:
                 f"the collection {tf1.GraphKeys.GLOBAL_STEP!r}; got {step}."
             )
 
-    def _batch(self, input_fn: Callable[..., Any], mode: str) -> inputs.Inputs:
+    def _batch(self, input_fn: Callable[..., Any], mode: str) -> input_pipeline.Inputs:
         with self._users_code(placement.Mode(mode)):
-            return inputs.parse(self._call_input_fn(input_fn, mode), input_fn)
+            return input_pipeline.parse(self._call_input_fn(input_fn, mode), input_fn)
 
     def _spec(self, features: Any, labels: Any, mode: str) -> Any:
         with self._users_code(placement.Mode(mode)):

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import get_or_create_global_step_read
-from estimator_spec.driver.quiet_steps import Regular, Sparing, next_of
+from estimator_spec._tensorflow import private
+from estimator_spec.driver.hookless_steps import Regular, Sparing, next_of
 
 tf1 = tf.compat.v1
 
@@ -129,7 +129,7 @@ class LossLogger(Regular, tf1.train.SessionRunHook):
         """Starts to count."""
         self._timer = tf1.train.SecondOrStepTimer(every_steps=self._every)
         self._made = 0
-        self._global_step = get_or_create_global_step_read()
+        self._global_step = private.get_or_create_global_step_read()
 
     def skipped(self, count: int) -> None:
         """Counts steps that were made without it."""

@@ -23,11 +23,10 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from estimator_spec import switches
+from estimator_spec import environment
 
 tf1 = tf.compat.v1
 
-ENVIRONMENT_SWITCH = "TPU_COLUMNS_HUGE_PAGES"
 
 # Variables of less than this all fit in caches, or nearly so.
 _LEAST = 64 << 20
@@ -51,7 +50,7 @@ def asked_for(graph: tf.Graph) -> Iterator[None]:
       ValueError: the environment's switch is neither 0 nor 1.
     """
     if (
-        not switches.is_on(ENVIRONMENT_SWITCH)
+        not environment.is_on(environment.HUGE_PAGES)
         or not _system_asks()
         or _bytes_of_variables(graph) < _LEAST
     ):

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
+from estimator_spec._tensorflow import graph_surgery
 
 tf1 = tf.compat.v1
 
@@ -45,7 +45,7 @@ def _large(graph: tf.Graph) -> Iterator[Any]:
         if value.dtype.base_dtype != tf.float32 or not value.shape.is_fully_defined():
             continue
         is_large = value.shape.num_elements() * tf.float32.size >= _LARGE
-        if is_large and private.control_flow_context(value.op) is None:
+        if is_large and graph_surgery.control_flow_context(value.op) is None:
             yield assign
 
 
@@ -62,7 +62,7 @@ def _fill_when_needed(graph: tf.Graph, assign: Any) -> None:
             zero = tf.raw_ops.RandomUniformInt(shape=no_axis, minval=0, maxval=1, seed=1, seed2=1)
             filled = tf.fill(value.shape.as_list() + zero, number)
             filled.set_shape(value.shape)
-            private.replace_input(assign, filled, 1)
+            graph_surgery.replace_input(assign, filled, 1)
 
 
 def _the_number(value: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoints, errors, huge_pages, stored_tables
-from estimator_spec.driver.quiet_steps import Batches
+from estimator_spec.driver import checkpoint_state, errors, huge_pages, stored_tables
+from estimator_spec.driver.hookless_steps import Batches
 
 tf1 = tf.compat.v1
 
@@ -77,7 +77,7 @@ def batches(
         stack.enter_context(errors.explained(graph))
         with (
             graph.as_default(),
-            checkpoints.restoring(checkpoint),
+            checkpoint_state.restoring(checkpoint),
             huge_pages.asked_for(graph),
         ):
             stored_tables.fit_session(scaffold, checkpoint)

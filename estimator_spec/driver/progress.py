@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import tensorflow as tf
 
-from estimator_spec.driver.quiet_steps import Sparing
+from estimator_spec.driver.hookless_steps import Sparing
 
 tf1 = tf.compat.v1
 

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.driver import inputs
+from estimator_spec.config.run_config import InputPipelineConfig
+from estimator_spec.driver import input_pipeline
 from estimator_spec.driver.hooks import IteratorInitializer
-from estimator_spec.model_spec import ModeKeys
-from estimator_spec.run_config import InputPipelineConfig
+from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 
@@ -168,22 +168,22 @@ class ReplicaInputs:
     def _opened(self, result: Any) -> Any:
         """An iterator, or what stands for one."""
         if result is None:
-            inputs.features_and_labels(result, self._input_fn)
+            input_pipeline.features_and_labels(result, self._input_fn)
         if isinstance(result, tf.data.Dataset):
-            iterator = inputs.iterator_of(result, self._input_fn)
+            iterator = input_pipeline.iterator_of(result, self._input_fn)
             self.hooks.append(IteratorInitializer(iterator))
             return iterator
         if self._mode == ModeKeys.PREDICT or self._kind is Sharing.HOST_BATCHES_DEALT:
             raise TypeError(
-                f"input_fn {inputs.name_of(self._input_fn)} must return a tf.data.Dataset in "
-                f"prediction and with PER_HOST_V2, but returned {type(result).__name__}."
+                f"input_fn {input_pipeline.name_of(self._input_fn)} must return a tf.data.Dataset "
+                f"in prediction and with PER_HOST_V2, but returned {type(result).__name__}."
             )
-        inputs.features_and_labels(result, self._input_fn)
+        input_pipeline.features_and_labels(result, self._input_fn)
         return _Queued(result)
 
     def _shared(self, source: Any, count: int) -> list[Part]:
         """One batch, for `count` replicas."""
-        batch = inputs.features_and_labels(source.get_next(), self._input_fn)
+        batch = input_pipeline.features_and_labels(source.get_next(), self._input_fn)
         examples = None
         if self._mode == ModeKeys.PREDICT and self._size is not None:
             batch, examples = _padded(batch, self._size)
@@ -215,7 +215,7 @@ class ReplicaInputs:
                     present = tf.constant(True)
                 else:
                     element, present = _next_or(source, first)
-            batch = inputs.features_and_labels(element, self._input_fn)
+            batch = input_pipeline.features_and_labels(element, self._input_fn)
             examples = None
             if predicting:
                 assert self._size is not None

@@ -19,7 +19,7 @@ from estimator_spec import legacy_keras
 from estimator_spec.cores.interface import LoopCore, by_replica, replica_number
 from estimator_spec.driver.embeddings import HostEmbeddings, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import Part
-from estimator_spec.model_spec import ModeKeys
+from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 

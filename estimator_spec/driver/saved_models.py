@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
-from estimator_spec.driver import checkpoints, export, stored_tables
+from estimator_spec.driver import checkpoint_state, saved_model_writing, stored_tables
 from estimator_spec.driver.graphs import ModelGraphs
-from estimator_spec.model_spec import ModeKeys
+from estimator_spec.model.model_spec import ModeKeys
 from tpu_columns import placement, storage
 
 tf1 = tf.compat.v1
@@ -147,22 +147,22 @@ class ModelExports(ModelGraphs):
         tables: str = "float32",
     ) -> bytes:
         stored = storage.TableStorage(dtype=tables)
-        checkpoint = checkpoints.chosen(checkpoint_path, self._model_dir)
+        checkpoint = checkpoint_state.chosen(checkpoint_path, self._model_dir)
         if checkpoint is None and self._warm_start_settings:
-            checkpoint = export.warm_start_checkpoint(self._warm_start_settings)
+            checkpoint = saved_model_writing.warm_start_checkpoint(self._warm_start_settings)
         if checkpoint is None:
             raise ValueError(
                 f"Couldn't find trained model at {self._model_dir}. Train first, or give "
                 "checkpoint_path."
             )
-        modes = export.modes_in_order(input_receiver_fn_map)
+        modes = saved_model_writing.modes_in_order(input_receiver_fn_map)
         if tables != "float32" and modes != [ModeKeys.PREDICT]:
             raise ValueError(
                 f"tables={tables!r} is for serving: such tables can't be trained. Export "
                 f"{ModeKeys.PREDICT!r} only, not {modes}."
             )
         with (
-            export.directory(export_dir_base, assets_extra) as writing,
+            saved_model_writing.directory(export_dir_base, assets_extra) as writing,
             storage.storing(stored),
         ):
             builder = tf1.saved_model.Builder(writing.temporary)
@@ -198,7 +198,7 @@ class ModelExports(ModelGraphs):
                 spec = self._call_model_fn(receiver.features, labels, mode, self.config)
             if self._fast_updates:
                 updates.straight_from_tables(graph)
-            return export.add_graph(
+            return saved_model_writing.add_graph(
                 builder,
                 spec,
                 receiver,

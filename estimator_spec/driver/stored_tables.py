@@ -25,8 +25,8 @@ from tpu_columns import storage
 from tpu_columns.partition import RowPartition
 
 if TYPE_CHECKING:
-    from estimator_spec.checkpoints.fitting import Fitted
-    from estimator_spec.checkpoints.narrowing import Loss
+    from estimator_spec.checkpoints.quantization import Loss
+    from estimator_spec.checkpoints.relayout import Fitted
 
 
 tf1 = tf.compat.v1
@@ -305,9 +305,9 @@ def _is_checkpoint(prefix: str) -> bool:
 
 def _fitting() -> Any:
     """Most of the checkpoint tools; loaded where a checkpoint has to be fitted, not at start."""
-    from estimator_spec.checkpoints import fitting
+    from estimator_spec.checkpoints import relayout
 
-    return fitting
+    return relayout
 
 
 def _slots() -> Any:

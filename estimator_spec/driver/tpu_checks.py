@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.functions import argument_names
-from estimator_spec.run_config import InputPipelineConfig
-from estimator_spec.spec import EmbeddingConfigSpec, tables_and_features
-from estimator_spec.tpu_config import check_positive_integer
+from estimator_spec.config.run_config import InputPipelineConfig
+from estimator_spec.config.tpu_config import check_positive_integer
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.validation.signatures import argument_names
 
 
 def check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec import _tensorflow as private
+from estimator_spec._tensorflow import tpu_embedding
 from estimator_spec.convert import mid_level
 from estimator_spec.cores.tpu import Engine, Shards
-from estimator_spec.mid_level_slots import mid_level_slot_names
-from estimator_spec.spec import EmbeddingConfigSpec
+from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
 
 
@@ -41,11 +41,11 @@ class MidLevelEngine:
         )
         self._step: Any = None
         self._source = self._embedding.conversion.source
-        self.configuration = private.configure_tpu_embedding(self._embedding, batch_size)
+        self.configuration = tpu_embedding.configure_tpu_embedding(self._embedding, batch_size)
 
     def enqueue(self, ids: Any, weights: Any, training: bool) -> list[Any]:
         """See `Engine`."""
-        return private.ops_made_by(
+        return tpu_embedding.ops_made_by(
             lambda: self._embedding.enqueue(ids, weights=weights, training=training),
             "EnqueueTPUEmbedding",
         )
@@ -57,7 +57,7 @@ class MidLevelEngine:
     def apply_gradients(self, gradients: Mapping[str, Any], step: Any) -> list[Any]:
         """See `Engine`."""
         self._step = step
-        return private.ops_made_by(
+        return tpu_embedding.ops_made_by(
             lambda: self._embedding.apply_gradients(dict(gradients)), "SendTPUEmbeddingGradients"
         )
 
@@ -68,11 +68,11 @@ class MidLevelEngine:
 
     def load(self, shards: Shards) -> Any:
         """See `Engine`."""
-        return private.load_tpu_embedding(self._embedding, shards)
+        return tpu_embedding.load_tpu_embedding(self._embedding, shards)
 
     def retrieve(self, shards: Shards) -> Any:
         """See `Engine`."""
-        return private.retrieve_tpu_embedding(self._embedding, shards)
+        return tpu_embedding.retrieve_tpu_embedding(self._embedding, shards)
 
 
 def make_engine(spec: EmbeddingConfigSpec, batch_size: int | None, training: bool) -> Engine:

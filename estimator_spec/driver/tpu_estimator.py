@@ -10,19 +10,26 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
-from estimator_spec import off_tpu
-from estimator_spec.driver import device_loop, embeddings, inputs, model, replica_inputs, tpu_checks
-from estimator_spec.driver.context import RunContext
+from estimator_spec._tensorflow import private
+from estimator_spec.config import host_fallback
+from estimator_spec.config.run_config import TPURunConfig
+from estimator_spec.config.tpu_config import parse_iterations_per_loop
+from estimator_spec.config.tpu_context import TPUContext
+from estimator_spec.driver import (
+    device_loop,
+    embeddings,
+    input_pipeline,
+    model_calls,
+    replica_inputs,
+    tpu_checks,
+)
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.graphs import Built
 from estimator_spec.driver.hooks import ExamplesPerSecond
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import ReplicaEmbeddings, Replicas
-from estimator_spec.model_spec import ModeKeys
-from estimator_spec.run_config import TPURunConfig
-from estimator_spec.tpu_config import parse_iterations_per_loop
-from estimator_spec.tpu_context import TPUContext
+from estimator_spec.driver.run_context import RunContext
+from estimator_spec.model.model_spec import ModeKeys
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
@@ -137,7 +144,7 @@ class TPUEstimator(Estimator):
                 "export_saved_model_api_version should be 1 or 2; got "
                 f"{export_saved_model_api_version}."
             )
-        if use_tpu and off_tpu.host_instead_of_tpu():
+        if use_tpu and host_fallback.host_instead_of_tpu():
             config = config.on_host()
         super().__init__(
             model_fn,  # type: ignore[arg-type]  # None is refused there
@@ -187,7 +194,7 @@ class TPUEstimator(Estimator):
             _put(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
             if ctx.is_meant_for_tpu():
                 _put(params, _CONTEXT, TPUContext(True, ctx.deployment()))
-        return inputs.call(input_fn, mode, params, self.config, input_context)
+        return input_pipeline.call(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         params = self.params
@@ -203,7 +210,7 @@ class TPUEstimator(Estimator):
         tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
         def build(features: Any) -> Any:
-            return model.call(
+            return model_calls.call(
                 self._model_fn,
                 features,
                 labels,
@@ -213,7 +220,7 @@ class TPUEstimator(Estimator):
                 self._embeddings.returned,
             )
 
-        with off_tpu.one_replica() if for_tpu and on_cpu else contextlib.nullcontext():
+        with host_fallback.one_replica() if for_tpu and on_cpu else contextlib.nullcontext():
             return self._embeddings.call_model(build, features, mode, exporting)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
@@ -228,7 +235,7 @@ class TPUEstimator(Estimator):
         listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
         return super()._train_model(input_fn, hooks, listeners)
 
-    def _batch(self, input_fn: Callable[..., Any], mode: str) -> inputs.Inputs:
+    def _batch(self, input_fn: Callable[..., Any], mode: str) -> input_pipeline.Inputs:
         with self._ctx.on_one_device() if self._beside_a_loop(mode) else contextlib.nullcontext():
             return super()._batch(input_fn, mode)
 

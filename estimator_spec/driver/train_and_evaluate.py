@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.driver import cluster
+from estimator_spec.config.run_config import TaskType
+from estimator_spec.driver import cluster_roles
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.run_config import TaskType
-from estimator_spec.train_spec import EvalSpec, TrainSpec
+from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
 
 tf1 = tf.compat.v1
 
@@ -61,8 +61,8 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
     if not config.cluster_spec:
         tf1.logging.info("Running training and evaluation locally (non-distributed).")
         return _in_turns(estimator, train_spec, eval_spec)
-    cluster.check_task(config)
-    cluster.refuse_several_processes(config)
+    cluster_roles.check_task(config)
+    cluster_roles.refuse_several_processes(config)
     if config.task_type == TaskType.MASTER:
         return _in_turns(estimator, train_spec, eval_spec)
     _train(estimator, train_spec, train_spec.saving_listeners)

@@ -8,18 +8,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
+from estimator_spec._tensorflow import graph_surgery, private
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import (
-    checkpoints,
+    checkpoint_state,
     errors,
     huge_pages,
     initial_values,
-    inputs,
+    input_pipeline,
     stored_tables,
 )
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver.quiet_steps import Steps
+from estimator_spec.driver.hookless_steps import Steps
 
 tf1 = tf.compat.v1
 
@@ -107,7 +107,7 @@ def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> An
     stored_tables.fit_session(spec.scaffold, checkpoint)
     graph = tf1.get_default_graph()
     initial_values.with_less_memory(graph)
-    with checkpoints.restoring(checkpoint), huge_pages.asked_for(graph):
+    with checkpoint_state.restoring(checkpoint), huge_pages.asked_for(graph):
         return tf1.train.MonitoredTrainingSession(
             master=config.master,
             is_chief=config.is_chief,
@@ -132,7 +132,7 @@ def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) 
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             if some:
                 raise  # The session takes this for the end of the input.
-            raise inputs.nothing_read(input_fn, "train", loop) from end
+            raise input_pipeline.nothing_read(input_fn, "train", loop) from end
         some = True
     if not some:
         tf1.logging.warning(
@@ -148,8 +148,8 @@ def _read_before_counting(graph: tf.Graph) -> None:
     """
     read = private.get_or_create_global_step_read(graph).op
     for op in tf1.train.get_global_step(graph).op.outputs[0].consumers():
-        if op.type in _COUNTING and private.control_flow_context(op) is None:
-            private.add_control_input(op, read)
+        if op.type in _COUNTING and graph_surgery.control_flow_context(op) is None:
+            graph_surgery.add_control_input(op, read)
 
 
 def _add_loss_summary(loss: Any) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from estimator_spec.legacy import missing
+from estimator_spec.legacy import unsupported_names
 
 
 class LegacyAttributeError(AttributeError):
@@ -21,5 +21,5 @@ def message(module: str, name: str) -> str:
         module: the module that was asked, in the program's spelling.
         name: what it was asked for.
     """
-    advice = missing.advice(module, name)
+    advice = unsupported_names.advice(module, name)
     return f"{module}.{name} isn't among the removed names that estimator_spec puts back. {advice}"

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec import off_tpu
+from estimator_spec.config import host_fallback
 from estimator_spec.legacy import names
+from estimator_spec.legacy.module_spellings import is_removed
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
-from estimator_spec.legacy.places import is_removed
 from estimator_spec.legacy.undo import Changes
 
 _LOCK = threading.RLock()
@@ -137,7 +137,7 @@ def _switch(wanted: _State | None) -> None:
 
 def _cases() -> Iterator[names.When]:
     yield names.When.ALWAYS
-    if off_tpu.host_instead_of_tpu():
+    if host_fallback.host_instead_of_tpu():
         yield names.When.ON_HOST
     if importlib.util.find_spec("tensorboard") is None:
         yield names.When.WITHOUT_TENSORBOARD

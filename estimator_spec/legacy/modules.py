@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from estimator_spec.legacy import errors, missing
+from estimator_spec.legacy import errors, unsupported_names
 
 
 def resolve(target: str) -> Any:
@@ -101,7 +101,7 @@ class Finder(importlib.abc.MetaPathFinder):
         parent, _, name = fullname.rpartition(".")
         module = sys.modules.get(parent)
         if not isinstance(module, LegacyModule):
-            if missing.is_listed(parent, name):
+            if unsupported_names.is_listed(parent, name):
                 raise errors.LegacyImportError(errors.message(parent, name), name=parent)
             return None
         try:

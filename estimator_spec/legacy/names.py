@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from estimator_spec.legacy.places import spellings
+from estimator_spec.legacy.module_spellings import spellings
 
 
 class When(enum.Enum):
@@ -83,12 +83,12 @@ _ESTIMATOR = (
     ),
     Group(
         "estimator estimator_py.estimator_lib estimator_py.run_config",
-        "estimator_spec.run_config",
+        "estimator_spec.config.run_config",
         "RunConfig",
     ),
     Group(
         "estimator_py.run_config",
-        "estimator_spec.run_config",
+        "estimator_spec.config.run_config",
         "TaskType get_default_session_config path_to_str",
     ),
     Group(
@@ -109,7 +109,7 @@ _ESTIMATOR = (
     ),
     Group("estimator_py.inputs.numpy_io", "estimator_spec", "numpy_input_fn"),
     Group("estimator_py.inputs.pandas_io", "estimator_spec", "pandas_input_fn"),
-    Group("estimator_py.util", "estimator_spec.functions", "fn_args=argument_names"),
+    Group("estimator_py.util", "estimator_spec.validation.signatures", "fn_args=argument_names"),
 )
 
 _EXPORT = (
@@ -159,7 +159,7 @@ _HOOKS = (
     ),
     Group(
         "estimator_py.early_stopping contrib.estimator",
-        "estimator_spec.early_stopping",
+        "estimator_spec.driver.early_stopping",
         "read_eval_metrics",
     ),
     Group(
@@ -182,10 +182,10 @@ _TPU = (
     ),
     Group("estimator_py.estimator_lib", "estimator_spec", "TPUEstimator"),
     Group("estimator_tpu_py.tpu_estimator", "estimator_spec", "ExportSavedModelApiVersion"),
-    Group("estimator_tpu_py.tpu_context", "estimator_spec.tpu_context", "TPUContext"),
+    Group("estimator_tpu_py.tpu_context", "estimator_spec.config.tpu_context", "TPUContext"),
     Group(
         "estimator_tpu_py.util",
-        "estimator_spec.tpu_config",
+        "estimator_spec.config.tpu_config",
         "check_positive_integer parse_iterations_per_loop",
     ),
     Group(
@@ -228,7 +228,7 @@ _EMBEDDINGS = (
     # optimizer that it wraps.
     Group(
         "tf1.tpu tpu_py.tpu_optimizer contrib.tpu",
-        "estimator_spec.off_tpu",
+        "estimator_spec.legacy.tpu_stand_ins",
         "CrossShardOptimizer",
     ),
 )
@@ -260,12 +260,12 @@ _CONTRIB_TPU = (
     ),
     Group(
         "contrib.tpu.python.tpu",
-        "estimator_spec._tensorflow",
+        "estimator_spec._tensorflow.private",
         "tpu_function",
     ),
     Group(
         "contrib.tpu contrib.tpu.python.tpu.training_loop",
-        "estimator_spec._tensorflow.training_loop",
+        "estimator_spec._tensorflow.private.training_loop",
         "repeat while_loop",
     ),
     Group(
@@ -296,7 +296,7 @@ _CONTRIB = (
     ),
     Group(
         "contrib.summary contrib.summary.summary",
-        "estimator_spec._tensorflow.summary_ops",
+        "estimator_spec._tensorflow.private.summary_ops",
         "SummaryWriter all_summary_ops=all_v2_summary_ops always_record_summaries audio "
         "create_file_writer create_summary_file_writer eval_dir flush generic graph histogram "
         "image import_event initialize never_record_summaries "
@@ -321,7 +321,7 @@ _CONTRIB = (
     ),
     Group(
         "contrib.lookup contrib.lookup.lookup_ops",
-        "estimator_spec._tensorflow.lookup_ops",
+        "estimator_spec._tensorflow.private.lookup_ops",
         "HashTable=StaticHashTableV1 IdTableWithHashBuckets KeyValueTensorInitializer "
         "MutableHashTable TextFileIdTableInitializer TextFileIndex TextFileInitializer "
         "TextFileStringTableInitializer index_table_from_file index_table_from_tensor "
@@ -361,25 +361,25 @@ _ON_HOST = (
     Group(
         "tf.distribute.cluster_resolver tf_py.distribute.cluster_resolver "
         "tf_py.distribute.cluster_resolver.tpu_cluster_resolver",
-        "estimator_spec.off_tpu",
+        "estimator_spec.legacy.tpu_stand_ins",
         "TPUClusterResolver",
         when=When.ON_HOST,
     ),
     Group(
         "tf1.tpu tf_py.tpu.tpu",
-        "estimator_spec.off_tpu",
+        "estimator_spec.legacy.tpu_stand_ins",
         "batch_parallel initialize_system replicate rewrite shard shutdown_system",
         when=When.ON_HOST,
     ),
     Group(
         "tf1.tpu tf_py.tpu.tpu tf_py.tpu.tpu_replication",
-        "estimator_spec.off_tpu",
+        "estimator_spec.legacy.tpu_stand_ins",
         "outside_compilation",
         when=When.ON_HOST,
     ),
     Group(
         "tf1.tpu tf_py.tpu.ops.tpu_ops",
-        "estimator_spec.off_tpu",
+        "estimator_spec.legacy.tpu_stand_ins",
         "cross_replica_sum",
         when=When.ON_HOST,
     ),

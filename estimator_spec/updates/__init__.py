@@ -19,16 +19,14 @@ is to be exported, with as few kinds of ops as can be, does the first alone:
 this package off. Lookups, quiet steps and initial values are as they are.
 """
 
-from estimator_spec.updates.reading import straight_from_tables
+from estimator_spec.updates.direct_sums import straight_from_tables
 from estimator_spec.updates.rewriting import (
-    ENVIRONMENT_SWITCH,
     made_faster,
     made_to_read_faster,
     wanted,
 )
 
 __all__ = [
-    "ENVIRONMENT_SWITCH",
     "made_faster",
     "made_to_read_faster",
     "straight_from_tables",

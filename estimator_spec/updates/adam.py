@@ -20,8 +20,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
-from estimator_spec.updates import kernels, order
+from estimator_spec._tensorflow import graph_surgery
+from estimator_spec.updates import dependencies, kernels
 
 tf1 = tf.compat.v1
 
@@ -98,7 +98,7 @@ def _in_one(graph: tf.Graph, update: _Update) -> dict[Any, Any]:
         graph.as_default(),
         tf1.name_scope(update.subtract.name + "_in_one/"),
         tf1.device(update.subtract.device),
-        tf.control_dependencies([*before, *order.waits_between(summed, (values, ids))]),
+        tf.control_dependencies([*before, *dependencies.waits_between(summed, (values, ids))]),
     ):
         shape = tf.constant(moved.shape.as_list(), ids.dtype)
         gradient = tf.scatter_nd(tf.expand_dims(ids, -1), values, shape)
@@ -133,14 +133,14 @@ def _leave_nothing_to_do(update: _Update, one: Any) -> None:
                 same = tf.raw_ops.ReadVariableOp(resource=variable, dtype=decayed.dtype)
             else:
                 same = variable + tf.zeros([], decayed.dtype)
-        private.replace_input(assign, same, 1)
-        private.add_control_input(assign, one)
+        graph_surgery.replace_input(assign, same, 1)
+        graph_surgery.add_control_input(assign, one)
         kernels.leave_nothing_to_do(add, one)
     subtract = update.subtract
     with _after(one, subtract):
         moved = subtract.inputs[1]
-        private.replace_input(subtract, tf.zeros(moved.shape.as_list(), moved.dtype), 1)
-    private.add_control_input(subtract, one)
+        graph_surgery.replace_input(subtract, tf.zeros(moved.shape.as_list(), moved.dtype), 1)
+    graph_surgery.add_control_input(subtract, one)
 
 
 @contextlib.contextmanager
@@ -176,7 +176,7 @@ def _update(subtract: Any) -> _Update | None:
     if any(output.consumers() for output in subtract.outputs):
         return None
     update = _Update(subtract, m, v, step[0], spread[1])
-    if any(private.control_flow_context(op) is not None for op in update.ops):
+    if any(graph_surgery.control_flow_context(op) is not None for op in update.ops):
         return None
     return update
 
@@ -184,7 +184,7 @@ def _update(subtract: Any) -> _Update | None:
 def _is_alone(update: _Update, step: Container[Any]) -> bool:
     """Whether nothing else writes the table or a slot: what is subtracted may be by several."""
     variables = (update.subtract.inputs[0], update.m.variable, update.v.variable)
-    return not order.others_write(variables, update.ops, step)
+    return not dependencies.others_write(variables, update.ops, step)
 
 
 def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:

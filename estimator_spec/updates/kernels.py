@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
-from estimator_spec.updates import gathering
+from estimator_spec._tensorflow import graph_surgery
+from estimator_spec.updates import gathers
 
 tf1 = tf.compat.v1
 
@@ -68,7 +68,7 @@ def inputs(op: Any) -> dict[str, Any]:
 
 def replace_input(op: Any, name: str, value: Any) -> None:
     """Makes an op read a value as the input of a name; see `inputs`."""
-    private.replace_input(op, value, list(inputs(op)).index(name))
+    graph_surgery.replace_input(op, value, list(inputs(op)).index(name))
 
 
 def leave_nothing_to_do(op: Any, instead: Any) -> None:
@@ -82,7 +82,7 @@ def leave_nothing_to_do(op: Any, instead: Any) -> None:
     for name in ("indices", "grad"):
         width = found[name].shape.as_list()[1:]
         replace_input(op, name, _no_rows(op.graph, width, found[name].dtype))
-    private.add_control_input(op, instead)
+    graph_surgery.add_control_input(op, instead)
 
 
 def _no_rows(graph: tf.Graph, width: list[Any], dtype: Any) -> Any:
@@ -116,9 +116,9 @@ def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
     others = (value for name, value in inputs.items() if name not in kernel.variables)
     with tf.control_dependencies([value for value in others if not _is_at_hand(value)]):
         old_rows = {
-            table: gathering.rows_of(inputs[table], ids, gradient.dtype) if rows is None else rows
+            table: gathers.rows_of(inputs[table], ids, gradient.dtype) if rows is None else rows
         }
-        old_rows |= {name: gathering.rows_of(inputs[name], ids, gradient.dtype) for name in slots}
+        old_rows |= {name: gathers.rows_of(inputs[name], ids, gradient.dtype) for name in slots}
         new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
         return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
 

@@ -22,23 +22,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import _tensorflow as private
-from estimator_spec import switches
+from estimator_spec import environment
+from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import (
     adam,
-    choice,
-    gathering,
+    backward_pass,
+    dependencies,
+    direct_sums,
+    gathers,
+    gradient_slices,
+    kernel_choice,
     kernels,
-    merging,
-    order,
-    reading,
-    splitting,
 )
 from tpu_columns import combining
 
 tf1 = tf.compat.v1
-
-ENVIRONMENT_SWITCH = "TPU_COLUMNS_FAST_UPDATES"
 
 # Ops that hand ids on as they are.
 _SAME_IDS = frozenset({"Reshape", "Identity"})
@@ -55,7 +53,7 @@ def wanted(argument: bool | None) -> bool:
     Raises:
       ValueError: the environment says something else than yes or no.
     """
-    return switches.is_on(ENVIRONMENT_SWITCH) if argument is None else argument
+    return environment.is_on(environment.FAST_UPDATES) if argument is None else argument
 
 
 def made_faster(
@@ -72,11 +70,11 @@ def made_faster(
     Returns:
       What to run instead of `train_op`: another op only if it was itself replaced.
     """
-    step = order.run_with(train_op)
-    merged = merging.with_earlier_ops(graph, gradient_ops, step)
+    step = dependencies.run_with(train_op)
+    merged = backward_pass.with_earlier_ops(graph, gradient_ops, step)
     if merged:
         tf1.logging.info("%d ops of gradients are made once instead of twice.", merged)
-    splitting.by_slices(graph)
+    gradient_slices.by_slices(graph)
     replaced = adam.in_one_op(graph, step)
     updates = [
         op
@@ -88,12 +86,12 @@ def made_faster(
             _summed_by_a_product(graph, op, session_config)
         _without_reshaping(op)
     for op in updates:
-        if _is_alone(op, step) and choice.formula_is_faster(op, session_config):
+        if _is_alone(op, step) and kernel_choice.formula_is_faster(op, session_config):
             replaced[op] = _by_formula(graph, op)
             kernels.leave_nothing_to_do(op, replaced[op])
     if replaced:
         tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
-    _wait_for_replacements(graph, replaced, gathering.lookups_by_rows(graph))
+    _wait_for_replacements(graph, replaced, gathers.lookups_by_rows(graph))
     return replaced.get(train_op, train_op)
 
 
@@ -103,8 +101,8 @@ def made_to_read_faster(graph: tf.Graph) -> None:
     Args:
       graph: of an evaluation or a prediction, finished. Its ops are changed and added to.
     """
-    reading.straight_from_tables(graph)
-    _wait_for_replacements(graph, {}, gathering.lookups_by_rows(graph))
+    direct_sums.straight_from_tables(graph)
+    _wait_for_replacements(graph, {}, gathers.lookups_by_rows(graph))
 
 
 def _wait_for_replacements(graph: tf.Graph, updates: dict[Any, Any], reads: dict[Any, Any]) -> None:
@@ -113,13 +111,13 @@ def _wait_for_replacements(graph: tf.Graph, updates: dict[Any, Any], reads: dict
     if replaced:
         for op in graph.get_operations():
             if op not in updates:
-                private.wait_for_replacements(op, replaced)
+                graph_surgery.wait_for_replacements(op, replaced)
 
 
 def _is_ours_to_change(op: Any) -> bool:
     """Whether ids are unique, and nothing but the order of ops depends on this one."""
     return (
-        private.control_flow_context(op) is None
+        graph_surgery.control_flow_context(op) is None
         and _are_unique(kernels.inputs(op)["indices"])
         and not any(output.consumers() for output in op.outputs)
     )
@@ -129,7 +127,7 @@ def _is_alone(op: Any, step: Container[Any]) -> bool:
     """Whether nothing else writes what it does: a kernel changes rows, a formula replaces them."""
     found, kernel = kernels.inputs(op), kernels.of(op)
     assert kernel is not None
-    return not order.others_write([found[name] for name in kernel.variables], [op], step)
+    return not dependencies.others_write([found[name] for name in kernel.variables], [op], step)
 
 
 def _without_second_search(op: Any) -> bool:
@@ -147,7 +145,7 @@ def _without_second_search(op: Any) -> bool:
 def _summed_by_a_product(graph: tf.Graph, op: Any, session_config: Any) -> None:
     """Sums the gradients of repeated ids in a faster way, if it is one here."""
     summed = _sum_over_repeated_ids(op)
-    if summed is None or not choice.product_is_faster(summed.inputs[0], session_config):
+    if summed is None or not kernel_choice.product_is_faster(summed.inputs[0], session_config):
         return
     values, segments, count = summed.inputs
     with (
@@ -182,11 +180,11 @@ def _sum_over_repeated_ids(op: Any) -> Any:
 def _take_earlier(op: Any, **inputs: Any) -> None:
     """Makes an op read what its inputs were made of, and wait for what they waited for."""
     found = kernels.inputs(op)
-    waits = order.waits_between([found[name] for name in inputs], inputs.values())
+    waits = dependencies.waits_between([found[name] for name in inputs], inputs.values())
     for name, value in inputs.items():
         kernels.replace_input(op, name, value)
     for other in waits:
-        private.add_control_input(op, other)
+        graph_surgery.add_control_input(op, other)
 
 
 def _are_unique(ids: Any) -> bool:
@@ -218,11 +216,11 @@ def _rows_read_before(found: dict[str, Any]) -> Any:
     if table.dtype != tf.resource:
         return None
     for user in table.consumers():
-        if user.type != "ResourceGather" or private.control_flow_context(user) is not None:
+        if user.type != "ResourceGather" or graph_surgery.control_flow_context(user) is not None:
             continue
         places = user.inputs[1]
         if places.shape.rank == 1 and _origin(places).name == ids.name:
             # One that waits for an update may wait for this one, or for one that waits for this.
-            waits = any(map(kernels.of, order.run_with(user)))
+            waits = any(map(kernels.of, dependencies.run_with(user)))
             return None if waits else user.outputs[0]
     return None

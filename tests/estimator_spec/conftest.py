@@ -13,7 +13,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import experimental, export, inputs, run_config
+from estimator_spec import experimental, export
+from estimator_spec.config import run_config
+from estimator_spec.input_fns import arrays
 
 tf1 = tf.compat.v1
 
@@ -94,7 +96,7 @@ def _names_of(estimator, config, inputs_room, export_room, experimental_room):
     )
 
 
-_OURS = _names_of(estimator_spec, run_config, inputs, export, experimental)
+_OURS = _names_of(estimator_spec, run_config, arrays, export, experimental)
 _APIS = ["ours"]
 if hasattr(tf1, "estimator"):
     _APIS.append(pytest.param("reference", marks=pytest.mark.reference))

@@ -84,7 +84,7 @@ def test_the_checkpoint_of_tensorflow_1(tf1_checkpoint):
 def test_slots_of_an_embedding_core(files, name):
     """Each optimizer of an embedding core is recognized by the slots that it names."""
     parameters = OPTIMIZERS[name]
-    names = estimator_spec.optimizers.slot_names(parameters, TABLE).values()
+    names = estimator_spec.embedding.optimizers.slot_names(parameters, TABLE).values()
     table = np.zeros((5, 2), np.float32)
     prefix = files.write({TABLE: table, **dict.fromkeys(names, table)})
     found = table_of(checkpoints.inspect(prefix))

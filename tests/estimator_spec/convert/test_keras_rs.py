@@ -14,9 +14,10 @@ import tensorflow as tf
 
 import estimator_spec
 import tpu_columns
-from estimator_spec import FeatureConfig, TableConfig, optimizers
+from estimator_spec import FeatureConfig, TableConfig
 from estimator_spec.convert import features_for, to_distributed_embedding
 from estimator_spec.convert.report import LossyConversionError
+from estimator_spec.embedding import optimizers
 from tpu_columns import Hardware, IdOutOfRangeError
 
 keras_rs = pytest.importorskip("keras_rs", reason="needs the extra keras-rs")

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import FeatureConfig, TableConfig, convert, optimizers
+from estimator_spec import FeatureConfig, TableConfig, convert
 from estimator_spec._tensorflow import tpu_embedding_configuration_pb2
 from estimator_spec.convert import (
     features_for,
@@ -22,6 +22,7 @@ from estimator_spec.convert import (
 from estimator_spec.convert.partial_lookup import tensorflow_variable
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.tpu_layer import mid_level_optimizer
+from estimator_spec.embedding import optimizers
 from tpu_columns import Hardware, IdOutOfRangeError
 
 api = tf.tpu.experimental.embedding

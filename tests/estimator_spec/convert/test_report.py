@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec.convert import facts, report, source
+from estimator_spec.convert import report, spec_source, target_support
 from estimator_spec.convert.report import LossyConversionError, Status
 from tpu_columns import Hardware, embedding_column
 
@@ -29,7 +29,7 @@ def read(parameters=ADAM, hardware=None, table=None, **arguments):
         optimization_parameters=parameters,
         **arguments,
     )
-    return source.read(spec, hardware)
+    return spec_source.read(spec, hardware)
 
 
 def made(target, parameters, allow_lossy=True):
@@ -37,11 +37,11 @@ def made(target, parameters, allow_lossy=True):
     return report.make(target, read(parameters), [], allow_lossy, target)
 
 
-@pytest.mark.parametrize("kind", facts.optimizers())
-@pytest.mark.parametrize("target", facts.TARGETS)
+@pytest.mark.parametrize("kind", target_support.optimizers())
+@pytest.mark.parametrize("target", target_support.TARGETS)
 def test_each_argument_of_each_optimizer_has_a_fact(target, kind):
     """No argument of ours is forgotten in any target, and no fact is about one that isn't."""
-    assert set(facts.becomes(target, kind).facts) == set(facts.arguments(kind))
+    assert set(target_support.becomes(target, kind).facts) == set(target_support.arguments(kind))
 
 
 def test_a_report_has_a_line_for_each_argument():
@@ -72,12 +72,15 @@ def test_a_report_has_each_tables_own_rate():
         },
         optimization_parameters=ADAM,
     )
-    for target in facts.TARGETS:
-        found = report.make(target, source.read(spec), [], True, target)
+    for target in target_support.TARGETS:
+        found = report.make(target, spec_source.read(spec), [], True, target)
         rates = {e.table: e for e in found.entries if "learning_rate" in e.argument[:18]}
         assert (rates["a"].value, rates["b"].value) == (0.1, 0.5)
         assert rates["c"].argument == "learning_rate_fn"
-        assert (rates["c"].old, rates["c"].new) == ("decayed", facts.RATE_FUNCTIONS[target])
+        assert (rates["c"].old, rates["c"].new) == (
+            "decayed",
+            target_support.RATE_FUNCTIONS[target],
+        )
         assert sum("learning_rate" in e.argument and e.table == "c" for e in found.entries) == 2
 
 
@@ -101,7 +104,7 @@ def test_a_feature_is_one_cores():
         ADAM,
     )
     with pytest.raises(ValueError, match="both want the feature 'word'.*embedding_lookup_device"):
-        source.read(spec)
+        spec_source.read(spec)
 
 
 def test_a_report_in_full_has_all_lines():
@@ -120,12 +123,12 @@ def test_defaults_are_those_of_the_installed_packages():
     if keras is not None:
         classes["keras"] = keras.optimizers
     for target, module in classes.items():
-        for kind in facts.optimizers():
-            becomes = facts.becomes(target, kind)
+        for kind in target_support.optimizers():
+            becomes = target_support.becomes(target, kind)
             known = inspect.signature(getattr(module, becomes.name)).parameters
             assert set(becomes.fixed) <= set(known)
             for argument, fact in becomes.facts.items():
-                theirs, ours = becoming(fact), facts.our_default(kind, argument)
+                theirs, ours = becoming(fact), target_support.our_default(kind, argument)
                 if theirs in ("", "clipvalue"):
                     continue
                 default = known[theirs].default
@@ -209,7 +212,7 @@ def test_a_combiner_of_none_must_be_told_for_columns():
         (Hardware.CPU, "mean", Status.CHANGED),
         (Hardware.TPU, "sum", Status.CHANGED),
     ):
-        found = source.read(spec, hardware)
+        found = spec_source.read(spec, hardware)
         (entry,) = report.of_tables(found, ["tbl_word"])
         assert (entry.status, entry.new) == (status, combiner)
         assert found.combiner("tbl_word") == combiner
@@ -263,10 +266,10 @@ def test_the_page_says_what_reports_say():
         header = [cell.strip() for cell in rows[1].split("|")[1:-1]]
         for row in (row for row in rows if row.startswith("| `")):
             argument, _, *cells = (cell.strip() for cell in row.split("|")[1:-1])
-            assert argument.strip("`") in facts.arguments(kind)
+            assert argument.strip("`") in target_support.arguments(kind)
             assert len(cells) == len(header) - 2
-            for target, cell in zip(facts.TARGETS, cells, strict=True):
-                fact = facts.becomes(target, kind)
+            for target, cell in zip(target_support.TARGETS, cells, strict=True):
+                fact = target_support.becomes(target, kind)
                 assert cell.startswith("**lost**") == bool(fact.lost)
                 if not fact.lost:
                     has_limits = fact.facts[argument.strip("`")].only is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from estimator_spec import optimizers
+from estimator_spec.embedding import optimizers
 
 
 def clip(value, low, high):

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 import estimator_spec as es
 import oracle
-from estimator_spec import optimizers
 from estimator_spec.cores import host
+from estimator_spec.embedding import optimizers
 
 tf1 = tf.compat.v1
 ROWS, DIM, BATCH, LENGTH, STEPS = 9, 3, 4, 3, 20

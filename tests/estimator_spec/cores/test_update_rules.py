@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from estimator_spec import optimizers
 from estimator_spec.cores import update_rules
+from estimator_spec.embedding import optimizers
 
 RATE = 0.05
 KEEPING = [

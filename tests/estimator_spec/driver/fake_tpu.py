@@ -12,7 +12,7 @@ import contextlib
 import tensorflow as tf
 
 from estimator_spec.driver import systems
-from estimator_spec.spec import tables_and_features
+from estimator_spec.embedding.spec import tables_and_features
 
 tf1 = tf.compat.v1
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimator_spec import switches
+from estimator_spec import environment
 from estimator_spec.driver import huge_pages
 
 tf1 = tf.compat.v1
@@ -64,7 +64,7 @@ def test_new_memory_is_asked_for():
 @pytest.mark.parametrize("graph, switch", [(SMALL, "1"), (LARGE, "0")])
 def test_not_for_small_tables_nor_where_it_is_switched_off(monkeypatch, graph, switch):
     """Small variables, or the environment's switch, leave memory as it is."""
-    monkeypatch.setenv(huge_pages.ENVIRONMENT_SWITCH, switch)
+    monkeypatch.setenv(environment.HUGE_PAGES, switch)
     with huge_pages.asked_for(graph):
         memory, address = mapped()
     assert not asked(address + SIZE // 2)
@@ -88,9 +88,9 @@ def test_other_systems(monkeypatch):
 
 def test_a_wrong_switch(monkeypatch):
     """A switch that says neither yes nor no is refused by name."""
-    monkeypatch.setenv(huge_pages.ENVIRONMENT_SWITCH, "perhaps")
+    monkeypatch.setenv(environment.HUGE_PAGES, "perhaps")
     with pytest.raises(ValueError, match=r"TPU_COLUMNS_HUGE_PAGES='perhaps' must be 0 or 1"):
-        switches.is_on(huge_pages.ENVIRONMENT_SWITCH)
+        environment.is_on(environment.HUGE_PAGES)
 
 
 def parts_of(places):

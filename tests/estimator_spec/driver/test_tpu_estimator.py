@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig, off_tpu
+from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig, environment
 
 tf1 = tf.compat.v1
 
@@ -278,7 +278,7 @@ def test_subclasses_override_what_they_like(make, line):
 )
 def test_the_host_asks_no_tpu_system(make, line, monkeypatch, places):
     """Where the host stands in for a TPU, the address of the TPU isn't asked."""
-    monkeypatch.setenv(off_tpu.VARIABLE, "1")
+    monkeypatch.setenv(environment.CPU, "1")
     estimator = make(config=places, use_tpu=True)
     estimator.train(line.input_fn, steps=1)
     assert estimator.evaluate(line.input_fn, steps=1)["global_step"] == 1

@@ -18,8 +18,14 @@ import tensorflow as tf
 
 import estimator_spec
 import tpu_columns
-from estimator_spec import off_tpu
-from estimator_spec.legacy import document, missing, names, places
+from estimator_spec import environment
+from estimator_spec.legacy import (
+    module_spellings,
+    names,
+    names_page,
+    tpu_stand_ins,
+    unsupported_names,
+)
 from estimator_spec.legacy.modules import LegacyModule, resolve
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,7 +44,7 @@ def report():
     """What check_spellings.py found in a process of its own."""
     script = Path(__file__).with_name("check_spellings.py")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    env.pop(off_tpu.VARIABLE, None)
+    env.pop(environment.CPU, None)
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, env=env, timeout=300
     )
@@ -86,7 +92,7 @@ def test_no_name_has_two_rows():
 def test_no_name_is_both_there_and_missing():
     """Nothing has advice that is put back."""
     there = {(module, row.name) for row in names.rows() for module in row.modules()}
-    assert not [pair for pair in there if missing.is_listed(*pair)]
+    assert not [pair for pair in there if unsupported_names.is_listed(*pair)]
 
 
 def test_estimator_api(installed):
@@ -257,15 +263,15 @@ def test_nothing_is_loaded_before_it_is_asked_for(installed):
 def test_for_a_host_only_when_the_host_was_chosen(monkeypatch):
     """What stands in for a TPU system is there under `--cpu` only, and gone afterwards."""
     real = tf.distribute.cluster_resolver.TPUClusterResolver
-    monkeypatch.delenv(off_tpu.VARIABLE, raising=False)
+    monkeypatch.delenv(environment.CPU, raising=False)
     with estimator_spec.install(replace=True):
         assert tf.distribute.cluster_resolver.TPUClusterResolver is real
-    monkeypatch.setenv(off_tpu.VARIABLE, "1")
+    monkeypatch.setenv(environment.CPU, "1")
     with estimator_spec.install(replace=True):
         for module in (tf.distribute.cluster_resolver, tf.contrib.cluster_resolver):
-            assert module.TPUClusterResolver is off_tpu.TPUClusterResolver
-        assert tf.compat.v1.tpu.rewrite is off_tpu.rewrite
-        assert tf.contrib.tpu.rewrite is off_tpu.rewrite
+            assert module.TPUClusterResolver is tpu_stand_ins.TPUClusterResolver
+        assert tf.compat.v1.tpu.rewrite is tpu_stand_ins.rewrite
+        assert tf.contrib.tpu.rewrite is tpu_stand_ins.rewrite
     assert tf.distribute.cluster_resolver.TPUClusterResolver is real
     assert tf.compat.v1.tpu.rewrite.__module__.startswith("tensorflow.")
 
@@ -288,10 +294,10 @@ def test_places_cover_every_import_spelling():
         "tensorflow.python.tpu.feature_column_v2",
     )
     assert not set(spellings) - modules
-    assert all(places.is_removed(m) for m in modules if "contrib" in m)
+    assert all(module_spellings.is_removed(m) for m in modules if "contrib" in m)
 
 
 def test_the_document_is_current():
     """docs/legacy_names.md is what the table makes."""
     text = (ROOT / "docs" / "legacy_names.md").read_text(encoding="utf-8")
-    assert text == document.text(), "run python -m estimator_spec.legacy.document on it"
+    assert text == names_page.text(), "run python -m estimator_spec.legacy.names_page on it"

@@ -12,8 +12,8 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 import traces
-from estimator_spec import updates
-from estimator_spec.updates import choice, kernels
+from estimator_spec import environment, updates
+from estimator_spec.updates import kernel_choice, kernels
 
 tf1 = tf.compat.v1
 
@@ -53,15 +53,15 @@ SCALARS = {
 @pytest.fixture
 def always(monkeypatch):
     """Formulas are always taken to be faster."""
-    monkeypatch.setattr(choice, "formula_is_faster", lambda op, config: True)
-    monkeypatch.setattr(choice, "product_is_faster", lambda gradient, config: True)
+    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: True)
+    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: True)
 
 
 @pytest.fixture
 def never(monkeypatch):
     """Kernels are always taken to be faster."""
-    monkeypatch.setattr(choice, "formula_is_faster", lambda op, config: False)
-    monkeypatch.setattr(choice, "product_is_faster", lambda gradient, config: False)
+    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: False)
+    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: False)
 
 
 def _update(kind, attributes, ids, gradient, shape, lr_power):
@@ -435,9 +435,9 @@ def test_the_switches(always, tmp_path, monkeypatch):
     """The argument decides, then the environment; by default updates are made faster."""
     assert _ops_of_training(tmp_path / "1")
     assert not _ops_of_training(tmp_path / "2", fast_updates=False)
-    monkeypatch.setenv(updates.ENVIRONMENT_SWITCH, "0")
+    monkeypatch.setenv(environment.FAST_UPDATES, "0")
     assert not _ops_of_training(tmp_path / "3")
     assert _ops_of_training(tmp_path / "4", fast_updates=True)
-    monkeypatch.setenv(updates.ENVIRONMENT_SWITCH, "maybe")
+    monkeypatch.setenv(environment.FAST_UPDATES, "maybe")
     with pytest.raises(ValueError, match="FAST_UPDATES='maybe' must be 0 or 1"):
         _ops_of_training(tmp_path / "5")

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a checkpoint's variables are to each other: tables, their slots, and the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+from estimator_spec.checkpoints import records, slots, spec_tables
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.errors import CheckpointError
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from tpu_columns.partition import RowPartition
+
+RECORDED, TOLD, ASSUMED = "recorded", "told", "assumed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of a checkpoint and its slots.
+
+    Attributes:
+        variable: the table as it is stored.
+        layout: how its rows lie.
+        layout_from: 'recorded' beside the checkpoint, 'told' by argument or spec, or 'assumed'.
+        slots: what stands beside it: suffixes such as '/Adagrad' by full name.
+        optimizers: whose slots they are; none for gradient descent.
+        missing: suffixes of slots that these optimizers should have, and haven't.
+        unknown: suffixes that belong to no known optimizer.
+        in_spec: the table of the spec, if one was given and has it.
+        key: its key in the spec or the record, or None.
+    """
+
+    variable: StoredVariable
+    layout: RowPartition
+    layout_from: str
+    slots: dict[str, str]
+    optimizers: tuple[slots.Naming, ...]
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    in_spec: spec_tables.SpecTable | None
+    key: str | None
+
+    @property
+    def name(self) -> str:
+        """The variable's full name."""
+        return self.variable.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """The variables of a checkpoint, sorted out.
+
+    Attributes:
+        tables: `Table` by name.
+        slots_of: of each variable that is no table: its slots, suffixes by full name.
+        missing: what a spec or an optimizer needs and the checkpoint hasn't, in words.
+        leftover: what nobody needs, in words.
+        record: the record beside the checkpoint, if there is one.
+    """
+
+    tables: dict[str, Table]
+    slots_of: dict[str, dict[str, str]]
+    missing: tuple[str, ...]
+    leftover: tuple[str, ...]
+    record: records.CheckpointRecord | None
+
+    def table_of(self, name: str) -> Table | None:
+        """The table that a variable is, or stands beside."""
+        if name in self.tables:
+            return self.tables[name]
+        return next((table for table in self.tables.values() if name in table.slots), None)
+
+
+def read(
+    checkpoint: Checkpoint,
+    spec: EmbeddingConfigSpec | None = None,
+    strategy: str | None = None,
+    shards: int | None = None,
+    tables: Collection[str] | None = None,
+    may_grow: bool = False,
+    may_shrink: bool = False,
+) -> Contents:
+    """Sorts out an open checkpoint.
+
+    Args:
+        checkpoint: the checkpoint.
+        spec: the spec that it belongs to; None if that isn't known.
+        strategy: how the rows lie, for a checkpoint without a record.
+        shards: number of shards, likewise. None: as many as a table is stored in.
+        tables: full names of the tables, where neither record nor spec nor name tells them.
+        may_grow: whether a table may have fewer rows than in the spec.
+        may_shrink: whether it may have more, too.
+
+    Raises:
+        CheckpointError: a table isn't in the checkpoint, or has other rows than record or spec say.
+        ValueError: strategy or shards contradict the record.
+    """
+    record = records.read(checkpoint.prefix)
+    shapes = {name: variable.shape for name, variable in checkpoint.variables.items()}
+    for name in tables or ():
+        if name not in shapes:
+            raise CheckpointError(
+                checkpoint.prefix, f"There is no table {name!r} in {checkpoint.prefix!r}."
+            )
+        if len(shapes[name]) != 2:
+            raise CheckpointError(
+                checkpoint.prefix,
+                f"{name!r} of {checkpoint.prefix!r} is no table: its shape is "
+                f"{list(shapes[name])}, a table's is [rows, width].",
+            )
+    specified = spec_tables.match(spec_tables.of(spec) if spec else [], shapes)
+    recorded = record.tables if record else {}
+    names = {*recorded, *specified, *(tables or ())} & set(shapes)
+    if not (recorded or specified or tables):
+        names = {name for name in shapes if spec_tables.looks_like_table(name, shapes[name])}
+    same_shape: dict[tuple[int, ...], list[str]] = {}
+    for name, shape in shapes.items():
+        if name not in names:  # no table is the slot of another
+            same_shape.setdefault(shape, []).append(name)
+    owned: dict[str, str] = {}
+    found, others = {}, {}
+    for name in sorted(shapes, key=lambda name: (name not in names, len(name), name)):
+        if name in owned:
+            continue
+        beside = slots.beside(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
+        if name in names:
+            variable = checkpoint.variables[name]
+            layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
+            known, missing, unknown = slots.recognize(beside.values())
+            on_record = recorded.get(name)
+            in_spec = specified.get(name)
+            found[name] = Table(
+                variable,
+                layout,
+                source,
+                beside,
+                tuple(known),
+                tuple(sorted(missing)),
+                tuple(sorted(unknown)),
+                in_spec,
+                in_spec.key if in_spec else on_record.table if on_record else None,
+            )
+        else:
+            beside = {n: s for n, s in beside.items() if s in slots.SUFFIXES}
+            others[name] = beside
+        owned.update(dict.fromkeys(beside, name))
+    _check_sizes(checkpoint, found, may_grow, may_shrink)
+    faults = _faults(found, others, spec, set(recorded) - set(shapes))
+    return Contents(found, others, *faults, record)
+
+
+def _layout(
+    checkpoint: Checkpoint,
+    variable: StoredVariable,
+    spec: EmbeddingConfigSpec | None,
+    record: records.CheckpointRecord | None,
+    strategy: str | None,
+    shards: int | None,
+) -> tuple[RowPartition, str]:
+    rows = variable.num_rows
+    recorded = record.tables.get(variable.name) if record else None
+    if recorded is not None:
+        layout = recorded.layout
+        told = (strategy or layout.strategy, rows, shards or layout.num_shards)
+        if told != (layout.strategy, layout.num_rows, layout.num_shards):
+            raise ValueError(
+                f"{records.path_of(checkpoint.prefix)!r} says that {variable.name!r} has "
+                f"{layout.num_rows} rows on {layout.num_shards} shard(s) by "
+                f"{layout.strategy!r}; told was {told[0]!r} on {told[2]} shard(s), and the "
+                f"checkpoint has {rows} rows. Leave the arguments out, or move the file away if "
+                "it is wrong."
+            )
+        return layout, RECORDED
+    count = shards or max(1, len(variable.pieces))
+    if strategy is None and spec is not None:
+        strategy = spec.partition_strategy
+    if strategy or shards:
+        return RowPartition(strategy or "div", rows, count), TOLD
+    return RowPartition("div", rows, count), ASSUMED
+
+
+def _check_sizes(
+    checkpoint: Checkpoint, tables: dict[str, Table], may_grow: bool, may_shrink: bool
+) -> None:
+    for table in tables.values():
+        wanted = table.in_spec
+        shape = table.variable.shape
+        if wanted is None or shape == (wanted.rows, wanted.width):
+            continue
+        more, same_width = shape[0] > wanted.rows, shape[1:] == (wanted.width,)
+        if not (same_width and (may_shrink if more else may_grow)):
+            raise CheckpointError(
+                checkpoint.prefix,
+                f"The table {table.name!r} of {checkpoint.prefix!r} has shape "
+                f"{list(shape)}, in the spec {wanted.key!r} has "
+                f"{[wanted.rows, wanted.width]}. Grow it or permute its rows by "
+                "`python -m estimator_spec checkpoint convert`, or mend the spec.",
+            )
+
+
+def _faults(
+    tables: dict[str, Table],
+    others: dict[str, dict[str, str]],
+    spec: EmbeddingConfigSpec | None,
+    gone: Collection[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is missing, and what is left over."""
+    missing = [f"{name}: recorded as a table, not in the checkpoint" for name in sorted(gone)]
+    leftover = []
+    for name in others:
+        base = slots.base_name(name)
+        if base is not None and base not in others and base not in tables:
+            leftover.append(f"{name}: a slot without its variable {base}")
+    for table in tables.values():
+        missing += [
+            f"{table.name}{suffix}: a slot of {_names(table.optimizers)}"
+            for suffix in table.missing
+        ]
+        leftover += [f"{table.name}{suffix}: of no known optimizer" for suffix in table.unknown]
+    if spec is None:
+        return tuple(missing), tuple(leftover)
+    present = {table.key for table in tables.values()}
+    for wanted in spec_tables.of(spec):
+        if wanted.key not in present:
+            missing.append(f"{wanted.key}: no variable ends in {wanted.ending!r}")
+    for table in tables.values():
+        more, less = _against_spec(table)
+        missing += more
+        leftover += less
+    return tuple(missing), tuple(leftover)
+
+
+def _against_spec(table: Table) -> tuple[list[str], list[str]]:
+    """Slots that the spec's optimizer lacks, and those of others; none where it has no effect."""
+    if table.in_spec is None:
+        return [], [f"{table.name}: a table that the spec doesn't have"]
+    if table.in_spec.optimizer is None or not table.optimizers:
+        return [], []
+    wanted = type(table.in_spec.optimizer).__name__.removesuffix("Parameters")
+    if wanted in [found.optimizer for found in table.optimizers]:
+        return [], []
+    own = {slot.suffix for slot in table.in_spec.optimizer.SLOTS}
+    missing = [f"{table.name}{suffix}: a slot of the spec's {wanted}" for suffix in sorted(own)]
+    leftover = [
+        f"{table.name}{suffix}: of {found.optimizer}, the spec has {wanted}"
+        for found in table.optimizers
+        for suffix in sorted(found.suffixes.values())
+        if suffix not in table.missing
+    ]
+    return missing, leftover
+
+
+def _names(namings: Sequence[slots.Naming]) -> str:
+    return " and ".join(naming.optimizer for naming in namings)
+
+
+def find_table(found: Contents, name: str, argument: str, prefix: str) -> str:
+    """The full name of a table that a user names by it, its end, or its key in the spec.
+
+    Raises:
+        ValueError: there is none, or more than one.
+    """
+    if name in found.tables:
+        return name
+    matches = [
+        full
+        for full, table in found.tables.items()
+        if table.key == name or full.endswith("/" + name) or f"/{name}/" in f"/{full}"
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    what = f"means {matches}" if matches else "is none of them"
+    raise ValueError(
+        f"{argument}: {name!r} should name one table of {prefix!r}, but {what}. The tables are "
+        f"{sorted(found.tables)}."
+    )

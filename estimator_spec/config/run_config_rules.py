@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of `RunConfig`'s values: what each may be, and what is said when it isn't."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.validation.signatures import argument_names
+
+
+class _Unset:
+    """The default of the two checkpoint intervals: what it means depends on the other one."""
+
+    def __repr__(self) -> str:
+        return "<600 seconds, unless the other one is given>"
+
+    def __deepcopy__(self, memo: Any) -> _Unset:
+        return self
+
+
+UNSET: Any = _Unset()
+BOTH_INTERVALS = "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set."
+
+# The properties that a user may set or replace, in the order of the constructor's arguments.
+REPLACEABLE = (
+    "model_dir",
+    "tf_random_seed",
+    "save_summary_steps",
+    "save_checkpoints_steps",
+    "save_checkpoints_secs",
+    "session_config",
+    "keep_checkpoint_max",
+    "keep_checkpoint_every_n_hours",
+    "log_step_count_steps",
+    "train_distribute",
+    "device_fn",
+    "protocol",
+    "eval_distribute",
+    "experimental_distribute",
+    "experimental_max_worker_delay_secs",
+    "session_creation_timeout_secs",
+    "checkpoint_save_graph_def",
+)
+
+
+def _at_least(limit: int) -> Callable[[Any], bool]:
+    return lambda value: value >= limit
+
+
+def _above(limit: int) -> Callable[[Any], bool]:
+    return lambda value: value > limit
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int)
+
+
+def _takes_only_op(fn: Any) -> bool:
+    return callable(fn) and argument_names(fn) == ("op",)
+
+
+# property -> (what must hold unless it is None, what to say otherwise)
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model_dir": (bool, "model_dir should be non-empty"),
+    "save_summary_steps": (_at_least(0), "save_summary_steps should be >= 0"),
+    "save_checkpoints_steps": (_at_least(0), "save_checkpoints_steps should be >= 0"),
+    "save_checkpoints_secs": (_at_least(0), "save_checkpoints_secs should be >= 0"),
+    "session_config": (
+        lambda config: isinstance(config, tf.compat.v1.ConfigProto),
+        "session_config must be instance of ConfigProto",
+    ),
+    "keep_checkpoint_max": (_at_least(0), "keep_checkpoint_max should be >= 0"),
+    "keep_checkpoint_every_n_hours": (_above(0), "keep_checkpoint_every_n_hours should be > 0"),
+    "log_step_count_steps": (_above(0), "log_step_count_steps should be > 0"),
+    "tf_random_seed": (_is_integer, "tf_random_seed must be integer"),
+    "experimental_max_worker_delay_secs": (
+        _is_integer,
+        "experimental_max_worker_delay_secs must be an integer if set",
+    ),
+    "session_creation_timeout_secs": (_above(0), "session_creation_timeout_secs should be > 0"),
+    "device_fn": (_takes_only_op, 'device_fn must be callable with exactly one argument "op"'),
+    "protocol": (
+        lambda protocol: protocol in ("grpc", "grpc+verbs"),
+        "protocol should be grpc or grpc+verbs",
+    ),
+}
+
+
+def check(name: str, value: Any) -> None:
+    """Refuses a value that breaks the rule of its property."""
+    if value is None or name not in _RULES:
+        return
+    holds, message = _RULES[name]
+    try:
+        accepted = holds(value)
+    except TypeError as error:
+        raise TypeError(f"{message}. Got {value!r}, a {type(value).__name__}.") from error
+    if not accepted:
+        raise ValueError(f"{message}. Got {value!r}.")
+
+
+def checkpoint_intervals(steps: Any, secs: Any) -> tuple[Any, Any]:
+    """The two intervals, of which at most one is set; 600 seconds if neither is mentioned."""
+    if steps is UNSET and secs is UNSET:
+        return None, 600
+    if steps is UNSET:
+        return None, secs
+    if secs is UNSET:
+        return steps, None
+    if steps is not None and secs is not None:
+        raise ValueError(BOTH_INTERVALS)
+    return steps, secs
+
+
+def refuse_v2_parameter_server(strategy: Any) -> None:
+    """Refuses TF2's parameter server strategy, which has no sessions."""
+    # The class is looked up only when there is a strategy: most runs never load it.
+    if strategy is None:
+        return
+    newer = getattr(tf.compat.v2.distribute.experimental, "ParameterServerStrategy", None)
+    if type(strategy) is newer:
+        raise ValueError(
+            "Please use `tf.compat.v1.distribute.experimental.ParameterServerStrategy` for "
+            "parameter server strategy with estimator."
+        )
+
+
+def is_host_strategy(strategy: Any) -> bool:
+    """Whether there is a strategy, and it isn't a TPU's."""
+    return bool(strategy) and not type(strategy).__name__.startswith("TPUStrategy")

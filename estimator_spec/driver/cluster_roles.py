@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process of a cluster may do here: train alone, or evaluate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from estimator_spec.config.run_config import TaskType
+
+_TRAINING_TASKS = (TaskType.CHIEF, TaskType.MASTER, TaskType.PS, TaskType.WORKER)
+
+
+def check_task(config: Any) -> None:
+    """Refuses a process of a cluster that has no task in it, or one that nobody knows.
+
+    Args:
+        config: the `RunConfig`, whose `cluster_spec` isn't empty.
+
+    Raises:
+        ValueError: names the task.
+    """
+    task_type = config.task_type
+    if not task_type:
+        raise ValueError(
+            "`estimator.config` must have task_type set. This usually means TF_CONFIG "
+            "environment is not set correctly."
+        )
+    if task_type == "local":
+        raise ValueError(
+            "`task.type` in TF_CONFIG cannot be `local`. Leave `cluster` and `task` out of "
+            "TF_CONFIG to train and evaluate locally (non-distributed)."
+        )
+    if task_type not in _TRAINING_TASKS:
+        raise ValueError(
+            f"Task type {task_type} is not supported. Supported task types are "
+            f"{sorted((*_TRAINING_TASKS, TaskType.EVALUATOR))}."
+        )
+
+
+def refuse_several_processes(config: Any) -> None:
+    """Refuses TF_CONFIG's cluster of several processes that train together.
+
+    Without this a process would wait for the others for ever, or train a model of its own.
+
+    Args:
+        config: the `RunConfig`.
+
+    Raises:
+        NotImplementedError: counts the processes, and says what to do.
+    """
+    if not config.cluster_spec or getattr(config, "cluster", None) is not None:
+        return  # alone, or a cluster of TPU workers
+    tasks = {job: len(addresses) for job, addresses in config.cluster_spec.as_dict().items()}
+    if sum(tasks.values()) == 1:
+        return
+    raise NotImplementedError(
+        "TF_CONFIG describes a cluster of several training processes "
+        f"({', '.join(f'{count} {job}' for job, count in sorted(tasks.items()))}), and this one "
+        f"is {config.task_type} {config.task_id}. Distributed training isn't supported yet: "
+        "unset TF_CONFIG to train in one process, or leave only the chief in its `cluster`. A "
+        "process of task type `evaluator` can evaluate the checkpoints."
+    )

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks that end a training early; `estimator_spec.driver.early_stopping` makes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import private
+from estimator_spec.driver import checkpoint_state
+
+tf1 = tf.compat.v1
+
+_SCOPE = "signal_early_stopping"
+
+
+def _stop_variable(model_dir: str) -> Any:
+    """The variable by which a chief tells its workers.
+
+    It is part of a checkpoint, as it always was, unless the checkpoint that training goes on from
+    doesn't have it: early stopping may be added to a model that is half trained.
+    """
+    collection = tf1.GraphKeys.GLOBAL_VARIABLES
+    checkpoint = checkpoint_state.latest(model_dir)
+    if checkpoint is not None:
+        reader = tf.train.load_checkpoint(checkpoint)
+        if not reader.has_tensor(f"{_SCOPE}/STOP"):
+            collection = tf1.GraphKeys.LOCAL_VARIABLES
+    with tf1.variable_scope(_SCOPE, reuse=tf1.AUTO_REUSE):
+        return tf1.get_variable(
+            "STOP",
+            shape=[],
+            dtype=tf.bool,
+            initializer=tf1.zeros_initializer(),
+            collections=[collection],
+            trainable=False,
+        )
+
+
+class StopWhen(tf1.train.SessionRunHook):
+    """Asks a function from time to time, and stops when it says so.
+
+    Args:
+        should_stop_fn: the function.
+        run_every_secs: seconds between two calls, or None.
+        run_every_steps: steps between two calls, or None.
+        model_dir: where training saves.
+    """
+
+    def __init__(
+        self,
+        should_stop_fn: Callable[[], Any],
+        run_every_secs: float | None,
+        run_every_steps: int | None,
+        model_dir: str,
+    ) -> None:
+        self._should_stop_fn = should_stop_fn
+        self._timer = tf1.train.SecondOrStepTimer(
+            every_secs=run_every_secs, every_steps=run_every_steps
+        )
+        self._model_dir = model_dir
+
+    def begin(self) -> None:
+        """Makes the variable."""
+        self._global_step = private.get_or_create_global_step_read()
+        self._stop = tf1.assign(_stop_variable(self._model_dir), True)
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for the step."""
+        del run_context
+        return tf1.train.SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Calls the function when it is time."""
+        step = run_values.results
+        if not self._timer.should_trigger_for_step(step):
+            return
+        self._timer.update_last_triggered_step(step)
+        if self._should_stop_fn():
+            tf1.logging.info("Requesting early stopping at global step %d", step)
+            run_context.session.run(self._stop)
+            run_context.request_stop()
+
+
+class StopWithChief(tf1.train.SessionRunHook):
+    """Stops when the chief has said so.
+
+    Args:
+        model_dir: where training saves.
+    """
+
+    def __init__(self, model_dir: str) -> None:
+        self._model_dir = model_dir
+
+    def begin(self) -> None:
+        """Finds the variable."""
+        self._stop = _stop_variable(self._model_dir)
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for it."""
+        del run_context
+        return tf1.train.SessionRunArgs(self._stop)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Stops if it is true."""
+        if run_values.results:
+            tf1.logging.info("Early stopping requested, suspending run.")
+            run_context.request_stop()
+
+
+class StopAtCheckpoint(tf1.train.SessionRunHook):
+    """Stops when the latest checkpoint has reached a step.
+
+    Args:
+        model_dir: where the chief saves.
+        last_step: the global step.
+        wait_secs: seconds to wait after a look in vain.
+    """
+
+    def __init__(self, model_dir: str, last_step: int, wait_secs: float) -> None:
+        self._model_dir = model_dir
+        self._last_step = last_step
+        self._wait_secs = wait_secs
+
+    def begin(self) -> None:
+        """Finds the step counter."""
+        self._global_step = private.get_or_create_global_step_read()
+
+    def before_run(self, run_context: Any) -> Any:
+        """Asks for the step."""
+        del run_context
+        return tf1.train.SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Looks at the checkpoint, from the last step on."""
+        if run_values.results + 1 < self._last_step:
+            return
+        # The chief may still have to write the checkpoint of the last step.
+        if (
+            checkpoint_state.global_step(checkpoint_state.latest(self._model_dir))
+            >= self._last_step
+        ):
+            run_context.request_stop()
+        else:
+            time.sleep(self._wait_secs)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`InMemoryEvaluatorHook`: evaluations while training, without a checkpoint in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.driver import evaluation
+from estimator_spec.driver import hooks as hooks_lib
+from estimator_spec.model.model_spec import ModeKeys
+
+tf1 = tf.compat.v1
+
+
+class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
+    """Evaluates before the first step, every so many steps, and at the end of training.
+
+    The values of the variables are handed over in memory; the metrics are logged, and written to
+    the evaluation's directory. The evaluation graph is built once. It works in one process only,
+    and with variables only: no saver or `init_fn` of the model's own in evaluation.
+
+    Args:
+        estimator: the `Estimator` that trains.
+        input_fn: as for `Estimator.evaluate`.
+        steps: as for `Estimator.evaluate`.
+        hooks: as for `Estimator.evaluate`; they begin anew in every evaluation, but can't add to
+            the graph in the second one.
+        name: as for `Estimator.evaluate`.
+        every_n_iter: training steps between two evaluations. Default 100.
+
+    Raises:
+        ValueError: `every_n_iter` isn't positive, TF_CONFIG describes several processes, or when
+            training begins: the model has what the hook can't hand over.
+        TypeError: a hook of another type.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Iterable[Any] | None = None,
+        name: str | None = None,
+        every_n_iter: int = 100,
+    ) -> None:
+        if every_n_iter is None or every_n_iter <= 0:
+            raise ValueError(f"invalid every_n_iter={every_n_iter}: it must be at least 1.")
+        config = estimator.config
+        if config.num_ps_replicas > 0 or config.num_worker_replicas > 1:
+            raise ValueError(
+                "InMemoryEvaluator supports only single machine (aka Local) setting. Use "
+                "train_and_evaluate in a cluster."
+            )
+        evaluation.check_steps(steps)
+        self._estimator = estimator
+        self._input_fn = input_fn
+        self._output_dir = estimator.eval_dir(name)
+        self._hooks = hooks_lib.checked(hooks)
+        self._hooks.extend(estimator._convert_eval_steps_to_hooks(steps))
+        self._timer = tf1.train.SecondOrStepTimer(every_steps=every_n_iter)
+
+    def begin(self) -> None:
+        """Builds the evaluation graph."""
+        self._timer.reset()
+        self._iterations = 0
+        estimator = self._estimator
+        estimator._check_before_graph(ModeKeys.EVAL, self._input_fn)
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            estimator._start(self._graph)
+            batch = estimator._batch(self._input_fn, ModeKeys.EVAL)
+            spec = estimator._spec(batch.features, batch.labels, ModeKeys.EVAL)
+            self._update_op, self._values = evaluation.metric_ops(spec)
+            self._scaffold = evaluation.scaffold(spec.scaffold)
+            self._all_hooks = [*batch.hooks, *self._hooks, *spec.evaluation_hooks]
+            for what, given in (("saver", spec.scaffold.saver), ("init_fn", spec.scaffold.init_fn)):
+                if given is not None:
+                    raise ValueError(
+                        f"InMemoryEvaluator does not support custom {what}. Evaluate checkpoints, "
+                        "or leave it out of the Scaffold in evaluation."
+                    )
+            self._eval_variables = {v.name: v for v in tf1.global_variables()}
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Evaluates what training starts from."""
+        del coord
+        if tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS):
+            raise ValueError(
+                "InMemoryEvaluator does not support saveables other than global variables."
+            )
+        trained = {v.name: v for v in tf1.global_variables()}
+        self._trained = {name: trained[name] for name in self._eval_variables if name in trained}
+        with self._graph.as_default():
+            self._fed = {
+                name: tf1.placeholder(variable.dtype.base_dtype)
+                for name, variable in self._trained.items()
+            }
+            self._assign = tf.group(
+                *[tf1.assign(self._eval_variables[name], fed) for name, fed in self._fed.items()]
+            )
+        self._evaluate(session)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Evaluates when it is time."""
+        del run_values
+        self._iterations += 1
+        if self._timer.should_trigger_for_step(self._iterations):
+            self._evaluate(run_context.session)
+
+    def end(self, session: Any) -> None:
+        """Evaluates the trained model."""
+        self._evaluate(session)
+
+    def _evaluate(self, train_session: Any) -> None:
+        values = train_session.run(self._trained)
+        feed = {self._fed[name]: value for name, value in values.items()}
+        with self._graph.as_default():
+            results = evaluation.run(
+                tf1.train.Scaffold(
+                    init_fn=lambda scaffold, session: session.run(self._assign, feed_dict=feed),
+                    copy_from_scaffold=self._scaffold,
+                ),
+                self._update_op,
+                self._values,
+                config=self._estimator.config,
+                checkpoint=None,
+                input_fn=self._input_fn,
+                hooks=self._all_hooks,
+            )
+            evaluation.write_summaries(self._output_dir, results, None)
+        self._timer.update_last_triggered_step(self._iterations)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defines the embedding specification: tables, features, optimizers, and their devices."""

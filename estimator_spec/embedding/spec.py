@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run asks of the embedding core: which features, in which tables, trained how.
+
+`EmbeddingConfigSpec` is what a program hands to `TPUEstimator`. It comes in two forms: feature
+columns, or dictionaries of `FeatureConfig` and `TableConfig` (dict mode). `tables_and_features`
+makes the two dictionaries of either; everything that places, converts or plans tables starts there.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from estimator_spec._tensorflow import private
+from estimator_spec.embedding import device_assignment, optimizers
+from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
+from tpu_columns import TPUEmbeddingColumn, callables
+
+__all__ = [
+    "EmbeddingConfigSpec",
+    "FeatureConfig",
+    "TableConfig",
+    "table_name",
+    "tables_and_features",
+]
+
+# The optimizers that feature columns have always been accepted with.
+_OPTIMIZERS_OF_COLUMNS = (
+    optimizers.AdagradParameters,
+    optimizers.AdamParameters,
+    optimizers.FtrlParameters,
+    optimizers.MomentumParameters,
+    optimizers.ProximalAdagradParameters,
+    optimizers.RMSPropParameters,
+    optimizers.StochasticGradientDescentParameters,
+)
+
+_COLUMNS = (TPUEmbeddingColumn, *private.DENSE_COLUMNS)
+
+_SpecFields = collections.namedtuple(
+    "_SpecFields",
+    [
+        "feature_columns",
+        "tensor_core_feature_columns",
+        "optimization_parameters",
+        "clipping_limit",
+        "pipeline_execution_with_tensor_core",
+        "experimental_gradient_multiplier_fn",
+        "feature_to_config_dict",
+        "table_to_config_dict",
+        "partition_strategy",
+        "profile_data_directory",
+    ],
+)
+
+
+class EmbeddingConfigSpec(_SpecFields):
+    """Which features a run embeds, and how the tables are trained and cut into shards.
+
+    A named tuple. Columns meant for the tensor core are in `tensor_core_feature_columns`, all
+    others in `feature_columns`; both are None in dict mode.
+
+    >>> import tensorflow as tf, tpu_columns
+    >>> words = tf.feature_column.categorical_column_with_identity('words', 1000)
+    >>> spec = EmbeddingConfigSpec(
+    ...     [tpu_columns.embedding_column(words, 16)], optimizers.AdagradParameters(0.1))
+    >>> spec.partition_strategy
+    'div'
+
+    Args:
+        feature_columns: TPU embedding columns. Numeric and TensorFlow's own embedding columns are
+            accepted too, as a run without an embedding core can use them. Excludes the pair
+            `feature_to_config_dict` and `table_to_config_dict`.
+        optimization_parameters: the optimizer of the embedding core; with columns, one of SGD,
+            Adagrad, Adam, Ftrl, Momentum, RMSProp, ProximalAdagrad. No effect without a core.
+        clipping_limit: kept for old programs; it never had an effect.
+        pipeline_execution_with_tensor_core: whether a step's lookups run while the step before is
+            still being computed: faster, but they lack its update. Default False.
+        experimental_gradient_multiplier_fn: global step -> factor on every embedding gradient.
+        feature_to_config_dict: `FeatureConfig` by feature key.
+        table_to_config_dict: `TableConfig` by table key, which is the table variable's name.
+        partition_strategy: how rows are cut into shards: 'div' (the default; contiguous ranges)
+            or 'mod' (row r on shard r mod n).
+        profile_data_directory: where a TPU writes statistics of its lookups.
+        tensor_core_below: tables with fewer rows than this go to the tensor core, where the model
+            trains them, if their columns name no device and can be looked up there (see
+            `placing.split`). Each such column needs a `tensor_core_shape`. No effect without a
+            core. None: none. It is an attribute, not a field of the tuple.
+
+    Raises:
+        ValueError: neither or both forms, an unknown strategy, a feature whose table is missing,
+            an optimizer of another kind, or a column for the tensor core without a shape.
+        TypeError: a column or configuration of another kind.
+    """
+
+    # A field would break programs that unpack the ten.
+    tensor_core_below: int | None = None
+
+    def __new__(
+        cls,
+        feature_columns: Iterable[Any] | None = None,
+        optimization_parameters: OptimizationParameters | None = None,
+        clipping_limit: float | None = None,
+        pipeline_execution_with_tensor_core: bool = False,
+        experimental_gradient_multiplier_fn: Callable[[Any], Any] | None = None,
+        feature_to_config_dict: Mapping[str, FeatureConfig] | None = None,
+        table_to_config_dict: Mapping[str, TableConfig] | None = None,
+        partition_strategy: str = "div",
+        profile_data_directory: str | None = None,
+        *,
+        tensor_core_below: int | None = None,
+    ) -> EmbeddingConfigSpec:
+        """Checks the values; see the class."""
+        on_embedding_core, on_tensor_core = _split(feature_columns, tensor_core_below)
+        spec = super().__new__(
+            cls,
+            feature_columns=on_embedding_core,
+            tensor_core_feature_columns=on_tensor_core,
+            optimization_parameters=optimization_parameters,
+            clipping_limit=clipping_limit,
+            pipeline_execution_with_tensor_core=pipeline_execution_with_tensor_core,
+            experimental_gradient_multiplier_fn=experimental_gradient_multiplier_fn,
+            feature_to_config_dict=feature_to_config_dict,
+            table_to_config_dict=table_to_config_dict,
+            partition_strategy=partition_strategy,
+            profile_data_directory=profile_data_directory,
+        )
+        spec.tensor_core_below = tensor_core_below
+        _check_spec(spec)
+        return spec
+
+    def _replace(self, **changes: Any) -> EmbeddingConfigSpec:  # type: ignore[override]
+        """Makes a copy with other fields (or `tensor_core_below`), checked as a new one is."""
+        below = changes.pop("tensor_core_below", self.tensor_core_below)
+        spec = super()._replace(**changes)
+        columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
+        if columns and (below is not None or self.tensor_core_below is not None):
+            on_embedding_core, on_tensor_core = _split(columns, below)
+            spec = super(EmbeddingConfigSpec, spec)._replace(
+                feature_columns=on_embedding_core, tensor_core_feature_columns=on_tensor_core
+            )
+        spec.tensor_core_below = below
+        _check_spec(spec)
+        return spec
+
+    def __eq__(self, other: Any) -> Any:
+        same = super().__eq__(other)
+        if same is not True:
+            return same
+        return self.tensor_core_below == getattr(other, "tensor_core_below", None)
+
+    def __ne__(self, other: Any) -> Any:
+        same = self == other
+        return same if same is NotImplemented else not same
+
+    __hash__ = _SpecFields.__hash__
+
+    def __reduce__(self) -> Any:
+        # The constructor takes nine arguments, the tuple has ten fields.
+        return type(self)._make, (tuple(self),), vars(self)
+
+
+def table_name(variable_name: str) -> str:
+    """The key of a column's table.
+
+    >>> table_name('word')
+    'tbl_word'
+
+    Args:
+        variable_name: what the column's `get_embedding_var_name()` returns.
+    """
+    return f"tbl_{variable_name}"
+
+
+def tables_and_features(
+    spec: EmbeddingConfigSpec,
+) -> tuple[dict[str, TableConfig], dict[str, FeatureConfig]]:
+    """The tables and features that a spec puts on the embedding core, of either form.
+
+    Columns for the tensor core are not among them.
+
+    >>> tables, features = tables_and_features(EmbeddingConfigSpec(
+    ...     feature_to_config_dict={'word': FeatureConfig('words')},
+    ...     table_to_config_dict={'words': TableConfig(1000, 16)}))
+    >>> features['word'].table_id, tables['words'].vocabulary_size
+    ('words', 1000)
+
+    Returns:
+        `TableConfig` by table key, `FeatureConfig` by feature key.
+
+    Raises:
+        TypeError: a column that an embedding core can't look up.
+        ValueError: two columns read one feature, two columns disagree about a table, or no
+            feature uses a table.
+    """
+    if not isinstance(spec, EmbeddingConfigSpec):
+        raise TypeError(f"spec must be an EmbeddingConfigSpec, got {type(spec)}.")
+    if spec.feature_columns is not None:
+        return _of_columns(spec.feature_columns)
+    tables, features = dict(spec.table_to_config_dict), dict(spec.feature_to_config_dict)
+    unused = sorted(set(tables) - {feature.table_id for feature in features.values()})
+    if unused:
+        raise ValueError(
+            "`table_to_config_dict` specifies table that is not used in "
+            f"`feature_to_config_dict`: {unused}."
+        )
+    return tables, features
+
+
+def _split(feature_columns: Any, below: Any) -> tuple[list[Any] | None, list[Any] | None]:
+    """The columns of the embedding core (and of no core), and those of the tensor core."""
+    if below is not None and (isinstance(below, bool) or not hasattr(below, "__index__")):
+        raise TypeError(f"tensor_core_below must be a number of rows or None, got {below!r}.")
+    if not feature_columns:
+        return None, None
+    if isinstance(feature_columns, _COLUMNS) or not isinstance(feature_columns, Iterable):
+        raise TypeError(f"feature_columns must be a list of columns, got {feature_columns!r}.")
+    return device_assignment.split(feature_columns, below)
+
+
+def _check_spec(spec: EmbeddingConfigSpec) -> None:
+    """Refuses a spec that no run could use."""
+    columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
+    dict_mode = bool(spec.feature_to_config_dict and spec.table_to_config_dict)
+    if bool(columns) == dict_mode:
+        raise ValueError(
+            "Exactly one of `feature_columns` and the pair `feature_to_config_dict` and "
+            f"`table_to_config_dict` must be specified. Got {'both' if columns else 'neither'}."
+        )
+    if dict_mode and spec.tensor_core_below is not None:
+        raise ValueError(
+            "tensor_core_below needs feature_columns: the tensor core looks up in the feature "
+            "layers of a model, and a specification by dictionaries has none. Leave it out, and "
+            "look up small tables in the model_fn."
+        )
+    if spec.partition_strategy not in ("div", "mod"):
+        raise ValueError(
+            f'Invalid partition_strategy {spec.partition_strategy}. Must be one of "mod" or "div".'
+        )
+    multiplier = spec.experimental_gradient_multiplier_fn
+    if multiplier and not callable(multiplier):
+        raise TypeError(
+            "experimental_gradient_multiplier_fn must be a function of the global step, got "
+            f"{multiplier!r}."
+        )
+    if columns:
+        _check_columns(columns)
+        accepted: tuple[type, ...] = _OPTIMIZERS_OF_COLUMNS
+    else:
+        _check_dictionaries(spec.feature_to_config_dict, spec.table_to_config_dict)
+        if spec.optimization_parameters is None:
+            return  # each table may have its own
+        accepted = (OptimizationParameters,)
+    if not isinstance(spec.optimization_parameters, accepted):
+        raise ValueError(
+            "optimization_parameters must be an instance of type "
+            f"{', '.join(kind.__name__ for kind in accepted)}, of estimator_spec. "
+            f"Got {type(spec.optimization_parameters)}."
+        )
+
+
+def _check_columns(columns: Iterable[Any]) -> None:
+    for column in columns:
+        if not isinstance(column, _COLUMNS):
+            raise TypeError(
+                "All feature columns must be supported types in "
+                f"{[kind.__name__ for kind in _COLUMNS]}. Got {type(column)}. Make TPU embedding "
+                "columns with tpu_columns.embedding_column or shared_embedding_columns."
+            )
+
+
+def _check_dictionaries(features: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    for feature, config in features.items():
+        if not isinstance(config, FeatureConfig):
+            raise TypeError(
+                f"Config for feature {feature} must be of type `FeatureConfig`. Got {type(config)}"
+            )
+        if config.table_id not in tables:
+            raise ValueError(
+                f"Feature {feature} refers to table {config.table_id} which is not in the "
+                f"table_to_config_dict. Its tables are {sorted(map(str, tables))}."
+            )
+    for table, config in tables.items():
+        if not isinstance(config, TableConfig):
+            raise TypeError(
+                f"Config for table {table} must be of type `TableConfig`. Got {type(config)}"
+            )
+
+
+def _of_columns(columns: Iterable[Any]) -> tuple[dict[str, TableConfig], dict[str, FeatureConfig]]:
+    tables: dict[str, TableConfig] = {}
+    features: dict[str, FeatureConfig] = {}
+    makers: dict[str, Any] = {}
+    for column in columns:
+        if not isinstance(column, TPUEmbeddingColumn):
+            raise TypeError(
+                f"Unsupported feature column {type(column)}. An embedding core looks up columns "
+                "that tpu_columns.embedding_column or shared_embedding_columns made; leave others "
+                "out of the spec, and give them to the model's feature layers only."
+            )
+        key = column.get_feature_key_name()
+        if key in features:
+            raise ValueError(
+                f"Feature column {key} is used with multiple embeddings and this is not "
+                "supported. Copy the feature under a second key, or share one table."
+            )
+        table = table_name(column.get_embedding_var_name())
+        config = _table_of(column)
+        features[key] = FeatureConfig(
+            table, column.get_max_sequence_length(), column.get_weight_key_name()
+        )
+        _check_agreement(table, makers.setdefault(table, column), column)
+        tables.setdefault(table, config)
+    return tables, features
+
+
+def _table_of(column: TPUEmbeddingColumn) -> TableConfig:
+    rows, width = column.get_embedding_table_size()
+    return TableConfig(
+        vocabulary_size=rows,
+        dimension=width,
+        initializer=column.get_initializer(),
+        combiner=column.get_combiner(),
+        learning_rate_fn=column.get_learning_rate_fn(),
+    )
+
+
+def _check_agreement(table: str, first: TPUEmbeddingColumn, second: TPUEmbeddingColumn) -> None:
+    """Refuses a table that two columns want differently; the last one used to win."""
+    for what, read in (
+        ("kind", lambda column: type(column).__name__),
+        ("table size", lambda column: column.get_embedding_table_size()),
+        ("combiner", lambda column: column.get_combiner()),
+        ("initializer", lambda column: callables.identity(column.get_initializer())),
+        ("learning_rate_fn", lambda column: callables.identity(column.get_learning_rate_fn())),
+    ):
+        if read(first) != read(second):
+            raise ValueError(
+                f"Columns {first.name} and {second.name} share the table {table}, but differ in "
+                f"{what}: {read(first)} and {read(second)}. Make them in one call of "
+                "shared_embedding_columns, or give them tables of different names."
+            )

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table, one feature: the entries of the two dictionaries that describe an embedding."""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec.embedding.optimizers import OptimizationParameters
+
+_TableFields = collections.namedtuple(
+    "_TableFields",
+    [
+        "vocabulary_size",
+        "dimension",
+        "initializer",
+        "combiner",
+        "hot_id_replication",
+        "learning_rate",
+        "learning_rate_fn",
+        "optimization_parameters",
+    ],
+)
+
+
+class TableConfig(_TableFields):
+    """One embedding table.
+
+    >>> TableConfig(1000, 16, combiner='sum').dimension
+    16
+
+    Args:
+        vocabulary_size: rows V, an int >= 1.
+        dimension: width D, an int >= 1.
+        initializer: makes the first values; default truncated normal, mean 0, deviation
+            1/√dimension.
+        combiner: how the rows of an example become one: 'mean' (the default), 'sum', 'sqrtn', or
+            None, for features of one id an example.
+        hot_id_replication: whether a TPU keeps copies of often used rows. Default False; changes
+            speed only.
+        learning_rate: rate of this table; excludes the next one. None (the default) takes the
+            optimizer's; so does 0, as it always did (a `learning_rate_fn` may give 0).
+        learning_rate_fn: global step -> rate of this table.
+        optimization_parameters: optimizer of this table. None (the default) takes the spec's.
+
+    Raises:
+        ValueError: a value out of range, or both rates.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        vocabulary_size: int,
+        dimension: int,
+        initializer: Callable[..., Any] | None = None,
+        combiner: str | None = "mean",
+        hot_id_replication: bool = False,
+        learning_rate: float | None = None,
+        learning_rate_fn: Callable[..., Any] | None = None,
+        optimization_parameters: OptimizationParameters | None = None,
+    ) -> TableConfig:
+        """Checks the values; see the class."""
+        if not _is_int(vocabulary_size) or vocabulary_size < 1:
+            raise ValueError(
+                f"vocabulary_size must >= 1. It must be an int. Received: {vocabulary_size!r}."
+            )
+        if not _is_int(dimension) or dimension < 1:
+            raise ValueError(f"dimension must be a positive int. Received: {dimension!r}.")
+        if initializer is not None and not callable(initializer):
+            raise ValueError(
+                f"initializer must be callable if specified. Received: {initializer!r}."
+            )
+        if combiner not in ("mean", "sum", "sqrtn", None):
+            raise ValueError(
+                f'combiner must be "mean", "sum", "sqrtn" or None. Received: {combiner!r}.'
+            )
+        if learning_rate is not None and learning_rate_fn is not None:
+            raise ValueError(
+                "At most one of learning_rate and learning_rate_fn can be given. Received: "
+                f"{learning_rate} and {learning_rate_fn}"
+            )
+        if learning_rate_fn is not None and not callable(learning_rate_fn):
+            raise ValueError(
+                "learning_rate_fn must be callable if specified, a function of the global step. "
+                f"Received: {learning_rate_fn!r}."
+            )
+        _check_table_optimizer(optimization_parameters)
+        return super().__new__(
+            cls,
+            int(vocabulary_size),
+            int(dimension),
+            initializer or tf.compat.v1.truncated_normal_initializer(0.0, 1 / math.sqrt(dimension)),
+            combiner,
+            hot_id_replication,
+            learning_rate,
+            learning_rate_fn,
+            optimization_parameters,
+        )
+
+
+_FeatureFields = collections.namedtuple(
+    "_FeatureFields", ["table_id", "max_sequence_length", "weight_key"]
+)
+
+
+class FeatureConfig(_FeatureFields):
+    """One feature that is looked up.
+
+    Args:
+        table_id: key of the table.
+        max_sequence_length: steps L of a sequence feature, which is cut or padded to it; 0 (the
+            default) for others.
+        weight_key: key of the weights in the features dict, or None.
+
+    Raises:
+        ValueError: the length is no int, or negative.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, table_id: str, max_sequence_length: int = 0, weight_key: str | None = None
+    ) -> FeatureConfig:
+        """Checks the values; see the class."""
+        if not _is_int(max_sequence_length) or max_sequence_length < 0:
+            raise ValueError(
+                f"max_sequence_length must be zero or a positive int, got {max_sequence_length!r}."
+            )
+        return super().__new__(cls, table_id, int(max_sequence_length), weight_key)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _check_table_optimizer(parameters: Any) -> None:
+    if parameters is not None and not isinstance(parameters, OptimizationParameters):
+        raise ValueError(
+            "`optimization_parameters` must be one of estimator_spec's parameter classes, such as "
+            "AdagradParameters. Received: `type(optimization_parameters)`="
+            f"{type(parameters)}."
+        )

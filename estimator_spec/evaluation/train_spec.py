@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `train_and_evaluate` is asked to do: `TrainSpec` and `EvalSpec`, checked when made."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.evaluation.exporters import Exporter
+
+tf1 = tf.compat.v1
+
+_TrainFields = collections.namedtuple(
+    "_TrainFields", ["input_fn", "max_steps", "hooks", "saving_listeners"]
+)
+
+
+class TrainSpec(_TrainFields):
+    """The training half.
+
+    Args:
+        input_fn: as for `Estimator.train`.
+        max_steps: the global step to stop at. None: until the input ends; then no export is the
+            final one, and an evaluator in a process of its own never stops.
+        hooks: session hooks of training.
+        saving_listeners: `CheckpointSaverListener`s, called at every checkpoint, before it is
+            evaluated.
+
+    Raises:
+        TypeError: `input_fn` can't be called, or a hook or listener has another type.
+        ValueError: `max_steps` isn't positive.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        input_fn: Callable[..., Any],
+        max_steps: int | None = None,
+        hooks: Iterable[Any] | None = None,
+        saving_listeners: Iterable[Any] | None = None,
+    ) -> TrainSpec:
+        """Checks the values; see the class."""
+        _check_input_fn(input_fn)
+        if max_steps is not None and max_steps <= 0:
+            raise ValueError(f"Must specify max_steps > 0, given: {max_steps}")
+        listeners = tuple(saving_listeners or ())
+        for listener in listeners:
+            if not isinstance(listener, tf1.train.CheckpointSaverListener):
+                raise TypeError(
+                    "All saving_listeners must be `CheckpointSaverListener` instances, given: "
+                    f"{listener}"
+                )
+        return super().__new__(cls, input_fn, max_steps, _checked_hooks(hooks), listeners)
+
+
+_EvalFields = collections.namedtuple(
+    "_EvalFields",
+    ["input_fn", "steps", "name", "hooks", "exporters", "start_delay_secs", "throttle_secs"],
+)
+
+
+class EvalSpec(_EvalFields):
+    """The evaluating and exporting half.
+
+    Args:
+        input_fn: as for `Estimator.evaluate`.
+        steps: how many batches an evaluation reads, at most. Default 100. None: all.
+        name: of the evaluation, as for `Estimator.evaluate`.
+        hooks: session hooks of evaluation.
+        exporters: `Exporter`s, or one; each has a name of its own.
+        start_delay_secs: seconds that an evaluator in a process of its own waits at first.
+            Default 120. No effect when training and evaluation take turns.
+        throttle_secs: at least so many seconds lie between the starts of two evaluations, except
+            for the last one. Default 600. Checkpoints in between aren't evaluated.
+
+    Raises:
+        TypeError: `input_fn` can't be called, or the name, a hook or an exporter has another
+            type.
+        ValueError: `steps` isn't positive, a number of seconds is negative, or the exporters'
+            names are missing or the same.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        input_fn: Callable[..., Any],
+        steps: int | None = 100,
+        name: str | None = None,
+        hooks: Iterable[Any] | None = None,
+        exporters: Any = None,
+        start_delay_secs: float = 120,
+        throttle_secs: float = 600,
+    ) -> EvalSpec:
+        """Checks the values; see the class."""
+        _check_input_fn(input_fn)
+        if steps is not None and steps <= 0:
+            raise ValueError(f"Must specify steps > 0, given: {steps}")
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"`name` must be string, given: {name}")
+        checked_hooks = _checked_hooks(hooks)
+        checked_exporters = _checked_exporters(exporters)
+        for argument, seconds in (
+            ("start_delay_secs", start_delay_secs),
+            ("throttle_secs", throttle_secs),
+        ):
+            if seconds < 0:
+                raise ValueError(f"Must specify {argument} >= 0, given: {seconds}")
+        return super().__new__(
+            cls,
+            input_fn,
+            steps,
+            name,
+            checked_hooks,
+            checked_exporters,
+            start_delay_secs,
+            throttle_secs,
+        )
+
+
+def _check_input_fn(input_fn: Any) -> None:
+    if not callable(input_fn):
+        raise TypeError(f"`input_fn` must be callable, given: {input_fn}")
+
+
+def _checked_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
+    found = tuple(hooks or ())
+    for hook in found:
+        if not isinstance(hook, tf1.train.SessionRunHook):
+            raise TypeError(f"All hooks must be `SessionRunHook` instances, given: {hook}")
+    return found
+
+
+def _is_exporter(value: Any) -> bool:
+    # TensorFlow 2.15's own exporters will do, in a program that changed some imports only.
+    return isinstance(value, Exporter) or (
+        hasattr(type(value), "name") and callable(getattr(value, "export", None))
+    )
+
+
+def _checked_exporters(exporters: Any) -> tuple[Any, ...]:
+    """The exporters, a lone one too, with names that are all there and all different."""
+    if not exporters:
+        return ()
+    if _is_exporter(exporters):
+        exporters = (exporters,)
+    found = tuple(exporters) if isinstance(exporters, Iterable) else (None,)
+    if not all(_is_exporter(exporter) for exporter in found):
+        raise TypeError(
+            "`exporters` must be an Exporter, an iterable of Exporter, or `None`, found "
+            f"{exporters}."
+        )
+    names = [exporter.name for exporter in found]
+    for name in names:
+        if not name:
+            raise ValueError(
+                "An Exporter cannot have a name that is `None` or empty. All exporter names: "
+                f"{names}"
+            )
+        if not isinstance(name, str):
+            raise ValueError(f"An Exporter must have a string name. Given: {type(name)}")
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"`exporters` must have unique names, each is a directory. All exporter names: {names}"
+        )
+    return found

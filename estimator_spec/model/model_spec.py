@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a `model_fn` returns: the ops of one mode, checked.
+
+`EstimatorSpec` is what a driver runs. `TPUEstimatorSpec` is what a TPU program returns; its
+`as_estimator_spec()` is the same model for a CPU.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.model import host_call as host_call_lib
+from estimator_spec.model.export_outputs import get_export_outputs
+from estimator_spec.model.warm_start import (
+    VocabInfo,
+    WarmStartSettings,
+    default_warm_start_settings,
+)
+
+__all__ = [
+    "EstimatorSpec",
+    "ModeKeys",
+    "TPUEstimatorSpec",
+    "VocabInfo",
+    "WarmStartSettings",
+    "default_warm_start_settings",
+]
+
+tf1 = tf.compat.v1
+
+
+class ModeKeys:
+    """What a graph is built for. The values are the strings that old programs compare with."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    PREDICT = "infer"
+
+
+_SpecFields = collections.namedtuple(
+    "_SpecFields",
+    [
+        "mode",
+        "predictions",
+        "loss",
+        "train_op",
+        "eval_metric_ops",
+        "export_outputs",
+        "training_chief_hooks",
+        "training_hooks",
+        "scaffold",
+        "evaluation_hooks",
+        "prediction_hooks",
+    ],
+)
+
+
+class EstimatorSpec(_SpecFields):
+    """The ops of a model in one mode, as an `Estimator` runs them.
+
+    Training needs `loss` and `train_op`, evaluation `loss`, prediction `predictions`. What a mode
+    doesn't need may be given all the same.
+
+    Args:
+        mode: one of `ModeKeys`.
+        predictions: a tensor, or tensors by name; batch-major.
+        loss: a tensor of one element.
+        train_op: op or tensor of one training step, which also adds one to the global step.
+        eval_metric_ops: by name, pairs of a value tensor and an update op, or Keras 2 metrics on
+            which `update_state(...)` was called.
+        export_outputs: `ExportOutput` by name, for the SavedModel. With several, one must be
+            named `tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY`. None exports the
+            predictions.
+        training_chief_hooks: session hooks of training, on the chief only.
+        training_hooks: session hooks of training, on every worker.
+        scaffold: a `tf.compat.v1.train.Scaffold`, for a saver or initial values of one's own.
+        evaluation_hooks: session hooks of evaluation.
+        prediction_hooks: session hooks of prediction.
+
+    Raises:
+        ValueError: the mode misses something, a tensor comes from another graph, the loss has
+            several elements, or no output is the default one.
+        TypeError: something has another type.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        mode: str,
+        predictions: Any = None,
+        loss: Any = None,
+        train_op: Any = None,
+        eval_metric_ops: dict[str, Any] | None = None,
+        export_outputs: dict[str, Any] | None = None,
+        training_chief_hooks: Iterable[Any] | None = None,
+        training_hooks: Iterable[Any] | None = None,
+        scaffold: Any = None,
+        evaluation_hooks: Iterable[Any] | None = None,
+        prediction_hooks: Iterable[Any] | None = None,
+    ) -> EstimatorSpec:
+        """Checks the values; see the class."""
+        train_op = _checked_train_op(train_op, mode)
+        loss = _checked_loss(loss, mode)
+        predictions = _checked_predictions(predictions, mode)
+        if mode == ModeKeys.PREDICT:
+            export_outputs = get_export_outputs(export_outputs, predictions)
+        return super().__new__(
+            cls,
+            mode=mode,
+            predictions=predictions,
+            loss=loss,
+            train_op=train_op,
+            eval_metric_ops=_checked_metrics(eval_metric_ops),
+            export_outputs=export_outputs,
+            training_chief_hooks=_checked_hooks(training_chief_hooks),
+            training_hooks=_checked_hooks(training_hooks),
+            scaffold=_checked_scaffold(scaffold),
+            evaluation_hooks=_checked_hooks(evaluation_hooks),
+            prediction_hooks=_checked_hooks(prediction_hooks),
+        )
+
+    def _replace(self, **changes: Any) -> EstimatorSpec:  # type: ignore[override]
+        """Makes a copy with other values, checked as a new one is; the mode stays."""
+        if changes.get("mode", self.mode) != self.mode:
+            raise ValueError("mode of EstimatorSpec cannot be changed.")
+        return type(self)(**{**self._asdict(), **changes})
+
+
+_TPUSpecFields = collections.namedtuple(
+    "_TPUSpecFields",
+    [
+        "mode",
+        "predictions",
+        "loss",
+        "train_op",
+        "eval_metrics",
+        "export_outputs",
+        "scaffold_fn",
+        "host_call",
+        "training_hooks",
+        "evaluation_hooks",
+        "prediction_hooks",
+    ],
+)
+
+
+class TPUEstimatorSpec(_TPUSpecFields):
+    """The ops of a model in one mode, as a `model_fn` of `TPUEstimator` returns them.
+
+    Args:
+        mode: one of `ModeKeys`.
+        predictions: as in `EstimatorSpec`; a TPU needs names.
+        loss: as in `EstimatorSpec`.
+        train_op: as in `EstimatorSpec`.
+        eval_metrics: a pair `(metric_fn, tensors)`. `metric_fn` gets the tensors, by position
+            from a list and by name from a dictionary, and returns what `eval_metric_ops` is
+            there. The tensors must be batch-major, as a TPU joins them over its cores.
+        export_outputs: as in `EstimatorSpec`.
+        scaffold_fn: function without arguments that makes a `Scaffold`, on the host. It must not
+            use the model's tensors.
+        host_call: a pair `(fn, tensors)` as above. What `fn` returns, ops or tensors, runs in
+            every step, on the host; mostly it writes summaries.
+        training_hooks: session hooks of training.
+        evaluation_hooks: session hooks of evaluation.
+        prediction_hooks: session hooks of prediction.
+
+    Raises:
+        ValueError: as `EstimatorSpec`; or a pair is none.
+        TypeError: as `EstimatorSpec`; or a function is not callable.
+        RuntimeError: a function takes another number of tensors than it gets.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        mode: str,
+        predictions: Any = None,
+        loss: Any = None,
+        train_op: Any = None,
+        eval_metrics: Any = None,
+        export_outputs: dict[str, Any] | None = None,
+        scaffold_fn: Any = None,
+        host_call: Any = None,
+        training_hooks: Iterable[Any] | None = None,
+        evaluation_hooks: Iterable[Any] | None = None,
+        prediction_hooks: Iterable[Any] | None = None,
+    ) -> TPUEstimatorSpec:
+        """Checks the values; see the class."""
+        host_call_lib.check("eval_metrics", eval_metrics)
+        host_call_lib.check("host_call", host_call)
+        if scaffold_fn is not None and not callable(scaffold_fn):
+            raise TypeError(f"scaffold_fn should be callable. Got {scaffold_fn!r}.")
+        train_op = _checked_train_op(train_op, mode)
+        loss = _checked_loss(loss, mode)
+        predictions = _checked_predictions(predictions, mode)
+        if mode == ModeKeys.PREDICT:
+            export_outputs = get_export_outputs(export_outputs, predictions)
+        return super().__new__(
+            cls,
+            mode=mode,
+            predictions=predictions,
+            loss=loss,
+            train_op=train_op,
+            eval_metrics=eval_metrics,
+            export_outputs=export_outputs,
+            scaffold_fn=scaffold_fn,
+            host_call=host_call,
+            training_hooks=_checked_hooks(training_hooks),
+            evaluation_hooks=_checked_hooks(evaluation_hooks),
+            prediction_hooks=_checked_hooks(prediction_hooks),
+        )
+
+    def as_estimator_spec(self) -> EstimatorSpec:
+        """Makes the same model for a CPU.
+
+        `metric_fn` and the host call are called now, in the graph at hand. A host call becomes a
+        hook of every mode, after the model's own hooks.
+
+        Returns:
+            An `EstimatorSpec`.
+
+        Raises:
+            TypeError: the tensors' names are not the function's arguments, or `metric_fn` does
+                not return metrics by name.
+        """
+        metrics = host_call_lib.run("eval_metrics", self.eval_metrics)
+        hooks: tuple[Any, ...] = ()
+        if self.host_call is not None:
+            fetches = host_call_lib.run("host_call", self.host_call)
+            hooks = (host_call_lib.HostCallHook(fetches),)
+        return EstimatorSpec(
+            mode=self.mode,
+            predictions=self.predictions,
+            loss=self.loss,
+            train_op=self.train_op,
+            eval_metric_ops=metrics,
+            export_outputs=self.export_outputs,
+            scaffold=self.scaffold_fn() if self.scaffold_fn else None,
+            training_hooks=self.training_hooks + hooks,
+            evaluation_hooks=self.evaluation_hooks + hooks,
+            prediction_hooks=self.prediction_hooks + hooks,
+        )
+
+
+def _check_graph(item: Any, what: str, name: str) -> None:
+    """Refuses an op or tensor of another graph than the default one."""
+    if tf.executing_eagerly() or item.graph is tf1.get_default_graph():
+        return
+    raise ValueError(
+        f'{what} with "{name}" must be from the default graph. Either it was created outside '
+        'of the default graph, or by an earlier call to "model_fn": create it anew in each call.'
+    )
+
+
+def _check_tensor(item: Any, what: str) -> None:
+    if not isinstance(item, (tf.Tensor, tf.Variable)):
+        raise TypeError(f"{what} must be Tensor, given: {item}")
+
+
+def _checked_train_op(train_op: Any, mode: str) -> Any:
+    """The training step; an assignment that returned its variable stands for its op."""
+    if train_op is None:
+        if mode == ModeKeys.TRAIN:
+            raise ValueError("Missing train_op.")
+        return None
+    if not isinstance(train_op, (tf.Operation, tf.Tensor, tf.Variable)):
+        raise TypeError(f"train_op must be Operation or Tensor, given: {train_op}")
+    if isinstance(train_op, tf.Variable):
+        train_op = train_op.op
+    _check_graph(train_op, "train_op", getattr(train_op, "name", ""))
+    return train_op
+
+
+def _checked_loss(loss: Any, mode: str) -> Any:
+    """The loss as a scalar."""
+    if loss is None:
+        if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
+            raise ValueError("Missing loss.")
+        return None
+    _check_tensor(loss, "loss")
+    if loss.shape.num_elements() not in (None, 1):
+        raise ValueError(f"Loss must be scalar, given: {loss}")
+    _check_graph(loss, "loss", getattr(loss, "name", ""))
+    if not loss.shape.is_compatible_with(tf.TensorShape([])):
+        loss = tf.reshape(loss, [])
+    return loss
+
+
+def _checked_predictions(predictions: Any, mode: str) -> Any:
+    """The predictions; nothing becomes an empty dictionary."""
+    if predictions is None:
+        if mode == ModeKeys.PREDICT:
+            raise ValueError("Missing predictions.")
+        return {}
+    if not isinstance(predictions, dict):
+        _check_tensor(predictions, "predictions")
+        _check_graph(predictions, "prediction values", getattr(predictions, "name", ""))
+        return predictions
+    for key, tensor in predictions.items():
+        _check_tensor(tensor, f"predictions[{key}]")
+        _check_graph(tensor, "prediction values", f"{key}: {getattr(tensor, 'name', '')}")
+    return dict(predictions)
+
+
+def _checked_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
+    hooks = tuple(hooks or ())
+    for hook in hooks:
+        if not isinstance(hook, tf1.train.SessionRunHook):
+            raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
+    return hooks
+
+
+def _checked_scaffold(scaffold: Any) -> Any:
+    scaffold = scaffold or tf1.train.Scaffold()
+    if not isinstance(scaffold, tf1.train.Scaffold):
+        raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")
+    return scaffold
+
+
+def _is_keras_metric(metric: Any) -> bool:
+    # By what it can do: Keras is never imported here, the program chose which one it uses.
+    return callable(getattr(metric, "update_state", None)) and hasattr(metric, "variables")
+
+
+def _keras_metric_pair(metric: Any) -> tuple[Any, Any]:
+    """The value tensor and update op of a Keras 2 metric."""
+    if not hasattr(metric, "updates"):
+        raise TypeError(
+            f"eval_metric_ops: {metric} is a Keras 3 metric, which keeps no update op. Use the "
+            "metric of tf_keras, or of tf.keras with the environment variable "
+            "TF_USE_LEGACY_KERAS=1, or a tf.compat.v1.metrics function."
+        )
+    if not metric.updates:
+        raise ValueError(f'Please call update_state(...) on the "{metric.name}" metric')
+    return metric.result(), metric.updates[0]
+
+
+def _checked_metrics(metrics: dict[str, Any] | None) -> dict[str, Any]:
+    """Metrics as pairs of value and update; the variables of Keras metrics become local ones."""
+    if metrics is None:
+        return {}
+    if not isinstance(metrics, dict):
+        raise TypeError(f"eval_metric_ops must be a dict, given: {metrics}")
+    pairs = {}
+    keras_variables: list[Any] = []
+    for key, metric in metrics.items():
+        if _is_keras_metric(metric):
+            pair = _keras_metric_pair(metric)
+            keras_variables.extend(metric.variables)
+        elif isinstance(metric, tuple) and len(metric) == 2:
+            pair = metric
+        else:
+            raise TypeError(
+                "Values of eval_metric_ops must be (metric_value, update_op) tuples, given: "
+                f"{metric} for key: {key}"
+            )
+        for item in tf.nest.flatten(pair):
+            if not tf.executing_eagerly() and not hasattr(item, "graph"):
+                raise TypeError(
+                    f"Values of eval_metric_ops must hold Tensors and Operations, given: {item!r} "
+                    f"for key: {key}"
+                )
+            _check_graph(item, "eval_metric_ops", f"{key}: {getattr(item, 'name', '')}")
+        pairs[key] = pair
+    # LOCAL_VARIABLES are initialized before an evaluation; other tools read METRIC_VARIABLES.
+    for collection in (tf1.GraphKeys.LOCAL_VARIABLES, tf1.GraphKeys.METRIC_VARIABLES):
+        present = {id(variable) for variable in tf1.get_collection(collection)}
+        for variable in keras_variables:
+            if id(variable) not in present:
+                present.add(id(variable))
+                tf1.add_to_collection(collection, variable)
+    return pairs

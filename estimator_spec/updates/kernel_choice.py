@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ops are faster here, TensorFlow's or ours.
+
+Measured once in a process for each kind of update and size of table.
+"""
+
+from __future__ import annotations
+
+import inspect
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec._tensorflow import private
+from estimator_spec.updates import kernels, variables
+from tpu_columns import combining
+
+tf1 = tf.compat.v1
+
+# Ours must win clearly: noise shouldn't decide which ops a program runs.
+CLEARLY = 1.15
+
+# More than one at once, as in a step: what counts is the work of all cores.
+_UPDATES, _IDS, _WARM_UP, _ROUNDS = 2, 1024, 1, 9
+# A table with more numbers than that is in no cache, whether it has some more or not.
+_MOST_NUMBERS = 1 << 23
+_measured: dict[tuple[str, int, int], bool] = {}
+_ATTRIBUTES = frozenset(
+    {"name", "use_locking", "use_nesterov", "update_slots", "multiply_linear_by_lr"}
+)
+
+
+def formula_is_faster(op: Any, session_config: Any) -> bool:
+    """Whether the formula of a kernel clearly beats the kernel, on this machine and TensorFlow.
+
+    Args:
+      op: an update of rows.
+      session_config: of the sessions to come. The first session of a process settles how many
+        threads all have, so the one that measures must be of their kind.
+
+    Returns:
+      True if the kernel takes more than 1.15 times as long. False, without measuring, if gradients
+      aren't float32, their width isn't known, or TensorFlow is to be deterministic: what is faster
+      today may not be tomorrow, and rounds the last digit in another way.
+    """
+    found = kernels.inputs(op)
+    return _is_faster(op.type, found["grad"], found["var"], _kernel_and_formula, session_config)
+
+
+def product_is_faster(gradient: Any, session_config: Any) -> bool:
+    """Whether `sum_rows`, a product of matrices, clearly beats `UnsortedSegmentSum`.
+
+    Args:
+      gradient: what is summed, [N, D].
+      session_config: as for `formula_is_faster`.
+
+    Returns:
+      True if TensorFlow's sum takes more than 1.15 times as long; else as `formula_is_faster`.
+    """
+    return _is_faster("UnsortedSegmentSum", gradient, None, _sum_and_product, session_config)
+
+
+def _is_faster(
+    kind: str,
+    gradient: Any,
+    table: Any,
+    sides: Callable[[str, int, int], list[list[Any]]],
+    session_config: Any,
+) -> bool:
+    width = gradient.shape.as_list()[1] if gradient.shape.rank == 2 else None
+    if width is None or gradient.dtype != tf.float32 or private.is_op_determinism_enabled():
+        return False
+    # Costs depend on the width in steps only: rows shorter than a cache line cost the same.
+    width = _power_of_two(max(16, int(width)))
+    rows = min(_power_of_two(max(_IDS, _rows_of(table))), _MOST_NUMBERS // width)
+    if (kind, width, rows) not in _measured:
+        faster = _speed_up(kind, width, rows, sides, session_config) > CLEARLY
+        _measured[kind, width, rows] = faster
+    return _measured[kind, width, rows]
+
+
+def _power_of_two(number: int) -> int:
+    """The next one, or `number` if it is one."""
+    return 1 << (number - 1).bit_length()
+
+
+def _rows_of(table: Any) -> int:
+    """The rows of a table; zero if they aren't known."""
+    shape = None if table is None else variables.shape_of(table)
+    return int(shape[0] or 0) if shape is not None and shape.rank else 0
+
+
+def _speed_up(
+    kind: str,
+    width: int,
+    rows: int,
+    sides: Callable[[str, int, int], list[list[Any]]],
+    session_config: Any,
+) -> float:
+    """Time of what TensorFlow does divided by ours, medians of runs in turn."""
+    config = tf1.ConfigProto()
+    if session_config is not None:
+        config.CopyFrom(session_config)
+    # Optimizing the graph would take longer than running it.
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf.Graph().as_default():
+        ops = sides(kind, width, rows)
+        with tf1.Session(config=config) as session:
+            session.run(tf1.global_variables_initializer())
+            # The first sparse update of a variable makes its memory the variable's own. Not locked
+            # on TensorFlow 2.15: two at that moment free twice what was its memory before.
+            session.run(ops[0][0])
+            calls = [session.make_callable(tf.group(*side)) for side in ops]
+            times = [[_seconds(call) for call in calls] for _ in range(_WARM_UP + _ROUNDS)]
+    theirs, ours = (statistics.median(column) for column in zip(*times[_WARM_UP:], strict=True))
+    tf1.logging.info(
+        "%s, %d rows of %d: %.0f µs, our ops instead: %.0f µs.",
+        *(kind, rows, width, theirs / _UPDATES * 1e6, ours / _UPDATES * 1e6),
+    )
+    return theirs / ours
+
+
+def _kernel_and_formula(kind: str, width: int, rows: int) -> list[list[Any]]:
+    variables = {
+        name: tf1.Variable(
+            tf.ones([rows, width]), use_resource=kind.startswith("Resource"), trainable=False
+        )
+        for name in kernels.variables_of(kind)
+    }
+    gradient = tf.constant(np.random.default_rng(0).normal(size=(_IDS, width)), tf.float32)
+    both: list[list[Any]] = [[], []]
+    for _ in range(_UPDATES):
+        for by_formula, ops in enumerate(both):
+            op = _example(kind, variables, _unique_ids(rows), gradient)
+            ops.append(kernels.by_formula(op, kernels.inputs(op)) if by_formula else op)
+    return both
+
+
+def _unique_ids(rows: int) -> Any:
+    """Others in each run, as in training: those of the last step are in a cache."""
+    start = tf1.random_uniform([], 0, rows, tf.int64)
+    # Odd strides meet all rows of a power of two once.
+    stride = 1 + 2 * tf1.random_uniform([], rows // 4, rows // 2, tf.int64)
+    return (start + stride * tf.range(_IDS, dtype=tf.int64)) % rows
+
+
+def _sum_and_product(kind: str, width: int, rows: int) -> list[list[Any]]:
+    rng = np.random.default_rng(0)
+    # Variables, so that nothing is folded.
+    summands = tf1.Variable(tf.ones([_IDS, width]), use_resource=True, trainable=False)
+    both: list[list[Any]] = [[], []]
+    for _ in range(_UPDATES):
+        numbers = rng.integers(0, _IDS // 2, _IDS)
+        segments = tf1.Variable(numbers, use_resource=True, trainable=False)
+        places = tf.range(_IDS, dtype=tf.int64)
+        both[0].append(tf.math.unsorted_segment_sum(summands, segments, _IDS // 2))
+        both[1].append(combining.sum_rows(summands, places, segments, _IDS // 2))
+    return both
+
+
+def _example(kind: str, variables: dict[str, Any], ids: Any, gradient: Any) -> Any:
+    """An op of a kind."""
+    make = getattr(tf.raw_ops, kind)
+    arguments = [name for name in inspect.signature(make).parameters if name not in _ATTRIBUTES]
+    values: dict[str, Any] = {"indices": ids, "grad": gradient, "lr_power": tf.constant(-0.5)}
+    for name in map(kernels.argument, arguments):
+        if name in variables:
+            variable = variables[name]
+            values[name] = variable.handle if kind.startswith("Resource") else variable
+        elif name not in values:
+            values[name] = tf.constant(0.01)
+    made = make(**{name: values[kernels.argument(name)] for name in arguments})
+    return getattr(made, "op", made)
+
+
+def _seconds(call: Any) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

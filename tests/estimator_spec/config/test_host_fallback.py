@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a program written for a TPU runs on the host."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from estimator_spec import environment
+from estimator_spec.config import host_fallback
+
+
+@pytest.fixture(autouse=True)
+def no_former_name(monkeypatch):
+    """The variable's former name is unset."""
+    monkeypatch.delenv("ESTIMATOR_SPEC_CPU", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(None, False), ("", False), ("0", False), ("1", True), ("auto", True)]
+)
+def test_the_environment_says_when(monkeypatch, value, expected):
+    """The host stands in when it was told to; `auto` means where there is no TPU, as here."""
+    monkeypatch.delenv(environment.CPU, raising=False)
+    if value is not None:
+        monkeypatch.setenv(environment.CPU, value)
+    assert host_fallback.host_instead_of_tpu() is expected
+
+
+def test_auto_takes_a_tpu_where_there_is_one(monkeypatch):
+    """`auto` leaves a program on the TPU of the machine."""
+    monkeypatch.setenv(environment.CPU, "auto")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["/device:TPU:0"])
+    assert not host_fallback.host_instead_of_tpu()
+
+
+def test_another_value_is_refused(monkeypatch):
+    """A typo in the environment variable doesn't silently mean never."""
+    monkeypatch.setenv(environment.CPU, "yes")
+    with pytest.raises(ValueError, match="TPU_COLUMNS_CPU is 'yes'.*'auto'"):
+        host_fallback.host_instead_of_tpu()
+
+
+def test_choice_for_children(monkeypatch):
+    """`choose_host` speaks to child processes too."""
+    monkeypatch.setenv(environment.CPU, "0")
+    host_fallback.choose_host(host_fallback.Host.ALWAYS)
+    assert host_fallback.host_instead_of_tpu()
+    assert os.environ[environment.CPU] == "1"
+
+
+@pytest.mark.parametrize(
+    ("now", "former", "expected"), [(None, "1", True), ("0", "1", False), ("1", "0", True)]
+)
+def test_former_name_of_the_variable(monkeypatch, now, former, expected):
+    """ESTIMATOR_SPEC_CPU, the variable's former name, counts where TPU_COLUMNS_CPU is unset."""
+    monkeypatch.delenv(environment.CPU, raising=False)
+    if now is not None:
+        monkeypatch.setenv(environment.CPU, now)
+    monkeypatch.setenv("ESTIMATOR_SPEC_CPU", former)
+    assert host_fallback.host_instead_of_tpu() is expected

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged checkpoints are found before training, named, and left alone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+from estimator_spec.driver import checkpoint_state
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture
+def trained(make, line):
+    """An estimator with two checkpoints, at steps 2 and 4."""
+    estimator = make()
+    estimator.train(line.input_fn, steps=2)
+    estimator.train(line.input_fn, steps=2)
+    return estimator
+
+
+def files(directory):
+    """Content of every file of a checkpoint, by name."""
+    found = {}
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        if os.path.isfile(path) and "events" not in name:
+            with open(path, "rb") as file:
+                found[name] = file.read()
+    return found
+
+
+def cut(path, keep):
+    """Shortens a file to `keep` bytes."""
+    with open(path, "r+b") as file:
+        file.truncate(keep)
+
+
+def remove(path):
+    """Deletes a file."""
+    os.remove(path)
+
+
+def scribble(path):
+    """Overwrites the middle of a file."""
+    size = os.path.getsize(path)
+    with open(path, "r+b") as file:
+        file.seek(size // 3)
+        file.write(b"\xa5" * (size // 3))
+
+
+DAMAGE = [
+    ("model.ckpt-4.index", remove),
+    ("model.ckpt-4.index", scribble),
+    ("model.ckpt-4.index", lambda path: cut(path, 10)),
+    ("model.ckpt-4.data-00000-of-00001", remove),
+    ("model.ckpt-4.data-00000-of-00001", lambda path: cut(path, 3)),
+    ("checkpoint", lambda path: cut(path, 0)),
+    ("checkpoint", lambda path: cut(path, 20)),
+]
+
+
+@pytest.mark.parametrize("name, damage", DAMAGE)
+@pytest.mark.parametrize("task", ["train", "evaluate", "predict", "latest_checkpoint"])
+def test_damage_is_named_and_nothing_is_lost(trained, line, name, damage, task):
+    """Every task refuses a damaged latest checkpoint, names the file, and changes no file."""
+    path = os.path.join(trained.model_dir, name)
+    damage(path)
+    before = files(trained.model_dir)
+
+    def input_fn(params):
+        raise AssertionError("a graph was begun")
+
+    run = {
+        "train": lambda: trained.train(input_fn, max_steps=9),
+        "evaluate": lambda: trained.evaluate(input_fn),
+        "predict": lambda: next(trained.predict(input_fn)),
+        "latest_checkpoint": trained.latest_checkpoint,
+    }[task]
+    with pytest.raises(estimator_spec.CheckpointError) as caught:
+        run()
+    assert isinstance(caught.value, RuntimeError)
+    assert caught.value.path == path
+    assert path in str(caught.value)
+    assert "Nothing was changed" in str(caught.value)
+    assert files(trained.model_dir) == before
+
+
+@pytest.mark.parametrize("task", ["train", "evaluate", "predict", "export"])
+def test_damage_that_only_reading_shows(trained, line, task):
+    """Overwritten values are found when they are read: before the first step, and named."""
+    name = "model.ckpt-4.data-00000-of-00001"
+    scribble(os.path.join(trained.model_dir, name))
+    before = files(trained.model_dir)
+    receiver = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+    run = {
+        "train": lambda: trained.train(line.input_fn, steps=1),
+        "evaluate": lambda: trained.evaluate(line.input_fn),
+        "predict": lambda: next(trained.predict(line.input_fn)),
+        "export": lambda: trained.export_saved_model(trained.model_dir + "-export", receiver),
+    }[task]
+    with pytest.raises(estimator_spec.CheckpointError, match="is damaged") as caught:
+        run()
+    assert caught.value.path == os.path.join(trained.model_dir, "model.ckpt-4")
+    after = files(trained.model_dir)
+    assert {name: after[name] for name in before if "ckpt" in name} == {
+        name: content for name, content in before.items() if "ckpt" in name
+    }
+
+
+def test_an_older_checkpoint_can_be_chosen(trained, line):
+    """The message says how to go back: naming an older checkpoint in the state file works."""
+    remove(os.path.join(trained.model_dir, "model.ckpt-4.index"))
+    with pytest.raises(estimator_spec.CheckpointError, match="name another checkpoint in"):
+        trained.train(line.input_fn, max_steps=5)
+    with open(os.path.join(trained.model_dir, "checkpoint"), "w") as file:
+        file.write('model_checkpoint_path: "model.ckpt-2"\n')
+    trained.train(line.input_fn, max_steps=5)
+    assert trained.get_variable_value("global_step") == 5
+
+
+@pytest.mark.parametrize("task", ["evaluate", "predict"])
+def test_a_checkpoint_path_that_does_not_exist(trained, line, task):
+    """A wrong checkpoint_path is an error, never a fresh start."""
+    with pytest.raises(ValueError, match="nowhere' is not a valid checkpoint"):
+        list(getattr(trained, task)(line.input_fn, checkpoint_path="/tmp/nowhere"))
+
+
+def test_one_shard_of_two_is_missing(tmp_path):
+    """A checkpoint of several files needs all of them."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        one, two = tf1.get_variable("one", [3]), tf1.get_variable("two", [3])
+        session.run([one.initializer, two.initializer])
+        prefix = tf1.train.Saver(sharded=True).save(session, str(tmp_path / "model.ckpt"))
+    checkpoint_state.check(prefix)
+    shard = tmp_path / "model.ckpt.data-00000-of-00001"
+    os.rename(shard, tmp_path / "model.ckpt.data-00000-of-00002")
+    with pytest.raises(estimator_spec.CheckpointError, match="data-00001-of-00002' is missing"):
+        checkpoint_state.check(prefix)
+
+
+def test_names_that_tensorflow_misreads(make, line, tmp_path):
+    """TensorFlow can't find its checkpoints below a name with '[': it would start over."""
+    estimator = make(model_dir=str(tmp_path / "run[1]"))
+    with pytest.raises(estimator_spec.ModelDirError, match="reads that as a pattern"):
+        estimator.train(line.input_fn, steps=1)
+
+
+def test_a_directory_without_checkpoints(make):
+    """Asking for variables of an untrained model says where nothing was found."""
+    estimator = make()
+    assert estimator.latest_checkpoint() is None
+    for ask in (estimator.get_variable_names, lambda: estimator.get_variable_value("w")):
+        with pytest.raises(ValueError, match="Could not find trained model in model_dir"):
+            ask()
+
+
+@pytest.mark.parametrize("task", ["train", "evaluate", "predict"])
+def test_model_dir_is_a_file(make, line, tmp_path, task):
+    """A model_dir that is a file is refused before any graph."""
+    path = tmp_path / "file"
+    path.write_text("mine")
+    with pytest.raises(estimator_spec.ModelDirError, match="must be a directory") as caught:
+        list(getattr(make(model_dir=str(path)), task)(lambda params: 1 / 0))
+    assert caught.value.path == str(path)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("task", ["train", "evaluate"])
+def test_model_dir_below_a_file(make, tmp_path, task):
+    """A model_dir that can't be made is refused before any graph."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="can't be written"):
+        getattr(make(model_dir=str(tmp_path / "file" / "model")), task)(lambda params: 1 / 0)
+
+
+def test_read_only_model_dir(make, tmp_path, monkeypatch):
+    """A directory without the right to write is refused before any graph."""
+    # Tests may run as root, who may write everywhere: ask the driver's own question.
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    with pytest.raises(estimator_spec.ModelDirError, match="read-only"):
+        make(model_dir=str(tmp_path)).train(lambda params: 1 / 0)
+
+
+def test_variables_that_a_checkpoint_lacks(trained, line):
+    """A model that grew says which variable its checkpoint lacks, as TensorFlow does."""
+
+    def grown(features, labels, mode, params):
+        tf1.get_variable("new_one", [2])
+        return line.model_fn(features, labels, mode, params)
+
+    bigger = estimator_spec.TPUEstimator(
+        grown,
+        trained.model_dir,
+        estimator_spec.RunConfig(),
+        use_tpu=False,
+        eval_batch_size=8,
+    )
+    with pytest.raises(tf.errors.NotFoundError, match="new_one"):
+        bigger.evaluate(line.input_fn)

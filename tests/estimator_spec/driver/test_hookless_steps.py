@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps that no hook looks at: training does what it does when a hook looks at every step."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import re
+import tempfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import estimator_spec as es
+from estimator_spec.driver import hookless_steps, hooks
+
+tf1 = tf.compat.v1
+
+
+class Onlooker(tf1.train.SessionRunHook):
+    """A user's hook: it doesn't say which steps it needs, so it sees all."""
+
+    def __init__(self):
+        self.seen = 0
+
+    def after_run(self, run_context, run_values):
+        """Counts."""
+        self.seen += 1
+
+
+def counting(by):
+    """A train_op's way to count the global step: by what a function of the calls so far gives."""
+
+    def count():
+        step = tf1.train.get_or_create_global_step()
+        calls = tf1.get_variable("calls", [], tf.int64, tf1.zeros_initializer(), trainable=False)
+        with tf.control_dependencies([calls.assign_add(1)]):
+            return step.assign_add(by(calls.read_value()))
+
+    return count
+
+
+def counting_up(by=1, every=1):
+    """Counts by so much in each n-th step."""
+    return counting(lambda calls: by * tf.cast(tf.equal(calls % every, 0), tf.int64))
+
+
+def trained(directory, looked_at, count=None, examples=10_000, start=0, nan_at=-1, **how):
+    """Trains; returns what it left behind."""
+
+    def model_fn(features, labels, mode):
+        w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
+        loss = tf.square(w - tf.reduce_mean(features["x"]))
+        tf1.summary.scalar("w", w)
+        if count is None:
+            optimizer = tf1.train.GradientDescentOptimizer(0.01)
+            train_op = optimizer.minimize(loss, tf1.train.get_global_step())
+        else:
+            train_op = count()
+        return es.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def input_fn():
+        x = np.arange(examples, dtype=np.float32) % 7
+        x[nan_at if nan_at >= 0 else len(x) :] = np.nan
+        return tf.data.Dataset.from_tensor_slices({"x": x}).batch(1)
+
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("tensorflow")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    steps = {key: how.pop(key) for key in ("steps", "max_steps") if key in how}
+    config = es.RunConfig(model_dir=str(directory), tf_random_seed=1, **how)
+    error = None
+    try:
+        if start:
+            es.Estimator(model_fn, config=config).train(input_fn, max_steps=start)
+        estimator = es.Estimator(model_fn, config=config)
+        estimator.train(input_fn, hooks=[Onlooker()] if looked_at else [], **steps)
+    except tf1.train.NanLossDuringTrainingError as nan:
+        error = type(nan)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    return {
+        "checkpoints": sorted(p.name for p in pathlib.Path(directory).glob("*.index")),
+        "w": last_w(directory),
+        "summaries": summaries(directory),
+        "losses": [
+            (round(float(found.group(1)), 4), int(found.group(2)))
+            for found in (re.match(r"loss = (\S+), step = (\d+)", line) for line in lines)
+            if found
+        ],
+        "speeds": sum("global_step/sec" in line for line in lines),
+        "last loss": [line for line in lines if line.startswith("Loss for final step")][-1:],
+        "error": error,
+    }
+
+
+def last_w(directory):
+    """What training learned, if it saved it."""
+    saved = tf.train.latest_checkpoint(str(directory))
+    return saved and float(tf.train.load_variable(saved, "w"))
+
+
+def summaries(directory):
+    """Steps and values of the summaries, without speeds."""
+    tf1.summary.FileWriterCache.clear()  # writes what is held back
+    found = []
+    for path in sorted(map(str, pathlib.Path(directory).glob("events*"))):
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.tag == "loss":
+                    found.append((event.step, round(value.simple_value, 4)))
+    return sorted(found)
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    steps=st.integers(1, 40),
+    start=st.sampled_from([0, 3]),
+    save=st.sampled_from([None, 1, 7, 13]),
+    log=st.sampled_from([None, 1, 6, 11]),
+    summarize=st.sampled_from([None, 5, 9]),
+    examples=st.sampled_from([10_000, 17]),
+)
+def test_nothing_is_missed(steps, start, save, log, summarize, examples):
+    """Checkpoints, summaries, log lines and the end come at the same steps, whatever is asked."""
+    how = {
+        "steps": steps,
+        "start": start,
+        "examples": examples,
+        "save_checkpoints_steps": save,
+        "save_checkpoints_secs": None,
+        "log_step_count_steps": log,
+        "save_summary_steps": summarize,
+    }
+    found = []
+    for looked_at in (False, True):
+        with tempfile.TemporaryDirectory() as directory:
+            found.append(trained(directory, looked_at, **how))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+@pytest.mark.parametrize("examples", [2, 58, 65])
+def test_the_loss_of_the_last_step(tmp_path, looked_at, examples):
+    """Where the input ends the training, the log has the loss of the last example."""
+    found = trained(tmp_path, looked_at, counting_up(), examples)
+    loss = float(((examples - 1) % 7) ** 2)
+    assert found["last loss"] == [f"Loss for final step: {loss}."]
+
+
+class Coordinated(hookless_steps.Sparing, tf1.train.SessionRunHook):
+    """Knows who stops the threads of a session."""
+
+    def after_create_session(self, session, coord):
+        """Notes it."""
+        self.coordinator = coord
+
+
+def test_a_thread_that_stops_the_session(tmp_path):
+    """Steps that no hook looks at end soon after something else asked the session to stop."""
+    hook = Coordinated()
+
+    def examples():
+        for number in range(10_000):
+            if number == 50:
+                hook.coordinator.request_stop()
+            yield {"x": np.float32(number % 7)}
+
+    def input_fn():
+        signature = {"x": tf.TensorSpec([], tf.float32)}
+        return tf.data.Dataset.from_generator(examples, output_signature=signature).batch(1)
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features["x"])
+        return es.EstimatorSpec(mode, loss=loss, train_op=counting_up()())
+
+    config = es.RunConfig(model_dir=str(tmp_path), log_step_count_steps=5000)
+    estimator = es.Estimator(model_fn, config=config)
+    estimator.train(input_fn, hooks=[hook])
+    assert estimator.get_variable_value("global_step") < 60
+
+
+def test_a_loss_that_is_no_number(tmp_path):
+    """Training ends at the very step whose loss is NaN."""
+    for looked_at in (False, True):
+        directory = tmp_path / str(looked_at)
+        how = {"steps": 100, "save_checkpoints_steps": 1, "keep_checkpoint_max": 50}
+        found = trained(directory, looked_at, nan_at=20, **how)
+        assert found["error"] is tf1.train.NanLossDuringTrainingError
+        quiet = trained(tmp_path / f"{looked_at}-quiet", looked_at, nan_at=20, steps=100)
+        assert quiet["error"] is found["error"]
+        # The hook ends the session before the step's checkpoint.
+        assert quiet["checkpoints"] == ["model.ckpt-0.index"]
+
+
+@pytest.mark.parametrize(("by", "every"), [(1, 2), (3, 5)])
+def test_programs_that_count_in_their_own_way(tmp_path, by, every):
+    """A global step that isn't counted up by one each step ends where it does with hooks."""
+    found = [
+        trained(tmp_path / str(looked_at), looked_at, counting_up(by, every), max_steps=30)
+        for looked_at in (False, True)
+    ]
+    assert found[0]["checkpoints"] == found[1]["checkpoints"]
+
+
+@pytest.mark.parametrize("log", [None, 100])
+@pytest.mark.parametrize("after", [0, 10])
+def test_programs_that_come_to_count_in_their_own_way(tmp_path, after, log):
+    """Where a step count stops, or leaps, amid a training, the end is about where hooks see it."""
+
+    def by(calls):
+        return tf.where((calls < 20) | (calls > 40), tf.constant(1, tf.int64), after)
+
+    ends = []
+    for looked_at in (False, True):
+        directory = tmp_path / str(looked_at)
+        trained(directory, looked_at, counting(by), max_steps=100, log_step_count_steps=log)
+        ends.append(int(tf.train.load_variable(str(directory), "global_step")))
+    # A quiet step is made before it is seen, and then one with hooks.
+    assert ends[1] <= ends[0] <= ends[1] + 2 * after
+
+
+def test_hooks_see_the_step_before(tmp_path):
+    """Hooks read the step before it is counted up, even if nothing else holds the counting back."""
+    how = {"steps": 60, "log_step_count_steps": 1}
+    found = trained(tmp_path, True, counting_up(), **how)
+    assert [step for _, step in found["losses"]] == list(range(60))
+
+
+def test_who_sees_what(tmp_path, monkeypatch):
+    """A user's hook sees every step; without one, ours see a few of many."""
+    calls = []
+    after_run = hooks.LossLogger.after_run
+    monkeypatch.setattr(
+        hooks.LossLogger, "after_run", lambda self, *a: (calls.append(1), after_run(self, *a))[1]
+    )
+    trained(tmp_path / "loud", True, steps=200)
+    assert len(calls) == 200
+    calls.clear()
+    trained(tmp_path / "quiet", False, steps=200)
+    assert len(calls) < 20
+
+
+def _trained_line(directory):
+    """An estimator of a mean, trained a little."""
+
+    def model_fn(features, labels, mode):
+        w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
+        if mode == es.ModeKeys.PREDICT:
+            return es.EstimatorSpec(
+                mode, predictions={"twice": features["x"] * 2.0, "w": w + features["x"]}
+            )
+        loss = tf.reduce_mean(tf.square(w - features["x"]))
+        metrics = {"mean": tf1.metrics.mean(features["x"])}
+        step = tf1.train.get_global_step()
+        train_op = tf1.train.GradientDescentOptimizer(0.01).minimize(loss, step)
+        return es.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+    estimator = es.Estimator(model_fn, config=es.RunConfig(model_dir=str(directory)))
+    estimator.train(_numbers, steps=3)
+    return estimator
+
+
+def _numbers():
+    x = np.arange(60, dtype=np.float32)
+    return tf.data.Dataset.from_tensor_slices({"x": x}).batch(2)
+
+
+@pytest.mark.parametrize("steps", [None, 1, 7, 25, 30, 40])
+def test_evaluations(tmp_path, tf_log, steps):
+    """Metrics and lines of progress are the same, and a hook of the user's sees every batch."""
+    estimator = _trained_line(tmp_path)
+    onlooker, found = Onlooker(), []
+    for hooks_ in ([], [onlooker]):
+        tf_log.clear()
+        results = estimator.evaluate(_numbers, steps=steps, hooks=hooks_)
+        found.append((results, [line for line in tf_log if line.startswith("Evaluation [")]))
+    assert found[0] == found[1]
+    assert onlooker.seen == min(steps or 30, 30)
+
+
+def test_predictions(tmp_path):
+    """All predictions come, and a hook of the user's sees every batch."""
+    estimator = _trained_line(tmp_path)
+    onlooker, found = Onlooker(), []
+    for hooks_ in ([], [onlooker]):
+        found.append(list(estimator.predict(_numbers, hooks=hooks_)))
+    assert found[0] == found[1]
+    assert [example["twice"] for example in found[0]] == list(np.arange(60) * 2.0)
+    assert onlooker.seen == 30
+
+
+def _lose_a_session(monkeypatch, at):
+    """The bare call of that number fails, as if its machine had gone; returns how many were."""
+    calls = []
+    make_callable = tf1.Session.make_callable
+
+    def made(self, fetches, *arguments, **named):
+        call = make_callable(self, fetches, *arguments, **named)
+
+        def run():
+            calls.append(self)
+            if len(calls) == at:
+                raise tf.errors.AbortedError(None, None, "gone")
+            return call()
+
+        return run
+
+    monkeypatch.setattr(tf1.Session, "make_callable", made)
+    return calls
+
+
+@pytest.mark.parametrize("steps", [None, 100])
+@pytest.mark.parametrize("at", [1, 5])
+def test_evaluations_whose_session_is_lost(tmp_path, tf_log, monkeypatch, at, steps):
+    """A new session evaluates the input from its beginning; no batch counts twice."""
+
+    def input_fn():
+        return _numbers().repeat(5)
+
+    estimator = _trained_line(tmp_path)
+    wanted = estimator.evaluate(input_fn, steps=steps)
+    calls = _lose_a_session(monkeypatch, at)
+    tf_log.clear()
+    assert estimator.evaluate(input_fn, steps=steps) == wanted
+    assert len(set(calls)) == 2
+    lines = [line for line in tf_log if line.startswith("Evaluation [")]
+    assert lines == [f"Evaluation [{count}/100]" for count in range(10, 101, 10) if steps]
+
+
+def test_predictions_whose_session_is_lost(tmp_path, monkeypatch):
+    """A new session predicts the input from its beginning, as with hooks."""
+    estimator = _trained_line(tmp_path)
+    calls = _lose_a_session(monkeypatch, 5)
+    found = [example["twice"] for example in estimator.predict(_numbers)]
+    assert found[-60:] == list(np.arange(60) * 2.0)
+    assert len(set(calls)) == 2
+
+
+@pytest.mark.parametrize("at", [1, 2, 20])
+def test_trainings_whose_session_is_lost(tmp_path, monkeypatch, at):
+    """A training goes on from its last checkpoint to the step that it shall reach."""
+    calls = _lose_a_session(monkeypatch, at)
+    trained(tmp_path, looked_at=False, steps=40)
+    assert tf.train.load_variable(str(tmp_path), "global_step") == 40
+    assert len(set(calls)) == 2

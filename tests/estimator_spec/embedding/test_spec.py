@@ -1,0 +1,659 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding specs: what they accept, hold and refuse, and the tables and features they mean."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+import estimator_spec
+import tpu_columns
+from estimator_spec import (
+    AdagradMomentumParameters,
+    AdagradParameters,
+    AdamParameters,
+    EmbeddingConfigSpec,
+    FeatureConfig,
+    FrequencyEstimatorParameters,
+    FtrlParameters,
+    MomentumParameters,
+    ProximalAdagradParameters,
+    ProximalYogiParameters,
+    RMSPropParameters,
+    StochasticGradientDescentParameters,
+    TableConfig,
+    tables_and_features,
+)
+from estimator_spec.embedding.spec import table_name
+
+fc = tf.feature_column
+tf1 = tf.compat.v1
+
+ADAGRAD = AdagradParameters(0.1)
+FIELDS = (
+    "feature_columns",
+    "tensor_core_feature_columns",
+    "optimization_parameters",
+    "clipping_limit",
+    "pipeline_execution_with_tensor_core",
+    "experimental_gradient_multiplier_fn",
+    "feature_to_config_dict",
+    "table_to_config_dict",
+    "partition_strategy",
+    "profile_data_directory",
+)
+
+
+def identity(key="word", buckets=10):
+    """A categorical column of integers."""
+    return fc.categorical_column_with_identity(key, buckets)
+
+
+def column(key="word", dimension=4, **values):
+    """A TPU embedding column."""
+    return tpu_columns.embedding_column(identity(key), dimension, **values)
+
+
+def rate(step):
+    """A learning rate that falls."""
+    return 1.0 / (1.0 + step)
+
+
+def dictionaries():
+    """The two dictionaries of dict mode."""
+    return {
+        "feature_to_config_dict": {
+            "clicked": FeatureConfig("items", 5),
+            "bought": FeatureConfig("items", weight_key="times"),
+            "user": FeatureConfig("users"),
+        },
+        "table_to_config_dict": {"items": TableConfig(100, 8), "users": TableConfig(50, 4)},
+    }
+
+
+BAD_SPECS = [
+    ({}, ValueError, "Exactly one of `feature_columns` and the pair"),
+    ({"feature_columns": []}, ValueError, "Exactly one of `feature_columns` and the pair"),
+    (
+        {"feature_to_config_dict": {"a": FeatureConfig("t")}},
+        ValueError,
+        "`feature_to_config_dict` and `table_to_config_dict`",
+    ),
+    (
+        {"table_to_config_dict": {"t": TableConfig(3, 2)}},
+        ValueError,
+        "`feature_to_config_dict` and `table_to_config_dict`",
+    ),
+]
+
+
+class TestSpec:
+    def test_fields_and_defaults(self):
+        """Ten fields in their old order; the columns are given first, as ever."""
+        spec = EmbeddingConfigSpec([column()], ADAGRAD)
+        assert spec._fields == FIELDS
+        assert spec == ([column()], [], ADAGRAD, None, False, None, None, None, "div", None)
+
+    def test_positions(self):
+        """The nine arguments keep their places."""
+        spec = EmbeddingConfigSpec(
+            [column()], ADAGRAD, 0.5, True, rate, None, None, "mod", "/profiles"
+        )
+        assert spec[2:] == (ADAGRAD, 0.5, True, rate, None, None, "mod", "/profiles")
+        assert spec.partition_strategy == spec[8] == "mod"
+
+    def test_columns_are_split_by_device(self):
+        """Columns of the tensor core come apart from those of the embedding core, in order."""
+        on_tensor_core = {
+            "embedding_lookup_device": "tpu_tensor_core",
+            "tensor_core_shape": [None, 2],
+        }
+        columns = [
+            column("a"),
+            column("b", **on_tensor_core),
+            column("c", embedding_lookup_device="cpu"),
+            column("d", **on_tensor_core),
+            column("e", embedding_lookup_device="tpu_embedding_core"),
+        ]
+        spec = EmbeddingConfigSpec(columns, ADAGRAD)
+        assert spec.feature_columns == [columns[0], columns[2], columns[4]]
+        assert spec.tensor_core_feature_columns == [columns[1], columns[3]]
+        only = EmbeddingConfigSpec(columns[1:2], ADAGRAD)
+        assert (only.feature_columns, only.tensor_core_feature_columns) == ([], [columns[1]])
+        assert tables_and_features(only) == ({}, {})
+
+    def test_any_iterable_of_columns(self):
+        """A tuple or generator of columns does as well as a list; the user's list is left alone."""
+        columns = [column("a"), column("b")]
+        for given_columns in (tuple(columns), iter(columns), columns):
+            assert EmbeddingConfigSpec(given_columns, ADAGRAD).feature_columns == columns
+        assert EmbeddingConfigSpec(columns, ADAGRAD).feature_columns is not columns
+
+    def test_other_dense_columns_are_accepted(self):
+        """Numeric and TensorFlow's embedding columns pass: the run's place isn't known yet."""
+        with tf.Graph().as_default():
+            shared = tf1.feature_column.shared_embedding_columns([identity("a"), identity("b")], 2)
+        columns = [fc.numeric_column("age"), fc.embedding_column(identity("c"), 2), *shared]
+        spec = EmbeddingConfigSpec([*columns, column()], ADAGRAD)
+        assert spec.feature_columns == [*columns, column()]
+
+    def test_dict_mode(self):
+        """The dictionaries are held as given, and there are no columns."""
+        given_both = dictionaries()
+        spec = EmbeddingConfigSpec(optimization_parameters=ADAGRAD, **given_both)
+        assert spec.feature_columns is spec.tensor_core_feature_columns is None
+        assert spec.feature_to_config_dict == given_both["feature_to_config_dict"]
+        assert spec.table_to_config_dict == given_both["table_to_config_dict"]
+
+    @pytest.mark.parametrize(
+        "parameters",
+        [
+            StochasticGradientDescentParameters(0.1),
+            AdagradParameters(0.1),
+            AdamParameters(0.1),
+            FtrlParameters(0.1),
+            MomentumParameters(0.1, 0.9),
+            RMSPropParameters(0.1, 0.9, 0.5, 1e-8),
+            ProximalAdagradParameters(0.1),
+        ],
+    )
+    def test_optimizers_of_columns(self, parameters):
+        """Seven optimizers are accepted with columns."""
+        spec = EmbeddingConfigSpec([column()], parameters)
+        assert spec.optimization_parameters is parameters
+
+    @pytest.mark.parametrize(
+        "parameters",
+        [
+            None,
+            "adagrad",
+            AdagradMomentumParameters(0.1, 0.9),
+            ProximalYogiParameters(),
+            FrequencyEstimatorParameters(0.5, 100, 3, 0.75),
+        ],
+    )
+    def test_other_optimizers_are_refused_with_columns(self, parameters):
+        """The three that columns never had are for dict mode, where all are accepted."""
+        with pytest.raises(ValueError, match="optimization_parameters must be an instance of type"):
+            EmbeddingConfigSpec([column()], parameters)
+        if parameters == "adagrad":
+            with pytest.raises(ValueError, match="optimization_parameters must be an instance of"):
+                EmbeddingConfigSpec(optimization_parameters=parameters, **dictionaries())
+        else:
+            EmbeddingConfigSpec(optimization_parameters=parameters, **dictionaries())
+
+    @pytest.mark.parametrize("values, error, message", BAD_SPECS)
+    def test_one_form_is_needed(self, values, error, message):
+        """Columns or both dictionaries."""
+        with pytest.raises(error, match=message):
+            EmbeddingConfigSpec(optimization_parameters=ADAGRAD, **values)
+
+    def test_both_forms_are_refused(self):
+        """Not columns and both dictionaries."""
+        with pytest.raises(ValueError, match="Exactly one of .* must be specified. Got both"):
+            EmbeddingConfigSpec([column()], ADAGRAD, **dictionaries())
+
+    @pytest.mark.parametrize("strategy", ["invalid", None, "DIV"])
+    def test_partition_strategies(self, strategy):
+        """Only `div` and `mod`, spelled so."""
+        message = f'Invalid partition_strategy {strategy}. Must be one of "mod" or "div".'
+        with pytest.raises(ValueError, match=message):
+            EmbeddingConfigSpec([column()], ADAGRAD, partition_strategy=strategy)
+
+    @pytest.mark.parametrize(
+        "wrong", ["word", 3, identity(), fc.indicator_column(identity()), column]
+    )
+    def test_other_columns_are_refused(self, wrong):
+        """A column that is no dense one names its type."""
+        with pytest.raises(TypeError, match="All feature columns must be supported types .* Got"):
+            EmbeddingConfigSpec([column(), wrong], ADAGRAD)
+
+    def test_a_lone_column_is_refused(self):
+        """A column in place of a list of columns."""
+        with pytest.raises(TypeError, match="feature_columns must be a list of columns"):
+            EmbeddingConfigSpec(column(), ADAGRAD)
+        with pytest.raises(TypeError, match="feature_columns must be a list of columns"):
+            EmbeddingConfigSpec(3, ADAGRAD)
+
+    def test_a_gradient_multiplier_is_a_function(self):
+        """A number in its place is refused."""
+        with pytest.raises(TypeError, match="experimental_gradient_multiplier_fn must be a"):
+            EmbeddingConfigSpec([column()], ADAGRAD, experimental_gradient_multiplier_fn=2.0)
+
+    def test_dict_mode_names_a_missing_table(self):
+        """A feature of a table that isn't there names both, and the tables there are."""
+        with pytest.raises(ValueError, match=r"Feature a refers to table x which is not .*\['t'"):
+            EmbeddingConfigSpec(
+                feature_to_config_dict={"a": FeatureConfig("x")},
+                table_to_config_dict={"t": TableConfig(3, 2)},
+            )
+
+    def test_dict_mode_wants_configurations(self):
+        """Values of other types name the entry."""
+        table, feature = {"t": TableConfig(3, 2)}, {"a": FeatureConfig("t")}
+        with pytest.raises(TypeError, match="Config for feature a must be of type `FeatureConfig`"):
+            EmbeddingConfigSpec(feature_to_config_dict={"a": "t"}, table_to_config_dict=table)
+        with pytest.raises(TypeError, match="Config for table t must be of type `TableConfig`"):
+            EmbeddingConfigSpec(feature_to_config_dict=feature, table_to_config_dict={"t": 3})
+
+    def test_column_was_never_an_argument(self):
+        """The example in the old documentation passes `column=`, which is refused as ever."""
+        with pytest.raises(TypeError, match="column"):
+            EmbeddingConfigSpec(column=[column()], optimization_parameters=ADAGRAD)
+
+
+class TestNamedTuple:
+    def test_replace(self):
+        """`_replace` sets any of the ten fields, with the checks of the constructor."""
+        spec = EmbeddingConfigSpec([column()], ADAGRAD)
+        assert spec._replace(partition_strategy="mod")[8] == "mod"
+        assert spec._replace(feature_columns=[column("b")]).feature_columns == [column("b")]
+        assert spec.partition_strategy == "div"
+        for changes in ({"partition_strategy": "x"}, {"optimization_parameters": None}):
+            with pytest.raises(ValueError):
+                spec._replace(**changes)
+        with pytest.raises((ValueError, TypeError)):
+            spec._replace(nonsense=1)
+
+    @pytest.mark.parametrize("dict_mode", [False, True])
+    def test_copies(self, dict_mode):
+        """Copies and pickles hold the same; the old class could make neither."""
+        if dict_mode:
+            spec = EmbeddingConfigSpec(
+                optimization_parameters=ADAGRAD,
+                feature_to_config_dict={"a": FeatureConfig("t")},
+                table_to_config_dict={"t": TableConfig(3, 2, initializer=rate)},
+            )
+        else:
+            spec = EmbeddingConfigSpec([column()], ADAGRAD, partition_strategy="mod")
+        for other in (copy.copy(spec), copy.deepcopy(spec), pickle.loads(pickle.dumps(spec))):
+            assert type(other) is EmbeddingConfigSpec
+            assert other == spec
+
+    def test_unpacking(self):
+        """Ten values, in the order of the fields."""
+        columns, tensor_core, parameters, *rest = EmbeddingConfigSpec([column()], ADAGRAD)
+        assert (columns, tensor_core, parameters, len(rest)) == ([column()], [], ADAGRAD, 7)
+
+
+class TestTableConfig:
+    def test_defaults(self):
+        """Mean, no replication, the optimizer's rate, small random values."""
+        table = TableConfig(10, 4)
+        assert table[:2] == (10, 4)
+        assert (table.combiner, table.hot_id_replication) == ("mean", False)
+        assert table.learning_rate is table.learning_rate_fn is None
+        assert table.optimization_parameters is None
+        config = table.initializer.get_config()
+        assert (config["mean"], config["stddev"]) == (0.0, 1 / math.sqrt(4))
+
+    BAD = (
+        ((0, 4), {}, "vocabulary_size must >= 1"),
+        ((1.5, 4), {}, "vocabulary_size must >= 1"),
+        (("10", 4), {}, "vocabulary_size must >= 1"),
+        ((10, 0), {}, "dimension must be a positive int"),
+        ((10, None), {}, "dimension must be a positive int"),
+        ((10, 4), {"initializer": 0.5}, "initializer must be callable if specified"),
+        ((10, 4), {"combiner": "max"}, 'combiner must be "mean", "sum", "sqrtn" or None'),
+        (
+            (10, 4),
+            {"learning_rate": 0.1, "learning_rate_fn": rate},
+            "At most one of learning_rate and learning_rate_fn can be",
+        ),
+        ((10, 4), {"optimization_parameters": "sgd"}, "`optimization_parameters` must"),
+    )
+
+    @pytest.mark.parametrize("positional, values, message", BAD)
+    def test_bad_values(self, positional, values, message):
+        """Each rule has its message."""
+        with pytest.raises(ValueError, match=message):
+            TableConfig(*positional, **values)
+
+    def test_a_rate_function_is_a_function(self):
+        """A number in the function's place is refused before any graph."""
+        with pytest.raises(ValueError, match="learning_rate_fn must be callable"):
+            TableConfig(10, 4, learning_rate_fn=0.1)
+
+    @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn", None])
+    def test_combiners(self, combiner):
+        """The four combiners."""
+        assert TableConfig(10, 4, combiner=combiner).combiner == combiner
+
+    def test_numbers_of_numpy(self):
+        """Sizes that come out of arrays are plain numbers then."""
+        table = TableConfig(np.int64(10), np.int32(4))
+        assert (type(table.vocabulary_size), type(table.dimension)) == (int, int)
+
+    def test_an_optimizer_of_its_own(self):
+        """Any of the ten optimizers, and a rate, for one table."""
+        yogi = ProximalYogiParameters()
+        table = TableConfig(10, 4, learning_rate=0.5, optimization_parameters=yogi)
+        assert (table.learning_rate, table.optimization_parameters) == (0.5, yogi)
+
+
+class TestFeatureConfig:
+    def test_defaults(self):
+        """No sequence, no weights."""
+        assert FeatureConfig("t") == ("t", 0, None)
+
+    @pytest.mark.parametrize("length", [-1, 1.5, None, "3"])
+    def test_bad_lengths(self, length):
+        """A length is a whole number from 0 on."""
+        with pytest.raises(ValueError, match="max_sequence_length must be zero or a positive int"):
+            FeatureConfig("t", length)
+
+
+class TestTablesAndFeatures:
+    def test_of_columns(self):
+        """Each column's table and feature, by the names they always had."""
+        weighted = fc.weighted_categorical_column(identity("tag", 20), "score")
+        steps = fc.sequence_categorical_column_with_identity("step", 30)
+        shared = tpu_columns.shared_embedding_columns(
+            [identity("seen", 40), identity("liked", 40)], 6, combiner="sqrtn"
+        )
+        columns = [
+            column("word", 4, combiner="sum", learning_rate_fn=rate, initializer=rate),
+            tpu_columns.embedding_column(weighted, 5),
+            tpu_columns.embedding_column(steps, 7, max_sequence_length=3, combiner=None),
+            *shared,
+        ]
+        tables, features = tables_and_features(EmbeddingConfigSpec(columns, ADAGRAD))
+        assert features == {
+            "word": ("tbl_word", 0, None),
+            "tag": ("tbl_tag_weighted_by_score", 0, "score"),
+            "step": ("tbl_step", 3, None),
+            "seen": ("tbl_liked_seen_shared_embedding", 0, None),
+            "liked": ("tbl_liked_seen_shared_embedding", 0, None),
+        }
+        assert {key: table[:2] for key, table in tables.items()} == {
+            "tbl_word": (10, 4),
+            "tbl_tag_weighted_by_score": (20, 5),
+            "tbl_step": (30, 7),
+            "tbl_liked_seen_shared_embedding": (40, 6),
+        }
+        word = tables["tbl_word"]
+        assert (word.combiner, word.learning_rate_fn, word.initializer) == ("sum", rate, rate)
+        assert tables["tbl_step"].combiner is None
+        assert tables["tbl_liked_seen_shared_embedding"].combiner == "sqrtn"
+        assert all(type(config) is TableConfig for config in tables.values())
+        assert all(type(config) is FeatureConfig for config in features.values())
+
+    def test_of_dictionaries(self):
+        """Dict mode gives equal dictionaries that aren't the user's."""
+        given_both = dictionaries()
+        tables, features = tables_and_features(EmbeddingConfigSpec(**given_both))
+        assert tables == given_both["table_to_config_dict"]
+        assert features == given_both["feature_to_config_dict"]
+        tables.clear()
+        assert given_both["table_to_config_dict"]
+
+    @given(keys=st.lists(st.text("abc", min_size=1), min_size=1, max_size=5, unique=True))
+    def test_one_entry_for_each(self, keys):
+        """Distinct features give as many features and tables, each pointing at its own."""
+        spec = EmbeddingConfigSpec([column(key) for key in keys], ADAGRAD)
+        tables, features = tables_and_features(spec)
+        assert list(features) == keys
+        assert list(tables) == [features[key].table_id for key in keys]
+        assert list(tables) == [table_name(key) for key in keys]
+
+    def test_one_feature_in_two_columns(self):
+        """A feature key can be looked up once."""
+        weighted = fc.weighted_categorical_column(identity("word"), "score")
+        columns = [column("word"), tpu_columns.embedding_column(weighted, 4)]
+        message = "Feature column word is used with multiple embeddings and this is not supported."
+        with pytest.raises(ValueError, match=message):
+            tables_and_features(EmbeddingConfigSpec(columns, ADAGRAD))
+
+    @pytest.mark.parametrize(
+        "what, values",
+        [
+            ("table size", {"dimension": 3}),
+            ("combiner", {"combiner": "sum"}),
+            ("initializer", {"initializer": rate}),
+            ("learning_rate_fn", {"learning_rate_fn": rate}),
+        ],
+    )
+    def test_shared_columns_that_disagree(self, what, values):
+        """Two columns of one table that want it differently are named; the last one used to win."""
+
+        def make(key, **others):
+            arguments = {"dimension": 2, "shared_embedding_collection_name": "both", **others}
+            return tpu_columns.shared_embedding_columns([identity(key)], **arguments)
+
+        spec = EmbeddingConfigSpec(make("seen") + make("liked", **values), ADAGRAD)
+        message = f"Columns seen_shared_embedding and liked_shared_embedding share .* in {what}"
+        with pytest.raises(ValueError, match=message):
+            tables_and_features(spec)
+        # Made apart, but alike: initializers with equal settings are the same.
+        agreeing = EmbeddingConfigSpec(make("seen") + make("liked"), ADAGRAD)
+        assert list(tables_and_features(agreeing)[0]) == ["tbl_both"]
+
+    def test_a_plain_table_under_a_shared_name(self):
+        """A table of its own that has the name of a shared one is another variable."""
+        shared = tpu_columns.shared_embedding_columns(
+            [identity("seen")], 4, shared_embedding_collection_name="word"
+        )
+        with pytest.raises(ValueError, match=r"differ in kind.*tables of different names"):
+            tables_and_features(EmbeddingConfigSpec([column("word"), *shared], ADAGRAD))
+
+    @pytest.mark.parametrize(
+        "other", [fc.numeric_column("age"), fc.embedding_column(identity("other"), 2)]
+    )
+    def test_other_columns(self, other):
+        """What the spec let pass, an embedding core can't look up."""
+        spec = EmbeddingConfigSpec([column(), other], ADAGRAD)
+        with pytest.raises(TypeError, match="Unsupported feature column"):
+            tables_and_features(spec)
+
+    def test_tensorflows_own_tpu_columns(self):
+        """They pass as dense columns, but not as ours."""
+        other = tf1.tpu.experimental.embedding_column(identity(), 2)
+        spec = EmbeddingConfigSpec([other], ADAGRAD)
+        with pytest.raises(TypeError, match=r"Unsupported feature column.*tpu_columns.embed"):
+            tables_and_features(spec)
+
+    def test_a_table_without_features(self):
+        """A table that nothing reads is named."""
+        tables = {"t": TableConfig(3, 2), "left": TableConfig(3, 2)}
+        spec = EmbeddingConfigSpec(
+            feature_to_config_dict={"a": FeatureConfig("t")}, table_to_config_dict=tables
+        )
+        with pytest.raises(ValueError, match=r"specifies table that is not used.*\['left'\]"):
+            tables_and_features(spec)
+
+    def test_something_else(self):
+        """What isn't a spec is refused."""
+        with pytest.raises(TypeError, match="spec must be an EmbeddingConfigSpec"):
+            tables_and_features([column()])
+
+
+@pytest.fixture(scope="module")
+def old_module():
+    """TensorFlow 2.15's module of tables and features."""
+    return pytest.importorskip(
+        "tensorflow.python.tpu.tpu_embedding",
+        reason="this TensorFlow has no tpu_embedding to compare with (2.15 has)",
+    )
+
+
+@pytest.mark.reference
+class TestAgainstTheOldClasses:
+    def test_signatures(self, old_estimator, old_module, compare):
+        """Names, order and defaults of all arguments, and the fields, are the old ones."""
+        for ours, theirs in (
+            (EmbeddingConfigSpec, old_estimator.tpu.experimental.EmbeddingConfigSpec),
+            (TableConfig, old_module.TableConfig),
+            (FeatureConfig, old_module.FeatureConfig),
+        ):
+            own = [p for p in compare.parameters(ours) if "tensor_core_below" not in str(p)]
+            assert own == compare.parameters(theirs)
+            assert ours._fields == theirs._fields
+
+    @pytest.mark.parametrize("positional, values, message", TestTableConfig.BAD)
+    def test_bad_tables(self, old_module, compare, positional, values, message):
+        """The same tables are refused, in the same words."""
+        compare.refuse_alike(TableConfig, old_module.TableConfig, message, *positional, **values)
+
+    @pytest.mark.parametrize("length", [-1, 1.5, None, "3"])
+    def test_bad_features(self, old_module, compare, length):
+        """The same lengths are refused, in the same words."""
+        message = "max_sequence_length must be zero or a positive int, got"
+        compare.refuse_alike(FeatureConfig, old_module.FeatureConfig, message, "t", length)
+
+    @pytest.mark.parametrize(
+        "arguments, key_words",
+        [
+            (lambda old: {}, "Exactly one of `feature_columns` and the pair `feature_to_config_"),
+            (
+                lambda old: {"feature_columns": [fc.indicator_column(identity())]},
+                "All feature columns must be supported types in",
+            ),
+            (
+                lambda old: {"feature_columns": [fc.numeric_column("x")]},
+                "optimization_parameters must be an instance of type",
+            ),
+            (
+                lambda old: {
+                    "feature_columns": [fc.numeric_column("x")],
+                    "partition_strategy": "invalid",
+                },
+                'Invalid partition_strategy invalid. Must be one of "mod" or "div".',
+            ),
+            (
+                lambda old: {
+                    "feature_to_config_dict": {"a": "t"},
+                    "table_to_config_dict": {"t": old.TableConfig(3, 2)},
+                },
+                "Config for feature a must be of type `FeatureConfig`. Got",
+            ),
+            (
+                lambda old: {
+                    "feature_to_config_dict": {"a": old.FeatureConfig("x")},
+                    "table_to_config_dict": {"t": old.TableConfig(3, 2)},
+                },
+                "Feature a refers to table x which is not in the table_to_config_dict.",
+            ),
+            (
+                lambda old: {
+                    "feature_to_config_dict": {"a": old.FeatureConfig("t")},
+                    "table_to_config_dict": {"t": old.TableConfig(3, 2), "u": 3},
+                },
+                "Config for table u must be of type `TableConfig`. Got",
+            ),
+        ],
+    )
+    def test_bad_specs(self, old_estimator, old_module, compare, arguments, key_words):
+        """The same specs are refused, in the same words."""
+
+        def ours():
+            return EmbeddingConfigSpec(**arguments(estimator_spec))
+
+        def theirs():
+            old = old_estimator.tpu.experimental.EmbeddingConfigSpec
+            return old(**arguments(old_module))
+
+        compare.refuse_alike(ours, theirs, re.escape(key_words))
+
+    def test_tables_and_features(self, old_estimator, old_module):
+        """The old system makes the same dictionaries of its own columns."""
+        from tensorflow_estimator.python.estimator.tpu import _tpu_estimator_embedding as old
+
+        def columns(one, many):
+            weighted = fc.weighted_categorical_column(identity("tag", 20), "score")
+            steps = fc.sequence_categorical_column_with_identity("step", 30)
+            return [
+                one(identity(), 4, combiner="sum", learning_rate_fn=rate, initializer=rate),
+                one(weighted, 5, initializer=rate),
+                one(steps, 7, max_sequence_length=3, initializer=rate),
+                *many([identity("seen", 40), identity("liked", 40)], 6, initializer=rate),
+            ]
+
+        theirs = columns(
+            tf1.tpu.experimental.embedding_column, tf1.tpu.experimental.shared_embedding_columns
+        )
+        ours = columns(tpu_columns.embedding_column, tpu_columns.shared_embedding_columns)
+        old_tables, old_features = old.get_configs_from_feature_columns(theirs)
+        tables, features = tables_and_features(EmbeddingConfigSpec(ours, ADAGRAD))
+        assert features == old_features
+        assert tables == old_tables
+
+
+class TestTensorCoreBelow:
+    """EmbeddingConfigSpec(tensor_core_below=…): small tables go to the tensor core."""
+
+    @staticmethod
+    def columns():
+        """Small ones, a big one, and small ones that must stay."""
+        wide = {"tensor_core_shape": [None, 2]}
+        big = tpu_columns.embedding_column(identity("big", 11), 4)
+        steps = fc.sequence_categorical_column_with_identity("steps", 5)
+        return {
+            "small": column("small", **wide),
+            "big": big,
+            "steps": tpu_columns.embedding_column(steps, 4, max_sequence_length=3),
+            "uncombined": column("uncombined", combiner=None),
+            "asked": column("asked", embedding_lookup_device="tpu_embedding_core"),
+        }
+
+    def test_small_tables(self):
+        """Fewer rows, no device of their own, no sequence, a combiner; columns stay as they are."""
+        columns = self.columns()
+        spec = EmbeddingConfigSpec(columns.values(), ADAGRAD, tensor_core_below=11)
+        assert spec.tensor_core_feature_columns == [columns["small"]]
+        assert [c.name for c in spec.feature_columns] == [
+            f"{key}_embedding" for key in columns if key != "small"
+        ]
+        assert spec._fields == FIELDS
+        assert spec.tensor_core_below == 11
+
+    def test_none_and_the_border(self):
+        """None moves nothing; a table of exactly that many rows stays."""
+        for below in (None, 10):
+            spec = EmbeddingConfigSpec(
+                [column(tensor_core_shape=[None, 2])], ADAGRAD, tensor_core_below=below
+            )
+            assert spec.tensor_core_feature_columns == []
+
+    def test_shared_tables_go_together_or_stay(self):
+        """A table that a sequence column shares can't leave the embedding core."""
+        sequence = fc.sequence_categorical_column_with_identity("b", 10)
+        for second, lengths, goes in ((identity("b"), None, True), (sequence, [0, 3], False)):
+            columns = tpu_columns.shared_embedding_columns(
+                [identity("a"), second],
+                4,
+                max_sequence_lengths=lengths,
+                tensor_core_shape=[None, 2],
+            )
+            spec = EmbeddingConfigSpec(columns, ADAGRAD, tensor_core_below=100)
+            assert spec.tensor_core_feature_columns == (columns if goes else [])
+
+    def test_replace_and_copies(self):
+        """`_replace` applies the rule again, and takes it back; copies and pickles keep it."""
+        columns = [column("a", tensor_core_shape=[None, 2]), column("b", 8)]
+        plain = EmbeddingConfigSpec(columns[:1], ADAGRAD)
+        small = plain._replace(tensor_core_below=11)
+        assert small.tensor_core_feature_columns == columns[:1]
+        assert small != plain and plain != small
+        assert small._replace(tensor_core_below=None) == plain
+        assert small._replace(clipping_limit=1.0).tensor_core_below == 11
+        for other in (copy.copy(small), copy.deepcopy(small), pickle.loads(pickle.dumps(small))):
+            assert other == small
+            assert other.tensor_core_below == 11
+
+    def test_refusals(self):
+        """A column without a width, a number that is none, dictionaries."""
+        with pytest.raises(ValueError, match="word_embedding has 10 rows.*tensor_core_shape"):
+            EmbeddingConfigSpec([column()], ADAGRAD, tensor_core_below=11)
+        for below in ("11", 1.5, True):
+            with pytest.raises(TypeError, match="tensor_core_below must be a number of rows"):
+                EmbeddingConfigSpec([column()], ADAGRAD, tensor_core_below=below)
+        with pytest.raises(ValueError, match="tensor_core_below needs feature_columns"):
+            EmbeddingConfigSpec(None, ADAGRAD, **dictionaries(), tensor_core_below=11)

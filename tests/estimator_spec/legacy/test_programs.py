@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Old programs, each in the style of another era, run unedited: `tests/programs/`.
+
+Every program trains, evaluates, predicts and exports, and writes what it saw to `results.json`.
+It is run by `python -m estimator_spec run`, in a process of its own. Whatever the reference
+(TensorFlow 2.15.1 with tensorflow-estimator) can run is also run there, as the same file, by plain
+`python`, and both must say the same. What it can't run:
+
+| program         | why not                                                                        |
+|-----------------|--------------------------------------------------------------------------------|
+| mnist_contrib   | `tf.contrib` ended with TensorFlow 1.15: compared with what 1.15.5 itself said |
+| word2vec_shards | the same                                                                       |
+| tfrecord_hosts  | `params['context']` and CrossShardOptimizer work on a TPU only                 |
+| dlrm_dict_mode  | tables in dictionaries are looked up on a TPU only                             |
+
+Four of the others run with `use_tpu=True` here and with `use_tpu=False` there, where
+CrossShardOptimizer fails without a TPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "programs"
+TF1_RESULTS = ROOT / "tests" / "data" / "tf1_15_programs"
+
+pytestmark = pytest.mark.slow
+
+
+class Program(NamedTuple):
+    """How a program is called; OUT stands for the directory of its results.
+
+    Attributes:
+        name: of its file.
+        arguments: its command line here.
+        run: the options of `estimator_spec run`.
+        reference: its command line under the reference, or None if that can't run it.
+    """
+
+    name: str
+    arguments: str
+    run: tuple[str, ...] = ()
+    reference: str | None = None
+
+
+ALL = {
+    program.name: program
+    for program in (
+        Program("mnist_contrib", "--model_dir=OUT", ("--cpu",)),
+        Program("word2vec_shards", "--model_dir OUT --master grpc://10.2.3.4:8470", ("--cpu",)),
+        Program("tfrecord_hosts", "--model_dir=OUT --data_dir=OUT/data --tpu=pod", ("--cpu",)),
+        Program("dlrm_dict_mode", "--model_dir=OUT", ("--cpu",)),
+        Program(
+            "ctr_columns",
+            "--job-dir=OUT --use-tpu --tpu grpc://10.2.3.4:8470",
+            ("--cpu",),
+            reference="--job-dir=OUT",
+        ),
+        Program("reviews_absl", "--output_dir=OUT", reference="--output_dir=OUT"),
+        Program(
+            "resnet_imagenet",
+            "--model_dir OUT --export_dir OUT/export --tpu=my-tpu",
+            ("--cpu", "auto"),
+            reference="--model_dir OUT --export_dir OUT/export --nouse_tpu",
+        ),
+        Program(
+            "run_classifier",
+            "--output_dir=OUT --use_tpu=true --tpu_name=my-tpu",
+            ("--cpu",),
+            reference="--output_dir=OUT",
+        ),
+        Program("moments_subclass", "OUT", reference="OUT"),
+        Program(
+            "gan", "--model_dir=OUT --use_tpu", ("--cpu",), reference="--model_dir=OUT --nouse_tpu"
+        ),
+        Program("housing_exporters", "--job-dir OUT", reference="--job-dir OUT"),
+    )
+}
+
+every_program = pytest.mark.parametrize("name", ALL)
+every_program_of_the_reference = pytest.mark.parametrize(
+    "name", [name for name, program in ALL.items() if program.reference]
+)
+every_program_of_tf1 = pytest.mark.parametrize("name", ["mnist_contrib", "word2vec_shards"])
+
+
+class Run(NamedTuple):
+    """What is left of a run: its report, its exported models, and what it logged."""
+
+    results: dict[str, Any]
+    exports: dict[str, Any]
+    log: str
+
+
+def start(command: list[str], out: Path, path: str) -> subprocess.CompletedProcess[str]:
+    """One process, that knows nothing of the choices made for this one."""
+    dropped = ("TF_USE_LEGACY_KERAS", "TPU_COLUMNS_CPU", "TF_CONFIG", "PYTHONPATH")
+    environment = {name: value for name, value in os.environ.items() if name not in dropped}
+    environment["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    if path:
+        environment["PYTHONPATH"] = path
+    return subprocess.run(
+        command, env=environment, cwd=out, capture_output=True, text=True, timeout=300
+    )
+
+
+def run_program(command: list[str], arguments: str, out: Path, path: str) -> Run:
+    """Runs a program to its end; a failure shows its last words."""
+    command = command + arguments.replace("OUT", str(out)).split()
+    done = start(command, out, path)
+    if done.returncode:
+        pytest.fail(f"{' '.join(command)} failed:\n{done.stderr[-6000:]}")
+    return Run(json.loads((out / "results.json").read_text()), exports_in(out), done.stderr)
+
+
+class Runs:
+    """Runs programs; each once, unless it is asked for again."""
+
+    def __init__(self, run: Callable[[str], Run]) -> None:
+        self._run = run
+        self._done: dict[str, Run] = {}
+
+    def __call__(self, name: str) -> Run:
+        """The run of a program."""
+        return self._done[name] if name in self._done else self.again(name)
+
+    def again(self, name: str) -> Run:
+        """A new run of a program, which replaces the last one."""
+        self._done[name] = self._run(name)
+        return self._done[name]
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Gives the run of a program under `estimator_spec run`."""
+
+    def run(name: str) -> Run:
+        program = ALL[name]
+        command = [sys.executable, "-m", "estimator_spec", "run", *program.run]
+        out = tmp_path_factory.mktemp(name)
+        return run_program(
+            [*command, str(PROGRAMS / f"{name}.py")], program.arguments, out, str(ROOT)
+        )
+
+    return Runs(run)
+
+
+@pytest.fixture(scope="module")
+def reference(reference_python: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Gives the run of a program under the reference."""
+
+    def run(name: str) -> Run:
+        arguments = ALL[name].reference
+        assert arguments is not None
+        out = tmp_path_factory.mktemp(f"{name}_reference")
+        return run_program([reference_python, str(PROGRAMS / f"{name}.py")], arguments, out, "")
+
+    return Runs(run)
+
+
+def exports_in(out: Path) -> dict[str, Any]:
+    """The signatures of each exported model, by the directory of its versions."""
+    found = {}
+    for path in sorted(out.glob("**/saved_model.pb*")):
+        model = saved_model_pb2.SavedModel()
+        if path.suffix == ".pb":
+            model.ParseFromString(path.read_bytes())
+        else:
+            text_format.Parse(path.read_text(), model)
+        (graph,) = [g for g in model.meta_graphs if list(g.meta_info_def.tags) == ["serve"]]
+        found[str(path.parent.parent.relative_to(out))] = {
+            key: {
+                "method": signature.method_name,
+                "inputs": {name: described(info) for name, info in signature.inputs.items()},
+                "outputs": {name: described(info) for name, info in signature.outputs.items()},
+            }
+            for key, signature in graph.signature_def.items()
+        }
+    return found
+
+
+def described(info: Any) -> list[Any]:
+    """Type and shape of a tensor of a signature."""
+    return [tf.as_dtype(info.dtype).name, [size.size for size in info.tensor_shape.dim]]
+
+
+def assert_same(actual: Any, expected: Any, rtol: float, where: str = "results") -> None:
+    """The same tree of names, and numbers that are equal up to rounding."""
+    assert type(actual) is type(expected), where
+    if isinstance(expected, dict):
+        assert sorted(actual) == sorted(expected), where
+        for name, value in expected.items():
+            # One step's rounding moves the next ones: what comes of them is less exact.
+            loose = 1 if name == "losses" else 10
+            at_top = rtol * loose if where == "results" else rtol
+            assert_same(actual[name], value, at_top, f"{where}[{name!r}]")
+    elif is_numeric(expected):
+        # Against the largest entry: a small one is a difference of large ones.
+        atol = rtol * max(1e-2, float(np.abs(expected).max()))
+        np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol, err_msg=where)
+    elif isinstance(expected, list):
+        assert len(actual) == len(expected), where
+        for number, value in enumerate(expected):
+            assert_same(actual[number], value, rtol, f"{where}[{number}]")
+    else:
+        assert actual == expected, where
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether it is a number with a fraction, or a list of such."""
+    numbers = value if isinstance(value, list) else [value]
+    return bool(numbers) and all(isinstance(number, float) for number in numbers)
+
+
+@every_program
+def test_program_runs_unedited(ours: Runs, name: str) -> None:
+    """It trains (its loss falls), and a model that can be served is left."""
+    run = ours(name)
+    losses = run.results["losses"]
+    quarter = len(losses) // 4
+    assert quarter > 1
+    if name != "gan":  # there, what one player wins the other loses
+        assert np.mean(losses[-quarter:]) < 0.9 * np.mean(losses[:quarter])
+    assert "global_step" in run.results["variables"]
+    assert run.exports
+    assert all("serving_default" in signatures for signatures in run.exports.values())
+
+
+@every_program
+def test_program_knows_nothing_of_this_project(name: str) -> None:
+    """The programs are those of their time: no name of ours is in them."""
+    source = (PROGRAMS / f"{name}.py").read_text()
+    assert "estimator_spec" not in source
+    assert "tpu_columns" not in source
+
+
+def test_every_program_is_run() -> None:
+    """No program lies beside the others without a run."""
+    assert sorted(path.stem for path in PROGRAMS.glob("*.py")) == sorted(ALL)
+
+
+@pytest.mark.reference
+@every_program_of_the_reference
+def test_same_as_the_reference(ours: Runs, reference: Runs, tolerance: float, name: str) -> None:
+    """Losses, metrics, predictions and variable names are those of TensorFlow's own Estimator."""
+    found, expected = ours(name).results, reference(name).results
+    for _ in range(4):
+        if len(found["losses"]) == len(expected["losses"]):
+            break
+        # TensorFlow's hooks read the step counter while it is counted up. There an early stop may
+        # come a step sooner or later; then nothing after it can be compared.
+        expected = reference.again(name).results
+    assert_same(found, expected, tolerance)
+
+
+@pytest.mark.reference
+@every_program_of_the_reference
+def test_same_exports_as_the_reference(ours: Runs, reference: Runs, name: str) -> None:
+    """Exported models are in the same places, with the same signatures."""
+    assert ours(name).exports == reference(name).exports
+
+
+@every_program_of_tf1
+def test_same_as_tensorflow_1(ours: Runs, name: str) -> None:
+    """Programs that import `tensorflow.contrib` say what TensorFlow 1.15.5 said.
+
+    With `use_tpu=False` there: `python3.7 mnist_contrib.py --model_dir OUT --tpu= --nouse_tpu`, and
+    `python3.7 word2vec_shards.py --model_dir OUT --nouse_tpu`.
+    """
+    expected = json.loads((TF1_RESULTS / f"{name}.json").read_text())
+    assert_same(ours(name).results, expected, 1e-4)
+
+
+def test_hosts_and_replicas(ours: Runs) -> None:
+    """`params['context']` tells every input_fn that it feeds one replica on one host."""
+    contexts = ours("tfrecord_hosts").results["contexts"]
+    alone = {
+        "current_host": 0,
+        "num_hosts": 1,
+        "num_replicas": 1,
+        "deployment": [0, 1, 1],
+        "batch_size": 16,
+    }
+    assert contexts == [alone] * 3  # train, evaluate, predict
+
+
+def test_all_records_are_read(ours: Runs) -> None:
+    """One host reads all files, and the fit finds the numbers that the records were made with."""
+    results = ours("tfrecord_hosts").results
+    random = np.random.RandomState(0)
+    np.testing.assert_allclose(results["weights"], random.normal(size=(6, 2)), atol=0.1)
+    assert len(results["predictions"]) == 4 * 16
+    assert results["metrics"]["rmse"] == pytest.approx(0.1, rel=0.5)
+
+
+def test_tables_of_dictionaries(ours: Runs) -> None:
+    """Tables named in dictionaries are trained, saved under their names, and served."""
+    results = ours("dlrm_dict_mode").results
+    assert results["tables"] == {
+        "publisher": [17, 8],
+        "device": [5, 8],
+        "banner": [3, 8],
+        "words": [30, 8],
+    }
+    assert results["metrics"]["auc"] > 0.9
+    np.testing.assert_allclose(results["served"], results["predictions"], rtol=1e-5)
+    assert {"publisher/Adagrad", "words/Adagrad"} <= set(results["variables"])
+
+
+def test_one_warning_that_the_host_takes_the_tpus_place(ours: Runs) -> None:
+    """`--cpu` says once that `use_tpu=True` runs on the host."""
+    # absl's handler repeats each message of TensorFlow's in its own form.
+    lines = ours("dlrm_dict_mode").log.splitlines()
+    warnings = [line for line in lines if line.startswith("WARNING:tensorflow:use_tpu=True")]
+    assert len(warnings) == 1, warnings
+    assert "use_tpu=True" not in ours("housing_exporters").log
+
+
+def test_without_the_option_a_tpu_is_needed(tmp_path: Path) -> None:
+    """Without `--cpu` a program with `use_tpu=True` ends with the reference's error."""
+    command = [sys.executable, "-m", "estimator_spec", "run", str(PROGRAMS / "dlrm_dict_mode.py")]
+    done = start([*command, f"--model_dir={tmp_path}"], tmp_path, str(ROOT))
+    assert done.returncode == 1
+    assert "Cannot find any TPU cores in the system" in done.stderr
+    assert not (tmp_path / "results.json").exists()

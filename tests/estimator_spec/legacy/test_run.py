@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m estimator_spec run`: a program sees what `python program.py` would show it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from estimator_spec import __main__ as command_line
+from estimator_spec import environment
+from estimator_spec.config.host_fallback import Host
+from estimator_spec.legacy import run, tf1
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(arguments, cwd):
+    """A fresh process, without this one's choices."""
+    dropped = ("TF_USE_LEGACY_KERAS", environment.CPU, "PYTHONSAFEPATH")
+    env = {name: value for name, value in os.environ.items() if name not in dropped}
+    env.update(PYTHONPATH=str(ROOT), TF_CPP_MIN_LOG_LEVEL="3")
+    command = [sys.executable, "-m", "estimator_spec", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=env, cwd=cwd, timeout=300, check=False
+    )
+
+
+# The command line
+
+
+def test_options_end_at_the_script():
+    """What follows the script is the script's, even if it looks like an option of ours."""
+    command = run.parse(["--cpu", "train.py", "--cpu", "auto", "-m"])
+    assert command == run.Command("train.py", ["--cpu", "auto", "-m"], False, Host.ALWAYS, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["a.py"], run.Command("a.py", [])),
+        (["--cpu", "auto", "a.py"], run.Command("a.py", [], host=Host.WITHOUT_TPU)),
+        (["--cpu=auto", "a.py"], run.Command("a.py", [], host=Host.WITHOUT_TPU)),
+        (["--cpu", "./auto"], run.Command("./auto", [], host=Host.ALWAYS)),
+        (
+            ["--tf1", "--cpu", "a.py"],
+            run.Command("a.py", [], False, Host.ALWAYS, True),
+        ),
+        (["--no-tf1", "-m", "a.b", "-x"], run.Command("a.b", ["-x"], True, None, False)),
+        (["--", "-odd.py", "x"], run.Command("-odd.py", ["x"])),
+    ],
+)
+def test_options(arguments, expected):
+    """Each option, in each of its forms."""
+    assert run.parse(arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no command|usage: python -m estimator_spec COMMAND"),
+        (["walk"], "no command 'walk'"),
+        (["run"], "the name of a script is missing"),
+        (["run", "--cpu"], "the name of a script is missing"),
+        (["run", "--gpu", "a.py"], "there is no option --gpu"),
+        (["run", "-m"], "-m needs the name of a module"),
+        (["run", "no_such_file.py"], "there is no file 'no_such_file.py'"),
+    ],
+)
+def test_a_wrong_command_line(arguments, words, capsys):
+    """It exits with status 2, says what is wrong, and shows the usage."""
+    assert command_line.main(arguments) == 2
+    told = capsys.readouterr().err
+    assert "usage: python -m estimator_spec" in told
+    assert any(part in told for part in words.split("|"))
+
+
+def test_help(capsys):
+    """Both helps name what there is."""
+    assert command_line.main(["--help"]) == 0
+    assert "runs an old program" in capsys.readouterr().out
+    assert command_line.main(["run", "--help"]) == 0
+    assert "--cpu auto" in capsys.readouterr().out
+
+
+# Which programs are of TensorFlow 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import tensorflow as tf\ntf.flags.DEFINE_string('a', None, '')", True),
+        ("import tensorflow as tf\ntf.train.AdamOptimizer(0.1)", True),
+        ("import tensorflow\ntensorflow.placeholder", True),
+        ("from tensorflow import logging", True),
+        ("import tensorflow.contrib.slim\ntensorflow.get_variable('a', [])", True),
+        ("# -*- coding: latin-1 -*-\nimport tensorflow as tf\ntf.app.run()", True),
+        ("import tensorflow.compat.v1 as tf\ntf.flags", False),
+        ("import tensorflow as tf\ntf.compat.v1.flags", False),
+        ("from tensorflow.compat import v1 as tf\ntf.flags", False),
+        ("import tensorflow as tf\ntf.contrib.tpu.TPUConfig, tf.estimator.tpu.RunConfig", False),
+        ("import tensorflow as tf\ntf.keras.layers.Dense, tf.losses.Loss, tf.data.Dataset", False),
+        ("import tensorflow as tf\ntf.no_such_name, tf.train.no_such_name", False),
+        ("import numpy as tf\ntf.flags", False),
+        ("import tensorflow as tf\nprint 'Python 2'\ntf.flags", False),
+    ],
+)
+def test_programs_of_tensorflow_1_are_known_by_their_names(tmp_path, text, expected):
+    """A name that only TensorFlow 1 had, asked of `tensorflow` itself, tells."""
+    script = tmp_path / "program.py"
+    script.write_text(text)
+    assert tf1.is_written_for(str(script)) is expected
+
+
+def test_no_program_at_all(tmp_path):
+    """A directory, or nothing, is of no TensorFlow."""
+    assert not tf1.is_written_for(str(tmp_path))
+    assert not tf1.is_written_for(str(tmp_path / "nothing.py"))
+
+
+# Running
+
+LOOK_AROUND = """
+import json, sys
+from absl import flags
+import tensorflow.compat.v1 as tf
+from tensorflow.keras import layers
+import neighbour
+
+flags.DEFINE_integer("steps", 3, "How many.")
+FLAGS = flags.FLAGS
+
+
+def main(argv):
+    seen = {
+        "argv": sys.argv,
+        "rest": argv[1:],
+        "steps": FLAGS.steps,
+        "name": __name__,
+        "file": __file__,
+        "main": sys.modules["__main__"].main is main,
+        "path": sys.path[0],
+        "neighbour": neighbour.WHERE,
+        "keras": [layers.Dense.__module__, tf.keras.layers.Dense.__module__],
+        "estimator": tf.estimator.Estimator.__module__,
+        "rewrite": tf.tpu.rewrite.__module__,
+        "v2": tf.executing_eagerly(),
+        "flags": sorted(flag.name for flag in FLAGS.get_key_flags_for_module(sys.argv[0])),
+    }
+    with open("seen.json", "w") as file:
+        json.dump(seen, file)
+    return 3
+
+
+if __name__ == "__main__":
+    tf.app.run()
+"""
+
+
+@pytest.mark.slow
+def test_a_script_sees_what_python_would_give_it(tmp_path):
+    """Its arguments, flags, neighbours and main module; and its exit status gets through."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home, elsewhere):
+        folder.mkdir()
+        (folder / "neighbour.py").write_text(f"WHERE = {folder.name!r}")
+    script = home / "look.py"
+    script.write_text(LOOK_AROUND)
+    done = start(["run", str(script), "--steps=5", "more"], elsewhere)
+    assert done.returncode == 3, done.stderr
+    seen = json.loads((elsewhere / "seen.json").read_text())
+    keras = seen.pop("keras")
+    assert seen == {
+        "argv": [str(script), "--steps=5", "more"],
+        "rest": ["more"],
+        "steps": 5,
+        "name": "__main__",
+        "file": str(script),
+        "main": True,
+        "path": str(home),
+        "neighbour": "home",
+        "estimator": "estimator_spec.driver.estimator",
+        "rewrite": "tensorflow.python.tpu.tpu",
+        "v2": True,
+        "flags": ["steps"],
+    }
+    # Keras 2, built into TensorFlow 2.15 and found in tf_keras from 2.16 on.
+    assert len(set(keras)) == 1
+    assert keras[0].split(".")[0] in ("keras", "tf_keras")
+    assert keras[0].split(".")[0] == "tf_keras" or _tensorflow_release() < (2, 16)
+
+
+def _tensorflow_release():
+    import tensorflow as tf
+
+    return tuple(map(int, tf.__version__.split(".")[:2]))
+
+
+OF_TENSORFLOW_1 = '''
+"""A program as it was written for TensorFlow 1.12."""
+from __future__ import print_function
+
+import json
+
+import tensorflow as tf
+from tensorflow.contrib import summary
+from tensorflow.contrib.tpu.python.tpu import tpu_config
+from package import data
+
+flags = tf.flags
+FLAGS = flags.FLAGS
+flags.DEFINE_string("model_dir", None, "Where the model is.")
+
+
+def model_fn(features, labels, mode, params):
+    x = tf.contrib.layers.layer_norm(features["x"], begin_norm_axis=-1)
+    y = tf.layers.dense(x, 1, kernel_initializer=tf.contrib.layers.xavier_initializer(seed=1))
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.contrib.tpu.TPUEstimatorSpec(mode, predictions={"y": y})
+    loss = tf.losses.mean_squared_error(labels, y)
+    step = tf.train.get_global_step()
+    rate = tf.train.exponential_decay(params.rate, step, 10, 0.5)
+    optimizer = tf.contrib.tpu.CrossShardOptimizer(tf.train.GradientDescentOptimizer(rate))
+
+    def host_call(step, rate):
+        with summary.create_file_writer(FLAGS.model_dir, max_queue=1).as_default():
+            with summary.always_record_summaries():
+                summary.scalar("rate", rate[0], step=step[0])
+                return summary.all_summary_ops()
+
+    return tf.contrib.tpu.TPUEstimatorSpec(
+        mode,
+        loss=loss,
+        train_op=optimizer.minimize(loss, step),
+        host_call=(host_call, [tf.reshape(step, [1]), tf.reshape(rate, [1])]),
+        eval_metrics=(lambda a, b: {"mae": tf.metrics.mean_absolute_error(a, b)}, [labels, y]),
+    )
+
+
+def main(_):
+    tf.logging.set_verbosity(tf.logging.WARN)
+    config = tpu_config.RunConfig(
+        cluster=tf.contrib.cluster_resolver.TPUClusterResolver(tpu="my-tpu"),
+        model_dir=FLAGS.model_dir,
+        tpu_config=tpu_config.TPUConfig(10, 8),
+    )
+    estimator = tf.contrib.tpu.TPUEstimator(
+        model_fn,
+        config=config,
+        params=tf.contrib.training.HParams(rate=0.1),
+        train_batch_size=4,
+        eval_batch_size=4,
+        predict_batch_size=3,
+    )
+    estimator.train(data.input_fn, max_steps=4)
+    metrics = estimator.evaluate(data.input_fn, steps=2)
+    prediction = next(estimator.predict(data.input_fn))
+    with tf.Session() as session:
+        total = session.run(tf.reduce_sum(tf.constant([[1.0, 2.0]]), 1, keep_dims=True))
+    with tf.gfile.Open("seen.json", "w") as file:
+        json.dump({
+            "metrics": sorted(metrics),
+            "steps": int(metrics["global_step"]),
+            "shape": prediction["y"].shape,
+            "total": total.tolist(),
+            "variables": estimator.get_variable_names(),
+        }, file)
+
+
+if __name__ == "__main__":
+    tf.app.run()
+'''
+
+ITS_DATA = """
+import numpy as np
+import tensorflow as tf
+
+
+def input_fn(params):
+    random = np.random.RandomState(0)
+    x, y = random.rand(12, 3).astype("f"), random.rand(12, 1).astype("f")
+    data = tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat()
+    data = data.apply(tf.contrib.data.batch_and_drop_remainder(params["batch_size"]))
+    return data.make_one_shot_iterator().get_next()
+"""
+
+
+@pytest.fixture
+def old_program(tmp_path):
+    """A script and a package of TensorFlow 1.12, and where they are."""
+    (tmp_path / "program.py").write_text(textwrap.dedent(OF_TENSORFLOW_1))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "data.py").write_text(textwrap.dedent(ITS_DATA))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_program_of_tensorflow_1_that_was_never_upgraded(old_program):
+    """It trains, evaluates and predicts under `--cpu`, with one warning about each of its eras."""
+    done = start(["run", "--cpu", "program.py", "--model_dir=model"], old_program)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((old_program / "seen.json").read_text()) == {
+        "metrics": ["global_step", "loss", "mae"],
+        "steps": 4,
+        "shape": [1],
+        "total": [[3.0]],
+        "variables": [
+            "LayerNorm/beta",
+            "LayerNorm/gamma",
+            "dense/bias",
+            "dense/kernel",
+            "global_step",
+        ],
+    }
+    # absl's handler repeats what TensorFlow's own has said.
+    told = [line for line in done.stderr.splitlines() if line.startswith("WARNING:tensorflow:")]
+    assert sum("uses names of TensorFlow 1" in line for line in told) == 1
+    assert sum("instead of a TPU" in line for line in told) == 1
+    assert list((old_program / "model").glob("*.v2")), "the host call wrote no summaries"
+
+
+@pytest.mark.slow
+def test_without_cpu_it_is_the_old_error(old_program):
+    """A program of a TPU fails without one as it did; `-m` runs a module, which `--tf1` is told."""
+    text = (old_program / "program.py").read_text()
+    text = text.replace('tf.contrib.cluster_resolver.TPUClusterResolver(tpu="my-tpu")', "None")
+    (old_program / "package" / "train.py").write_text(text.replace("from package", "from ."))
+    arguments = ["run", "--tf1", "-m", "package.train", "--model_dir=model"]
+    done = start(arguments, old_program)
+    assert done.returncode == 1
+    assert "RuntimeError: Cannot find any TPU cores in the system" in done.stderr
+    assert "run --cpu" in done.stderr
+    assert not (old_program / "model" / "checkpoint").exists()

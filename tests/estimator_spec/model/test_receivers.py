@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What receivers take, and the functions that make them."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from estimator_spec.model import receivers
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    """Receivers are made in graphs."""
+    with tf.Graph().as_default():
+        yield
+
+
+def test_lone_tensors_get_names():
+    """Features become 'feature', inputs 'input'."""
+    x = tf1.placeholder(tf.float32, [None])
+    found = receivers.ServingInputReceiver(x, x, {"other": x})
+    assert found.features == {"feature": x}
+    assert found.receiver_tensors == {"input": x}
+    assert found.receiver_tensors_alternatives == {"other": {"input": x}}
+
+
+def test_all_kinds_of_tensors():
+    """Sparse and ragged tensors are inputs too, and features may be numbered."""
+    sparse = tf1.sparse_placeholder(tf.int64)
+    ragged = tf1.ragged.placeholder(tf.int64, 1)
+    found = receivers.ServingInputReceiver({0: sparse, 1: ragged}, {"s": sparse, "r": ragged})
+    assert set(found.features) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "features, fed, alternatives, message",
+    [
+        (None, 1, None, "features must be defined"),
+        ("x", None, None, "receiver_tensors must be defined"),
+        ({"x": 1}, "x", None, "feature x must be a Tensor, SparseTensor, or RaggedTensor"),
+        ({"x": "x"}, {"x": [1]}, None, "receiver_tensor x must be a Tensor"),
+        ({1.5: "x"}, "x", None, "feature keys must be strings or ints"),
+        ("x", {1: "x"}, None, "receiver_tensor keys must be strings: 1"),
+        ("x", "x", "x", "receiver_tensors_alternatives must be a dict"),
+        ("x", "x", {"a": {"b": 1}}, "receiver_tensors_alternative b must be a Tensor"),
+    ],
+)
+def test_what_is_refused(features, fed, alternatives, message):
+    """Everything must be there, be a tensor, and have a name."""
+    x = tf1.placeholder(tf.float32, [None])
+
+    def fill(value):
+        if isinstance(value, dict):
+            return {key: fill(entry) for key, entry in value.items()}
+        return x if value == "x" else value
+
+    with pytest.raises(ValueError, match=message):
+        receivers.ServingInputReceiver(fill(features), fill(fed), fill(alternatives))
+
+
+def test_a_tensor_stays_a_tensor():
+    """TensorServingInputReceiver doesn't wrap its feature; its inputs still have names."""
+    x = tf1.placeholder(tf.float32, [None])
+    found = receivers.TensorServingInputReceiver(x, x)
+    assert found.features is x
+    assert found.receiver_tensors == {"input": x}
+    for wrong, message in ((None, "features must be defined"), ({"x": x}, "must be a Tensor")):
+        with pytest.raises(ValueError, match=message):
+            receivers.TensorServingInputReceiver(wrong, x)
+
+
+def test_supervised():
+    """Features and labels stay as they are."""
+    x = tf1.placeholder(tf.float32, [None])
+    found = receivers.SupervisedInputReceiver(x, {"y": x}, {"x": x})
+    assert found.features is x
+    assert found.labels == {"y": x}
+    with pytest.raises(ValueError, match="labels must be defined"):
+        receivers.SupervisedInputReceiver(x, None, x)
+
+
+def test_unsupervised():
+    """A receiver without labels for other modes than prediction."""
+    x = tf1.placeholder(tf.float32, [None])
+    found = receivers.UnsupervisedInputReceiver(x, x)
+    assert found == ({"feature": x}, {"input": x}, None)
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_parsing(batch_size):
+    """The input is a batch of serialized examples; the features are parsed from it."""
+    spec = {"x": tf.io.FixedLenFeature([2], tf.float32), "w": tf.io.VarLenFeature(tf.string)}
+    found = receivers.build_parsing_serving_input_receiver_fn(spec, batch_size)()
+    assert found.receiver_tensors["examples"].dtype == tf.string
+    assert found.receiver_tensors["examples"].shape.as_list() == [batch_size]
+    assert found.features["x"].shape.as_list() == [batch_size, 2]
+    assert isinstance(found.features["w"], tf.SparseTensor)
+
+
+def test_raw():
+    """Placeholders have the types, shapes and names of the tensors, without their batch size."""
+    y = tf.zeros([5, 2], tf.int32, name="mine")
+    make = receivers.build_raw_serving_input_receiver_fn({"y": y})
+    with tf.Graph().as_default():
+        found = make()
+        assert found.features == found.receiver_tensors
+        placeholder = found.features["y"]
+        assert placeholder.op.type == "Placeholder"
+        assert placeholder.op.name == "mine"
+        assert placeholder.shape.as_list() == [None, 2]
+        assert placeholder.dtype == tf.int32
+
+
+def test_raw_supervised():
+    """Features and labels become placeholders, fed by their names."""
+    x, y = tf.zeros([5, 2]), tf.zeros([5])
+    found = receivers.build_raw_supervised_input_receiver_fn({"x": x}, y, 4)()
+    assert found.features["x"].shape.as_list() == [4, 2]
+    assert found.labels.shape.as_list() == [4]
+    assert sorted(found.receiver_tensors) == ["label", "x"]
+    assert found.receiver_tensors["label"] is found.labels
+
+
+def test_raw_supervised_names_must_differ():
+    """A feature and a label can't be fed under one name."""
+    x = tf.zeros([5])
+    with pytest.raises(ValueError, match=r"must have distinct keys.*\['x'\]"):
+        receivers.build_raw_supervised_input_receiver_fn({"x": x}, {"x": x})

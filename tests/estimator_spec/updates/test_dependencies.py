@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program says of the order of its ops holds for the faster ones, too."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_spec import updates
+from estimator_spec.updates import kernel_choice
+
+tf1 = tf.compat.v1
+ROWS, WIDTH = 20_000, 16
+# A rate that changes is a tensor, which optimizers take over when they apply gradients.
+OPTIMIZERS = {
+    "adagrad": lambda rate: tf1.train.AdagradOptimizer(rate, use_locking=True),
+    "adam": lambda rate: tf1.train.AdamOptimizer(rate, use_locking=True),
+    "ftrl": lambda rate: tf1.train.FtrlOptimizer(rate, use_locking=True),
+    "momentum": lambda rate: tf1.train.MomentumOptimizer(rate, 0.9, use_locking=True),
+    "rmsprop": lambda rate: tf1.train.RMSPropOptimizer(rate, use_locking=True),
+    "sgd": lambda rate: tf1.train.GradientDescentOptimizer(rate, use_locking=True),
+}
+every_optimizer = pytest.mark.parametrize("name", OPTIMIZERS)
+every_variable = pytest.mark.parametrize("use_resource", [True, False])
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch):
+    """Ours is always taken to be faster."""
+    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: True)
+    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: True)
+
+
+def _table(use_resource):
+    zeros = tf1.zeros_initializer()
+    return tf1.get_variable("table", [ROWS, WIDTH], initializer=zeros, use_resource=use_resource)
+
+
+def _rows(table, unique=True):
+    """Some rows, as a lookup of training reads them, or with one of them twice."""
+    ids = tf.concat([tf.range(8000, dtype=tf.int64), [3]], 0)
+    return tf.nn.embedding_lookup(table, tf.unique(ids)[0] if unique else ids)
+
+
+def _slowly_refused():
+    """An op that fails after a while."""
+
+    def refuse():
+        time.sleep(0.3)
+        raise ValueError("refused")
+
+    return tf.numpy_function(refuse, [], [])
+
+
+@every_optimizer
+@every_variable
+@pytest.mark.parametrize("unique", [True, False])
+def test_an_update_that_is_refused(name, use_resource, unique):
+    """`apply_gradients` under a check that fails leaves a table and its slots as they were."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        rate = tf1.train.exponential_decay(0.1, tf1.train.get_or_create_global_step(), 10, 0.9)
+        rows = _rows(_table(use_resource), unique)
+        optimizer = OPTIMIZERS[name](rate)
+        gradients = optimizer.compute_gradients(tf.reduce_sum(rows * rows + rows))
+        with tf.control_dependencies([_slowly_refused()]):
+            train_op = optimizer.apply_gradients(gradients)
+        train_op = updates.made_faster(graph, train_op)
+        names = [op.name for op in graph.get_operations()]
+        faster = any("_by_formula" in each or "_in_one" in each for each in names)
+        assert faster == (unique or name != "sgd")  # it adds repeated ids one by one
+        variables = tf1.trainable_variables() + optimizer.variables()
+        session.run(tf1.global_variables_initializer())
+        before = session.run(variables)
+        with pytest.raises(tf.errors.OpError, match="refused"):
+            session.run(train_op)
+        for old, new in zip(before, session.run(variables), strict=True):
+            np.testing.assert_array_equal(new, old)
+
+
+@every_optimizer
+@every_variable
+@pytest.mark.parametrize("in_order", [True, False])
+def test_two_updates_of_one_table(name, use_resource, in_order):
+    """Where two losses train a table in one step, both count, one after the other if it says so."""
+    found = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            rows = _rows(_table(use_resource))
+            # Without an order, what one optimizer does mustn't depend on what the other did.
+            first = OPTIMIZERS[name](0.1)
+            second = first if in_order else OPTIMIZERS[name](0.1)
+            gradients = [
+                optimizer.compute_gradients(factor * tf.reduce_sum(rows))
+                for optimizer, factor in ((first, 1.0), (second, 2.0))
+            ]
+            one = first.apply_gradients(gradients[0])
+            with tf.control_dependencies([one] if in_order else []):
+                train_op = tf.group(one, second.apply_gradients(gradients[1]))
+            if fast:
+                train_op = updates.made_faster(graph, train_op)
+            session.run(tf1.global_variables_initializer())
+            for _ in range(5):
+                session.run(train_op)
+            found.append(session.run(tf1.trainable_variables()[0]))
+    # Ftrl forgets what the table was, and ResourceScatterAdd knows no locks.
+    if in_order or name not in ("ftrl", "sgd"):
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    assert (found[1][:8000] != 0).all()
+
+
+@pytest.mark.parametrize("places", ["the same", "waiting", "a matrix"])
+def test_rows_that_another_lookup_reads(places):
+    """An update takes rows of the same ids only if they don't wait for it, and are rows."""
+    found = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            table = _table(True)
+            unique = tf.unique(tf1.placeholder_with_default([1, 3, 1], [3]))[0]
+            ones = tf.ensure_shape(tf.ones([tf.size(unique), WIDTH]), [None, WIDTH])
+            gradient = tf.IndexedSlices(ones, unique, [ROWS, WIDTH])
+            update = OPTIMIZERS["adagrad"](0.1).apply_gradients([(gradient, table)])
+            with tf.control_dependencies([update] if places == "waiting" else []):
+                same = tf.reshape(unique, [-1, 1]) if places == "a matrix" else tf.identity(unique)
+                read = tf.gather(table, same)
+            if fast:
+                update = updates.made_faster(graph, update)
+                assert any("_by_formula" in op.name for op in graph.get_operations())
+            session.run(tf1.global_variables_initializer())
+            session.run([update, read])
+            found.append(session.run(table))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    assert (found[1][[1, 3]] < 0).all()
+
+
+def _written(how, table, directory):
+    """Something beside an update that writes a table, before training or in a step."""
+    if how == "saver":
+        tf1.train.Saver([table])
+    elif how == "warm start":
+        path = str(directory / "model.ckpt")
+        with tf.Graph().as_default(), tf1.Session() as session:
+            other = _table(True)
+            session.run(other.initializer)
+            tf1.train.Saver([other]).save(session, path, write_meta_graph=False)
+        tf1.train.init_from_checkpoint(path, {"table": table})
+    elif how == "loading":
+        table.assign(tf1.placeholder(tf.float32, [ROWS, WIDTH]))
+    elif how == "asking":
+        tf1.is_variable_initialized(table)
+    elif how == "average":
+        return tf1.train.ExponentialMovingAverage(0.9).apply([table])
+    elif how == "assignment":
+        return tf1.assign(table, tf.ones([ROWS, WIDTH]))
+    return tf.no_op()
+
+
+@every_variable
+@pytest.mark.parametrize("name", ["adagrad", "adam"])
+@pytest.mark.parametrize(
+    "how", ["nothing", "saver", "warm start", "loading", "asking", "average", "assignment"]
+)
+def test_what_else_writes(tmp_path, how, name, use_resource):
+    """First values, and reading, are no reason to leave an update alone; assignments are."""
+    with tf.Graph().as_default() as graph:
+        table = _table(use_resource)
+        update = OPTIMIZERS[name](0.1).minimize(tf.reduce_sum(_rows(table)))
+        updates.made_faster(graph, tf.group(update, _written(how, table, tmp_path)))
+        names = [op.name for op in graph.get_operations()]
+        faster = any("_by_formula" in each or "_in_one" in each for each in names)
+        assert faster == (how != "assignment")
