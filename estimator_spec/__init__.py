@@ -6,8 +6,6 @@ The names that programs written for `TPUEstimator` use, sorted by the room they 
 
 from __future__ import annotations
 
-from estimator_spec.config.run_config import InputPipelineConfig, TaskType, TPUConfig
-from estimator_spec.config.run_config import TPURunConfig as RunConfig
 from estimator_spec.driver import (
     CheckpointError,
     Estimator,
@@ -71,6 +69,8 @@ from estimator_spec.model.receivers import (
     build_raw_supervised_input_receiver_fn,
 )
 from estimator_spec.model.warm_start import VocabInfo, WarmStartSettings
+from estimator_spec.run_config import InputPipelineConfig, TaskType, TPUConfig
+from estimator_spec.run_config import TPURunConfig as RunConfig
 from tpu_columns import (
     Hardware,
     LookupDevice,
