@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import estimator_spec
 from estimator_spec import FeatureConfig, ModeKeys, TableConfig
-from estimator_spec._tensorflow import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
 from estimator_spec.convert import config_proto_report, to_config_proto, to_mid_level
 from tpu_columns import Mode
 

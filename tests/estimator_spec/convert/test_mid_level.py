@@ -12,7 +12,7 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec._tensorflow import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
 from estimator_spec.checkpoints import CheckpointError
 from estimator_spec.convert import look_up, to_config_proto, to_mid_level, to_tpu_embedding
 from estimator_spec.convert.report import LossyConversionError, Status

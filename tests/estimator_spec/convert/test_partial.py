@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig, convert
-from estimator_spec._tensorflow import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
 from estimator_spec.convert import (
     features_for,
     partial_embedding_class,
