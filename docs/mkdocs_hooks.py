@@ -2,7 +2,8 @@
 """Hooks of the documentation site (mkdocs.yml): collects its pages, and renders formulas.
 
 The site has the layout of the repository, so a relative link works in both. Source files that a
-page links become pages of their own. Formulas become MathML, which browsers show without scripts.
+page links become pages of their own. Formulas become MathML, which browsers show without scripts;
+the site brings a font for them, as few systems without one place subscripts well.
 Nothing here imports TensorFlow: docstrings are read from the source.
 """
 
@@ -17,9 +18,13 @@ from typing import Any
 
 import griffe
 import latex2mathml.converter
+import ziamath
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
+# STIX Two Math, under the SIL Open Font License.
+MATH_FONT = Path(ziamath.__file__).with_name("fonts") / "STIXTwoMath-Regular.ttf"
+
 LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 ENTRY = re.compile(r"^::: (\S+)$", re.MULTILINE)
@@ -52,7 +57,8 @@ def on_files(files: Files, config: Any) -> Files:
                 file = File.generated(config, page, content=_source_page(source, linked))
             collected[page] = file
             missing.append(page)
-    return Files([*theirs, *collected.values()])
+    font = File.generated(config, "docs/assets/math.ttf", abs_src_path=str(MATH_FONT))
+    return Files([*theirs, *collected.values(), font])
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
@@ -125,7 +131,11 @@ def _source_page(path: Path, title: str) -> str:
 
 def _mathml(match: re.Match[str]) -> str:
     display = "block" if match.group(2) == "[" else "inline"
-    return latex2mathml.converter.convert(html.unescape(match.group(3)), display=display)
+    mathml = latex2mathml.converter.convert(html.unescape(match.group(3)), display=display)
+    # The bars of an absolute value aren't binary operators: no space around them.
+    return re.sub(
+        r"<mo\b[^>]*>(&#x0007C;)", r'<mo stretchy="false" lspace="0" rspace="0">\1', mathml
+    )
 
 
 def _fenced(match: re.Match[str]) -> str:

@@ -280,7 +280,7 @@ class AdamParameters(OptimizationParameters):
     >>> def learning_rate_fn(global_step):
     ...     t = tf.cast(global_step, tf.float32) + 1
     ...     return 0.001 * tf.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-    >>> float(learning_rate_fn(0)).__round__(6)
+    >>> round(float(learning_rate_fn(0)), 6)
     0.000316
 
     Args:
