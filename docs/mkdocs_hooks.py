@@ -13,17 +13,17 @@ import html
 import posixpath
 import re
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import griffe
 import latex2mathml.converter
-import ziamath
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 # STIX Two Math, under the SIL Open Font License.
-MATH_FONT = Path(ziamath.__file__).with_name("fonts") / "STIXTwoMath-Regular.ttf"
+MATH_FONT = Path(find_spec("ziamath").origin).with_name("fonts") / "STIXTwoMath-Regular.ttf"
 
 LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
