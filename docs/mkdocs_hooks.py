@@ -89,6 +89,8 @@ class Docstrings(griffe.Extension):
         entries: dict[str, list[str]] = {}
         for page in ROOT.glob("docs/api/*.md"):
             for path in ENTRY.findall(page.read_text(encoding="utf-8")):
+                if (ROOT / path.replace(".", "/")).is_dir():
+                    continue  # a package, shown without a heading to link
                 entries.setdefault(path.rpartition(".")[2], []).append(path)
         # Names that mean one thing. `convert` and `inspect` may be words of another subject.
         self._entries = {
@@ -96,6 +98,7 @@ class Docstrings(griffe.Extension):
             for name, paths in entries.items()
             if len(paths) == 1 and re.search("[A-Z_]", name)
         }
+        self._entries |= {path: path for paths in entries.values() for path in paths}
 
     def on_class_members(self, *, cls: griffe.Class, **kwargs: Any) -> None:
         """Gives a named tuple an `__init__`, from which the signature of a class is taken."""
@@ -109,7 +112,7 @@ class Docstrings(griffe.Extension):
         del kwargs
         if obj.docstring is None:
             return
-        text = re.sub(r"(?<![`\w\[])`(\w+)`(?!`)", partial(self._link, obj), obj.docstring.value)
+        text = re.sub(r"(?<![`\w\[])`([\w.]+)`(?!`)", partial(self._link, obj), obj.docstring.value)
         obj.docstring.value = DOCTEST.sub(_fenced, text)
 
     def _link(self, obj: griffe.Object, match: re.Match[str]) -> str:
@@ -120,7 +123,7 @@ class Docstrings(griffe.Extension):
 
 
 def _source_page(path: Path, title: str) -> str:
-    """A page that shows a file, or lists a folder's files with their first lines."""
+    """A page that shows a file, or lists the programs of a folder."""
     header = f"---\nsearch:\n  exclude: true\n---\n\n# `{title}`\n\n"
     if path.is_dir():
         names = sorted(file.name for file in path.glob("*.py"))
