@@ -3,8 +3,8 @@
 
     nox -s census          the main job: train, evaluate, predict, export and serve the example
     nox -s tests lint      every test on the oldest and on the newest TensorFlow, then lint
-    nox -s docs            the documentation site, in build/site
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
+    nox -s docs            the documentation site, in build/site
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
 """
