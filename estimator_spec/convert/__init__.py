@@ -17,7 +17,7 @@ message, `config_proto_report`). A loss is an error unless `allow_lossy=True`.
 `features_for` converts a legacy features dict to a target's input.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from estimator_spec.convert.config_proto import config_proto_report, to_config_proto
 from estimator_spec.convert.features import features_for
@@ -28,6 +28,9 @@ from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.serving import look_up, save_serving, to_serving
 from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
 from estimator_spec.convert.tfrs import to_partial_tpu_embedding
+
+if TYPE_CHECKING:
+    from estimator_spec.convert.partial import Partial as PartialEmbedding
 
 __all__ = [
     "LossyConversionError",
