@@ -56,6 +56,7 @@ def test_new_memory_is_asked_for():
     later, later_address = mapped()
     assert asked(new_address + SIZE // 2)
     assert not asked(old_address + SIZE // 2)
+    assert not asked(later_address + SIZE // 2)
     assert len(old) == len(new) == len(later)
     assert later_address not in (old_address, new_address)
 
