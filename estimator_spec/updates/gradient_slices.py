@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
+from estimator_spec.updates import dependencies
 
 tf1 = tf.compat.v1
 
@@ -29,7 +30,8 @@ def by_slices(graph: tf.Graph) -> None:
             graph.as_default(),
             tf1.name_scope(op.name + "_by_slices/"),
             tf1.device(op.device),
-            tf.control_dependencies(op.control_inputs),
+            # The sizes may wait in the place of the split: TensorFlow gives it no second edge.
+            tf.control_dependencies(dependencies.waits_between(op.outputs, [value])),
         ):
             begin = 0
             for output in op.outputs:
