@@ -10,6 +10,7 @@ from typing import Any
 from estimator_spec.checkpoints import slots
 from estimator_spec.checkpoints.objects import Objects
 from estimator_spec.checkpoints.renaming import Rename
+from tpu_columns.checks import is_int
 from tpu_columns.partition import STRATEGIES, RowPartition
 
 
@@ -45,7 +46,7 @@ class Wishes:
         if self.shards is not None:
             RowPartition("div", 0, self.shards)
         for table, rows in (self.grow or {}).items():
-            if isinstance(rows, bool) or not hasattr(rows, "__index__"):
+            if not is_int(rows):
                 raise ValueError(
                     f"grow: the number of rows of {table!r} must be an int, got {rows!r}."
                 )

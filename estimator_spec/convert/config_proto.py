@@ -13,12 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_spec._tensorflow import private
-from estimator_spec.convert import checks, report, spec_source
+from estimator_spec.convert import report, spec_source
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.embedding import optimizers
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
 from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Mode
+from tpu_columns.checks import is_int
 
 _Configuration = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
 _messages = private.optimization_parameters_pb2
@@ -160,7 +162,7 @@ def learning_rate_tags(tables: dict[str, TableConfig]) -> dict[Callable[..., Any
 
 def _is_training(mode: Any) -> bool:
     # `is` for the numbers: 1 == True, and one of them is an enum's.
-    if isinstance(mode, (str, int, Mode)) and not isinstance(mode, bool):
+    if isinstance(mode, (str, Mode)) or is_int(mode):
         if mode in _TRAINING:
             return True
         if mode in _INFERENCE:
@@ -172,7 +174,7 @@ def _is_training(mode: Any) -> bool:
 
 
 def _check_sizes(batch_size: int, num_hosts: int, num_cores: int) -> None:
-    checks.positive(batch_size=batch_size, num_hosts=num_hosts, num_cores=num_cores)
+    check_positive_ints(batch_size=batch_size, num_hosts=num_hosts, num_cores=num_cores)
     if num_cores % num_hosts:
         raise ValueError(f"num_hosts ({num_hosts}) should divide num_cores ({num_cores}).")
     if batch_size % num_cores:

@@ -17,6 +17,7 @@ from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
 from tpu_columns import TPUEmbeddingColumn, callables
+from tpu_columns.checks import is_int
 
 __all__ = [
     "EmbeddingConfigSpec",
@@ -211,7 +212,7 @@ def tables_and_features(
 
 def _split(feature_columns: Any, below: Any) -> tuple[list[Any] | None, list[Any] | None]:
     """The columns of the embedding core (and of no core), and those of the tensor core."""
-    if below is not None and (isinstance(below, bool) or not hasattr(below, "__index__")):
+    if below is not None and not is_int(below):
         raise TypeError(f"tensor_core_below must be a number of rows or None, got {below!r}.")
     if not feature_columns:
         return None, None
