@@ -11,7 +11,7 @@ from estimator_spec.checkpoints import slots
 from estimator_spec.checkpoints.objects import Objects
 from estimator_spec.checkpoints.renaming import Rename
 from tpu_columns.checks import is_int
-from tpu_columns.partition import STRATEGIES, RowPartition
+from tpu_columns.partition import RowPartition, check_strategy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +39,8 @@ class Wishes:
     objects: Objects | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy is not None and self.strategy not in STRATEGIES:
-            raise ValueError(
-                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
-            )
+        if self.strategy is not None:
+            check_strategy(self.strategy)
         if self.shards is not None:
             RowPartition("div", 0, self.shards)
         for table, rows in (self.grow or {}).items():
