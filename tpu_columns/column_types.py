@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
 from tpu_columns import callables, categorical, lookup, storage, tables
+from tpu_columns.checks import is_int
 from tpu_columns.feature_column_protocol import FeatureColumnProtocol
 from tpu_columns.placement import LookupDevice
 
@@ -321,7 +322,7 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
 
 
 def _check_max_sequence_length(length: Any, reads: categorical.Lookup) -> None:
-    if isinstance(length, (bool, float, str)) or not hasattr(length, "__index__"):
+    if not is_int(length):
         raise TypeError(
             f"max_sequence_length of column {reads.name} must be an int, got {length!r}."
         )
@@ -349,7 +350,7 @@ def checked_tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
     if len(shape) != 2:
         raise ValueError(f"tensor_core_shape must be size 2. Got {list(shape)}.")
     batch, width = shape
-    if not isinstance(width, int) or isinstance(width, bool) or width < 1:
+    if not is_int(width) or width < 1:
         raise ValueError(
             f"tensor_core_shape must be [batch or None, number of ids > 0]. Got {list(shape)}."
         )

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import categorical
+from tpu_columns.checks import is_int
 from tpu_columns.column_types import (
     EmbeddingColumn,
     SharedEmbeddingColumn,
@@ -213,9 +214,7 @@ def _default_initializer(dimension: int) -> Callable[..., Any]:
 
 
 def _check_dimension(dimension: Any) -> None:
-    if dimension is not None and (
-        isinstance(dimension, (bool, float, str)) or not hasattr(dimension, "__index__")
-    ):
+    if dimension is not None and not is_int(dimension):
         raise TypeError(f"Invalid dimension {dimension!r}. Must be an int, got {type(dimension)}.")
     if dimension is None or dimension < 1:
         raise ValueError(f"Invalid dimension {dimension}. Must be at least 1.")

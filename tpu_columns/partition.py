@@ -23,6 +23,16 @@ import numpy as np
 STRATEGIES = ("div", "mod")
 
 
+def check_strategy(strategy: str) -> None:
+    """Checks the name of a partition strategy.
+
+    Raises:
+        ValueError: it is neither 'div' nor 'mod'.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f'Invalid partition_strategy {strategy}. Must be one of "mod" or "div".')
+
+
 @dataclasses.dataclass(frozen=True)
 class RowPartition:
     """The rows of a table on its shards.
@@ -50,10 +60,7 @@ class RowPartition:
     num_shards: int = 1
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise ValueError(
-                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
-            )
+        check_strategy(self.strategy)
         for name, least in (("num_rows", 0), ("num_shards", 1)):
             value = getattr(self, name)
             if isinstance(value, bool):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec.convert import checks, report, spec_source, target_support
+from estimator_spec.convert import report, spec_source, target_support
 from estimator_spec.convert.attached_report import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.spec_source import Source
@@ -24,6 +24,7 @@ from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware
 
 
@@ -109,7 +110,7 @@ def configurations(
         allow_lossy: as in `to_mid_level`.
         more: further lines of the report.
     """
-    checks.positive_or_none(batch_size=batch_size)
+    check_positive_ints(optional=True, batch_size=batch_size)
     entries = [*report.of_tables(read, sorted({*tables, *plain})), *report.of_layout(read)]
     if tables:
         entries += report.of_multiplier(read, "multiply the gradients before apply_gradients")

@@ -13,6 +13,8 @@ from estimator_spec.embedding.spec import (
     EmbeddingConfigSpec,
     FeatureConfig,
     TableConfig,
+    table_learning_rate,
+    table_optimizer,
     tables_and_features,
 )
 from tpu_columns import Hardware, TPUEmbeddingColumn
@@ -76,17 +78,11 @@ class Source:
 
     def parameters(self, table: str) -> OptimizationParameters | None:
         """The optimizer of a table, its own or the spec's."""
-        return self.tables[table].optimization_parameters or self.spec.optimization_parameters
+        return table_optimizer(self.spec, self.tables[table])
 
     def learning_rate(self, table: str) -> Any:
         """The rate of a table: a number, a function of the global step, or None."""
-        config = self.tables[table]
-        if config.learning_rate_fn is not None:
-            return config.learning_rate_fn
-        if config.learning_rate:  # a rate of 0 has always counted as none given
-            return config.learning_rate
-        parameters = self.parameters(table)
-        return None if parameters is None else parameters.learning_rate
+        return table_learning_rate(self.spec, self.tables[table])
 
     def rate_to_train(self, table: str) -> Any:
         """The rate of a table that is to be trained.

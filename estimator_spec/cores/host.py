@@ -24,7 +24,13 @@ from estimator_spec.cores.host_updates import Gathered, Step
 from estimator_spec.cores.interface import GRADIENT_OPS
 from estimator_spec.cores.table_names import variable_names
 from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from estimator_spec.embedding.spec import (
+    EmbeddingConfigSpec,
+    TableConfig,
+    table_learning_rate,
+    table_optimizer,
+    tables_and_features,
+)
 from tpu_columns import categorical, combining, entries, lookup, lookup_errors, storage
 from tpu_columns.partition import RowPartition
 
@@ -56,8 +62,7 @@ class HostCore:
         self._training = training
         self._tables, self._features = tables_and_features(spec)
         self._parameters = {
-            key: table.optimization_parameters or spec.optimization_parameters
-            for key, table in self._tables.items()
+            key: table_optimizer(spec, table) for key, table in self._tables.items()
         }
         if training:
             missing = sorted(key for key, found in self._parameters.items() if found is None)
@@ -255,14 +260,12 @@ class HostCore:
         return parameters is None or parameters.use_gradient_accumulation
 
     def _learning_rate(self, key: str, global_step: Any, known: dict[Any, Any]) -> Any:
-        table, parameters = self._tables[key], self._optimizer(key)
-        if table.learning_rate_fn is not None:
-            if table.learning_rate_fn not in known:
-                rate = tf.cast(table.learning_rate_fn(global_step), tf.float32)
-                known[table.learning_rate_fn] = rate
-            return known[table.learning_rate_fn]
-        # A table's rate of 0 has always counted as none given.
-        return tf.constant(table.learning_rate or parameters.learning_rate, tf.float32)
+        rate = table_learning_rate(self._spec, self._tables[key])
+        if not callable(rate):
+            return tf.constant(rate, tf.float32)
+        if rate not in known:
+            known[rate] = tf.cast(rate(global_step), tf.float32)
+        return known[rate]
 
     def _update_later(self, key: str, now: Step) -> Any:
         """Holds this step's update back, and applies the last one's after all lookups."""

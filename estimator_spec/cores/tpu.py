@@ -22,7 +22,7 @@ import tensorflow as tf
 from estimator_spec.cores import enqueue, table_names
 from estimator_spec.cores.interface import LoopCore, TablesListener, by_replica, replica_number
 from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_optimizer, tables_and_features
 from tpu_columns import categorical, lookup, storage
 from tpu_columns.partition import RowPartition
 
@@ -199,7 +199,7 @@ class TpuCore(LoopCore):
         storage.note_layout(name, RowPartition("div", table.vocabulary_size, hosts))
         shape = (table.vocabulary_size, table.dimension)
         found = {TABLE: self._variable(name, shape, table.initializer, kept=True)}
-        parameters = table.optimization_parameters or self._spec.optimization_parameters
+        parameters = table_optimizer(self._spec, table)
         if parameters is None:
             return found
         values = optimizers.slot_initial_values(parameters)

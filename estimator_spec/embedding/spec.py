@@ -17,12 +17,16 @@ from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
 from tpu_columns import TPUEmbeddingColumn, callables
+from tpu_columns.checks import is_int
+from tpu_columns.partition import check_strategy
 
 __all__ = [
     "EmbeddingConfigSpec",
     "FeatureConfig",
     "TableConfig",
+    "table_learning_rate",
     "table_name",
+    "table_optimizer",
     "tables_and_features",
 ]
 
@@ -174,6 +178,37 @@ def table_name(variable_name: str) -> str:
     return f"tbl_{variable_name}"
 
 
+def table_optimizer(spec: EmbeddingConfigSpec, table: TableConfig) -> OptimizationParameters | None:
+    """Returns the optimizer of a table: its own, else the spec's.
+
+    Args:
+        spec: the spec of the run.
+        table: one of its tables.
+    """
+    return table.optimization_parameters or spec.optimization_parameters
+
+
+def table_learning_rate(spec: EmbeddingConfigSpec, table: TableConfig) -> Any:
+    """Returns the learning rate of a table: its own, else its optimizer's.
+
+    A table's `learning_rate=0` counts as not given, as in TensorFlow's `TPUEstimator`; a
+    `learning_rate_fn` may return 0.
+
+    Args:
+        spec: the spec of the run.
+        table: one of its tables.
+
+    Returns:
+        A number, a function of the global step, or None.
+    """
+    if table.learning_rate_fn is not None:
+        return table.learning_rate_fn
+    if table.learning_rate:
+        return table.learning_rate
+    parameters = table_optimizer(spec, table)
+    return None if parameters is None else parameters.learning_rate
+
+
 def tables_and_features(
     spec: EmbeddingConfigSpec,
 ) -> tuple[dict[str, TableConfig], dict[str, FeatureConfig]]:
@@ -211,7 +246,7 @@ def tables_and_features(
 
 def _split(feature_columns: Any, below: Any) -> tuple[list[Any] | None, list[Any] | None]:
     """The columns of the embedding core (and of no core), and those of the tensor core."""
-    if below is not None and (isinstance(below, bool) or not hasattr(below, "__index__")):
+    if below is not None and not is_int(below):
         raise TypeError(f"tensor_core_below must be a number of rows or None, got {below!r}.")
     if not feature_columns:
         return None, None
@@ -235,10 +270,7 @@ def _check_spec(spec: EmbeddingConfigSpec) -> None:
             "layers of a model, and a specification by dictionaries has none. Leave it out, and "
             "look up small tables in the model_fn."
         )
-    if spec.partition_strategy not in ("div", "mod"):
-        raise ValueError(
-            f'Invalid partition_strategy {spec.partition_strategy}. Must be one of "mod" or "div".'
-        )
+    check_strategy(spec.partition_strategy)
     multiplier = spec.experimental_gradient_multiplier_fn
     if multiplier and not callable(multiplier):
         raise TypeError(

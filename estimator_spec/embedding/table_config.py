@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_spec.embedding.optimizers import OptimizationParameters
+from tpu_columns.checks import is_int
 
 _TableFields = collections.namedtuple(
     "_TableFields",
@@ -66,11 +66,11 @@ class TableConfig(_TableFields):
         optimization_parameters: OptimizationParameters | None = None,
     ) -> TableConfig:
         """Checks the values; see the class."""
-        if not _is_int(vocabulary_size) or vocabulary_size < 1:
+        if not is_int(vocabulary_size) or vocabulary_size < 1:
             raise ValueError(
                 f"vocabulary_size must >= 1. It must be an int. Received: {vocabulary_size!r}."
             )
-        if not _is_int(dimension) or dimension < 1:
+        if not is_int(dimension) or dimension < 1:
             raise ValueError(f"dimension must be a positive int. Received: {dimension!r}.")
         if initializer is not None and not callable(initializer):
             raise ValueError(
@@ -128,15 +128,11 @@ class FeatureConfig(_FeatureFields):
         cls, table_id: str, max_sequence_length: int = 0, weight_key: str | None = None
     ) -> FeatureConfig:
         """Checks the values; see the class."""
-        if not _is_int(max_sequence_length) or max_sequence_length < 0:
+        if not is_int(max_sequence_length) or max_sequence_length < 0:
             raise ValueError(
                 f"max_sequence_length must be zero or a positive int, got {max_sequence_length!r}."
             )
         return super().__new__(cls, table_id, int(max_sequence_length), weight_key)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _check_table_optimizer(parameters: Any) -> None:
