@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPU embedding columns: what a lookup is, and where it runs.
+"""TPU embedding columns, their lookups, and the rule that selects a lookup's device.
 
 >>> import tensorflow as tf
 >>> import tpu_columns
@@ -9,10 +9,8 @@
 (1000, 16)
 """
 
+from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.columns import (
-    EmbeddingColumn,
-    SharedEmbeddingColumn,
-    TPUEmbeddingColumn,
     embedding_column,
     shared_embedding_columns,
     split_sequence_columns,

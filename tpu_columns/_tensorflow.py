@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only door of `tpu_columns` to TensorFlow's private modules.
+"""Adapter of `tpu_columns` to TensorFlow's private modules.
 
-Each name says why no public one serves. Tried on TensorFlow 2.15.1, 2.16 and 2.21. None of these
-imports costs time: TensorFlow has loaded every one of the modules by the time `import tensorflow`
-returns.
+A comment at each name gives the reason why no public name serves. Tried on TensorFlow 2.15.1, 2.16
+and 2.21. The imports cost no time: `import tensorflow` has loaded all of these modules.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-# `input_layer` of TF1 takes a column only if it is one of these two abstract classes; they were
-# never exported. `_LazyBuilder` is what such columns read their features from: our own
-# sequence_input_layer must hand one to columns that aren't ours.
+# TF1's `input_layer` accepts only subclasses of these two abstract classes, which were never
+# exported. Such columns read their features from a `_LazyBuilder`: our sequence_input_layer must
+# pass one to other projects' columns.
 from tensorflow.python.feature_column.feature_column import (
     _DenseColumn as DenseColumnV1,
 )
@@ -23,8 +22,8 @@ from tensorflow.python.feature_column.feature_column import (
     _SequenceDenseColumn as SequenceDenseColumnV1,
 )
 
-# The classes behind tf.feature_column.categorical_column_with_*: only the factory functions are
-# public, and what a column looks up can be told only from its class.
+# The classes made by tf.feature_column.categorical_column_with_*: only the factory functions are
+# public, and only its class tells how a column makes ids.
 from tensorflow.python.feature_column.feature_column_v2 import (
     BucketizedColumn,
     CategoricalColumn,
@@ -37,10 +36,10 @@ from tensorflow.python.feature_column.feature_column_v2 import (
     WeightedCategoricalColumn,
 )
 
-# Without this registration DenseFeatures.from_config can't bring our columns back.
+# DenseFeatures.from_config can restore registered columns only.
 from tensorflow.python.feature_column.serialization import register_feature_column
 
-# Not documented, but exported on purpose for the Keras that lives outside TensorFlow.
+# Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
 SequenceDenseColumn = tf.__internal__.feature_column.SequenceDenseColumn
 serialize_feature_column = tf.__internal__.feature_column.serialize_feature_column

@@ -23,11 +23,11 @@ class Enqueued(NamedTuple):
     """The ids of one feature in one step.
 
     Attributes:
-      ids: integers, SparseTensor [B, n].
-      weights: float32 SparseTensor with the same indices, or None.
-      combiner: 'mean', 'sum' or 'sqrtn'.
-      max_sequence_length: steps L if each id has a row of its own, else 0.
-      matrix: the ids as they came, [B, n], if they came dense and zeros are padding; else None.
+        ids: integers, SparseTensor [B, n].
+        weights: float32 SparseTensor with the same indices, or None.
+        combiner: 'mean', 'sum' or 'sqrtn'.
+        max_sequence_length: steps L if each id has a row of its own, else 0.
+        matrix: the ids as they came, [B, n], if they came dense and zeros are padding; else None.
     """
 
     ids: tf.SparseTensor
@@ -41,13 +41,13 @@ def take(key: str, feature: Any, table: Any, features: MutableMapping[str, Any])
     """Takes a feature's ids and weights out of `features`.
 
     Args:
-      key: the feature's key.
-      feature: its `FeatureConfig`.
-      table: the `TableConfig` of its table.
-      features: tensors by key; the ids' and weights' keys are removed.
+        key: the feature's key.
+        feature: its `FeatureConfig`.
+        table: the `TableConfig` of its table.
+        features: tensors by key; the ids' and weights' keys are removed.
 
     Raises:
-      ValueError: ids or weights are missing, or of a type or shape that a TPU can't look up.
+        ValueError: ids or weights are missing, or of a type or shape that a TPU can't look up.
     """
     ids, matrix = _ids(key, features, table.combiner)
     dense = matrix is not None

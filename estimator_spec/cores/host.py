@@ -47,14 +47,14 @@ class HostCore:
     several replicas calls `look_up` once for the features of each; the tables see one batch.
 
     Args:
-      spec: what is looked up and how it is trained.
-      training: whether tables are trained: then they have slot variables.
-      num_shards: shards of each table; `spec.partition_strategy` says how rows map to them. A
-        checkpoint holds the shards one after the other.
+        spec: what is looked up and how it is trained.
+        training: whether tables are trained: then they have slot variables.
+        num_shards: shards of each table; `spec.partition_strategy` says how rows map to them. A
+            checkpoint holds the shards one after the other.
 
     Raises:
-      ValueError: no optimizer for a table, or what `tables_and_features` refuses.
-      TypeError: as `tables_and_features`.
+        ValueError: no optimizer for a table, or what `tables_and_features` refuses.
+        TypeError: as `tables_and_features`.
     """
 
     def __init__(self, spec: EmbeddingConfigSpec, training: bool, num_shards: int = 1) -> None:
@@ -85,15 +85,15 @@ class HostCore:
         """Replaces ids by activations.
 
         Args:
-          features: tensors by key; left as they are.
-          global_step: the step counter; read before the model can count on.
+            features: tensors by key; left as they are.
+            global_step: the step counter; read before the model can count on.
 
         Returns:
-          A new dict: float32 [B, D] under each feature's key ([B, L, D] for a sequence, with int64
-          lengths [B] under `<key>_seq_length_`); weights are gone.
+            A new dict: float32 [B, D] under each feature's key ([B, L, D] for a sequence, with int64
+            lengths [B] under `<key>_seq_length_`); weights are gone.
 
         Raises:
-          ValueError: a feature that a TPU can't look up.
+            ValueError: a feature that a TPU can't look up.
         """
         found = dict(features)
         self._step = tf.identity(global_step, name="step_of_embeddings")
@@ -121,13 +121,13 @@ class HostCore:
         """Makes the tables under their names, and connects the lookups to the model.
 
         Raises:
-          RuntimeError: a column of the spec is in no feature layer of the model.
+            RuntimeError: a column of the spec is in no feature layer of the model.
         """
         names = variable_names(self._spec, self._tables)
         for key, table in sorted(self._tables.items()):
             users = [f for f, feature in self._features.items() if feature.table_id == key]
             variable = _variable(names[key], self._initial(key, table), table)
-            storage.note_layout(names[key], self._partitions[key])
+            storage.record_layout(names[key], self._partitions[key])
             self._gathered[key] = self._look_up_table(key, variable, users)
 
     def variable_names(self) -> dict[str, str]:
@@ -141,7 +141,7 @@ class HostCore:
         `HELD_UPDATES` gets an op that applies what is held.
 
         Args:
-          loss: what the model minimizes, a scalar.
+            loss: what the model minimizes, a scalar.
         """
         global_step = self._step
         multiplier = self._spec.experimental_gradient_multiplier_fn
@@ -218,7 +218,7 @@ class HostCore:
             ids, index = combining.rows_to_read(self._positions(key, together), self._training)
             rows = tf.nn.embedding_lookup(variable, ids)
             if not self._training and len(batches) == 1 and sums:
-                combining.note_sum(rows, ids, batches[0], variable)
+                combining.record_sum(rows, ids, batches[0], variable)
             occurrences = None
             if not sums:
                 occurrences = tf.gather(rows, index)
@@ -247,8 +247,8 @@ class HostCore:
         elif matrix is not None and matrix.shape.as_list()[1] and self._sums_gradients(key):
             # A row is updated once, however often it occurs: so padding may be row 0 once more.
             harmless = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
-            return entries.padded(matrix, combiner, self._training, harmless)
-        return entries.of_sparse(ids, weights, combiner)
+            return entries.from_padded(matrix, combiner, self._training, harmless)
+        return entries.from_sparse(ids, weights, combiner)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]

@@ -19,11 +19,11 @@ class Gathered:
     """The rows of one table in one step.
 
     Attributes:
-      variable: the table, [V, D].
-      ids: where the step's rows are in the table: unique positions, [U].
-      rows: those rows, [U, D].
-      index: of each occurrence, its place in `ids`, [N].
-      occurrences: rows of each occurrence, [N, D]; None where gradients are summed by `rows`.
+        variable: the table, [V, D].
+        ids: where the step's rows are in the table: unique positions, [U].
+        rows: those rows, [U, D].
+        index: of each occurrence, its place in `ids`, [N].
+        occurrences: rows of each occurrence, [N, D]; None where gradients are summed by `rows`.
     """
 
     variable: Any
@@ -38,11 +38,11 @@ class Step:
     """What one step does to one table.
 
     Attributes:
-      gathered: its rows.
-      gradient: of the rows, [U, D], or of the occurrences, [N, D].
-      learning_rate: scalar.
-      global_step: scalar.
-      is_due: bool, scalar; False for a step that is none, without rows. None: it is one.
+        gathered: its rows.
+        gradient: of the rows, [U, D], or of the occurrences, [N, D].
+        learning_rate: scalar.
+        global_step: scalar.
+        is_due: bool, scalar; False for a step that is none, without rows. None: it is one.
     """
 
     gathered: Gathered
@@ -56,8 +56,8 @@ def update(now: Step, parameters: Any) -> Any:
     """Returns the op that trains one table once.
 
     Args:
-      now: what the step does to the table.
-      parameters: of its optimizer.
+        now: what the step does to the table.
+        parameters: of its optimizer.
     """
     gathered = now.gathered
     slots = _slot_variables(gathered.variable, parameters)

@@ -17,7 +17,7 @@ class TablesListener(tf.compat.v1.train.CheckpointSaverListener):
     """A listener that tables need: each hook that writes checkpoints tells it, whoever's it is."""
 
 
-def replica_number() -> int:
+def replica_id() -> int:
     """Which replica is being built; 0 where one trace is for all, or there is only one."""
     context = tf.distribute.get_replica_context()
     number = 0 if context is None else context.replica_id_in_sync_group
@@ -26,7 +26,7 @@ def replica_number() -> int:
     return int(number or 0)
 
 
-def by_replica(strategy: Any, values: list[Any]) -> Any:
+def distribute_values(strategy: Any, values: list[Any]) -> Any:
     """Values of the replicas as one, for a function that the strategy runs on all of them."""
     if len(values) == 1:
         return values[0]

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from estimator_spec.cores import enqueue, table_names
-from estimator_spec.cores.interface import LoopCore, TablesListener, by_replica, replica_number
+from estimator_spec.cores.interface import LoopCore, TablesListener, distribute_values, replica_id
 from estimator_spec.embedding import optimizers
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_optimizer, tables_and_features
 from tpu_columns import categorical, lookup, storage
@@ -142,12 +142,12 @@ class TpuCore(LoopCore):
         step = tf.identity(tf1.train.get_global_step(), name="step_of_embeddings")
         with tf.control_dependencies([step]):
             received = {key: tf.identity(a) for key, a in self._engine.dequeue().items()}
-        self._received[replica_number()] = received, step
+        self._received[replica_id()] = received, step
         return {**features, **received}
 
     def send(self, loss: Any) -> list[Any]:
         """Sends the gradients of the activations to the embedding core."""
-        received, step = self._received[replica_number()]
+        received, step = self._received[replica_id()]
         keys = sorted(received)
         activations = [received[key] for key in keys]
         gradients = tf1.gradients(loss, activations, name="embedding_gradients")
@@ -189,14 +189,14 @@ class TpuCore(LoopCore):
 
     def _by_replica(self, values: list[Any]) -> Any:
         """Values of the replicas as one; None if there are none."""
-        return None if values[0] is None else by_replica(self._strategy, values)
+        return None if values[0] is None else distribute_values(self._strategy, values)
 
     def _variables(self, key: str, name: str) -> dict[str, list[Any]]:
         """A table and its slots, on the hosts, under the names of a legacy checkpoint."""
         table = self._tables[key]
         hosts = len(self._host_devices)
         # Whatever the spec says: the API has no other strategy.
-        storage.note_layout(name, RowPartition("div", table.vocabulary_size, hosts))
+        storage.record_layout(name, RowPartition("div", table.vocabulary_size, hosts))
         shape = (table.vocabulary_size, table.dimension)
         found = {TABLE: self._variable(name, shape, table.initializer, kept=True)}
         parameters = table_optimizer(self._spec, table)

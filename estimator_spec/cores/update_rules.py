@@ -29,15 +29,15 @@ def apply(
     """Applies gradients to rows: clips g, and follows the optimizer's rule.
 
     Args:
-      parameters: the optimizer.
-      w: rows, float32 [U, D].
-      slots: rows of each slot, by the optimizer's slot names, [U, D].
-      g: gradients, [U, D].
-      learning_rate: scalar.
-      step: global step, scalar; only FrequencyEstimator reads it.
+        parameters: the optimizer.
+        w: rows, float32 [U, D].
+        slots: rows of each slot, by the optimizer's slot names, [U, D].
+        g: gradients, [U, D].
+        learning_rate: scalar.
+        step: global step, scalar; only FrequencyEstimator reads it.
 
     Returns:
-      New rows and new slots, of the shapes of the old. `decay` and `clip_weights` are still due.
+        New rows and new slots, of the shapes of the old. `decay` and `clip_weights` are still due.
     """
     g = _clipped(g, parameters.clip_gradient_min, parameters.clip_gradient_max)
     return _RULES[type(parameters)](parameters, w, slots, g, learning_rate, step)
@@ -49,10 +49,10 @@ def decay(
     """Returns rows less their decay, which is a part of what they were before the step.
 
     Args:
-      parameters: the optimizer.
-      new_w: rows after `apply`, [U, D].
-      old_w: the rows before the step, 0 for those that it didn't look up, [U, D].
-      learning_rate: scalar.
+        parameters: the optimizer.
+        new_w: rows after `apply`, [U, D].
+        old_w: the rows before the step, 0 for those that it didn't look up, [U, D].
+        learning_rate: scalar.
     """
     factor = parameters.weight_decay_factor
     if not factor:

@@ -65,7 +65,7 @@ class Estimator(ModelExports):
         fast_updates: bool | None = None,
     ) -> None:
         self._assert_members_are_not_overridden()
-        self._fast_updates = updates.wanted(fast_updates)
+        self._fast_updates = updates.should_optimize(fast_updates)
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def get_variable_names(self) -> list[str]:
@@ -194,7 +194,7 @@ class Estimator(ModelExports):
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
             if self._fast_updates:
-                updates.made_to_read_faster(graph)
+                updates.optimize_inference_graph(graph)
             self._maybe_warm_start(checkpoint)
             with built.running():
                 results = evaluation.run(
@@ -250,7 +250,7 @@ class Estimator(ModelExports):
             self._maybe_warm_start(checkpoint)
             predictions = prediction.choose(spec.predictions, predict_keys)
             if self._fast_updates:
-                updates.made_to_read_faster(graph)
+                updates.optimize_inference_graph(graph)
         # Closed with this generator, not when the garbage collector finds it.
         with (
             built.running(),
@@ -309,7 +309,7 @@ class Estimator(ModelExports):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             spec = built.spec
             if self._fast_updates and not built.loop:
-                train_op = updates.made_faster(
+                train_op = updates.optimize_training_graph(
                     graph, spec.train_op, self._session_config, graph.get_collection(GRADIENT_OPS)
                 )
                 spec = spec._replace(train_op=train_op)

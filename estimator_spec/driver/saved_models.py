@@ -197,7 +197,7 @@ class ModelExports(ModelGraphs):
                 labels = getattr(receiver, "labels", None)
                 spec = self._call_model_fn(receiver.features, labels, mode, self.config)
             if self._fast_updates:
-                updates.straight_from_tables(graph)
+                updates.sum_from_tables(graph)
             return saved_model_writing.add_graph(
                 builder,
                 spec,
