@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 
-def comparison_key(thing: Any) -> Any:
+def equality_key(thing: Any) -> Any:
     """Returns a hashable key by which callables compare equal.
 
     The key of an initializer with `get_config` is its class and config; the key of any other

@@ -151,16 +151,13 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
     def _values(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
-    def _comparison_key(self) -> tuple[Any, ...]:
+    def _equality_key(self) -> tuple[Any, ...]:
         known = self.__dict__.get("_value")
         if known is None:
             values = self._values().values()
             known = (
                 type(self),
-                *(
-                    callables.comparison_key(value) if callable(value) else value
-                    for value in values
-                ),
+                *(callables.equality_key(value) if callable(value) else value for value in values),
             )
             object.__setattr__(self, "_value", known)
             object.__setattr__(self, "_hash", hash(known))
@@ -171,10 +168,10 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
             return True
         if not isinstance(other, TPUEmbeddingColumn):
             return NotImplemented
-        return self._comparison_key() == other._comparison_key()
+        return self._equality_key() == other._equality_key()
 
     def __hash__(self) -> int:
-        self._comparison_key()
+        self._equality_key()
         return self.__dict__["_hash"]
 
     def __copy__(self) -> Any:

@@ -80,7 +80,7 @@ def get_shared_table(
         ValueError: the graph has a shared table of this name with another shape.
     """
     if tf.executing_eagerly():
-        key = (name, shape, callables.comparison_key(initializer))
+        key = (name, shape, callables.equality_key(initializer))
         held = _eager_shared.get(key)
         if held is None:
             held = _eager_shared[key] = tf.Variable(

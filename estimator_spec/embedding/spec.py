@@ -365,8 +365,8 @@ def _check_agreement(table: str, first: TPUEmbeddingColumn, second: TPUEmbedding
         ("kind", lambda column: type(column).__name__),
         ("table size", lambda column: column.get_embedding_table_size()),
         ("combiner", lambda column: column.get_combiner()),
-        ("initializer", lambda column: callables.comparison_key(column.get_initializer())),
-        ("learning_rate_fn", lambda column: callables.comparison_key(column.get_learning_rate_fn())),
+        ("initializer", lambda column: callables.equality_key(column.get_initializer())),
+        ("learning_rate_fn", lambda column: callables.equality_key(column.get_learning_rate_fn())),
     ):
         if read(first) != read(second):
             raise ValueError(

@@ -257,7 +257,10 @@ def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
         train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
         (update,) = [op for op in graph.get_operations() if op.type == "ResourceSparseApplyAdagrad"]
         updates.optimize_training_graph(graph, train_op)
-        assert kernels.inputs_by_name(update)["grad"].op.type not in ("Reshape", "UnsortedSegmentSum")
+        assert kernels.inputs_by_name(update)["grad"].op.type not in (
+            "Reshape",
+            "UnsortedSegmentSum",
+        )
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         # 1 - 0.5 · 2 / √(0.44 + 2²)
