@@ -32,12 +32,12 @@ def prefer() -> bool:
     Returns:
         Whether this call chose it.
     """
-    if VARIABLE in os.environ or _release() < (2, 16) or private.keras_is_chosen():
+    if VARIABLE in os.environ or _release() < (2, 16) or private.keras_is_loaded():
         return False
     if importlib.util.find_spec("tf_keras") is None:
         return False
     os.environ[VARIABLE] = "1"
-    private.look_for_keras_in("tf_keras")
+    private.prefer_keras_package("tf_keras")
     return True
 
 

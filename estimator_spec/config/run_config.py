@@ -385,8 +385,20 @@ class TPURunConfig(RunConfig):
         new._tpu_config = tpu_config or TPUConfig()
         return new
 
+    def on_system(self, master: str, session_config: Any) -> TPURunConfig:
+        """Returns a copy for a TPU system.
+
+        Args:
+            master: address of the system, to train and evaluate with.
+            session_config: a `tf.compat.v1.ConfigProto` with its jobs, or None.
+        """
+        new: TPURunConfig = copy.deepcopy(self)
+        new._master = new._evaluation_master = master
+        new._session_config = session_config
+        return new
+
     def on_host(self) -> TPURunConfig:
-        """A copy for this process alone: without the addresses and the jobs of a TPU system."""
+        """Returns a copy for this process alone, without the TPU system's addresses and jobs."""
         new: TPURunConfig = copy.deepcopy(self)
         new._master = new._evaluation_master = ""
         if new._cluster is not None:

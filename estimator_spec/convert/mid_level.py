@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import tpu_embedding
 from estimator_spec.convert import report, spec_source, target_support
 from estimator_spec.convert.attached_report import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
@@ -213,8 +214,7 @@ def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
         parameters, targets = converted.source.parameters(name), _slots_of(converted.source, name)
         if parameters is None or not targets:
             continue
-        # Private, but the only way to a slot variable.
-        variables = embedding._variables[name]
+        variables = tpu_embedding.slot_variables(embedding, name)
         for slot, value in trained.slots(name, parameters).items():
             if slot in targets:
                 variables[targets[slot]].assign(value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.embedding.optimizers import FrequencyEstimatorParameters, OptimizationParameters
 from estimator_spec.embedding.spec import (
     EmbeddingConfigSpec,
@@ -41,9 +42,7 @@ class Vocabularies:
 
     def resources(self) -> list[Any]:
         """All tables, for a SavedModel."""
-        # One with buckets of its own hides the table that knows its file from the SavedModel,
-        # which would look for the file where it was, in place of bringing it along.
-        return [getattr(table, "_table", None) or table for table in self._tables.values()]
+        return [private.wrapped_lookup_table(table) for table in self._tables.values()]
 
 
 def _eager() -> bool:

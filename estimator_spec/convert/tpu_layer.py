@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.convert import report, spec_source
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.mid_level import Optimizers, mended
@@ -232,21 +233,10 @@ def _of_keras(optimizer: Any) -> Any:
     else:
 
         def rate() -> Any:
-            return tf.cast(_rate_now(optimizer), tf.float32)
+            return tf.cast(private.keras_learning_rate(optimizer), tf.float32)
 
     arguments = {key: config[key] for key in kept if key in config}
     if config.get("clipvalue") is not None:
         arguments["clipvalue"] = config["clipvalue"]
     kind = "FTRL" if name == "Ftrl" else name
     return mended(getattr(tf.tpu.experimental.embedding, kind)(learning_rate=rate, **arguments))
-
-
-def _rate_now(optimizer: Any) -> Any:
-    """The rate of a Keras optimizer with a schedule or a function, in this step."""
-    rate = getattr(optimizer, "_learning_rate", None)
-    if hasattr(rate, "get_config") and callable(rate):
-        # tf_keras' own property is what the last step's rate was.
-        return rate(optimizer.iterations)
-    if hasattr(optimizer, "_decayed_lr"):
-        return optimizer._decayed_lr(tf.float32)
-    return tf.convert_to_tensor(optimizer.learning_rate)

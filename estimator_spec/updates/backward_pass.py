@@ -61,7 +61,7 @@ def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any], asked: Collec
         if op not in second:
             continue
         # So that nothing runs what it waited for.
-        graph_surgery.wait_for_replacements(op, replaced)
+        graph_surgery.redirect_control_inputs(op, replaced)
         # A constant more costs nothing, and an earlier one may wait for what need not run.
         if equal is not None and op.type != "Const":
             replaced[op] = equal

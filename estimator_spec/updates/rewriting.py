@@ -111,7 +111,7 @@ def _wait_for_replacements(graph: tf.Graph, updates: dict[Any, Any], reads: dict
     if replaced:
         for op in graph.get_operations():
             if op not in updates:
-                graph_surgery.wait_for_replacements(op, replaced)
+                graph_surgery.redirect_control_inputs(op, replaced)
 
 
 def _is_ours_to_change(op: Any) -> bool:
