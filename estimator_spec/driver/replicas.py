@@ -150,7 +150,7 @@ class Replicas:
         def replica(*tensors: Any) -> list[Any]:
             number = replica_number()
             if number:
-                legacy_keras.forget_layer_names()
+                legacy_keras.reset_layer_names()
             return contexts[number].run(self._outputs, number, _filled_in(structure, tensors))
 
         # Variables are made in the graph around a loop, so that is where the strategy must be in

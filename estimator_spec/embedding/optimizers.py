@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizers of the embedding core: their parameters, and the state each keeps.
+"""Parameters and slot variables of the embedding core's optimizers.
 
-One class for each optimizer, a frozen dataclass: equal when all values are equal, hashable,
-printable, picklable. Their arguments keep the order they always had. Without a TPU (or an embedding
-core on the host) they have no effect: tables are then ordinary variables under the `model_fn`'s own
-optimizer.
+Each optimizer is a frozen dataclass: comparable, hashable, picklable. The arguments are in the
+order of TensorFlow's classes of the same names. Without an embedding core (a TPU's, or the one on
+the host) they have no effect: the `model_fn`'s optimizer then trains the tables as ordinary
+variables.
 
 The docstrings use g for the gradient of a row (the sum over its occurrences in a step), w for the
 row and lr for the learning rate. √, powers and products are elementwise. The rules are those of
 the field's `optimization_parameters.proto`.
 
-The variables beside a table, by the ending of their names, and where they begin (each class'
-`SLOTS`; ask `slot_names` and `slot_initial_values`):
+Slot variables of a table, by the suffix of their names, with their initial values (the `SLOTS` of
+each class; see `slot_names` and `slot_initial_values`):
 
     Adagrad                    accumulator /Adagrad = initial_accumulator
     AdagradMomentum            accumulator /AdagradMomentum/Accumulator = 0
@@ -179,7 +179,7 @@ class ProximalAdagradParameters(OptimizationParameters):
                 "Adagrad initial_accumulator must be positive. "
                 f"Received: {self.initial_accumulator}."
             )
-        self._at_least_zero("l1_regularization_strength", "l2_regularization_strength")
+        self._check_not_negative("l1_regularization_strength", "l2_regularization_strength")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +221,7 @@ class AdamParameters(OptimizationParameters):
     clip_gradient_max: float | None = None
 
     def _check(self) -> None:
-        self._betas_and_epsilon()
+        self._check_betas_and_epsilon()
         if not self.use_gradient_accumulation and not self.lazy_adam:
             raise ValueError("When disabling Lazy Adam, gradient accumulation must be used.")
 
@@ -275,7 +275,7 @@ class FtrlParameters(OptimizationParameters):
 
     @property
     def initial_linear_value(self) -> float:
-        """Where the linear slot begins: always 0."""
+        """Initial value of the linear slot: always 0."""
         return 0.0
 
     def _check(self) -> None:
@@ -284,7 +284,7 @@ class FtrlParameters(OptimizationParameters):
                 "learning_rate_power must be less than or equal to 0. "
                 f"got {self.learning_rate_power}."
             )
-        self._at_least_zero(
+        self._check_not_negative(
             "initial_accumulator_value",
             "l1_regularization_strength",
             "l2_regularization_strength",
@@ -334,8 +334,8 @@ class ProximalYogiParameters(OptimizationParameters):
     clip_gradient_max: float | None = None
 
     def _check(self) -> None:
-        self._betas_and_epsilon()
-        self._at_least_zero("l1_regularization_strength", "l2_regularization_strength")
+        self._check_betas_and_epsilon()
+        self._check_not_negative("l1_regularization_strength", "l2_regularization_strength")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -447,7 +447,7 @@ class FrequencyEstimatorParameters(OptimizationParameters):
     max_delta: float
     outlier_threshold: float
     weight_exponent: float
-    # Nothing is learned, so these can't be chosen.
+    # Fixed: nothing is learned.
     learning_rate: float | None = dataclasses.field(default=1.0, init=False, repr=False)
     use_gradient_accumulation: bool = dataclasses.field(default=True, init=False, repr=False)
     clip_weight_min: float | None = dataclasses.field(default=None, init=False, repr=False)

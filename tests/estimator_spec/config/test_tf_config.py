@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from estimator_spec.config.run_config import RunConfig, TPURunConfig
-from estimator_spec.config.tf_config import place
+from estimator_spec.config.tf_config import read_task
 
 tf1 = tf.compat.v1
 
@@ -120,7 +120,7 @@ class TestPlace:
     def test_an_index_that_is_no_number_is_refused(self):
         """The message shows the index that was given."""
         with pytest.raises(ValueError, match="Task index in TF_CONFIG must be an integer; got 'x'"):
-            place({"cluster": CLUSTER, "task": {"type": "ps", "index": "x"}})
+            read_task({"cluster": CLUSTER, "task": {"type": "ps", "index": "x"}})
 
     def test_a_worker(self, monkeypatch):
         """A worker knows its server, its peers, and that it isn't the chief."""
@@ -134,7 +134,7 @@ class TestPlace:
 
     def test_an_evaluator_is_outside(self):
         """An evaluator sees no cluster and has no global id."""
-        here = place({"cluster": CLUSTER, "task": {"type": "evaluator", "index": 7}})
+        here = read_task({"cluster": CLUSTER, "task": {"type": "evaluator", "index": 7}})
         assert not here.cluster_spec
         assert (here.task_id, here.master, here.is_chief) == (7, "", False)
         assert (here.num_worker_replicas, here.global_id_in_cluster) == (0, None)
@@ -152,7 +152,7 @@ class TestPlace:
         cluster |= {"ps": [f"p{i}:1" for i in range(servers)]} if servers else {}
         cluster |= {other: [f"{other}:1"] for other in others}
         places = [
-            place({"cluster": cluster, "task": {"type": job, "index": index}})
+            read_task({"cluster": cluster, "task": {"type": job, "index": index}})
             for job, tasks in cluster.items()
             for index in range(len(tasks))
         ]
