@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec.convert import report, spec_source, target_support
+from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.report import LossyConversionError, Status
 from tpu_columns import Hardware, embedding_column
 
@@ -29,19 +29,21 @@ def read(parameters=ADAM, hardware=None, table=None, **arguments):
         optimization_parameters=parameters,
         **arguments,
     )
-    return spec_source.read(spec, hardware)
+    return resolved_spec.resolve(spec, hardware)
 
 
 def made(target, parameters, allow_lossy=True):
     """The report of one optimizer in one target."""
-    return report.make(target, read(parameters), [], allow_lossy, target)
+    return report.build_report(target, read(parameters), [], allow_lossy, target)
 
 
 @pytest.mark.parametrize("kind", target_support.optimizers())
 @pytest.mark.parametrize("target", target_support.TARGETS)
 def test_each_argument_of_each_optimizer_has_a_fact(target, kind):
     """No argument of ours is forgotten in any target, and no fact is about one that isn't."""
-    assert set(target_support.becomes(target, kind).facts) == set(target_support.arguments(kind))
+    assert set(target_support.find_support(target, kind).arguments) == set(
+        target_support.argument_names(kind)
+    )
 
 
 def test_a_report_has_a_line_for_each_argument():
@@ -73,7 +75,7 @@ def test_a_report_has_each_tables_own_rate():
         optimization_parameters=ADAM,
     )
     for target in target_support.TARGETS:
-        found = report.make(target, spec_source.read(spec), [], True, target)
+        found = report.build_report(target, resolved_spec.resolve(spec), [], True, target)
         rates = {e.table: e for e in found.entries if "learning_rate" in e.argument[:18]}
         assert (rates["a"].value, rates["b"].value) == (0.1, 0.5)
         assert rates["c"].argument == "learning_rate_fn"
@@ -87,7 +89,7 @@ def test_a_report_has_each_tables_own_rate():
 def test_a_rate_of_zero_is_none_of_its_own():
     """A table whose learning_rate is 0 has always had the optimizer's."""
     found = read(table=TableConfig(10, 4, learning_rate=0.0))
-    assert found.learning_rate("words") == found.rate_to_train("words") == 0.1
+    assert found.learning_rate("words") == found.required_learning_rate("words") == 0.1
 
 
 def test_a_feature_is_one_cores():
@@ -104,7 +106,7 @@ def test_a_feature_is_one_cores():
         ADAM,
     )
     with pytest.raises(ValueError, match="both want the feature 'word'.*embedding_lookup_device"):
-        spec_source.read(spec)
+        resolved_spec.resolve(spec)
 
 
 def test_a_report_in_full_has_all_lines():
@@ -124,21 +126,21 @@ def test_defaults_are_those_of_the_installed_packages():
         classes["keras"] = keras.optimizers
     for target, module in classes.items():
         for kind in target_support.optimizers():
-            becomes = target_support.becomes(target, kind)
-            known = inspect.signature(getattr(module, becomes.name)).parameters
-            assert set(becomes.fixed) <= set(known)
-            for argument, fact in becomes.facts.items():
-                theirs, ours = becoming(fact), target_support.our_default(kind, argument)
+            support = target_support.find_support(target, kind)
+            known = inspect.signature(getattr(module, support.name)).parameters
+            assert set(support.fixed) <= set(known)
+            for argument, rule in support.arguments.items():
+                theirs, ours = becoming(rule), target_support.our_default(kind, argument)
                 if theirs in ("", "clipvalue"):
                     continue
                 default = known[theirs].default
                 differs = ours is not dataclasses.MISSING and ours != default
-                assert fact.default == (default if differs else None), (target, kind, argument)
+                assert rule.default == (default if differs else None), (target, kind, argument)
 
 
-def becoming(fact):
+def becoming(rule):
     """The target's argument, without the words that the facts add."""
-    return fact.becomes.split(",")[0].split(" (")[0]
+    return rule.target_argument.split(",")[0].split(" (")[0]
 
 
 def keras_3():
@@ -212,11 +214,11 @@ def test_a_combiner_of_none_must_be_told_for_columns():
         (Hardware.CPU, "mean", Status.CHANGED),
         (Hardware.TPU, "sum", Status.CHANGED),
     ):
-        found = spec_source.read(spec, hardware)
-        (entry,) = report.of_tables(found, ["tbl_word"])
+        found = resolved_spec.resolve(spec, hardware)
+        (entry,) = report.table_entries(found, ["tbl_word"])
         assert (entry.status, entry.new) == (status, combiner)
         assert found.combiner("tbl_word") == combiner
-    (entry,) = report.of_tables(read(table=TableConfig(10, 4, combiner=None)), ["words"])
+    (entry,) = report.table_entries(read(table=TableConfig(10, 4, combiner=None)), ["words"])
     assert (entry.status, entry.new) == (Status.CHANGED, "sum")
 
 
@@ -227,9 +229,9 @@ def test_a_spec_as_a_whole_has_lines_too():
         profile_data_directory="/tmp",
         experimental_gradient_multiplier_fn=lambda step: 2.0,
     )
-    assert [entry.status for entry in report.of_layout(found)] == [Status.CHANGED] * 2
-    assert [entry.status for entry in report.of_multiplier(found, "")] == [Status.LOST]
-    assert report.of_layout(read()) == report.of_multiplier(read(), "") == []
+    assert [entry.status for entry in report.layout_entries(found)] == [Status.CHANGED] * 2
+    assert [entry.status for entry in report.multiplier_entries(found, "")] == [Status.LOST]
+    assert report.layout_entries(read()) == report.multiplier_entries(read(), "") == []
 
 
 @pytest.fixture(scope="module")
@@ -266,11 +268,11 @@ def test_the_page_says_what_reports_say():
         header = [cell.strip() for cell in rows[1].split("|")[1:-1]]
         for row in (row for row in rows if row.startswith("| `")):
             argument, _, *cells = (cell.strip() for cell in row.split("|")[1:-1])
-            assert argument.strip("`") in target_support.arguments(kind)
+            assert argument.strip("`") in target_support.argument_names(kind)
             assert len(cells) == len(header) - 2
             for target, cell in zip(target_support.TARGETS, cells, strict=True):
-                fact = target_support.becomes(target, kind)
-                assert cell.startswith("**lost**") == bool(fact.lost)
-                if not fact.lost:
-                    has_limits = fact.facts[argument.strip("`")].only is not None
+                rule = target_support.find_support(target, kind)
+                assert cell.startswith("**lost**") == bool(rule.lost)
+                if not rule.lost:
+                    has_limits = rule.arguments[argument.strip("`")].condition is not None
                     assert ("only" in cell) == has_limits
