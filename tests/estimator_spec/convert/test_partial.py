@@ -73,7 +73,7 @@ def set_tables(layer, features, seed=0):
 @pytest.mark.parametrize("kind", ["columns", "dictionaries"])
 @pytest.mark.parametrize("threshold", [0, 6, None])
 def test_lookups_are_the_legacy_ones(families, tools, keras, kind, threshold):
-    """Every kind of feature and combiner equals the legacy lookup on both sides of the threshold."""
+    """Sets values that depend on each table's configuration only; returns them."""
     family = families[kind]
     layer = to_partial_embedding(
         family.spec,
