@@ -16,7 +16,7 @@ HEAVY = ("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "
 
 
 def modules_after(statement: str) -> set[str]:
-    """Returns the modules of a new process after a statement."""
+    """Returns the modules of a fresh process after a statement."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     env.pop("TF_USE_LEGACY_KERAS", None)
@@ -27,16 +27,16 @@ def modules_after(statement: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def tensorflow_alone() -> set[str]:
-    """The modules of a bare `import tensorflow`."""
+    """Returns the modules of a bare `import tensorflow`."""
     return modules_after("import tensorflow")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["tpu_columns", "estimator_spec"])
 def test_import_loads_no_keras_and_no_option(package, tensorflow_alone):
-    """Importing a package loads neither Keras nor an optional dependency.
+    """Importing a package loads no Keras, whose version the program selects, and no extra.
 
-    Loading Keras would choose its version. An access to `tf.keras` loads keras or tf_keras too.
+    An access to `tf.keras` would show as well: it loads keras or tf_keras.
     """
     added = modules_after(f"import tensorflow, {package}") - tensorflow_alone
     assert any(name.split(".")[0] == package for name in added)
@@ -45,7 +45,7 @@ def test_import_loads_no_keras_and_no_option(package, tensorflow_alone):
 
 @pytest.mark.slow
 def test_import_adds_few_modules(tensorflow_alone):
-    """Importing both packages loads fewer than 30 modules beside theirs and TensorFlow's."""
+    """Both packages load their own modules and few others beyond `import tensorflow`."""
     added = modules_after("import tensorflow, tpu_columns, estimator_spec") - tensorflow_alone
     others = [name for name in added if name.split(".")[0] not in ("tpu_columns", "estimator_spec")]
     assert len(others) < 30, sorted(others)
