@@ -92,11 +92,11 @@ def sequence_input_layer(
         tensors, lengths = [], []
         for column in columns:
             with tf1.variable_scope(None, default_name=column.name):
-                tensor, length = column._get_sequence_dense_tensor(
-                    builder, weight_collections=list(collections), trainable=trainable
+                tensor, length = private.sequence_tensor(
+                    column, builder, weight_collections=list(collections), trainable=trainable
                 )
                 shape = tf.shape(tensor)
-                width = column._variable_shape.num_elements()
+                width = private.variable_shape(column).num_elements()
                 flat = tf.reshape(tensor, [shape[0], shape[1], width])
                 flat.set_shape([tensor.shape[0], tensor.shape[1], width])
                 tensors.append(flat)

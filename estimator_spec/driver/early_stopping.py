@@ -32,7 +32,7 @@ def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:
         Metrics by name, by global step, in the order of the steps.
     """
     found: dict[int, dict[str, float]] = collections.defaultdict(dict)
-    for step, metrics in event_files.scalars(os.path.join(eval_dir, "events.out.tfevents.*")):
+    for step, metrics in event_files.read_scalars(os.path.join(eval_dir, "events.out.tfevents.*")):
         found[step].update(metrics)
     return dict(sorted(found.items()))
 

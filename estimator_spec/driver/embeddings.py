@@ -132,7 +132,7 @@ class HostEmbeddings(PlainEmbeddings):
     def core(self, mode: str) -> EmbeddingCore | None:
         """The core of a new graph; None if there is nothing for it to look up."""
         expect_strategy(self._spec.partition_strategy)
-        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
+        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class TpuEmbeddings(HostEmbeddings):
     def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """The TPU's core. Call it within the strategy's scope."""
         expect_strategy(self._spec.partition_strategy)
-        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
+        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN

@@ -165,7 +165,7 @@ class ModelGraphs:
     @contextlib.contextmanager
     def _users_code(self, mode: placement.Mode) -> Iterator[None]:
         """Around everything that the user wrote: the right Keras, and where columns look up."""
-        legacy_keras.prefer()
+        legacy_keras.select_legacy_keras()
         with placement.running(mode, self._hardware(mode)):
             yield
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec import legacy_keras
+from estimator_spec._tensorflow import private
 from estimator_spec.cores.interface import LoopCore, distribute_values, replica_id
 from estimator_spec.driver.embeddings import HostEmbeddings, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import Part
@@ -149,7 +150,7 @@ class Replicas:
         def replica(*tensors: Any) -> list[Any]:
             number = replica_id()
             if number:
-                legacy_keras.forget_layer_names()
+                legacy_keras.reset_layer_names()
             return contexts[number].run(self._outputs, number, _filled_in(structure, tensors))
 
         # Variables are made in the graph around a loop, so that is where the strategy must be in
@@ -159,7 +160,7 @@ class Replicas:
             tf.init_scope(),
             self._strategy.scope(),
             body.as_default(),
-            _losses_averaged(self._strategy),
+            private.average_losses(self._strategy),
         ):
             # A strategy would otherwise rewrite the user's Python, or pad batches.
             gathered = self._strategy.run(
@@ -223,8 +224,3 @@ def _filled_in(structure: Any, tensors: Any) -> Any:
     return tf.nest.pack_sequence_as(
         structure, [None if place is None else next(found) for place in places]
     )
-
-
-def _losses_averaged(strategy: Any) -> Any:
-    """TF1's optimizers divide the loss by the number of replicas, as in legacy Estimators."""
-    return strategy._scale_loss_for_estimator_enabled()

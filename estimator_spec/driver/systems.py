@@ -10,7 +10,6 @@ No TPU was at hand when this was written: see "Not verified on hardware" in READ
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -141,10 +140,7 @@ class TpuSystem:
 
     def configured(self, config: Any) -> Any:
         """The configuration, with the system's address and jobs in its sessions."""
-        changed = copy.deepcopy(config)
-        changed._master = changed._evaluation_master = self.master
-        changed._session_config = self._session_config(config.session_config)
-        return changed
+        return config.on_system(self.master, self._session_config(config.session_config))
 
     @contextlib.contextmanager
     def running(self, embedding_config: Any) -> Iterator[None]:

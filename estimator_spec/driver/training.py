@@ -209,6 +209,6 @@ def _listen(present: Sequence[Any], saving_listeners: Sequence[Any]) -> None:
         )
     for number, hook in enumerate(saver_hooks):
         # The constructor takes listeners, but the hook may be the user's.
-        told = hook._listeners
+        told = private.saver_listeners(hook)
         wanted = of_tables if number else saving_listeners
         told.extend(listener for listener in wanted if listener not in told)

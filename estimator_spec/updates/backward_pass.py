@@ -63,7 +63,7 @@ def remove_duplicate_backward_pass(
         if op not in second:
             continue
         # Replaced ops must not run as control inputs either.
-        graph_surgery.wait_for_replacements(op, replaced)
+        graph_surgery.redirect_control_inputs(op, replaced)
         # A second constant costs nothing, and the first may wait for ops that need not run.
         if equal is not None and op.type != "Const":
             replaced[op] = equal

@@ -112,7 +112,7 @@ def _redirect_control_inputs(
     if replaced:
         for op in graph.get_operations():
             if op not in updates:
-                graph_surgery.wait_for_replacements(op, replaced)
+                graph_surgery.redirect_control_inputs(op, replaced)
 
 
 def _is_replaceable(op: Any) -> bool:
