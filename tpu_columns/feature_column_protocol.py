@@ -150,7 +150,7 @@ class FeatureColumnProtocol(
 
     @contextlib.contextmanager
     def _lookup_scope(self) -> Iterator[None]:
-        """Name scope of the column's lookup, recorded for errors of bad ids."""
+        """Enters the name scope of the column's lookup; records it for errors of bad ids."""
         feature = self._feature
         with tf.name_scope(f"{self.name}_weights") as scope:
             lookup_errors.record_site(scope, self.name, feature.feature_key, feature.num_buckets)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows of large tables are read by another kernel: the same rows, in the same order."""
+"""Gathers of short rows of large tables by another kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS, WIDTH = 9000, 16
 
 
 def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True):
-    """Rows of a table, and the types of ops that ran for them."""
+    """Gathers rows of a table; returns them and the types of the ops that ran."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         numbers = np.arange(np.prod(shape)).astype(dtype.as_numpy_dtype).reshape(shape)
         table = tf1.get_variable("table", initializer=numbers, use_resource=use_resource)
@@ -44,7 +44,7 @@ def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True
     st.booleans(),
 )
 def test_the_same_rows(ids, kind, dtype, use_resource):
-    """Any ids, none and repeated ones too, of any type, give the rows they gave."""
+    """Ids of any dtype, also repeated ones and none, give the same rows as before."""
     ids = np.array(ids, kind)
     plain, before, _ = _read(False, ids, dtype=dtype, use_resource=use_resource)
     ours, ran, replaced = _read(True, ids, dtype=dtype, use_resource=use_resource)
@@ -66,21 +66,21 @@ def test_the_same_rows(ids, kind, dtype, use_resource):
     ],
 )
 def test_others_stay(shape, ids):
-    """What would gain nothing, or isn't rows of a table, is gathered as before."""
+    """Gathers that wouldn't gain, or don't read rows of a table, aren't replaced."""
     _, ran, replaced = _read(True, np.array(ids), shape)
     assert not replaced
     assert "ResourceGather" in ran
 
 
 def test_integers_stay():
-    """Tables of integers, some kinds of which the other kernel lacks, are gathered as before."""
+    """Gathers from integer tables aren't replaced: the other kernel lacks some dtypes."""
     _, ran, replaced = _read(True, np.array([1, 2]), dtype=tf.int32)
     assert not replaced
     assert "ResourceGather" in ran
 
 
 def test_32_bit_ids_of_huge_tables():
-    """A table of more numbers than 32 bits count is read as before by ids of so many bits."""
+    """Gathers by int32 ids from a table of more than 2³¹ - 1 elements aren't replaced."""
     for kind, count in ((tf.int32, 0), (tf.int64, 1)):
         with tf.Graph().as_default() as graph:
             table = tf1.get_variable("table", [2**27, WIDTH], use_resource=True)
@@ -91,7 +91,7 @@ def test_32_bit_ids_of_huge_tables():
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("strategy", ["div", "mod"])
 def test_partitioned_tables(strategy, use_resource):
-    """Each part of a table is read so, and the rows are put together as before."""
+    """Gathers from each shard of a partitioned table are replaced, and give the same rows."""
     ids = np.array([5, 0, ROWS - 1, 4, ROWS // 2 - 1, ROWS // 2])
     found = []
     for replace in (False, True):
@@ -111,7 +111,7 @@ def test_partitioned_tables(strategy, use_resource):
 
 
 def test_rows_of_something_else_stay():
-    """A gather along another axis, from what is no variable, or of the program's own, stays."""
+    """Gathers along another axis, from a tensor, or of the program's own aren't replaced."""
     with tf.Graph().as_default() as graph:
         table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=False)
         other = tf1.get_variable("other", [ROWS, WIDTH], use_resource=True)
@@ -132,7 +132,7 @@ def test_rows_of_something_else_stay():
 
 
 def test_conditions():
-    """A lookup in a condition of TF1 stays where it is."""
+    """A lookup in a TF1 condition isn't replaced."""
     tf1.disable_control_flow_v2()
     try:
         with tf.Graph().as_default() as graph:
@@ -150,7 +150,7 @@ def test_conditions():
 
 
 def test_what_waits_for_a_lookup():
-    """An update that waits for a lookup waits for the one that is made now; the old isn't run."""
+    """An update that waits for a lookup waits for the replacement; the replaced op doesn't run."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.get_variable(
             "table", [ROWS, WIDTH], initializer=tf1.zeros_initializer(), use_resource=True
@@ -170,7 +170,7 @@ def test_what_waits_for_a_lookup():
 
 
 def test_old_lookups_wait_for_new_updates(monkeypatch):
-    """Who fetches what a lookup gathered after an update doesn't run the replaced update again."""
+    """Fetching a lookup's gather after an update doesn't run the replaced update again."""
     monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda *arguments: True)
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.get_variable(
@@ -191,7 +191,7 @@ def test_old_lookups_wait_for_new_updates(monkeypatch):
 
 
 def test_ids_of_two_tables():
-    """Ids by which two tables are read are made a matrix once."""
+    """Ids that are looked up in two tables are expanded once."""
     with tf.Graph().as_default() as graph:
         ids = tf1.placeholder(tf.int64, [None])
         for name in "ab":
@@ -209,7 +209,7 @@ def _input_fn(params):
 
 
 class _Kinds(tf1.train.SessionRunHook):
-    """Which ops ran in a step."""
+    """Hook that records the ops of a step."""
 
     def __init__(self):
         self.ran = set()
@@ -223,7 +223,7 @@ class _Kinds(tf1.train.SessionRunHook):
 
 
 def _estimator(directory, keys, core, fast=True):
-    """A model of one column for each key."""
+    """Defines a model with one column per feature."""
     columns = [
         tpu_columns.embedding_column(fc.categorical_column_with_identity(key, ROWS), WIDTH)
         for key in keys
@@ -255,7 +255,7 @@ def _estimator(directory, keys, core, fast=True):
 
 
 def _run(directory, core, fast):
-    """Trains, evaluates and predicts; the numbers, the variables and the ops."""
+    """Trains, evaluates and predicts; returns results, variables and ops."""
     estimator = _estimator(directory, "abc", core, fast)
     hooks = [_Kinds() for _ in range(3)]
     estimator.train(_input_fn, hooks=hooks[:1])
@@ -269,7 +269,7 @@ def _run(directory, core, fast):
 
 @pytest.mark.parametrize("core", [None, "host"])
 def test_a_program(core, tmp_path):
-    """Training, evaluation and prediction read so, and their numbers stay."""
+    """Training, evaluation and prediction use the other kernel, with equal results."""
     plain, before = _run(tmp_path / "plain", core, False)
     ours, ran = _run(tmp_path / "fast", core, True)
     # The host core sums straight from tables that nothing writes, single ids too.
@@ -283,7 +283,7 @@ def test_a_program(core, tmp_path):
 
 
 class _Fetches(tf1.train.SessionRunHook):
-    """What a program's own gather read, and the same handed on."""
+    """Hook that fetches a program's own gather and an identity of it."""
 
     def __init__(self):
         self.values = []
@@ -297,7 +297,7 @@ class _Fetches(tf1.train.SessionRunHook):
 
 
 def test_a_hook_that_fetches_rows(tmp_path):
-    """Rows that a program gathers, and a hook fetches, are those from before the step's update."""
+    """Rows that a program gathers and a hook fetches are those before the step's update."""
 
     def model_fn(features, labels, mode, params):
         table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=True)
@@ -322,7 +322,7 @@ def test_a_hook_that_fetches_rows(tmp_path):
 
 @pytest.mark.parametrize(("core", "mode"), [(None, "train"), (None, "evaluate"), ("host", "train")])
 def test_an_id_out_of_range(core, mode, tmp_path):
-    """An id that the table doesn't have is refused in the user's words."""
+    """The error of an id out of range names column and id."""
 
     def input_fn(params):
         return tf.data.Dataset.from_tensors(({"f": [[1], [ROWS + 7]]}, [[1.0], [0.0]])).repeat()

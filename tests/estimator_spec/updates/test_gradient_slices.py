@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of many columns are sliced: equal to the last bit to what TensorFlow splits."""
+"""Gradients of many columns by slices are bitwise equal to those by TensorFlow's split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 
 
 def _gradients(sliced, axis, widths, batch_size, known):
-    """The gradients of tensors side by side, and the types of ops that run for them."""
+    """Returns the gradients of concatenated tensors, and the types of the ops that ran."""
     rng = np.random.default_rng(2)
     shapes = [(batch_size, width) if axis == 1 else (width, batch_size) for width in widths]
     with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -38,7 +38,7 @@ def _gradients(sliced, axis, widths, batch_size, known):
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("widths", [[4] * 20, list(range(1, 21)), [3] * 4])
 def test_columns(widths, known):
-    """Columns of any width, of batches of any size, have the gradients they had."""
+    """Columns of any width and batches of any size keep their gradients."""
     plain, before = _gradients(False, 1, widths, 5, known)
     sliced, ran = _gradients(True, 1, widths, 5, known)
     for ours, theirs in zip(sliced, plain, strict=True):
@@ -48,7 +48,7 @@ def test_columns(widths, known):
 
 
 def test_rows():
-    """A matrix that is split by rows is left alone."""
+    """A split of rows isn't replaced."""
     plain, before = _gradients(False, 0, [2] * 20, 5, True)
     ours, ran = _gradients(True, 0, [2] * 20, 5, True)
     np.testing.assert_array_equal(ours, plain)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faster updates of tables: equal to the kernels that they replace, and off when switched off."""
+"""Rewrites of updates: equal values, and the switch that turns them off."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ SCALARS = {
 
 @pytest.fixture
 def always(monkeypatch):
-    """Formulas are always taken to be faster."""
+    """Makes every measurement choose formulas."""
     monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: True)
     monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: True)
 
 
 @pytest.fixture
 def never(monkeypatch):
-    """Kernels are always taken to be faster."""
+    """Makes every measurement choose kernels."""
     monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: False)
     monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: False)
 
 
 def _update(kind, attributes, ids, gradient, shape, lr_power):
-    """An op of a kind in the default graph, and its variables."""
+    """Returns an op of a type in the default graph, and its variables."""
     make = getattr(tf.raw_ops, kind)
     rng = np.random.default_rng(1)
     variables, arguments = [], {}
@@ -96,7 +96,7 @@ def _update(kind, attributes, ids, gradient, shape, lr_power):
     ],
 )
 def test_formulas_equal_kernels(kind, attributes, lr_power):
-    """Every kernel's formula changes table and slots as the kernel does, for three steps."""
+    """Every formula changes table and slots as its kernel does, in three steps."""
     rng = np.random.default_rng(0)
     ids, gradient = np.array([7, 2, 9, 0]), rng.normal(size=(4, 3)).astype(np.float32)
     results = []
@@ -115,7 +115,7 @@ def test_formulas_equal_kernels(kind, attributes, lr_power):
 
 
 def _trained(optimizer, fast, use_resource, steps=5):
-    """The variables after some steps on a table whose ids repeat; the types of ops that ran."""
+    """Trains a table with repeated ids; returns the variables and the types of the ops that ran."""
     rng = np.random.default_rng(3)
     indices = [[row, place] for row in range(6) for place in range(3)]
     with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -155,7 +155,7 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_is_the_same(always, name, use_resource):
-    """Rewritten updates train tables, slots and the step counter as the optimizer's own do."""
+    """Rewritten updates train tables, slots and global step as the optimizer's own ops do."""
     plain, _ = _trained(OPTIMIZERS[name], False, use_resource)
     fast, ran = _trained(OPTIMIZERS[name], True, use_resource)
     assert plain.keys() == fast.keys()
@@ -167,7 +167,7 @@ def test_training_is_the_same(always, name, use_resource):
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("unique", [True, False])
 def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
-    """Table and slots of Adam are the same for hundreds of steps, rows without ids among them."""
+    """Fused Adam keeps table and slots equal for hundreds of steps, also in rows without ids."""
     values, kinds = [], []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -194,7 +194,7 @@ def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
 
 @pytest.mark.parametrize("use_resource", [True, False])
 def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
-    """A hook that fetches an op which Adam had for a table doesn't change anything once more."""
+    """Fetching a replaced op of Adam doesn't change table and slots again."""
     kinds = ("AssignVariableOp", "ResourceScatterAdd", "AssignSubVariableOp")
     kinds += ("Assign", "ScatterAdd", "AssignSub")
     results = []
@@ -220,7 +220,7 @@ def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
 
 
 def test_a_slot_that_is_read_in_between(never):
-    """Adam's ops stay where something else wants a slot that is decayed but not yet added to."""
+    """Adam's ops aren't fused if another op reads a slot between its decay and the addition."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.get_variable("table", [4, 2], use_resource=True)
         loss = tf.reduce_sum(tf.gather(table, tf1.placeholder_with_default([1, 2], [2])))
@@ -238,7 +238,7 @@ def test_a_slot_that_is_read_in_between(never):
 
 
 def test_the_second_search_is_left_out(never):
-    """Kernels stay, but ids that a lookup made unique aren't searched again: bit for bit equal."""
+    """With kernels, ids that a lookup made unique aren't searched again: bitwise equal values."""
     plain, ran_plainly = _trained(OPTIMIZERS["adagrad"], False, True)
     fast, ran = _trained(OPTIMIZERS["adagrad"], True, True)
     for variable, value in plain.items():
@@ -249,7 +249,7 @@ def test_the_second_search_is_left_out(never):
 
 
 def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
-    """An update takes the sums of a lookup's rows as they are."""
+    """An update uses the gradient of a lookup's unique rows without summing it again."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
         ids, _ = tf.unique(tf1.placeholder_with_default(tf.constant([1, 3, 1]), [3]))
@@ -269,7 +269,7 @@ def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
 
 @pytest.mark.parametrize("written_by_others", [False, True])
 def test_rows_are_read_once(always, written_by_others):
-    """The update takes the lookup's rows, unless something else may write the table in the step."""
+    """An update reuses the lookup's rows, unless another op may write the table in the step."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
         ids, _ = tf.unique(tf1.placeholder_with_default(tf.constant([1, 3, 1]), [3]))
@@ -290,7 +290,7 @@ def test_rows_are_read_once(always, written_by_others):
 
 @pytest.mark.parametrize("width", [1, 16, 48, 37])
 def test_sums_by_a_product(always, width):
-    """Repeated ids of one gather: a product of matrices sums their gradients, bit for bit equal."""
+    """A matrix product sums the gradients of repeated ids, with bitwise equal values."""
     values, types = [], []
     gradients = tf.random.stateless_normal([40, width], [1, 2]).numpy()
     ids = np.random.default_rng(0).integers(0, 9, 40)
@@ -310,7 +310,7 @@ def test_sums_by_a_product(always, width):
 
 
 def test_ids_that_may_repeat_are_summed(always):
-    """Two lookups in one table: their ids aren't unique together, and their gradients add up."""
+    """Gradients of two lookups in one table, whose ids aren't unique together, add up."""
     values = []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -329,7 +329,7 @@ def test_ids_that_may_repeat_are_summed(always):
 
 
 def test_updates_within_a_condition_are_left_alone(always):
-    """An update in a tf.cond runs only when the condition holds, so it stays where it is."""
+    """An update in a tf.cond isn't rewritten."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.disable_control_flow_v2()
         try:
@@ -364,7 +364,7 @@ def test_updates_within_a_condition_are_left_alone(always):
 
 
 def test_an_update_that_is_the_train_op(always):
-    """Where the update itself is what the session runs, the new op is given back."""
+    """If the train op itself is an update, its replacement is returned."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         op, variables = _update(
             "ResourceSparseApplyAdagrad", {}, [1, 3], np.ones((2, 2), np.float32), (5, 2), -0.5
@@ -386,7 +386,7 @@ def test_an_update_that_is_the_train_op(always):
     ],
 )
 def test_an_update_that_is_asked_for_by_name(always, kind, attributes):
-    """A hook that fetches an update which was replaced doesn't update a second time."""
+    """Fetching a replaced update doesn't update a second time."""
     results = []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -435,7 +435,7 @@ def _ops_of_training(directory, **arguments):
 
 
 def test_the_switches(always, tmp_path, monkeypatch):
-    """The argument decides, then the environment; by default updates are made faster."""
+    """The argument takes precedence over the environment; the default is True."""
     assert _ops_of_training(tmp_path / "1")
     assert not _ops_of_training(tmp_path / "2", fast_updates=False)
     monkeypatch.setenv(environment.FAST_UPDATES, "0")
