@@ -122,7 +122,7 @@ def read(column: Any) -> CategoricalFeature:
     )
 
 
-class _BuilderCache:
+class BuilderCache:
     """Transformation cache over the builder that TF1's `input_layer` passes to columns."""
 
     def __init__(self, builder: Any) -> None:
@@ -130,21 +130,13 @@ class _BuilderCache:
         self._transformed: dict[Any, Any] = {}
 
     def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
+        """Returns a feature, or the transformed feature of a column."""
         del training  # not read by any categorical column
         if isinstance(key, str):
             return self._builder.get(key)
         if key not in self._transformed:
             self._transformed[key] = key.transform_feature(self, state_manager)
         return self._transformed[key]
-
-
-def cache_from_builder(builder: Any) -> Any:
-    """Returns a transformation cache over a TF1 feature builder.
-
-    Args:
-        builder: the builder that `tf.compat.v1.feature_column.input_layer` passes to a column.
-    """
-    return _BuilderCache(builder)
 
 
 # Columns that map each entry to its id independently of other entries.

@@ -93,7 +93,7 @@ class FeatureColumnProtocol(
         return transformation_cache.get(self.categorical_column, state_manager)
 
     def _transform_feature(self, inputs: Any) -> Any:
-        return self.transform_feature(categorical.cache_from_builder(inputs), None)
+        return self.transform_feature(categorical.BuilderCache(inputs), None)
 
     # Pooled lookups.
 
@@ -145,7 +145,7 @@ class FeatureColumnProtocol(
         if self._core_looks_up():
             self._record_in_input_layer()
         is_trainable = trainable is None or bool(trainable)
-        cache = categorical.cache_from_builder(inputs)
+        cache = categorical.BuilderCache(inputs)
         return cache, None, lambda: self._input_layer_table(weight_collections, is_trainable)
 
     @contextlib.contextmanager

@@ -229,13 +229,9 @@ def record_layout(variable: Any, layout: RowPartition) -> None:
         variable: the variable, or its full name.
         layout: distribution of the rows over the shards.
     """
-    if tf.executing_eagerly():
-        return
-    collection = tf1.get_default_graph().get_collection_ref(_LAYOUTS)
-    if not collection:
-        collection.append({})
-    name = variable if isinstance(variable, str) else variable.name.split(":")[0]
-    collection[0][name] = layout
+    if not tf.executing_eagerly():
+        name = variable if isinstance(variable, str) else variable.name.split(":")[0]
+        graph_dict(tf1.get_default_graph(), _LAYOUTS)[name] = layout
 
 
 def _is_partitioned(variable: Any) -> bool:
@@ -253,8 +249,20 @@ def _layout(variable: Any, num_rows: int) -> RowPartition:
 
 def layouts(graph: tf.Graph) -> dict[str, RowPartition]:
     """Returns the recorded layouts of a graph's tables, by full variable name."""
-    collection = graph.get_collection(_LAYOUTS)
-    return dict(collection[0]) if collection else {}
+    return dict(graph_dict(graph, _LAYOUTS))
+
+
+def graph_dict(graph: tf.Graph, collection: tuple[str, str]) -> dict[Any, Any]:
+    """Returns the dict that a graph keeps in a collection; creates it if necessary.
+
+    Args:
+        graph: a graph.
+        collection: name of the collection.
+    """
+    found = graph.get_collection_ref(collection)
+    if not found:
+        found.append({})
+    return found[0]
 
 
 def dtype(graph: tf.Graph) -> str:

@@ -90,10 +90,7 @@ def get_shared_table(
                 shape=shape,
             )
         return held
-    collection = tf1.get_default_graph().get_collection_ref(_SHARED)
-    if not collection:
-        collection.append({})
-    variables = collection[0]
+    variables = storage.graph_dict(tf1.get_default_graph(), _SHARED)
     if name not in variables:
         with tf1.variable_scope(_scope_named(scope), auxiliary_name_scope=False):
             variables[name] = get_table(name, shape, initializer, trainable)
@@ -145,15 +142,13 @@ def record_core_table(
     Raises:
         ValueError: the table is already used in another scope.
     """
-    collection = tf1.get_default_graph().get_collection_ref(_SCOPES)
-    if not collection:
-        collection.append({})
+    recorded = storage.graph_dict(tf1.get_default_graph(), _SCOPES)
     if scope is None:
         scope = tf1.get_variable_scope().name
     if not scope.endswith(column_name):
         # Newer Keras layers name variables by the name scope without a replica's prefix.
         scope = _REPLICA.sub("", tf1.get_default_graph().get_name_scope())
-    known = collection[0].setdefault(table, CoreTable(scope, name))
+    known = recorded.setdefault(table, CoreTable(scope, name))
     if known.scope != scope and not shared:
         raise ValueError(
             f"For embedding var name {table}, the variable scope name is different, got {scope}; "
@@ -169,8 +164,7 @@ def record_core_table(
 
 def core_tables(graph: tf.Graph) -> dict[str, CoreTable]:
     """Returns the recorded tables of the embedding core, by `get_embedding_var_name()`."""
-    collection = graph.get_collection(_SCOPES)
-    return dict(collection[0]) if collection else {}
+    return dict(storage.graph_dict(graph, _SCOPES))
 
 
 def _scope_named(name: str | None) -> Any:

@@ -275,9 +275,9 @@ def test_combiners(combiner):
 
 @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
 def test_a_batch_without_ids_of_one_feature(combiner):
-    """It adds nothing to the gradients of the table that others look up in.
+    """A feature without ids in a batch adds nothing to the gradient of its table.
 
-    TensorFlow's kernels return unset memory there, so there is much of it here.
+    TensorFlow's kernels may return uninitialized memory for it.
     """
     data = batches(seed=12)
     for batch in data:
