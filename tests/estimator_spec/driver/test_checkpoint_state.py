@@ -136,11 +136,11 @@ def test_one_shard_of_two_is_missing(tmp_path):
         one, two = tf1.get_variable("one", [3]), tf1.get_variable("two", [3])
         session.run([one.initializer, two.initializer])
         prefix = tf1.train.Saver(sharded=True).save(session, str(tmp_path / "model.ckpt"))
-    checkpoint_state.check(prefix)
+    checkpoint_state.check_files(prefix)
     shard = tmp_path / "model.ckpt.data-00000-of-00001"
     os.rename(shard, tmp_path / "model.ckpt.data-00000-of-00002")
     with pytest.raises(estimator_spec.CheckpointError, match="data-00001-of-00002' is missing"):
-        checkpoint_state.check(prefix)
+        checkpoint_state.check_files(prefix)
 
 
 def test_names_that_tensorflow_misreads(make, line, tmp_path):

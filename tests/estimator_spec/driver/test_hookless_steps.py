@@ -156,7 +156,7 @@ def test_the_loss_of_the_last_step(tmp_path, looked_at, examples):
     assert found["last loss"] == [f"Loss for final step: {loss}."]
 
 
-class Coordinated(hookless_steps.Sparing, tf1.train.SessionRunHook):
+class Coordinated(hookless_steps.SkippableHook, tf1.train.SessionRunHook):
     """Knows who stops the threads of a session."""
 
     def after_create_session(self, session, coord):

@@ -27,7 +27,7 @@ def _graph_of(rows):
 LARGE, SMALL = _graph_of(2_000_000), _graph_of(1_000)
 
 needs_linux = pytest.mark.skipif(
-    not huge_pages._system_asks(), reason="this system's programs don't ask for huge pages"
+    not huge_pages._is_advice_needed(), reason="this system's programs don't ask for huge pages"
 )
 
 
@@ -51,7 +51,7 @@ def asked(address):
 def test_new_memory_is_asked_for():
     """What is mapped while a session with large tables is made gets huge pages, and no other."""
     old, old_address = mapped()
-    with huge_pages.asked_for(LARGE):
+    with huge_pages.advise(LARGE):
         new, new_address = mapped()
     later, later_address = mapped()
     assert asked(new_address + SIZE // 2)
@@ -65,7 +65,7 @@ def test_new_memory_is_asked_for():
 def test_not_for_small_tables_nor_where_it_is_switched_off(monkeypatch, graph, switch):
     """Small variables, or the environment's switch, leave memory as it is."""
     monkeypatch.setenv(environment.HUGE_PAGES, switch)
-    with huge_pages.asked_for(graph):
+    with huge_pages.advise(graph):
         memory, address = mapped()
     assert not asked(address + SIZE // 2)
     assert len(memory) == SIZE
@@ -74,7 +74,7 @@ def test_not_for_small_tables_nor_where_it_is_switched_off(monkeypatch, graph, s
 @needs_linux
 def test_the_thread_ends_with_an_error_of_the_block():
     """An error while the session is made comes through."""
-    with pytest.raises(KeyError), huge_pages.asked_for(LARGE):
+    with pytest.raises(KeyError), huge_pages.advise(LARGE):
         raise KeyError
 
 
@@ -82,7 +82,7 @@ def test_other_systems(monkeypatch):
     """Where the kernel has no such file nothing is done."""
     monkeypatch.setattr(huge_pages, "_ENABLED", "/nowhere")
     monkeypatch.setattr(huge_pages, "_MAPS", "/nowhere")
-    with huge_pages.asked_for(LARGE):
+    with huge_pages.advise(LARGE):
         pass
 
 
@@ -107,5 +107,5 @@ def parts_of(places):
 @given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
 def test_new_parts_are_the_difference(before, now):
     """New parts hold each place that is mapped now and wasn't before, and no other."""
-    found = huge_pages.new_parts(parts_of(before), parts_of(now))
+    found = huge_pages.new_ranges(parts_of(before), parts_of(now))
     assert [p for begin, end in found for p in range(begin, end)] == sorted(now - before)

@@ -45,7 +45,7 @@ def test_a_constant_becomes_a_fill(use_resource, number, kind):
         initializer = kind(number)
         shape = None if isinstance(initializer, tf.Tensor) else SHAPE
         tf1.get_variable("slot", shape, initializer=initializer, use_resource=use_resource)
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert "Fill" in _sources(graph, "slot")
     value = _values_of(graph)["slot"]
     np.testing.assert_array_equal(value, np.full(SHAPE, number, np.float32))
@@ -54,7 +54,7 @@ def test_a_constant_becomes_a_fill(use_resource, number, kind):
 def test_zeros():
     """What TensorFlow fills already, it would still make a constant of."""
     graph = _graph_of({"slot": tf1.zeros_initializer()})
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert "RandomUniformInt" in {op.type for op in graph.get_operations()}
     assert not _values_of(graph)["slot"].any()
 
@@ -66,7 +66,7 @@ def test_other_initial_values_stay():
         {"table": tf1.random_normal_initializer(seed=3), "known": lambda *a, **k: several}
     )
     before = graph.as_graph_def()
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert graph.as_graph_def() == before
     np.testing.assert_array_equal(_values_of(graph)["known"], several)
 
@@ -77,14 +77,14 @@ def test_small_ones_stay():
     with graph.as_default():
         tf1.get_variable("bias", [16], initializer=tf1.constant_initializer(0.1))
     before = graph.as_graph_def()
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert graph.as_graph_def() == before
 
 
 def test_the_session_keeps_no_constant():
     """TensorFlow's own optimizers of graphs don't make a constant of it again."""
     graph = _graph_of({"slot": tf1.constant_initializer(0.1)})
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     with graph.as_default():
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(output_partition_graphs=True, trace_level=3)
