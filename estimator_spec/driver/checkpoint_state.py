@@ -53,21 +53,19 @@ def find_latest(model_dir: str) -> str | None:
 
 def _read_state(model_dir: str, state_file: str) -> Any:
     """Returns the `CheckpointState` of a directory."""
+    state, cause = None, None
     try:
         state = tf.train.get_checkpoint_state(model_dir)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise CheckpointError(state_file, _unreadable_state(state_file)) from error
-    if state is None or not state.model_checkpoint_path:
-        raise CheckpointError(state_file, _unreadable_state(state_file))
-    return state
-
-
-def _unreadable_state(state_file: str) -> str:
-    return (
+    except ValueError as error:
+        cause = error
+    if state is not None and state.model_checkpoint_path:
+        return state
+    raise CheckpointError(
+        state_file,
         f"{state_file!r} should name the latest checkpoint, but it can't be read. Nothing was "
         'changed. Write a line `model_checkpoint_path: "model.ckpt-<step>"` into it that names a '
-        "checkpoint of this directory, or move the directory away to start over."
-    )
+        "checkpoint of this directory, or move the directory away to start over.",
+    ) from cause
 
 
 def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
@@ -96,11 +94,7 @@ def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
         shapes = reader.get_variable_to_shape_map()
         dtypes = reader.get_variable_to_dtype_map()
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        raise CheckpointError(
-            index,
-            f"The checkpoint {prefix!r} is damaged: {index!r} can't be read ({error}). "
-            f"{what_to_do}",
-        ) from error
+        raise _damage(prefix, index, f"{index!r} can't be read ({error})", what_to_do) from error
     shards = _shards(prefix, what_to_do)
     # A lower bound, since strings have no fixed size: it finds truncated files.
     needed = sum(
@@ -110,11 +104,14 @@ def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
     )
     found = sum(tf.io.gfile.stat(shard).length for shard in shards)
     if found < needed:
-        raise CheckpointError(
-            shards[-1],
-            f"The checkpoint {prefix!r} is damaged: {', '.join(map(repr, shards))} has {found} "
-            f"bytes, its variables need {needed}. {what_to_do}",
-        )
+        names = ", ".join(map(repr, shards))
+        reason = f"{names} has {found} bytes, its variables need {needed}"
+        raise _damage(prefix, shards[-1], reason, what_to_do)
+
+
+def _damage(prefix: str, path: str, reason: str, what_to_do: str) -> CheckpointError:
+    """Returns the error of a damaged checkpoint."""
+    return CheckpointError(path, f"The checkpoint {prefix!r} is damaged: {reason}. {what_to_do}")
 
 
 def _shards(prefix: str, what_to_do: str) -> list[str]:
@@ -128,20 +125,14 @@ def _shards(prefix: str, what_to_do: str) -> list[str]:
     ]
     if not names:
         missing = prefix + ".data-00000-of-00001"
-        raise CheckpointError(
-            missing,
-            f"The checkpoint {prefix!r} is damaged: its data file, such as {missing!r}, is "
-            f"missing. {what_to_do}",
-        )
+        reason = f"its data file, such as {missing!r}, is missing"
+        raise _damage(prefix, missing, reason, what_to_do)
     count = max(int(_SHARD.search(name)[2]) for name in names)  # type: ignore[index]
     wanted = [f"{base}.data-{shard:05d}-of-{count:05d}" for shard in range(count)]
     for name in wanted:
         if name not in names:
             missing = os.path.join(directory, name)
-            raise CheckpointError(
-                missing,
-                f"The checkpoint {prefix!r} is damaged: {missing!r} is missing. {what_to_do}",
-            )
+            raise _damage(prefix, missing, f"{missing!r} is missing", what_to_do)
     return [os.path.join(directory, name) for name in wanted]
 
 
@@ -202,11 +193,8 @@ def explain_damage(prefix: str | None) -> Iterator[None]:
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         if prefix is None:
             raise
-        raise CheckpointError(
-            prefix,
-            f"The checkpoint {prefix!r} is damaged: its tensors can't be read ({error.message}). "
-            "Nothing was changed.",
-        ) from error
+        reason = f"its tensors can't be read ({error.message})"
+        raise _damage(prefix, prefix, reason, "Nothing was changed.") from error
 
 
 def check_model_dir(model_dir: str, writable: bool) -> None:

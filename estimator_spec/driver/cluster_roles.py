@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from estimator_spec.config.run_config import TaskType
+from estimator_spec.config.run_config import RunConfig, TaskType
 
 _TRAINING_TASKS = (TaskType.CHIEF, TaskType.MASTER, TaskType.PS, TaskType.WORKER)
 
 
-def check_task(config: Any) -> None:
+def check_task(config: RunConfig) -> None:
     """Checks that TF_CONFIG gives this process a known task.
 
     Args:
@@ -37,7 +35,7 @@ def check_task(config: Any) -> None:
         )
 
 
-def check_single_process(config: Any) -> None:
+def check_single_process(config: RunConfig) -> None:
     """Checks that TF_CONFIG has no cluster of several training processes.
 
     A process of such a cluster would wait for the others forever, or train a model of its own.

@@ -38,7 +38,7 @@ def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:
 
 
 def make_early_stopping_hook(
-    estimator: Any,
+    estimator: Estimator,
     should_stop_fn: Callable[[], Any],
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
@@ -80,7 +80,7 @@ def make_early_stopping_hook(
 
 
 def stop_if_higher_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     threshold: float,
     eval_dir: str | None = None,
@@ -114,7 +114,7 @@ def stop_if_higher_hook(
 
 
 def stop_if_lower_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     threshold: float,
     eval_dir: str | None = None,
@@ -146,7 +146,7 @@ def stop_if_lower_hook(
 
 
 def stop_if_no_increase_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     max_steps_without_increase: int,
     eval_dir: str | None = None,
@@ -178,7 +178,7 @@ def stop_if_no_increase_hook(
 
 
 def stop_if_no_decrease_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     max_steps_without_decrease: int,
     eval_dir: str | None = None,
@@ -210,7 +210,7 @@ def stop_if_no_decrease_hook(
 
 
 def make_stop_at_checkpoint_step_hook(
-    estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
+    estimator: Estimator, last_step: int, wait_after_file_check_secs: float = 30
 ) -> Any:
     """Creates a hook that stops training at a global step.
 
@@ -247,12 +247,13 @@ class _MetricHistory:
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator,
         metric_name: str,
         eval_dir: str | None,
         min_steps: int,
         higher_is_better: bool,
     ) -> None:
+        # `make_early_stopping_hook` raises the error for another type.
         if eval_dir is None and isinstance(estimator, Estimator):
             eval_dir = estimator.eval_dir()
         self.metric_name = metric_name

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import input_pipeline, sessions
 from estimator_spec.driver.hookless_steps import BatchRunner
+from estimator_spec.model.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 
@@ -20,7 +22,7 @@ _LOSS = "loss"
 _GLOBAL_STEP = tf1.GraphKeys.GLOBAL_STEP
 
 
-def metric_ops(spec: Any) -> tuple[Any, dict[str, Any]]:
+def metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
     """Returns the op that updates all metrics, and the tensors of their values.
 
     Args:
@@ -74,7 +76,7 @@ def run(
     update_op: Any,
     values: Mapping[str, Any],
     *,
-    config: Any,
+    config: RunConfig,
     checkpoint: str | None,
     input_fn: Callable[..., Any],
     hooks: Sequence[Any],

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_spec.driver import evaluation
 from estimator_spec.driver import hooks as hooks_lib
+from estimator_spec.driver.estimator import Estimator
 from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
@@ -39,7 +40,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator,
         input_fn: Callable[..., Any],
         steps: int | None = None,
         hooks: Iterable[Any] | None = None,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.hooks import IteratorInitializer
 from estimator_spec.validation.signatures import argument_names
 
@@ -29,7 +30,11 @@ class Inputs(NamedTuple):
 
 
 def call_input_fn(
-    input_fn: Callable[..., Any], mode: str, params: Any, config: Any, input_context: Any = None
+    input_fn: Callable[..., Any],
+    mode: str,
+    params: Any,
+    config: RunConfig,
+    input_context: Any = None,
 ) -> Any:
     """Calls `input_fn` on the host with the arguments that it takes.
 

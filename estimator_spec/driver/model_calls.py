@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.model.model_spec import EstimatorSpec
 from estimator_spec.validation.signatures import argument_names
 
@@ -57,7 +58,7 @@ def call_model_fn(
     labels: Any,
     mode: str,
     params: Any,
-    config: Any,
+    config: RunConfig,
     transform: Callable[[Any], Any] = lambda result: result,
 ) -> EstimatorSpec:
     """Calls `model_fn` with the arguments that it takes.

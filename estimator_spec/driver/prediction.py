@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver import sessions
 from estimator_spec.driver.hookless_steps import BatchRunner
 
@@ -47,7 +48,7 @@ def predict_batches(
     predictions: Any,
     *,
     scaffold: Any,
-    config: Any,
+    config: RunConfig,
     checkpoint: str | None,
     hooks: list[Any],
 ) -> Generator[Any, None, None]:

@@ -17,6 +17,7 @@ import tensorflow as tf
 from estimator_spec.config.run_config import TaskType
 from estimator_spec.driver import cluster_roles
 from estimator_spec.driver.estimator import Estimator
+from estimator_spec.evaluation.exporters import Exporter
 from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
 
 tf1 = tf.compat.v1
@@ -26,7 +27,7 @@ _SECONDS_BETWEEN_WARNINGS = 600
 _SHORTEST_WAIT = 1.0
 
 
-def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
+def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
     """Trains, and evaluates and exports the checkpoints.
 
     The `RunConfig` sets how often a checkpoint is saved, `EvalSpec.throttle_secs` the least time
@@ -81,7 +82,7 @@ def _check_types(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
             )
 
 
-def _train(estimator: Any, train_spec: TrainSpec, saving_listeners: Any) -> None:
+def _train(estimator: Estimator, train_spec: TrainSpec, saving_listeners: Any) -> None:
     """Trains with the arguments of a `TrainSpec` and other listeners."""
     estimator.train(
         input_fn=train_spec.input_fn,
@@ -92,7 +93,7 @@ def _train(estimator: Any, train_spec: TrainSpec, saving_listeners: Any) -> None
 
 
 def _train_and_evaluate_locally(
-    estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
 ) -> tuple[Any, Any]:
     """Trains in this process, and interrupts training for each evaluation."""
     tf1.logging.info(
@@ -125,7 +126,7 @@ class _Evaluator:
         max_steps: the global step of the final export, or None.
     """
 
-    def __init__(self, estimator: Any, eval_spec: EvalSpec, max_steps: int | None) -> None:
+    def __init__(self, estimator: Estimator, eval_spec: EvalSpec, max_steps: int | None) -> None:
         self._estimator = estimator
         self._spec = eval_spec
         self._max_steps = max_steps
@@ -160,7 +161,7 @@ class _Evaluator:
         """Returns whether these metrics are of the last step of training."""
         return bool(self._max_steps and metrics[_GLOBAL_STEP] >= self._max_steps)
 
-    def _export(self, exporter: Any, checkpoint: str, metrics: dict[str, Any]) -> Any:
+    def _export(self, exporter: Exporter, checkpoint: str, metrics: dict[str, Any]) -> Any:
         """Returns the result of an exporter for a checkpoint."""
         return exporter.export(
             estimator=self._estimator,
@@ -240,7 +241,7 @@ class _EvaluationListener(tf1.train.CheckpointSaverListener):
 
 
 def _evaluate_until_trained(
-    estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
 ) -> tuple[Any, Any]:
     """Evaluates the checkpoints of another process until one has `max_steps`."""
     if eval_spec.start_delay_secs:

@@ -10,10 +10,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery, private
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import initial_values, input_pipeline, patching, sessions
 from estimator_spec.driver.hookless_steps import StepRunner
+from estimator_spec.model.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 
@@ -21,9 +23,9 @@ _INCREMENT_OPS = ("AssignAddVariableOp", "AssignAdd")
 
 
 def run(
-    spec: Any,
+    spec: EstimatorSpec,
     *,
-    config: Any,
+    config: RunConfig,
     checkpoint: str | None,
     input_fn: Callable[..., Any],
     input_hooks: Sequence[Any],
@@ -134,7 +136,7 @@ def _add_loss_summary(loss: Any) -> None:
     tf1.add_to_collection(tf1.GraphKeys.LOSSES, loss)
 
 
-def _add_saver(spec: Any, config: Any) -> None:
+def _add_saver(spec: EstimatorSpec, config: RunConfig) -> None:
     """Adds a sharded saver with relative paths, unless the model has a saver."""
     if spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS):
         return
@@ -148,7 +150,7 @@ def _add_saver(spec: Any, config: Any) -> None:
     tf1.add_to_collection(tf1.GraphKeys.SAVERS, saver)
 
 
-def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
+def _saver_hooks(spec: EstimatorSpec, config: RunConfig, present: Sequence[Any]) -> list[Any]:
     """Returns the hook that saves checkpoints, unless one is present or the user wants none."""
     if any(isinstance(hook, tf1.train.CheckpointSaverHook) for hook in present):
         return []
@@ -165,7 +167,7 @@ def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _summary_hooks(spec: Any, config: Any) -> list[Any]:
+def _summary_hooks(spec: EstimatorSpec, config: RunConfig) -> list[Any]:
     """Returns the hook that writes summaries, unless the user wants none."""
     every = config.save_summary_steps
     if not every or not config.model_dir:
