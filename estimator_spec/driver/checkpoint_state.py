@@ -226,7 +226,7 @@ def check_model_dir(model_dir: str, writable: bool) -> None:
         raise ModelDirError(
             model_dir,
             f"model_dir {model_dir!r} can't be written: {error.message} Give a directory that "
-            "can be made and written by this user.",
+            "this user can create and write.",
         ) from error
     if "://" not in model_dir and not os.access(model_dir, os.W_OK | os.X_OK):
         raise ModelDirError(

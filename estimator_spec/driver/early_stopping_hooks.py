@@ -68,12 +68,14 @@ class StopWhen(tf1.train.SessionRunHook):
         self._global_step = private.get_or_create_global_step_read()
         self._stop = tf1.assign(_stop_variable(self._model_dir), True)
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
         """Fetches the global step."""
         del run_context
         return tf1.train.SessionRunArgs(self._global_step)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
         """Calls the function if its interval has passed."""
         step = run_values.results
         if not self._timer.should_trigger_for_step(step):
@@ -99,12 +101,14 @@ class StopWithChief(tf1.train.SessionRunHook):
         """Gets the variable."""
         self._stop = _stop_variable(self._model_dir)
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
         """Fetches the variable."""
         del run_context
         return tf1.train.SessionRunArgs(self._stop)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
         """Requests the stop if the variable is true."""
         if run_values.results:
             tf1.logging.info("Early stopping requested, suspending run.")
@@ -129,12 +133,14 @@ class StopAtCheckpoint(tf1.train.SessionRunHook):
         """Gets the tensor of the global step."""
         self._global_step = private.get_or_create_global_step_read()
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
         """Fetches the global step."""
         del run_context
         return tf1.train.SessionRunArgs(self._global_step)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
         """Checks the latest checkpoint from the last step on."""
         if run_values.results + 1 < self._last_step:
             return

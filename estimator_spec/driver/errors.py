@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
@@ -28,7 +27,7 @@ class ModelDirError(ValueError):
 
 
 @contextlib.contextmanager
-def explain_lookup_errors(graph: Any) -> Iterator[None]:
+def explain_lookup_errors(graph: tf.Graph) -> Iterator[None]:
     """Raises an error that names column, id and vocabulary size for an id outside a table.
 
     Args:

@@ -55,7 +55,7 @@ def _check_unused(name: str, metrics: Mapping[str, Any]) -> None:
         )
 
 
-def add_default_local_init(scaffold: Any) -> Any:
+def add_default_local_init(scaffold: tf1.train.Scaffold | None) -> Any:
     """Returns a scaffold whose local_init_op initializes the metrics, too.
 
     Args:
@@ -72,14 +72,14 @@ def add_default_local_init(scaffold: Any) -> Any:
 
 
 def run(
-    scaffold: Any,
+    scaffold: tf1.train.Scaffold | None,
     update_op: Any,
     values: Mapping[str, Any],
     *,
     config: RunConfig,
     checkpoint: str | None,
     input_fn: Callable[..., Any],
-    hooks: Sequence[Any],
+    hooks: Sequence[tf1.train.SessionRunHook],
 ) -> dict[str, Any]:
     """Evaluates in the default graph until a hook requests a stop or the input ends.
 
@@ -118,7 +118,9 @@ def run(
     return dict(final.final_ops_values)
 
 
-def _run_batches(session: Any, batches: BatchRunner, input_fn: Callable[..., Any]) -> None:
+def _run_batches(
+    session: tf1.train.MonitoredSession, batches: BatchRunner, input_fn: Callable[..., Any]
+) -> None:
     """Runs batches until a hook requests a stop or the input ends."""
     while not session.should_stop():
         try:

@@ -90,7 +90,7 @@ class _RawSession:
         self._session = session
         self.is_lost = False
 
-    def wraps(self, session: Any) -> bool:
+    def wraps(self, session: tf1.Session) -> bool:
         """Returns whether this is an object for `session`."""
         return self._session is session
 
@@ -116,7 +116,7 @@ class _Runner:
         fetches: tensors and ops to run at each step.
     """
 
-    def __init__(self, hooks: Sequence[Any], fetches: Any) -> None:
+    def __init__(self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any) -> None:
         self._hooks = hooks
         self._fetches = fetches
         self._can_skip_hooks = all(isinstance(hook, SkippableHook) for hook in hooks)
@@ -149,11 +149,11 @@ class BatchRunner(_Runner):
         done: batches run so far; since the last session was created, if one was lost.
     """
 
-    def __init__(self, hooks: Sequence[Any], fetches: Any) -> None:
+    def __init__(self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any) -> None:
         super().__init__(hooks, fetches)
         self.done = 0
 
-    def run_batch(self, session: Any) -> Any:
+    def run_batch(self, session: tf1.train.MonitoredSession) -> Any:
         """Runs one batch.
 
         Args:
@@ -164,7 +164,7 @@ class BatchRunner(_Runner):
         """
         return self._run(session, self._run_one)
 
-    def run_batches(self, session: Any) -> None:
+    def run_batches(self, session: tf1.train.MonitoredSession) -> None:
         """Runs one batch with hooks, or the batches before it without, for at most 0.5 s.
 
         Args:
@@ -173,7 +173,7 @@ class BatchRunner(_Runner):
         self._should_stop = session.should_stop
         self._run(session, self._run_several)
 
-    def _run(self, session: Any, step_fn: Callable[[Any], Any]) -> Any:
+    def _run(self, session: tf1.train.MonitoredSession, step_fn: Callable[[Any], Any]) -> Any:
         if self._can_skip_hooks:
             return session.run_step_fn(step_fn)
         values = session.run(self._fetches)
@@ -203,7 +203,7 @@ class BatchRunner(_Runner):
         finally:  # the input may have ended
             self._count_raw_batches(count)
 
-    def _raw_limit(self, session: Any) -> float:
+    def _raw_limit(self, session: tf1.Session) -> float:
         """Returns how many batches can run without hooks; some hooks prepare a batch ahead."""
         if not self._session.wraps(session):
             self._session = _RawSession(session)
@@ -229,7 +229,13 @@ class StepRunner(_Runner):
         last_loss: loss of the last step; None before the first.
     """
 
-    def __init__(self, hooks: Sequence[Any], train_op: Any, loss: Any, nan_hook: Any) -> None:
+    def __init__(
+        self,
+        hooks: Sequence[tf1.train.SessionRunHook],
+        train_op: Any,
+        loss: Any,
+        nan_hook: tf1.train.NanTensorHook,
+    ) -> None:
         super().__init__(hooks, [train_op, loss])
         self.last_loss: Any = None
         self._nan_hook = nan_hook
@@ -239,7 +245,7 @@ class StepRunner(_Runner):
         # Steps in a row that incremented the global step by one.
         self._regular_steps: float = 0
 
-    def run(self, session: Any) -> None:
+    def run(self, session: tf1.train.MonitoredSession) -> None:
         """Runs the steps before the next one with hooks, and that one.
 
         Args:
@@ -268,7 +274,7 @@ class StepRunner(_Runner):
         is_regular = self._global_step == before + 1
         self._regular_steps = self._regular_steps + 1 if is_regular else -math.inf
 
-    def _begin(self, session: Any) -> None:
+    def _begin(self, session: tf1.Session) -> None:
         self._session = _RawSession(session)
         self._raw_call = None
         self._read_global_step = self._session.make_callable(self._global_step_tensor())

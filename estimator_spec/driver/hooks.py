@@ -27,7 +27,7 @@ def check_steps(steps: int | None, max_steps: int | None = None) -> None:
             raise ValueError(f"Must specify {name} > 0, given: {value}")
 
 
-def check_hooks(hooks: Iterable[Any] | None) -> list[Any]:
+def check_hooks(hooks: Iterable[tf1.train.SessionRunHook] | None) -> list[Any]:
     """Checks the class of hooks, and returns them as a new list.
 
     Raises:
@@ -36,7 +36,9 @@ def check_hooks(hooks: Iterable[Any] | None) -> list[Any]:
     return _check_classes(hooks, tf1.train.SessionRunHook, "Hooks must be a SessionRunHook")
 
 
-def check_listeners(saving_listeners: Iterable[Any] | None) -> list[Any]:
+def check_listeners(
+    saving_listeners: Iterable[tf1.train.CheckpointSaverListener] | None,
+) -> list[Any]:
     """Checks the class of listeners, and returns them as a new list.
 
     Raises:
@@ -63,7 +65,7 @@ class IteratorInitializer(SkippableHook):
     def __init__(self, iterator: Any) -> None:
         self._initializer = iterator.initializer
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Runs the initializer."""
         del coord
         session.run(self._initializer)
@@ -85,7 +87,7 @@ class StopAfterBatches(SkippableHook):
         self._done = 0
         self._log_every = 1 if batches < 20 else batches // 10
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Counts from zero, because a new session resets the metrics."""
         del session, coord
         self._done = 0
@@ -98,7 +100,9 @@ class StopAfterBatches(SkippableHook):
         """Adds `count` to the number of batches."""
         self._done += count
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
         """Counts a batch, and requests the stop after the last one."""
         del run_values
         self._done += 1
@@ -150,14 +154,16 @@ class LossLogger(PeriodicHook):
         """Adds `count` to the number of steps."""
         self._done += count
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
         """Fetches loss and global step at the steps to log."""
         del run_context
         if not self._timer.should_trigger_for_step(self._done):
             return None
         return tf1.train.SessionRunArgs([self._loss, self._global_step])
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
         """Logs the fetched values."""
         del run_context
         if run_values.results is not None:
@@ -170,7 +176,9 @@ class LossLogger(PeriodicHook):
 class SummarySaver(PeriodicHook, tf1.train.SummarySaverHook):
     """Writes summaries; takes TensorFlow's arguments."""
 
-    def __init__(self, save_steps: int, output_dir: str, scaffold: Any) -> None:
+    def __init__(
+        self, save_steps: int, output_dir: str, scaffold: tf1.train.Scaffold | None
+    ) -> None:
         super().__init__(save_steps=save_steps, output_dir=output_dir, scaffold=scaffold)
         self._every = save_steps
 

@@ -43,7 +43,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         estimator: Estimator,
         input_fn: Callable[..., Any],
         steps: int | None = None,
-        hooks: Iterable[Any] | None = None,
+        hooks: Iterable[tf1.train.SessionRunHook] | None = None,
         name: str | None = None,
         every_n_iter: int = 100,
     ) -> None:
@@ -85,7 +85,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
                     )
             self._eval_variables = {v.name: v for v in tf1.global_variables()}
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Evaluates the initial variables."""
         del coord
         if tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS):
@@ -104,14 +104,16 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
             )
         self._evaluate(session)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
         """Evaluates every N steps."""
         del run_values
         self._iterations += 1
         if self._timer.should_trigger_for_step(self._iterations):
             self._evaluate(run_context.session)
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf1.Session) -> None:
         """Evaluates the trained model."""
         self._evaluate(session)
 

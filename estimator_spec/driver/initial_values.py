@@ -49,7 +49,7 @@ def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
 
 
 def _replace_by_fill(graph: tf.Graph, assign: Any) -> None:
-    """Makes an op that initializes a variable from equal elements compute them when it runs."""
+    """Replaces the input of an initializer by a fill op, if all its elements are equal."""
     value = assign.inputs[1]
     name = tf1.name_scope(value.op.name + "_when_needed/")
     with graph.as_default(), name, tf1.device(value.op.device):

@@ -26,7 +26,7 @@ class Inputs(NamedTuple):
 
     features: Any
     labels: Any
-    hooks: list[Any]
+    hooks: list[tf1.train.SessionRunHook]
 
 
 def call_input_fn(
@@ -125,8 +125,8 @@ def _iterator(dataset: Any, input_fn: Callable[..., Any]) -> Any:
         return tf1.data.make_initializable_iterator(dataset)
     except (ValueError, RuntimeError, NotImplementedError) as error:
         raise ValueError(
-            f"The dataset that input_fn {describe(input_fn)} returned was made outside of this "
-            "call. Build the dataset inside input_fn, so that it belongs to the graph of the run."
+            f"The dataset that input_fn {describe(input_fn)} returned was created outside of "
+            "this call. Build the dataset inside input_fn, so that it belongs to the run's graph."
         ) from error
 
 
@@ -150,7 +150,7 @@ def empty_input_error(input_fn: Callable[..., Any], task: str, loop: bool = Fals
     if loop:
         return ValueError(
             f"input_fn {describe(input_fn)} yields fewer batches than the first loop of training "
-            "takes (TPUConfig.iterations_per_loop, or the steps asked for). Repeat the dataset."
+            "takes (TPUConfig.iterations_per_loop, or `steps` if fewer). Repeat the dataset."
         )
     return ValueError(
         f"input_fn {describe(input_fn)} yields no batch, so there is nothing to {task} on. Check "

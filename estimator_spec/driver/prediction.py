@@ -47,10 +47,10 @@ def predict_batches(
     graph: tf.Graph,
     predictions: Any,
     *,
-    scaffold: Any,
+    scaffold: tf1.train.Scaffold | None,
     config: RunConfig,
     checkpoint: str | None,
-    hooks: list[Any],
+    hooks: list[tf1.train.SessionRunHook],
 ) -> Generator[Any, None, None]:
     """Runs `predictions` until the input ends, a hook requests a stop, or the caller does.
 

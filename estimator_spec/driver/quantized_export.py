@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 tf1 = tf.compat.v1
 
 
-def check_saver(saver: Any) -> None:
+def check_saver(saver: tf1.train.Saver) -> None:
     """Checks that quantized tables exist, and that TensorFlow's default saver restores them.
 
     Args:

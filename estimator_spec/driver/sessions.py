@@ -16,7 +16,10 @@ tf1 = tf.compat.v1
 
 @contextlib.contextmanager
 def open_session(
-    graph: tf.Graph, scaffold: Any, checkpoint: str | None, create: Callable[[], Any]
+    graph: tf.Graph,
+    scaffold: tf1.train.Scaffold | None,
+    checkpoint: str | None,
+    create: Callable[[], Any],
 ) -> Iterator[Any]:
     """Creates a monitored session, and closes it when the block ends.
 
@@ -51,12 +54,12 @@ def open_session(
 @contextlib.contextmanager
 def open_non_training_session(
     graph: tf.Graph,
-    scaffold: Any,
+    scaffold: tf1.train.Scaffold | None,
     checkpoint: str | None,
     *,
     master: str,
     config: Any,
-    hooks: Sequence[Any],
+    hooks: Sequence[tf1.train.SessionRunHook],
 ) -> Iterator[Any]:
     """Opens a session that evaluates or predicts; see `open_session`.
 

@@ -35,7 +35,7 @@ def set_default_strategy(strategy: str) -> None:
 
 
 @contextlib.contextmanager
-def relayout_on_restore(saver: Any, graph: tf.Graph) -> Iterator[Mapping[str, Loss]]:
+def relayout_on_restore(saver: tf1.train.Saver, graph: tf.Graph) -> Iterator[Mapping[str, Loss]]:
     """Makes `saver.restore` restore tables of any layout, until the block ends.
 
     A variable that the record of a checkpoint lists is a table even if the graph stores no layout
@@ -76,7 +76,9 @@ def relayout_on_restore(saver: Any, graph: tf.Graph) -> Iterator[Mapping[str, Lo
         yield losses
 
 
-def restore_tables(saver: Any, session: tf1.Session, checkpoint: str) -> Mapping[str, Loss]:
+def restore_tables(
+    saver: tf1.train.Saver, session: tf1.Session, checkpoint: str
+) -> Mapping[str, Loss]:
     """Restores a checkpoint, its tables in the layouts of the session's graph.
 
     Args:
@@ -96,7 +98,9 @@ def restore_tables(saver: Any, session: tf1.Session, checkpoint: str) -> Mapping
 
 
 @contextlib.contextmanager
-def relayout_in_session(graph: tf.Graph, scaffold: Any, checkpoint: str | None) -> Iterator[None]:
+def relayout_in_session(
+    graph: tf.Graph, scaffold: tf1.train.Scaffold | None, checkpoint: str | None
+) -> Iterator[None]:
     """Makes the sessions created in the block restore tables of any layout.
 
     Args:

@@ -211,10 +211,10 @@ class _EvaluationListener(tf1.train.CheckpointSaverListener):
         self._timer = tf1.train.SecondOrStepTimer(every_secs=self._throttle_secs)
         self._first = True
 
-    def after_save(self, session: Any, global_step_value: int) -> None:
+    def after_save(self, session: tf1.Session, global_step_value: int) -> None:
         """Evaluates, unless the last evaluation was less than `throttle_secs` ago."""
         del session
-        if self._first:  # the checkpoint before the first step
+        if self._first:  # The checkpoint before the first step isn't evaluated.
             self._first = False
         elif self._timer.should_trigger_for_step(global_step_value):
             self._evaluate(global_step_value)
@@ -224,7 +224,7 @@ class _EvaluationListener(tf1.train.CheckpointSaverListener):
                 self._throttle_secs,
             )
 
-    def end(self, session: Any, global_step_value: int) -> None:
+    def end(self, session: tf1.Session, global_step_value: int) -> None:
         """Evaluates the last checkpoint, whatever `throttle_secs` is."""
         del session
         if global_step_value != self._timer.last_triggered_step():

@@ -28,11 +28,11 @@ def run(
     config: RunConfig,
     checkpoint: str | None,
     input_fn: Callable[..., Any],
-    input_hooks: Sequence[Any],
-    hooks: Sequence[Any],
-    speed_hooks: Sequence[Any],
-    saving_listeners: Sequence[Any],
-    first_hooks: Sequence[Any] = (),
+    input_hooks: Sequence[tf1.train.SessionRunHook],
+    hooks: Sequence[tf1.train.SessionRunHook],
+    speed_hooks: Sequence[tf1.train.SessionRunHook],
+    saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+    first_hooks: Sequence[tf1.train.SessionRunHook] = (),
     loop: bool = False,
 ) -> Any:
     """Trains in the default graph until a hook requests a stop or the input ends.
@@ -100,7 +100,9 @@ def run(
     return steps.last_loss
 
 
-def _run_steps(session: Any, steps: StepRunner, input_fn: Callable[..., Any], loop: bool) -> None:
+def _run_steps(
+    session: tf1.train.MonitoredSession, steps: StepRunner, input_fn: Callable[..., Any], loop: bool
+) -> None:
     """Runs steps until a hook requests a stop or the input ends."""
     some = False
     while not session.should_stop():
@@ -150,7 +152,9 @@ def _add_saver(spec: EstimatorSpec, config: RunConfig) -> None:
     tf1.add_to_collection(tf1.GraphKeys.SAVERS, saver)
 
 
-def _saver_hooks(spec: EstimatorSpec, config: RunConfig, present: Sequence[Any]) -> list[Any]:
+def _saver_hooks(
+    spec: EstimatorSpec, config: RunConfig, present: Sequence[tf1.train.SessionRunHook]
+) -> list[Any]:
     """Returns the hook that saves checkpoints, unless one is present or the user wants none."""
     if any(isinstance(hook, tf1.train.CheckpointSaverHook) for hook in present):
         return []
@@ -176,7 +180,10 @@ def _summary_hooks(spec: EstimatorSpec, config: RunConfig) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _listeners_added(present: Sequence[Any], saving_listeners: Sequence[Any]) -> Iterator[None]:
+def _listeners_added(
+    present: Sequence[tf1.train.SessionRunHook],
+    saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+) -> Iterator[None]:
     """Adds table listeners to all hooks that save, others to the first, until the block ends."""
     of_tables = [each for each in saving_listeners if isinstance(each, TablesListener)]
     saver_hooks = [hook for hook in present if isinstance(hook, tf1.train.CheckpointSaverHook)]

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec.driver import train_and_evaluate as room
+from estimator_spec.driver import train_and_evaluate as module
 
 tf1 = tf.compat.v1
 
@@ -414,7 +414,7 @@ def waits(monkeypatch):
 
     found = Waits()
     clock = types.SimpleNamespace(monotonic=time.monotonic, sleep=found.sleep)
-    monkeypatch.setattr(room, "time", clock)
+    monkeypatch.setattr(module, "time", clock)
     return found
 
 
