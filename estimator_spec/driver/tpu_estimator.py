@@ -194,7 +194,7 @@ class TPUEstimator(Estimator):
             _put(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
             if ctx.is_meant_for_tpu():
                 _put(params, _CONTEXT, TPUContext(True, ctx.deployment()))
-        return input_pipeline.call(input_fn, mode, params, self.config, input_context)
+        return input_pipeline.call_input_fn(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         params = self.params
@@ -210,7 +210,7 @@ class TPUEstimator(Estimator):
         tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
         def build(features: Any) -> Any:
-            return model_calls.call(
+            return model_calls.call_model_fn(
                 self._model_fn,
                 features,
                 labels,
