@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -30,6 +30,9 @@ __all__ = [
     "get_default_session_config",
     "path_to_str",
 ]
+
+_Config = TypeVar("_Config", bound="RunConfig")
+_TPUConfig = TypeVar("_TPUConfig", bound="TPURunConfig")
 
 
 def path_to_str(path: Any) -> Any:
@@ -123,41 +126,49 @@ class RunConfig:
     _distribute_coordinator_mode: str | None
 
     # What the user sets; see the class' Args.
-    model_dir = _held("model_dir", "Directory of checkpoints and summaries, or None.")
-    tf_random_seed = _held("tf_random_seed", "Graph-level seed, or None.")
-    save_summary_steps = _held("save_summary_steps", "Steps between two summaries.")
-    save_checkpoints_steps = _held("save_checkpoints_steps", "Steps between checkpoints, or None.")
-    save_checkpoints_secs = _held("save_checkpoints_secs", "Seconds between them, or None.")
+    model_dir: str | None = _held("model_dir", "Directory of checkpoints and summaries, or None.")
+    tf_random_seed: int | None = _held("tf_random_seed", "Graph-level seed, or None.")
+    save_summary_steps: int | None = _held("save_summary_steps", "Steps between two summaries.")
+    save_checkpoints_steps: int | None = _held(
+        "save_checkpoints_steps", "Steps between checkpoints, or None."
+    )
+    save_checkpoints_secs: float | None = _held(
+        "save_checkpoints_secs", "Seconds between them, or None."
+    )
     session_config = _held("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
-    keep_checkpoint_max = _held("keep_checkpoint_max", "How many checkpoints stay.")
-    keep_checkpoint_every_n_hours = _held(
+    keep_checkpoint_max: int | None = _held("keep_checkpoint_max", "How many checkpoints stay.")
+    keep_checkpoint_every_n_hours: float | None = _held(
         "keep_checkpoint_every_n_hours", "One checkpoint in so many hours stays for good."
     )
-    log_step_count_steps = _held("log_step_count_steps", "Steps between two lines of the log.")
+    log_step_count_steps: int | None = _held(
+        "log_step_count_steps", "Steps between two lines of the log."
+    )
     train_distribute = _held("train_distribute", "A `tf.distribute.Strategy` to train with.")
     eval_distribute = _held("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
     experimental_distribute = _held("experimental_distribute", "The object with both, or None.")
-    device_fn = _held("device_fn", "Function from an op to its device, or None.")
-    protocol = _held("protocol", "Protocol between the servers of a cluster, or None.")
-    experimental_max_worker_delay_secs = _held(
+    device_fn: Callable[[Any], Any] | None = _held(
+        "device_fn", "Function from an op to its device, or None."
+    )
+    protocol: str | None = _held("protocol", "Protocol between the servers of a cluster, or None.")
+    experimental_max_worker_delay_secs: int | None = _held(
         "experimental_max_worker_delay_secs", "Longest wait of a worker before it starts."
     )
-    session_creation_timeout_secs = _held(
+    session_creation_timeout_secs: float = _held(
         "session_creation_timeout_secs", "Longest wait of a worker for the chief's session."
     )
-    checkpoint_save_graph_def = _held(
+    checkpoint_save_graph_def: bool = _held(
         "checkpoint_save_graph_def", "Whether the graph is saved beside the checkpoints."
     )
     # What TF_CONFIG says; see `estimator_spec.config.tf_config.Place`.
     cluster_spec = _held("cluster_spec", "The `tf.train.ClusterSpec`; empty when alone.")
-    task_type = _held("task_type", "One of `TaskType`.")
-    task_id = _held("task_id", "Index among the tasks of this type.")
-    master = _held("master", "Address of the session master to train with; '' is here.")
-    evaluation_master = _held("evaluation_master", "The same, to evaluate with.")
-    is_chief = _held("is_chief", "Whether this process saves checkpoints and summaries.")
-    num_ps_replicas = _held("num_ps_replicas", "Parameter servers in the cluster.")
-    num_worker_replicas = _held("num_worker_replicas", "Workers, the chief counted.")
-    global_id_in_cluster = _held(
+    task_type: str = _held("task_type", "One of `TaskType`.")
+    task_id: int = _held("task_id", "Index among the tasks of this type.")
+    master: str = _held("master", "Address of the session master to train with; '' is here.")
+    evaluation_master: str = _held("evaluation_master", "The same, to evaluate with.")
+    is_chief: bool = _held("is_chief", "Whether this process saves checkpoints and summaries.")
+    num_ps_replicas: int = _held("num_ps_replicas", "Parameter servers in the cluster.")
+    num_worker_replicas: int = _held("num_worker_replicas", "Workers, the chief counted.")
+    global_id_in_cluster: int | None = _held(
         "global_id_in_cluster", "Index among all tasks, the chief's is 0; None for an evaluator."
     )
     service = _held("service", 'What a platform put under "service" in TF_CONFIG, or None.')
@@ -270,7 +281,7 @@ class RunConfig:
             self._distribute_coordinator_mode = None
             self._take_place(tf_config)
 
-    def replace(self, **kwargs: Any) -> Any:
+    def replace(self: _Config, **kwargs: Any) -> _Config:
         """A copy with other values.
 
         Giving one of the two checkpoint intervals sets the other to None.
@@ -328,7 +339,7 @@ class TPURunConfig(RunConfig):
         TypeError: `tpu_config` is something else.
     """
 
-    tpu_config = _held("tpu_config", "The `TPUConfig`.")
+    tpu_config: TPUConfig = _held("tpu_config", "The `TPUConfig`.")
     cluster = _held("cluster", "The cluster resolver, or None.")
 
     def __init__(
@@ -375,7 +386,7 @@ class TPURunConfig(RunConfig):
     def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
         """Does nothing: one TPU program spans the cluster, device filters would cut it apart."""
 
-    def replace(self, **kwargs: Any) -> Any:
+    def replace(self: _TPUConfig, **kwargs: Any) -> _TPUConfig:
         """A copy with other values; `tpu_config` too. See `RunConfig.replace`."""
         if "tpu_config" not in kwargs:
             return super().replace(**kwargs)

@@ -26,7 +26,9 @@ _SECONDS_BETWEEN_WARNINGS = 600
 _SHORTEST_WAIT = 1.0
 
 
-def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
+def train_and_evaluate(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
+) -> tuple[dict[str, Any] | None, list[Any] | None] | None:
     """Trains, evaluates the checkpoints as they come, and exports them.
 
     How often there is a checkpoint is up to the `RunConfig`; `EvalSpec.throttle_secs` lets some
