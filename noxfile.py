@@ -36,7 +36,7 @@ BUILD_TOOLS = (
     "build>=1.2,<2",
     "check-manifest>=0.50,<1",
     "check-wheel-contents>=0.6,<1",
-    "twine>=6.1,<7",
+    "twine>=6.1,<8",
 )
 MYPY = "mypy>=1.14,<3"
 
@@ -98,7 +98,7 @@ def dist(session: nox.Session) -> None:
         for package in ("tpu_columns", "estimator_spec"):
             shutil.rmtree(tree / package)
         with session.chdir(tree):
-            _use_installed(session, python, Path(home, "census"))
+            _use_installed(session, python, Path(home))
 
 
 def _environment_with(session: nox.Session, wheel: Path, home: Path) -> str:
@@ -114,8 +114,8 @@ def _environment_with(session: nox.Session, wheel: Path, home: Path) -> str:
     return python
 
 
-def _use_installed(session: nox.Session, python: str, model_dir: Path) -> None:
-    """Types, quick tests, command line and examples, from an unpacked sdist without its packages."""
+def _use_installed(session: nox.Session, python: str, home: Path) -> None:
+    """Runs the typed program, the quick tests, the command line and the examples of the wheel."""
 
     def run(*arguments: str) -> None:
         session.run(python, *arguments, env=QUIET | {"PYTHONPATH": ""}, external=True)
@@ -130,9 +130,10 @@ def _use_installed(session: nox.Session, python: str, model_dir: Path) -> None:
     run("-m", "pytest", "-q", *quick, *session.posargs)
     run("-m", "estimator_spec", "--help")
     run("examples/quickstart.py")
-    run("examples/census/census.py", f"--model_dir={model_dir}", "--train_steps=100")
-    run("-m", "estimator_spec", "checkpoint", "inspect", str(model_dir))
-    run("examples/census/census.py")
+    short = str(home / "short")
+    run("examples/census/census.py", f"--model_dir={short}", "--train_steps=100")
+    run("-m", "estimator_spec", "checkpoint", "inspect", short)
+    run("examples/census/census.py", f"--model_dir={home / 'full'}")
 
 
 @nox.session(venv_backend="venv")
