@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -21,10 +21,13 @@ from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.driver.saved_models import ModelExports
 from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.model.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
+
+_Estimator = TypeVar("_Estimator", bound="Estimator")
 
 
 class Estimator(ModelExports):
@@ -60,7 +63,7 @@ class Estimator(ModelExports):
         model_dir: Any = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
         *,
         fast_updates: bool | None = None,
     ) -> None:
@@ -110,13 +113,13 @@ class Estimator(ModelExports):
         return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
 
     def train(
-        self,
+        self: _Estimator,
         input_fn: Callable[..., Any],
         hooks: Iterable[Any] | None = None,
         steps: int | None = None,
         max_steps: int | None = None,
         saving_listeners: Iterable[Any] | None = None,
-    ) -> Any:
+    ) -> _Estimator:
         """Trains, from the latest checkpoint if there is one.
 
         Args:

@@ -29,7 +29,9 @@ from estimator_spec.driver.hooks import ExamplesPerSecond
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import ReplicaEmbeddings, Replicas
 from estimator_spec.driver.run_context import RunContext
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.model.warm_start import WarmStartSettings
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
@@ -109,8 +111,8 @@ class TPUEstimator(Estimator):
         eval_on_tpu: bool = True,
         export_to_tpu: bool = True,
         export_to_cpu: bool = True,
-        warm_start_from: Any = None,
-        embedding_config_spec: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+        embedding_config_spec: EmbeddingConfigSpec | None = None,
         export_saved_model_api_version: Any = ExportSavedModelApiVersion.V1,
         *,
         embedding_core: str | None = None,

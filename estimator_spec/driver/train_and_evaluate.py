@@ -27,7 +27,9 @@ _SECONDS_BETWEEN_WARNINGS = 600
 _SHORTEST_WAIT = 1.0
 
 
-def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
+def train_and_evaluate(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
+) -> tuple[dict[str, Any] | None, list[Any] | None] | None:
     """Trains, and evaluates and exports the checkpoints.
 
     The `RunConfig` sets how often a checkpoint is saved, `EvalSpec.throttle_secs` the least time
