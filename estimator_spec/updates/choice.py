@@ -107,14 +107,18 @@ def _speed_up(
         config.CopyFrom(session_config)
     # Optimizing the graph would take longer than running it.
     config.graph_options.rewrite_options.disable_meta_optimizer = True
-    with tf.Graph().as_default():
+    with tf.Graph().as_default() as graph:
         ops = sides(kind, width, rows)
+        steps = [tf.group(*side) for side in ops]
+        initializer = tf1.global_variables_initializer()
+        # `tf.group` changes attributes of its inputs, which TensorFlow forbids after a session ran.
+        graph.finalize()
         with tf1.Session(config=config) as session:
-            session.run(tf1.global_variables_initializer())
+            session.run(initializer)
             # The first sparse update of a variable makes its memory the variable's own. Not locked
             # on TensorFlow 2.15: two at that moment free twice what was its memory before.
             session.run(ops[0][0])
-            calls = [session.make_callable(tf.group(*side)) for side in ops]
+            calls = [session.make_callable(step) for step in steps]
             times = [[_seconds(call) for call in calls] for _ in range(_WARM_UP + _ROUNDS)]
     theirs, ours = (statistics.median(column) for column in zip(*times[_WARM_UP:], strict=True))
     tf1.logging.info(
