@@ -7,6 +7,7 @@
     nox -s coverage        every test on the newest TensorFlow, with a floor of branch coverage
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
     nox -s docs            the documentation site, in build/site
+    nox -s nightly         every test on TensorFlow's newest nightly build
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
 """
@@ -148,6 +149,34 @@ def _use_installed(session: nox.Session, python: str, home: Path) -> None:
 
 
 @nox.session(venv_backend="venv")
+def nightly(session: nox.Session) -> None:
+    """Run the tests on the newest nightly builds of TensorFlow, tf_keras and Keras.
+
+    Their distributions have names of their own, which don't satisfy a requirement of `tensorflow`:
+    packages that have one, ours included, are installed without their dependencies.
+    """
+    nightlies = ["tf-nightly", "tf_keras-nightly", "keras-nightly"]
+    dependents, others = [], ["jax"]
+    for requirement in _requirements("test", "keras-rs", "tfrs"):
+        name = requirement.split()[0]
+        if name in ("keras-rs", "tensorflow-recommenders"):
+            dependents.append(requirement)
+        elif name not in ("tensorflow", "tf_keras", "keras"):
+            others.append(requirement)
+    # No --pre: pip finds nightlies without it, and takes releases of everything else.
+    session.install("-q", "--upgrade", *nightlies, *others)
+    session.install("-q", "--upgrade", "--no-deps", "-e", ".", *dependents)
+    reference = _reference_python(session)
+    env = {**QUIET, **({REFERENCE_PYTHON: reference} if reference else {})}
+    version = session.run("python", "-c", _NIGHTLY_VERSION, silent=True)
+    session.log(f"tf-nightly {version}; reference: {reference or 'none found, its tests skip'}")
+    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs, env=env)
+
+
+_NIGHTLY_VERSION = "from importlib.metadata import version; print(version('tf-nightly'), end='')"
+
+
+@nox.session(venv_backend="venv")
 def lint(session: nox.Session) -> None:
     """Check style with ruff, types with mypy, and CI's workflows; none needs TensorFlow."""
     # One numpy for every Python, so that mypy says the same. 2.2, the last one for 3.10, types a
@@ -178,6 +207,15 @@ def _install(session: nox.Session, tensorflow: str, extras: str = "test", *more:
         # Its write_graph passes float_format, which protobuf 7 dropped; it doesn't ask for less.
         wanted.append("protobuf<7")
     session.install("-q", "-e", f".[{extras}]", *wanted)
+
+
+def _requirements(*extras: str) -> list[str]:
+    """Returns the requirements in setup.cfg: the package's own and those of the extras."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lists = [config["options"]["install_requires"]]
+    lists += [config["options.extras_require"][extra] for extra in extras]
+    return [line for requirements in lists for line in requirements.split("\n") if line]
 
 
 def _reference_python(session: nox.Session) -> str | None:

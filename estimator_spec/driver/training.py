@@ -160,6 +160,7 @@ def _saver_hooks(
         return []
     if not (config.save_checkpoints_secs or config.save_checkpoints_steps):
         return []
+    assert config.model_dir is not None  # set by the estimator
     return [
         hooks_lib.CheckpointSaver(
             config.model_dir,
