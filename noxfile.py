@@ -74,10 +74,8 @@ def tests(session: nox.Session, tensorflow: str) -> None:
     if reference:
         env[REFERENCE_PYTHON] = reference
     session.log(f"TensorFlow {version}; reference: {reference or 'none found, its tests skip'}")
-    # Some tests are of moments: what a clock, a thread or a killed process does on a busy machine.
-    # What fails for a reason fails three times; the summary names whatever was run again.
     # worksteal: after a crash, loadfile (xdist 3.8) may wait forever for that process' tests.
-    arguments = ["-n", "2", "--dist", "worksteal", "--reruns", "2", "--durations=15"]
+    arguments = ["-n", "2", "--dist", "worksteal", "--durations=15"]
     session.run("pytest", *arguments, *session.posargs, env=env)
 
 

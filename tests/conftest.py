@@ -35,6 +35,13 @@ settings.load_profile("patient")
 REFERENCE = "TPU_COLUMNS_REFERENCE_PYTHON"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lets tests marked `timing`, and no others, run again after a failure."""
+    for item in items:
+        if item.get_closest_marker("timing"):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 @pytest.fixture(scope="session")
 def reference_python() -> str:
     """Returns the interpreter with TensorFlow 2.15.1 and its Estimator: the named one, or this."""

@@ -233,7 +233,7 @@ def test_a_chief_stops_at_a_step(fit):
 
 def test_the_last_step_is_needed(fit):
     """make_stop_at_checkpoint_step_hook requires `last_step`."""
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="last_step must be specified"):
         fit.api.make_stop_at_checkpoint_step_hook(fit.estimator(), None)
 
 

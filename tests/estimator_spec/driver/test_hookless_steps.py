@@ -7,6 +7,7 @@ import logging
 import pathlib
 import re
 import tempfile
+import types
 
 import numpy as np
 import pytest
@@ -18,6 +19,12 @@ import estimator_spec as es
 from estimator_spec.driver import hookless_steps, hooks
 
 tf1 = tf.compat.v1
+
+
+@pytest.fixture(autouse=True)
+def no_time_limit(monkeypatch):
+    """Removes the time limit of runs without hooks, so that a busy machine changes nothing."""
+    monkeypatch.setattr(hookless_steps, "_MAX_SECONDS", 600.0)
 
 
 class CountingHook(tf1.train.SessionRunHook):
@@ -247,6 +254,21 @@ def test_calls_of_hooks(tmp_path, monkeypatch):
     calls.clear()
     trained(tmp_path / "raw", False, steps=200)
     assert len(calls) < 20
+
+
+def test_hooks_that_go_by_the_clock(tmp_path, monkeypatch):
+    """Hooks see a step again after half a second, even if they need a much later one."""
+    times = iter(range(10_000))
+    clock = types.SimpleNamespace(monotonic=lambda: next(times) / 10)  # each look takes 0.1 s
+    monkeypatch.setattr(hookless_steps, "_MAX_SECONDS", 0.5)
+    monkeypatch.setattr(hookless_steps, "time", clock)
+    seen = []
+    after_run = hooks.LossLogger.after_run
+    monkeypatch.setattr(
+        hooks.LossLogger, "after_run", lambda self, *a: (seen.append(1), after_run(self, *a))[1]
+    )
+    trained(tmp_path, False, steps=100, log_step_count_steps=1000)
+    assert 15 < len(seen) < 40
 
 
 def _trained_line(directory):

@@ -56,6 +56,7 @@ def test_new_memory_is_advised():
     later, later_address = map_memory()
     assert is_advised(new_address + SIZE // 2)
     assert not is_advised(old_address + SIZE // 2)
+    assert not is_advised(later_address + SIZE // 2)
     assert len(old) == len(new) == len(later)
     assert later_address not in (old_address, new_address)
 

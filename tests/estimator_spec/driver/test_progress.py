@@ -70,6 +70,7 @@ def test_max_steps_are_counted_from_the_checkpoint():
     stream = Terminal()
     hook = progress.ProgressLine(max_steps=120, stream=stream, clock=Clock(0.5))
     train(hook, steps=20, first=100)
+    assert shown(stream)
     assert all("/20 (" in text for text in shown(stream))
 
 

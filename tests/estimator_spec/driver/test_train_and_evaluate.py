@@ -122,11 +122,12 @@ def test_throttled(fit, events, tf_log):
     assert "(600 secs)" in skipped[0]
 
 
-def test_the_start_delay_is_for_evaluators(fit):
+def test_the_start_delay_is_for_evaluators(fit, monkeypatch):
     """A single process ignores `start_delay_secs`."""
-    start = time.monotonic()
+    waits = []
+    monkeypatch.setattr(time, "sleep", waits.append)
     fit.api.train_and_evaluate(every_two(fit), *specs(fit, evaluate={"start_delay_secs": 600}))
-    assert time.monotonic() - start < 60
+    assert sum(waits) < 600
 
 
 def test_until_the_input_ends(fit):
@@ -403,7 +404,10 @@ def test_a_checkpoint_that_vanishes(ours):
 
 @pytest.fixture
 def waits(monkeypatch):
-    """Replaces `time.sleep` by a function that calls `then` and records the seconds."""
+    """Replaces `time.sleep` by a function that calls `then` and records the seconds.
+
+    The clock advances by these seconds only.
+    """
 
     class Waits(list):
         then = staticmethod(lambda count: None)
@@ -413,7 +417,7 @@ def waits(monkeypatch):
             self.then(len(self))
 
     found = Waits()
-    clock = types.SimpleNamespace(monotonic=time.monotonic, sleep=found.sleep)
+    clock = types.SimpleNamespace(monotonic=lambda: float(sum(found)), sleep=found.sleep)
     monkeypatch.setattr(module, "time", clock)
     return found
 
@@ -438,9 +442,7 @@ def test_an_evaluator_waits_for_checkpoints(ours, place, waits, tf_log):
         "evaluation ends at 6",
     ]
     assert metrics["global_step"] == 6
-    assert waits[0] == 7
-    assert len(waits) == 4
-    assert all(30 < seconds <= 60 for seconds in waits[1:])
+    assert waits == [7, 60, 60, 60]
     text = "\n".join(tf_log)
     assert "Estimator is not trained yet" in text
     assert "No new checkpoint ready for evaluation" in text
@@ -481,6 +483,7 @@ print("done", config.task_type, result and result[0]["global_step"])
 
 
 @pytest.mark.slow
+@pytest.mark.timing(reason="two processes find each other's files while both run, and end in time")
 def test_chief_and_evaluator_in_processes_of_their_own(tmp_path):
     """A trainer and an evaluator in two processes share a directory, and both finish."""
     processes = {}
@@ -495,7 +498,7 @@ def test_chief_and_evaluator_in_processes_of_their_own(tmp_path):
         )
     said = {}
     for task, process in processes.items():
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err[-3000:]
         said[task] = out.strip().splitlines()[-1]
     assert said == {"chief": "done chief None", "evaluator": "done evaluator 30"}
