@@ -42,7 +42,7 @@ from tensorflow.python.feature_column.feature_column_v2 import (
 # Without this registration DenseFeatures.from_config can't restore our columns.
 from tensorflow.python.feature_column.serialization import register_feature_column
 
-# Not documented, but exported on purpose for the Keras that lives outside TensorFlow.
+# Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
 SequenceDenseColumn = tf.__internal__.feature_column.SequenceDenseColumn
 serialize_feature_column = tf.__internal__.feature_column.serialize_feature_column

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import private
-from estimator_spec.cores.interface import LoopCore, by_replica, replica_number
+from estimator_spec.cores.interface import LoopCore, distribute_values, replica_id
 from estimator_spec.driver.embeddings import HostEmbeddings, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import Part
 from estimator_spec.model.model_spec import ModeKeys
@@ -70,7 +70,7 @@ class ReplicaEmbeddings(PlainEmbeddings):
 
     def returned(self, result: Any) -> Any:
         """Keeps what is for the host: it is called once for all replicas."""
-        self.results[replica_number()] = result
+        self.results[replica_id()] = result
         if not hasattr(result, "host_call"):
             return result
         return result._replace(host_call=None, scaffold_fn=None, eval_metrics=None)
@@ -142,13 +142,13 @@ class Replicas:
         structure = values[0]
         flat = [[t for t in tf.nest.flatten(value) if t is not None] for value in values]
         arguments = [
-            by_replica(self._strategy, list(tensors)) for tensors in zip(*flat, strict=True)
+            distribute_values(self._strategy, list(tensors)) for tensors in zip(*flat, strict=True)
         ]
         # A replica may be a thread, which doesn't inherit what this one runs for.
         contexts = [contextvars.copy_context() for _ in values]
 
         def replica(*tensors: Any) -> list[Any]:
-            number = replica_number()
+            number = replica_id()
             if number:
                 legacy_keras.reset_layer_names()
             return contexts[number].run(self._outputs, number, _filled_in(structure, tensors))

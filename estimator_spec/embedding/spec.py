@@ -369,8 +369,8 @@ def _check_same_table(table: str, first: TPUEmbeddingColumn, second: TPUEmbeddin
         ("kind", lambda column: type(column).__name__),
         ("table size", lambda column: column.get_embedding_table_size()),
         ("combiner", lambda column: column.get_combiner()),
-        ("initializer", lambda column: callables.identity(column.get_initializer())),
-        ("learning_rate_fn", lambda column: callables.identity(column.get_learning_rate_fn())),
+        ("initializer", lambda column: callables.equality_key(column.get_initializer())),
+        ("learning_rate_fn", lambda column: callables.equality_key(column.get_learning_rate_fn())),
     ):
         if read(first) != read(second):
             raise ValueError(

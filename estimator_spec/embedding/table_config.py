@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import collections
-import math
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from tpu_columns.checks import is_int
+from tpu_columns.lookup import is_combiner
+from tpu_columns.tables import default_initializer
 
 _TableFields = collections.namedtuple(
     "_TableFields",
@@ -76,7 +75,7 @@ class TableConfig(_TableFields):
             raise ValueError(
                 f"initializer must be callable if specified. Received: {initializer!r}."
             )
-        if combiner not in ("mean", "sum", "sqrtn", None):
+        if not is_combiner(combiner):
             raise ValueError(
                 f'combiner must be "mean", "sum", "sqrtn" or None. Received: {combiner!r}.'
             )
@@ -95,7 +94,7 @@ class TableConfig(_TableFields):
             cls,
             int(vocabulary_size),
             int(dimension),
-            initializer or tf.compat.v1.truncated_normal_initializer(0.0, 1 / math.sqrt(dimension)),
+            initializer or default_initializer(dimension),
             combiner,
             hot_id_replication,
             learning_rate,
