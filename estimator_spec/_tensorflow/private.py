@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -79,42 +77,6 @@ def look_for_keras_in(package: str) -> None:
             module.__path__ = [folder, *module.__path__]
 
 
-class _StringView(ctypes.Structure):
-    """A C++ string_view, as libstdc++ lays it out."""
-
-    _fields_ = (("size", ctypes.c_size_t), ("data", ctypes.c_void_p))
-
-
-# The checksum of checkpoints, which TensorFlow computes ten times faster than Python could: no
-# Python name has it. A mangled name holds the types of the arguments, and Abseil's its version.
-_CRC32C = "_ZN3tsl6crc32c6ExtendEjPKcm"  # TensorFlow 2.15.1
-_ABSL_CRC32C = (  # TensorFlow 2.21
-    "_ZN4absl12lts_2025081412crc_internal20ExtendCrc32cInternal"
-    "ENS0_8crc32c_tESt17basic_string_viewIcSt11char_traitsIcEE"
-)
-
-
-def native_crc32c() -> Callable[[int, int, int], int] | None:
-    """TensorFlow's CRC-32C, if this version shows it: (crc so far, address, bytes) -> crc."""
-    libraries = tf.sysconfig.get_lib()
-    for file in ("libtensorflow_framework.so.2", "libtensorflow_framework.2.dylib"):
-        try:
-            library = ctypes.CDLL(os.path.join(libraries, file))
-        except OSError:
-            continue
-        if hasattr(library, _CRC32C):
-            plain = library[_CRC32C]
-            plain.argtypes = (ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
-            plain.restype = ctypes.c_uint32
-            return lambda crc, address, size: int(plain(crc, address, size))
-        if hasattr(library, _ABSL_CRC32C):
-            viewing = library[_ABSL_CRC32C]
-            viewing.argtypes = (ctypes.c_uint32, _StringView)
-            viewing.restype = ctypes.c_uint32
-            return lambda crc, address, size: int(viewing(crc, _StringView(size, address)))
-    return None
-
-
 def sparse_core_layout_stacker(**arguments: Any) -> Any:
     """What lays tables out on SparseCores; TensorFlow from 2.18 or so on has it.
 
@@ -134,7 +96,6 @@ __all__ = [
     "keras_is_chosen",
     "look_for_keras_in",
     "lookup_ops",
-    "native_crc32c",
     "optimization_parameters_pb2",
     "sparse_core_layout_stacker",
     "summary_ops",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import checksums, crc32c, files, index_file
+from estimator_spec.checkpoints import crc32c, files, index_file
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
 _CHUNK = 4 << 20
@@ -167,7 +167,7 @@ class Checkpoint:
             start = piece.first_row * variable.row_bytes
             part = flat[start : start + piece.size]
             self.read_into(part, piece)
-            self.check(variable, piece, checksums.checksum(part))
+            self.check(variable, piece, crc32c.extend(0, part))
         return result
 
     def check(self, variable: StoredVariable, piece: Piece, crc: int) -> None:
@@ -201,7 +201,7 @@ class Checkpoint:
         for start in range(0, piece.size, _CHUNK):
             part = buffer[: min(_CHUNK, piece.size - start)]
             self.read_into(part, piece, start)
-            crc = checksums.checksum(part, crc)
+            crc = crc32c.extend(crc, part)
         self.check(variable, piece, crc)
 
     def _checksum_of_strings(self, variable: StoredVariable, piece: Piece) -> int:
@@ -214,8 +214,8 @@ class Checkpoint:
                 length, place = index_file.read_varint(raw, place)
                 # The checksum is over the lengths as numbers, not as they are written.
                 width = 4 if length <= 0xFFFFFFFF else 8
-                crc = crc32c.crc32c(length.to_bytes(width, "little"), crc)
-            return crc32c.crc32c(raw[place:], crc)
+                crc = crc32c.extend(crc, length.to_bytes(width, "little"))
+            return crc32c.extend(crc, raw[place:])
         except IndexError:
             return ~piece.crc
 
@@ -284,7 +284,7 @@ class Checkpoint:
             entry.shard_id,
             entry.offset,
             entry.size,
-            crc32c.unmasked(entry.crc32c),
+            crc32c.unmask(entry.crc32c),
         )
 
 

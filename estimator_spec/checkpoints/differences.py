@@ -174,7 +174,7 @@ def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
     readers = a.reader(name), b.reader(name)
     size = max(1, _CHUNK // max(1, one.row_bytes))
     for start, end in chunks(one.num_rows, size):
-        x, y = (reader.read(start, end)[0] for reader in readers)
+        x, y = (reader.read(start, end) for reader in readers)
         different = (x != y).any(axis=1)
         if different.any():
             count += int(different.sum())

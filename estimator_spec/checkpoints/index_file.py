@@ -178,7 +178,7 @@ class _Blocks:
         block += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
         start = len(self._file)
         kind = bytes([_NO_COMPRESSION])
-        checksum = crc32c.masked(crc32c.crc32c(bytes(block) + kind))
+        checksum = crc32c.mask(crc32c.extend(0, bytes(block) + kind))
         self._file += block + kind + struct.pack("<I", checksum)
         return varint(start) + varint(len(block))
 
@@ -188,7 +188,7 @@ def _block(data: bytes, handle: tuple[int, int], path: str) -> list[tuple[bytes,
     end = start + size
     kind = data[end]
     (checksum,) = struct.unpack_from("<I", data, end + 1)
-    if crc32c.unmasked(checksum) != crc32c.crc32c(data[start : end + 1]):
+    if crc32c.unmask(checksum) != crc32c.extend(0, data[start : end + 1]):
         raise DamagedCheckpointError(
             path, f"{path!r} is damaged: the checksum of its block at byte {start} doesn't fit."
         )

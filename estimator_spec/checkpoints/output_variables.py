@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import checksums, crc32c, index_file
+from estimator_spec.checkpoints import crc32c, index_file
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.new_rows import Rows
 from estimator_spec.checkpoints.rows import RowReader, RowWriter
@@ -78,7 +78,6 @@ class Copy:
 
                 yield whole, piece.size
                 continue
-            total = [0]
             for start, end in chunks(piece.size, _CHUNK):
 
                 def part(
@@ -86,15 +85,16 @@ class Copy:
                     writer: Any = writer,
                     start: int = start,
                     end: int = end,
-                    total: list[int] = total,
                 ) -> Callable[[], None]:
                     buffer = np.empty(end - start, np.uint8)
                     source.read_into(buffer, piece, start)
-                    crc = checksums.checksum(buffer)
-                    total[0] = crc32c.combine(total[0], crc, len(buffer))
-                    if end == piece.size:
-                        source.check(variable, piece, total[0])
-                    return lambda: writer.write(buffer, crc)
+
+                    def write() -> None:
+                        writer.write(buffer)
+                        if end == piece.size:
+                            source.check(variable, piece, writer.crc)
+
+                    return write
 
                 yield part, end - start
 
@@ -145,9 +145,9 @@ class Text:
         As in `bundle.Checkpoint`, and TensorFlow's `WriteStringTensor`.
         """
         length = len(self.value).to_bytes(4, "little")
-        of_length = crc32c.masked(crc32c.crc32c(length)).to_bytes(4, "little")
+        of_length = crc32c.mask(crc32c.extend(0, length)).to_bytes(4, "little")
         stored = index_file.varint(len(self.value)) + of_length + self.value
-        return stored, crc32c.crc32c(length + of_length + self.value)
+        return stored, crc32c.extend(0, length + of_length + self.value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,10 +196,10 @@ class Table:
                     # Rows are read in any order later on, so all are checked before.
                     for piece in variable.pieces:
                         source.verify(variable, piece)
-                rows, crc = self._rows(reader, first, last, made)
+                rows = self._rows(reader, first, last, made)
                 if last == after.num_rows and self.rows_from is None:
                     reader.finish()
-                return lambda: writer.write(first, rows, crc)
+                return lambda: writer.write(first, rows)
 
             yield step, (last - first) * variable.row_bytes
             made += missing
@@ -214,19 +214,15 @@ class Table:
             return int((self.rows_from[first:last] < 0).sum())
         return max(0, last - max(first, self.before.num_rows))
 
-    def _rows(
-        self, reader: RowReader, first: int, last: int, made: int
-    ) -> tuple[np.ndarray, int | None]:
-        """Rows of the target: uint8, [last - first, bytes of a row]; their checksum, if known."""
+    def _rows(self, reader: RowReader, first: int, last: int, made: int) -> np.ndarray:
+        """Rows of the target: uint8, [last - first, bytes of a row]."""
         width = self.variable.row_bytes
         if self.rows_from is None:
             kept = max(first, min(last, self.before.num_rows))
-            rows, crc = reader.read(first, kept)
-            if self.factor != 1.0:
-                rows, crc = self._scaled(rows), None
+            rows = self._scaled(reader.read(first, kept))
             if kept == last:
-                return rows, crc
-            return np.concatenate([rows, self._new(made, last - kept, width)]), None
+                return rows
+            return np.concatenate([rows, self._new(made, last - kept, width)])
         wanted = self.rows_from[first:last]
         rows = np.empty((last - first, width), np.uint8)
         old = wanted >= 0
@@ -234,7 +230,7 @@ class Table:
         count = int((~old).sum())
         if count:
             rows[~old] = self._new(made, count, width)
-        return rows, None
+        return rows
 
     def _scaled(self, rows: np.ndarray) -> np.ndarray:
         if self.factor == 1.0:

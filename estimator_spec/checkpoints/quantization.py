@@ -118,7 +118,7 @@ class NarrowOutput:
             last = min(first + at_once, rows)
 
             def step(first: int = first, last: int = last) -> Callable[[], None]:
-                raw, _ = reader.read(first, last)
+                raw = reader.read(first, last)
                 if last == rows:
                     reader.finish()
                 before = raw.view(np.float32)

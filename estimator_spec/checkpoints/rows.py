@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from estimator_spec.checkpoints import checksums, crc32c
+from estimator_spec.checkpoints import crc32c
 from estimator_spec.checkpoints.bundle import Checkpoint, Piece, StoredVariable
 from estimator_spec.checkpoints.errors import CheckpointError
 from estimator_spec.checkpoints.writing import PieceWriter
@@ -67,24 +67,22 @@ class RowReader:
         self._shards = [self._segments_of(shard) for shard in range(layout.num_shards)]
         self._piece_starts = np.array([piece.first_row for piece in variable.pieces])
 
-    def read(self, first: int, last: int) -> tuple[np.ndarray, int | None]:
+    def read(self, first: int, last: int) -> np.ndarray:
         """Rows `first` to `last`, which comes after the rows read before.
 
         Returns:
-            uint8, [last - first, bytes of a row]; the checksum of all these bytes, if they lie one
-            after the other in the checkpoint.
+            uint8, [last - first, bytes of a row].
         """
         result = np.empty((last - first, self._width), np.uint8)
         found = spans(self._layout, first, last)
-        crcs: list[int] = []
         for shard, start, stop, target in found:
             if len(found) > 1 and self._layout.strategy == "mod":
                 part = np.empty((stop - start, self._width), np.uint8)
                 self._read_shard(shard, start, part)
                 copy_rows(result[target], part)
             else:
-                crcs += self._read_shard(shard, start, result[target])
-        return result, crcs[0] if len(crcs) == 1 else None
+                self._read_shard(shard, start, result[target])
+        return result
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         """Rows in any order; checksums are not looked at.
@@ -141,23 +139,20 @@ class RowReader:
                 segments.append(_Segment(piece, start, (last - first) * self._width))
         return segments
 
-    def _read_shard(self, shard: int, start: int, buffer: np.ndarray) -> list[int]:
-        """Fills `buffer` with the shard's local rows from `start` on; checksums of its parts."""
+    def _read_shard(self, shard: int, start: int, buffer: np.ndarray) -> None:
+        """Fills `buffer` with the shard's local rows from `start` on."""
         raw = buffer.reshape(-1)
         skipped, wanted = 0, start * self._width
-        crcs = []
         for segment in self._shards[shard]:
             begin = max(wanted - skipped, 0)
             count = min(segment.size - begin, len(raw))
             if count > 0:
                 part = raw[:count]
                 self._checkpoint.read_into(part, segment.piece, segment.start + begin)
-                crcs.append(checksums.checksum(part))
-                segment.crc = crc32c.combine(segment.crc, crcs[-1], count)
+                segment.crc = crc32c.extend(segment.crc, part)
                 raw = raw[count:]
                 wanted += count
             skipped += segment.size
-        return crcs
 
 
 class RowWriter:
@@ -172,20 +167,16 @@ class RowWriter:
         self._layout = layout
         self._writers = writers
 
-    def write(self, first: int, rows: np.ndarray, crc: int | None = None) -> None:
+    def write(self, first: int, rows: np.ndarray) -> None:
         """Rows from `first` on, which comes after the rows written before.
 
         Args:
             first: number of the first of them.
             rows: uint8, [n, bytes of a row]; contiguous.
-            crc: the checksum of all their bytes, if it is known.
         """
         found = spans(self._layout, first, first + len(rows))
         for shard, _, _, where in found:
             part = rows[where]
-            if len(found) == 1:
-                self._writers[shard].write(part, crc)
-                continue
             if not part.flags.c_contiguous:
                 copied = np.empty(part.shape, part.dtype)
                 copy_rows(copied, part)

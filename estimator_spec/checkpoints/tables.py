@@ -80,7 +80,7 @@ def iterate_table(
         size = rows_at_once or max(1, (4 << 20) // max(1, variable.row_bytes))
         kind = variable.dtype.as_numpy_dtype
         for first, last in chunks(variable.num_rows, size):
-            rows, _ = reader.read(first, last)
+            rows = reader.read(first, last)
             yield first, rows.view(kind).reshape(last - first, *variable.shape[1:])
         reader.finish()
 

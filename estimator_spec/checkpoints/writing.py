@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import checksums, crc32c, index_file
+from estimator_spec.checkpoints import crc32c, index_file
 from estimator_spec.checkpoints.bundle import data_path
 
 tf1 = tf.compat.v1
@@ -38,20 +38,17 @@ class PieceWriter:
         self._entry = entry
         self._next = offset
         self._end = offset + size
-        self._crc = 0
+        self.crc = 0
 
     def write(self, data: np.ndarray, crc: int | None = None) -> None:
-        """Appends bytes, and counts them in the checksum.
+        """Appends bytes.
 
         Args:
             data: contiguous, any type.
-            crc: the checksum of these bytes, where it is known already.
+            crc: checksum of the piece so far, if it isn't computed from its bytes (strings).
         """
         raw = data.reshape(-1).view(np.uint8)
-        if crc is None:
-            self._crc = checksums.checksum(raw, self._crc)
-        else:
-            self._crc = crc32c.combine(self._crc, crc, len(raw))
+        self.crc = crc32c.extend(self.crc, raw) if crc is None else crc
         view = memoryview(raw.data)
         if self._next + len(view) > self._end:
             raise AssertionError("more bytes than the piece has")
@@ -72,7 +69,7 @@ class PieceWriter:
         """Writes the checksum into the entry."""
         if self._next != self._end:
             raise AssertionError(f"{self._end - self._next} bytes of the piece are missing")
-        self._entry.crc32c = crc32c.masked(self._crc)
+        self._entry.crc32c = crc32c.mask(self.crc)
 
 
 class CheckpointWriter:
