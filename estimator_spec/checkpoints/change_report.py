@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from estimator_spec.checkpoints import tables_text
+from estimator_spec.terminal import format_size, format_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ConversionReport:
 
     def __str__(self) -> str:
         would = "would be written" if self.dry_run else "written"
-        lines = [f"{self.source} → {self.target}: {tables_text.size(self.num_bytes)} {would}"]
+        lines = [f"{self.source} → {self.target}: {format_size(self.num_bytes)} {would}"]
         rows = [
             [
                 change.source or "(new)",
@@ -74,7 +74,7 @@ class ConversionReport:
             for change in self.changes
         ]
         head = ["variable", "new name", "shape", "new shape", "what"]
-        lines.append(tables_text.table(head, rows))
+        lines.append(format_table(head, rows))
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 

@@ -19,9 +19,9 @@ from estimator_spec.checkpoints import (
 from estimator_spec.checkpoints.bundle import Checkpoint, find
 from estimator_spec.checkpoints.objects import Objects
 from estimator_spec.checkpoints.options import Wishes
-from estimator_spec.checkpoints.progress import Bar
 from estimator_spec.checkpoints.renaming import Rename
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.terminal import ByteProgress
 
 
 def convert(
@@ -162,9 +162,9 @@ def write(
     total = sum(output.num_bytes for output in plan.outputs)
     with (
         writing.CheckpointWriter(prefix, total, durable) as target,
-        Bar(total, progress) as bar,
+        ByteProgress(total, progress) as written,
     ):
-        output_variables.write_all(plan.outputs, checkpoint, target, bar.advance)
+        output_variables.write_all(plan.outputs, checkpoint, target, written.advance)
         companions = {}
         if plan.record.tables:
             companions[records.SUFFIX] = records.to_bytes(plan.record)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import records, tables_text, variable_roles
+from estimator_spec.checkpoints import records, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.output_variables import chunks
-from estimator_spec.checkpoints.progress import Bar
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.terminal import ByteProgress, format_table
 from tpu_columns.partition import RowPartition
 
 _CHUNK = 4 << 20
@@ -66,7 +66,7 @@ class Differences:
         rows += [[name, "only in the second"] for name in self.only_second]
         rows += [[change.name, change.what] for change in self.changed]
         if rows:
-            lines.append(tables_text.table(["variable", "difference"], rows))
+            lines.append(format_table(["variable", "difference"], rows))
         return "\n".join(lines)
 
 
@@ -107,10 +107,10 @@ def diff(
         sides = [_Side(side, spec, strategy, shards, tables) for side in (a, b)]
         total = sum(a.variables[name].num_bytes for name in common)
         changed = []
-        with Bar(total, progress) as bar:
+        with ByteProgress(total, progress) as compared:
             for name in common:
                 found = _compare(sides[0], sides[1], name)
-                bar.advance(a.variables[name].num_bytes)
+                compared.advance(a.variables[name].num_bytes)
                 if found is not None:
                     changed.append(found)
         return Differences(

@@ -7,9 +7,10 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-from estimator_spec.checkpoints import tables_text, variable_roles
+from estimator_spec.checkpoints import variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.terminal import format_size, format_table
 
 GLOBAL_STEP = "global_step"
 
@@ -80,10 +81,10 @@ class Inspection:
 
     def __str__(self) -> str:
         step = "" if self.global_step is None else f", step {self.global_step}"
-        lines = [f"{self.path}: {tables_text.size(self.num_bytes)}{step}"]
+        lines = [f"{self.path}: {format_size(self.num_bytes)}{step}"]
         rows = [_row(entry) for entry in self.entries]
         lines.append(
-            tables_text.table(["variable", "shape", "type", "size", "layout", "optimizer"], rows)
+            format_table(["variable", "shape", "type", "size", "layout", "optimizer"], rows)
         )
         if self.tables and not self.recorded:
             lines.append("No record beside the checkpoint says how its tables lie.")
@@ -105,7 +106,7 @@ def _row(entry: Entry) -> list[str]:
     elif entry.kind == "variable" and entry.stored_in > 1:
         layout = f"{entry.stored_in} slices"
     shape = "×".join(map(str, entry.shape)) or "scalar"
-    return [name, shape, entry.dtype, tables_text.size(entry.num_bytes), layout, entry.optimizer]
+    return [name, shape, entry.dtype, format_size(entry.num_bytes), layout, entry.optimizer]
 
 
 def inspect(

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from estimator_spec.checkpoints import records, tables_text
+from estimator_spec.checkpoints import records
 from estimator_spec.checkpoints.bundle import Checkpoint, find
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
-from estimator_spec.checkpoints.progress import Bar
+from estimator_spec.terminal import ByteProgress, format_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Verification:
         return not self.faults
 
     def __str__(self) -> str:
-        size = tables_text.size(self.num_bytes)
+        size = format_size(self.num_bytes)
         head = f"{self.path}: {self.num_variables} variables, {size}: "
         if self.ok:
             return head + "all checksums fit"
@@ -65,14 +65,14 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None) -> 
         with Checkpoint(prefix) as checkpoint:
             variables = list(checkpoint.variables.values())
             total = sum(variable.num_bytes for variable in variables)
-            with Bar(total, progress) as bar:
+            with ByteProgress(total, progress) as read:
                 for variable in variables:
                     for piece in variable.pieces:
                         try:
                             checkpoint.verify(variable, piece)
                         except DamagedCheckpointError as error:
                             faults.append(str(error))
-                        bar.advance(piece.size)
+                        read.advance(piece.size)
     except DamagedCheckpointError as error:
         return Verification(prefix, 0, 0, (*faults, str(error)))
     return Verification(prefix, len(variables), total, tuple(faults))

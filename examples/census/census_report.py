@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import estimator_spec as tpu_estimator
 import tpu_columns
+from estimator_spec.terminal import format_table
 
 tf1 = tf.compat.v1
 
@@ -60,17 +61,7 @@ def column_rows(columns: Sequence[Any], has_core: bool) -> list[tuple[str, str, 
     return rows
 
 
-def as_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of aligned columns."""
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    padded = (
-        [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        for row in [head, ["-" * width for width in widths], *rows]
-    )
-    return "\n".join("  ".join(cells).rstrip() for cells in padded)
-
-
 def summary(auc: float, steps_per_second: float, rows: Sequence[Sequence[str]]) -> str:
     """The closing page."""
-    numbers = as_text(("test AUC", "steps per second"), [(f"{auc:.4f}", f"{steps_per_second:.1f}")])
-    return numbers + "\n\n" + as_text(("column", "table", "shape", "training", "serving"), rows)
+    numbers = format_table(("test AUC", "steps per second"), [(f"{auc:.4f}", f"{steps_per_second:.1f}")])
+    return numbers + "\n\n" + format_table(("column", "table", "shape", "training", "serving"), rows)

@@ -206,23 +206,3 @@ def test_from_a_shell(source):
     done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
     for name in ("inspect", "convert", "diff", "verify", "record"):
         assert name in done.stdout
-
-
-def test_the_bar_on_a_terminal():
-    """On a terminal one line shows how far it is, and goes away at the end."""
-    import io
-
-    from estimator_spec.checkpoints.progress import Bar
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    terminal, file = Terminal(), io.StringIO()
-    for stream in (terminal, file):
-        with Bar(100, stream=stream) as bar:
-            bar._next = 0
-            bar.advance(50)
-    assert "50%" in terminal.getvalue()
-    assert terminal.getvalue().endswith("\r\x1b[K")
-    assert file.getvalue() == ""

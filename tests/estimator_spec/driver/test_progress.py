@@ -31,6 +31,12 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch):
+    """A terminal that knows control codes, whatever the tests run in."""
+    monkeypatch.setenv("TERM", "xterm")
+
+
 def train(hook, steps=20, first=0):
     """Trains nothing, for so many steps."""
     with tf.Graph().as_default():
@@ -49,7 +55,7 @@ def train(hook, steps=20, first=0):
 
 def shown(stream):
     """The texts that the line had."""
-    return [text for text in stream.getvalue().replace("\x1b[K", "").split("\r") if text]
+    return [text for text in stream.getvalue().replace("\x1b[2K", "").split("\r") if text]
 
 
 def test_the_line_of_a_long_training():
@@ -62,7 +68,7 @@ def test_the_line_of_a_long_training():
     assert "steps/s" in texts[0]
     assert " left " in texts[0]
     assert texts[0].endswith("loss 0.25")
-    assert stream.getvalue().endswith("\r\x1b[K")
+    assert stream.getvalue().endswith("\r\x1b[2K")
 
 
 def test_max_steps_are_counted_from_the_checkpoint():
