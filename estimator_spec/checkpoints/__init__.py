@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from estimator_spec.checkpoints.differences import Differences, diff
     from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
     from estimator_spec.checkpoints.inspection import Inspection, inspect
-    from estimator_spec.checkpoints.recording import record
-    from estimator_spec.checkpoints.tables import iterate_table, read_table, tables_of
+    from estimator_spec.checkpoints.record_creation import record
+    from estimator_spec.checkpoints.table_reading import iterate_table, read_table, tables_of
     from estimator_spec.checkpoints.verification import Verification, verify
 
 _HOMES = {
@@ -37,10 +37,10 @@ _HOMES = {
     "convert": "conversion",
     "diff": "differences",
     "inspect": "inspection",
-    "iterate_table": "tables",
-    "read_table": "tables",
-    "record": "recording",
-    "tables_of": "tables",
+    "iterate_table": "table_reading",
+    "read_table": "table_reading",
+    "record": "record_creation",
+    "tables_of": "table_reading",
     "verify": "verification",
 }
 

@@ -118,9 +118,9 @@ class Checkpoint:
     """
 
     def __init__(self, path: Any) -> None:
-        self.prefix = find(path)
+        self.prefix = find_prefix(path)
         index_path = self.prefix + ".index"
-        entries = index_file.read(files.read_whole(index_path), index_path)
+        entries = index_file.read(files.read_file(index_path), index_path)
         if index_file.HEADER_KEY not in entries:
             raise DamagedCheckpointError(index_path, f"{index_path!r} is damaged: it has no head.")
         header = index_file.header(entries.pop(index_file.HEADER_KEY))
@@ -288,7 +288,7 @@ class Checkpoint:
         )
 
 
-def find(path: Any) -> str:
+def find_prefix(path: Any) -> str:
     """The prefix of a checkpoint.
 
     Args:

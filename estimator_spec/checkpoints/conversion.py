@@ -16,9 +16,9 @@ from estimator_spec.checkpoints import (
     variable_roles,
     writing,
 )
-from estimator_spec.checkpoints.bundle import Checkpoint, find
-from estimator_spec.checkpoints.objects import Objects
-from estimator_spec.checkpoints.options import Wishes
+from estimator_spec.checkpoints.bundle import Checkpoint, find_prefix
+from estimator_spec.checkpoints.objects import ObjectCheckpoint
+from estimator_spec.checkpoints.options import ConversionOptions
 from estimator_spec.checkpoints.renaming import Rename
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.terminal import ByteProgress
@@ -96,7 +96,7 @@ def convert(
         OSError: the target can't be written.
         RuntimeError: another process is writing the same target.
     """
-    wishes = Wishes(
+    options = ConversionOptions(
         rename,
         strategy,
         shards,
@@ -106,12 +106,12 @@ def convert(
         initializers,
         tuple(drop),
         seed,
-        objects=None if objects is None else Objects(objects, root, spec),
+        objects=None if objects is None else ObjectCheckpoint(objects, root, spec),
     )
-    prefix, new_prefix = find(source), os.fspath(target)
+    prefix, new_prefix = find_prefix(source), os.fspath(target)
     writing.check_target(new_prefix)
     with Checkpoint(prefix) as checkpoint:
-        found = variable_roles.read(
+        found = variable_roles.classify(
             checkpoint,
             spec,
             source_strategy,
@@ -121,11 +121,11 @@ def convert(
             may_shrink=bool(vocabulary),
         )
         spec_data = records.describe_spec(spec) if spec is not None else None
-        plan = planning.make(checkpoint, found, wishes, spec_data)
+        plan = planning.make_plan(checkpoint, found, options, spec_data)
         report = change_report.ConversionReport(
             prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
         )
-        if not dry_run and not write(checkpoint, new_prefix, plan, progress, latest=True):
+        if not dry_run and not write_plan(checkpoint, new_prefix, plan, progress, latest=True):
             state = os.path.join(os.path.dirname(new_prefix), "checkpoint")
             note = (
                 f"{state!r} names another checkpoint; runs in that directory go on from that one."
@@ -134,7 +134,7 @@ def convert(
     return report
 
 
-def write(
+def write_plan(
     checkpoint: Checkpoint,
     prefix: str,
     plan: planning.Plan,

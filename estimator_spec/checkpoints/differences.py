@@ -138,7 +138,7 @@ class _Side:
         here = [name for name in tables or () if name in checkpoint.variables]
         if records.read(checkpoint.prefix) is not None:
             strategy = shards = None
-        self._contents = variable_roles.read(
+        self._contents = variable_roles.classify(
             checkpoint, spec, strategy, shards, here, may_grow=True
         )
 

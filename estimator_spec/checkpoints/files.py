@@ -96,7 +96,7 @@ class DataFile:
         self.close()
 
 
-def read_whole(path: str) -> bytes:
+def read_file(path: str) -> bytes:
     """The bytes of a small file.
 
     Raises:

@@ -135,7 +135,7 @@ def inspect(
         ValueError: strategy or shards contradict the record.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, strategy, shards, tables)
+        found = variable_roles.classify(checkpoint, spec, strategy, shards, tables)
         entries: list[Entry] = []
         for table in found.tables.values():
             layout = {

@@ -19,15 +19,15 @@ tf1 = tf.compat.v1
 _AT_ONCE = 8 << 20
 
 # Rows `first` to `last` of the new ones: a function of (first, last).
-Rows = Callable[[int, int], np.ndarray]
+RowSource = Callable[[int, int], np.ndarray]
 
 
-def constant(value: float, width: int, dtype: Any) -> Rows:
+def constant(value: float, width: int, dtype: Any) -> RowSource:
     """Rows of one value."""
     return lambda first, last: np.full((last - first, width), value, dtype)
 
 
-def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -> Rows:
+def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -> RowSource:
     """Rows as the columns' default initializer makes them: deviation 1/√width, cut at two of it.
 
     Args:
@@ -49,9 +49,9 @@ def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -
     return _in_blocks(block, count, max(1, (1 << 20) // (8 * width)))
 
 
-def initialized(
+def from_initializer(
     name: str, initializer: Callable[..., Any], count: int, width: int, dtype: Any, seed: int
-) -> Rows:
+) -> RowSource:
     """Rows that a TensorFlow initializer makes.
 
     It is called with the shape of all new rows, or, if these take more than 8 MiB, with that of
@@ -81,7 +81,7 @@ def initialized(
     return _in_blocks(block, count, max(1, _AT_ONCE // (width * dtype.size)))
 
 
-def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int) -> Rows:
+def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int) -> RowSource:
     """Rows out of blocks of `at_once`, each made once on the way from first to last."""
     held: dict[int, np.ndarray] = {}
 
@@ -100,7 +100,9 @@ def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int
     return rows
 
 
-def slot_value(suffix: str, naming: slots.Naming | None, parameters: Any) -> float | None:
+def slot_initial_value(
+    suffix: str, naming: slots.SlotNaming | None, parameters: Any
+) -> float | None:
     """Where a slot begins; None if that isn't known.
 
     Args:

@@ -52,11 +52,11 @@ class ObjectSlot:
 
     name: str
     suffix: str
-    naming: slots.Naming
+    naming: slots.SlotNaming
     attribute: str
 
 
-class Objects:
+class ObjectCheckpoint:
     """The objects of one conversion.
 
     Args:
@@ -80,7 +80,7 @@ class Objects:
         self._spec = spec
         self._slots: dict[str, list[str]] = {}
 
-    def key(self, table: variable_roles.Table) -> str:
+    def key(self, table: variable_roles.CheckpointTable) -> str:
         """The table's key, which is its object's name.
 
         Raises:
@@ -93,14 +93,16 @@ class Objects:
             )
         return table.key
 
-    def is_left_out(self, table: variable_roles.Table) -> bool:
+    def is_left_out(self, table: variable_roles.CheckpointTable) -> bool:
         """Whether the object doesn't have it: tables of the tensor core are the model's own."""
         if self._target == SERVING or self._spec is None:
             return False
         small = {table_name(name) for name in device_assignment.tensor_core_tables(self._spec)}
         return table.key in small
 
-    def slots_of(self, table: variable_roles.Table, kept: Mapping[str, str]) -> list[ObjectSlot]:
+    def slots_of(
+        self, table: variable_roles.CheckpointTable, kept: Mapping[str, str]
+    ) -> list[ObjectSlot]:
         """The slots of a table that the object has, too; all of its optimizer's, or none.
 
         Args:
@@ -110,7 +112,7 @@ class Objects:
         if self._target == SERVING:
             return []
         wanted = table.in_spec.optimizer if table.in_spec else None
-        found, _, _ = slots.recognize(kept.values())
+        found, _, _ = slots.recognize_optimizers(kept.values())
         for naming in found:
             parameters = wanted or new_rows.DEFAULTS.get(naming.optimizer)
             if parameters is None:

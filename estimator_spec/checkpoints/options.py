@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from estimator_spec.checkpoints import slots
-from estimator_spec.checkpoints.objects import Objects
+from estimator_spec.checkpoints.objects import ObjectCheckpoint
 from estimator_spec.checkpoints.renaming import Rename
 from tpu_columns.partition import STRATEGIES, RowPartition
 
 
 @dataclasses.dataclass(frozen=True)
-class Wishes:
+class ConversionOptions:
     """What `convert` was asked for; see there. Checked.
 
     Attributes:
@@ -35,7 +35,7 @@ class Wishes:
     seed: int = 0
     layouts: Mapping[str, RowPartition] | None = None
     dtype: str = "float32"
-    objects: Objects | None = None
+    objects: ObjectCheckpoint | None = None
 
     def __post_init__(self) -> None:
         if self.strategy is not None and self.strategy not in STRATEGIES:

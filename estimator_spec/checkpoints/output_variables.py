@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import crc32c, index_file
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.checkpoints.new_rows import Rows
+from estimator_spec.checkpoints.new_rows import RowSource
 from estimator_spec.checkpoints.rows import RowReader, RowWriter
 from estimator_spec.checkpoints.writing import CheckpointWriter
 from tpu_columns.partition import RowPartition
@@ -32,7 +32,7 @@ PieceShapes = list[tuple[Any, tuple[int, ...], int]]
 Step = Callable[[], Callable[[], None]]
 
 
-class Output(Protocol):
+class OutputVariable(Protocol):
     """One variable of the target."""
 
     @property
@@ -51,7 +51,7 @@ class Output(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Copy:
+class CopiedVariable:
     """A variable as it is, slices and all, under a name that may be new."""
 
     name: str
@@ -63,7 +63,7 @@ class Copy:
         return self.variable.num_bytes
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         variable = self.variable
         shapes = [(piece.extents, piece.shape, piece.size) for piece in variable.pieces]
         writers = target.add(self.name, variable.dtype, variable.shape, shapes)
@@ -100,7 +100,7 @@ class Copy:
 
 
 @dataclasses.dataclass(frozen=True)
-class Value:
+class NewVariable:
     """A small variable that the conversion makes itself."""
 
     name: str
@@ -113,7 +113,7 @@ class Value:
         return int(self.value.nbytes)
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         del source
         shape = self.value.shape
         (writer,) = target.add(self.name, self.dtype, shape, [((), shape, self.num_bytes)])
@@ -121,7 +121,7 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
+class NewString:
     """A small string that the conversion makes itself; a scalar."""
 
     name: str
@@ -133,7 +133,7 @@ class Text:
         return len(self._stored()[0])
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         del source
         stored, crc = self._stored()
         (writer,) = target.add(self.name, tf.string, (), [((), (), len(stored))])
@@ -151,7 +151,7 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class RewrittenTable:
     """A table or slot whose rows are laid out anew, permuted, or more.
 
     Attributes:
@@ -171,7 +171,7 @@ class Table:
     before: RowPartition
     after: RowPartition
     rows_from: np.ndarray | None = None
-    new_rows: Rows | None = None
+    new_rows: RowSource | None = None
     factor: float = 1.0
 
     @property
@@ -180,7 +180,7 @@ class Table:
         return self.after.num_rows * self.variable.row_bytes
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         variable, after = self.variable, self.after
         shape = (after.num_rows, *variable.shape[1:])
         writers = target.add(self.name, variable.dtype, shape, slices(after, variable))
@@ -267,7 +267,10 @@ def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def write_all(
-    outputs: Iterable[Output], source: Checkpoint, target: CheckpointWriter, progress: Progress
+    outputs: Iterable[OutputVariable],
+    source: Checkpoint,
+    target: CheckpointWriter,
+    progress: Progress,
 ) -> None:
     """Writes the variables, one after the other.
 

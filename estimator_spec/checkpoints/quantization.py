@@ -23,7 +23,7 @@ _CHUNK = 4 << 20
 
 
 @dataclasses.dataclass
-class Loss:
+class QuantizationStats:
     """What a table lost by narrow numbers; filled in while it is written.
 
     Attributes:
@@ -76,7 +76,7 @@ def to_int8(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @dataclasses.dataclass(frozen=True)
-class NarrowOutput:
+class QuantizedTable:
     """A table in narrow numbers, whole and in row order; for int8 its scales beside it.
 
     Attributes:
@@ -84,14 +84,14 @@ class NarrowOutput:
         variable: in the source; float32.
         before: its layout there.
         dtype: 'float16' or 'int8'.
-        loss: filled in while writing.
+        stats: filled in while writing.
     """
 
     name: str
     variable: StoredVariable
     before: RowPartition
     dtype: str
-    loss: Loss
+    stats: QuantizationStats
 
     @property
     def num_bytes(self) -> int:
@@ -124,7 +124,7 @@ class NarrowOutput:
                 before = raw.view(np.float32)
                 _check_finite(before, first, self.variable.name, self.dtype)
                 packed, worth, scale = convert(before)
-                self.loss.add(before, worth)
+                self.stats.add(before, worth)
 
                 def write() -> None:
                     values.write(packed)

@@ -145,7 +145,7 @@ def write(prefix: str, record: CheckpointRecord) -> None:
 def write_ahead(prefix: str, record: CheckpointRecord) -> None:
     """Writes the file of a checkpoint that is about to be written, perhaps over one that is there.
 
-    Until then the file tells how that one lies. `settle` it when the new one is whole.
+    Until then the file tells how that one lies. `finalize` it when the new one is whole.
 
     Args:
         prefix: of both.
@@ -160,7 +160,7 @@ def write_ahead(prefix: str, record: CheckpointRecord) -> None:
     _write(prefix, _encoded(data))
 
 
-def settle(prefix: str) -> None:
+def finalize(prefix: str) -> None:
     """Makes a file that `write_ahead` wrote tell of the checkpoint that is there, and no other."""
     found = read(prefix)
     if found is not None:
@@ -203,7 +203,8 @@ def remove_orphans(directory: str) -> None:
 def keys_of(spec: EmbeddingConfigSpec, names: Iterable[str]) -> dict[str, str]:
     """The keys in a spec of tables, by their full variable names."""
     return {
-        name: table.key for name, table in spec_tables.match(spec_tables.of(spec), names).items()
+        name: table.key
+        for name, table in spec_tables.match_variables(spec_tables.list_tables(spec), names).items()
     }
 
 
@@ -218,7 +219,9 @@ def describe_spec(spec: EmbeddingConfigSpec) -> dict[str, Any]:
     }
     if spec.pipeline_execution_with_tensor_core:
         described["pipeline_execution_with_tensor_core"] = True
-    described["tables"] = {table.key: _describe_table(table) for table in spec_tables.of(spec)}
+    described["tables"] = {
+        table.key: _describe_table(table) for table in spec_tables.list_tables(spec)
+    }
     return described
 
 

@@ -17,31 +17,31 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import conversion, planning, records, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.options import Wishes
-from estimator_spec.checkpoints.quantization import Loss
+from estimator_spec.checkpoints.options import ConversionOptions
+from estimator_spec.checkpoints.quantization import QuantizationStats
 from tpu_columns.partition import RowPartition
 
 
 @dataclasses.dataclass(frozen=True)
-class Fitted:
+class AdaptedCheckpoint:
     """A checkpoint that a graph can restore.
 
     Attributes:
         prefix: of the checkpoint itself, or of its copy.
-        losses: what narrow numbers lost, by table.
+        quantization_stats: what narrow numbers lost, by table.
     """
 
     prefix: str
-    losses: Mapping[str, Loss] = dataclasses.field(default_factory=dict)
+    quantization_stats: Mapping[str, QuantizationStats] = dataclasses.field(default_factory=dict)
 
 
 @contextlib.contextmanager
-def fitted(
+def adapt_checkpoint(
     prefix: str,
     layouts: Mapping[str, RowPartition],
     strategy: str | None = None,
     dtype: str = "float32",
-) -> Iterator[Fitted]:
+) -> Iterator[AdaptedCheckpoint]:
     """Gives the checkpoint, or a copy of it for as long as the context lasts.
 
     Args:
@@ -58,10 +58,10 @@ def fitted(
     recorded = records.read(prefix)
     ordered = all(layout.in_row_order for layout in layouts.values())
     if dtype == "float32" and ordered and recorded is None and strategy != "mod":
-        yield Fitted(prefix)
+        yield AdaptedCheckpoint(prefix)
         return
     with Checkpoint(prefix) as checkpoint:
-        found = variable_roles.read(
+        found = variable_roles.classify(
             checkpoint,
             strategy=None if recorded else strategy,
             tables=[name for name in layouts if name in checkpoint.variables],
@@ -80,7 +80,7 @@ def fitted(
             if not _lies_alike(found.tables[name].layout, layout)
         ]
         if not moved and dtype == "float32":
-            yield Fitted(prefix)
+            yield AdaptedCheckpoint(prefix)
             return
         tf.compat.v1.logging.info(
             "The tables %s of %s are copied: this graph needs other rows together, or other "
@@ -88,12 +88,12 @@ def fitted(
             moved or sorted(wanted),
             prefix,
         )
-        wishes = Wishes(layouts=wanted, dtype=dtype)
-        plan = planning.make(checkpoint, found, wishes)
+        options = ConversionOptions(layouts=wanted, dtype=dtype)
+        plan = planning.make_plan(checkpoint, found, options)
         with tempfile.TemporaryDirectory(prefix="tables-") as directory:
             copy = os.path.join(directory, os.path.basename(prefix))
             try:
-                conversion.write(checkpoint, copy, plan, durable=False)
+                conversion.write_plan(checkpoint, copy, plan, durable=False)
             except OSError as error:
                 raise OSError(
                     f"{error} This graph wants the rows of {moved or sorted(wanted)} in other "
@@ -102,7 +102,7 @@ def fitted(
                     f"for all: python -m estimator_spec checkpoint convert {prefix} NEW "
                     "--strategy div --shards 1."
                 ) from error
-            yield Fitted(copy, plan.losses)
+            yield AdaptedCheckpoint(copy, plan.quantization_stats)
 
 
 def _lies_alike(one: RowPartition, other: RowPartition) -> bool:

@@ -25,7 +25,7 @@ class Renaming:
     def __init__(self, rename: Rename, variables: Mapping[str, Any]) -> None:
         self._names = dict(rename) if isinstance(rename, Mapping) else {}
         patterns = [] if rename is None or isinstance(rename, Mapping) else rename
-        self._patterns = [(compiled("rename", pattern), new) for pattern, new in patterns]
+        self._patterns = [(compile_pattern("rename", pattern), new) for pattern, new in patterns]
         self._used: set[str] = set()
         for name in self._names:
             if name not in variables:
@@ -34,7 +34,7 @@ class Renaming:
                     "them."
                 )
 
-    def of(self, name: str) -> str:
+    def new_name(self, name: str) -> str:
         """The new name of a variable."""
         if name in self._names:
             self._used.add(name)
@@ -46,15 +46,15 @@ class Renaming:
                 return replaced
         return name
 
-    def told(self, name: str) -> str | None:
+    def explicit_name(self, name: str) -> str | None:
         """The new name that was asked for one variable alone, or None."""
         return self._names.get(name)
 
-    def of_slot(self, slot: str, base: str) -> str:
+    def slot_name(self, slot: str, base: str) -> str:
         """The new name of a slot: its own if asked for, else it goes with its variable."""
         if slot in self._names:
             return self._names[slot]
-        return slot.replace(base, self.of(base), 1) if base in slot else self.of(slot)
+        return slot.replace(base, self.new_name(base), 1) if base in slot else self.new_name(slot)
 
     def check_used(self) -> None:
         """Refuses a pattern that nothing matched: it is misspelt."""
@@ -63,7 +63,7 @@ class Renaming:
                 raise ValueError(f"rename: no variable matches the pattern {pattern.pattern!r}.")
 
 
-def compiled(argument: str, pattern: str) -> re.Pattern[str]:
+def compile_pattern(argument: str, pattern: str) -> re.Pattern[str]:
     """A user's regular expression.
 
     Raises:

@@ -28,11 +28,11 @@ class SlotConversion:
     def __init__(self, system: str | None) -> None:
         self._system = system
         self.notes: list[str] = []
-        self._with_adam: variable_roles.Table | None = None
+        self._with_adam: variable_roles.CheckpointTable | None = None
 
     def naming(
-        self, table: variable_roles.Table, before: slots.Naming | None, suffix: str
-    ) -> tuple[slots.Naming | None, str]:
+        self, table: variable_roles.CheckpointTable, before: slots.SlotNaming | None, suffix: str
+    ) -> tuple[slots.SlotNaming | None, str]:
         """How the target names a slot: (naming, suffix).
 
         Args:
@@ -48,7 +48,7 @@ class SlotConversion:
             return before, suffix
         if system in before.system:
             return before, suffix
-        after = slots.naming(before.optimizer, system)
+        after = slots.find_naming(before.optimizer, system)
         if after is None:
             who = "An embedding core" if system == slots.TPU else "TF1"
             raise ValueError(
@@ -68,7 +68,7 @@ class SlotConversion:
         return after, after.suffixes[slot]
 
     def factor(
-        self, table: variable_roles.Table, before: slots.Naming | None, suffix: str
+        self, table: variable_roles.CheckpointTable, before: slots.SlotNaming | None, suffix: str
     ) -> float:
         """What a slot's values are multiplied by.
 
@@ -100,7 +100,7 @@ class SlotConversion:
         return float(rate) if to_core else 1 / float(rate)
 
     def without_beta_powers(
-        self, found: variable_roles.Contents, names: Mapping[str, Any]
+        self, found: variable_roles.VariableRoles, names: Mapping[str, Any]
     ) -> tuple[str, ...]:
         """The two variables of TF1's Adam, if nothing is left that it trains. Ask after `naming`.
 
@@ -110,7 +110,7 @@ class SlotConversion:
         """
         if self._system != slots.TPU or self._with_adam is None:
             return ()
-        own = set(slots.naming("Adam", slots.CPU).suffixes.values())  # type: ignore[union-attr]
+        own = set(slots.find_naming("Adam", slots.CPU).suffixes.values())  # type: ignore[union-attr]
         if any(own <= set(beside.values()) for beside in found.slots_of.values()):
             return ()
         return tuple(name for name in slots.BETA_POWERS if name in names)

@@ -42,7 +42,7 @@ _PARAMETERS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Naming:
+class SlotNaming:
     """How one system names what one optimizer keeps beside a table.
 
     Attributes:
@@ -77,14 +77,14 @@ _OF_NO_CORE = {
 }
 
 
-def _namings() -> tuple[Naming, ...]:
+def _namings() -> tuple[SlotNaming, ...]:
     found = []
     for optimizer, suffixes in _ON_TPU.items():
         both = _ON_CPU.get(optimizer) == suffixes
-        found.append(Naming(optimizer, f"{TPU} and {CPU}" if both else TPU, suffixes))
+        found.append(SlotNaming(optimizer, f"{TPU} and {CPU}" if both else TPU, suffixes))
     for optimizer, suffixes in {**_ON_CPU, **_OF_NO_CORE}.items():
         if _ON_TPU.get(optimizer) != suffixes:
-            found.append(Naming(optimizer, CPU, suffixes))
+            found.append(SlotNaming(optimizer, CPU, suffixes))
     return tuple(found)
 
 
@@ -93,10 +93,10 @@ NAMINGS = _namings()
 SUFFIXES = tuple(sorted({s for naming in NAMINGS for s in naming.suffixes.values()}, key=len))[::-1]
 
 
-def naming(optimizer: str, system: str) -> Naming | None:
+def find_naming(optimizer: str, system: str) -> SlotNaming | None:
     """How a system names the slots of an optimizer; None if it doesn't have that optimizer.
 
-    >>> naming("Adam", "cpu").suffixes["v"], naming("ProximalYogi", "cpu")
+    >>> find_naming("Adam", "cpu").suffixes["v"], find_naming("ProximalYogi", "cpu")
     ('/Adam_1', None)
     """
     for found in NAMINGS:
@@ -105,10 +105,10 @@ def naming(optimizer: str, system: str) -> Naming | None:
     return None
 
 
-def recognize(suffixes: Iterable[str]) -> tuple[list[Naming], set[str], set[str]]:
+def recognize_optimizers(suffixes: Iterable[str]) -> tuple[list[SlotNaming], set[str], set[str]]:
     """The optimizers whose slots these are.
 
-    >>> found, missing, unknown = recognize(["/Adam/m", "/mine"])
+    >>> found, missing, unknown = recognize_optimizers(["/Adam/m", "/mine"])
     >>> found[0].optimizer, found[0].system, missing, unknown
     ('Adam', 'tpu', {'/Adam/v'}, {'/mine'})
 
@@ -122,7 +122,7 @@ def recognize(suffixes: Iterable[str]) -> tuple[list[Naming], set[str], set[str]
     found, missing = [], set()
 
     # The naming that explains most first; then the one that lacks least.
-    def fit(candidate: Naming) -> tuple[int, int]:
+    def fit(candidate: SlotNaming) -> tuple[int, int]:
         own = set(candidate.suffixes.values())
         return len(own & left), -len(own - left)
 
@@ -137,13 +137,13 @@ def recognize(suffixes: Iterable[str]) -> tuple[list[Naming], set[str], set[str]
     return found, missing, left
 
 
-def beside(name: str, same_shape: Iterable[str]) -> dict[str, str]:
+def find_slots(name: str, same_shape: Iterable[str]) -> dict[str, str]:
     """The variables that an optimizer keeps beside one.
 
     They are named after it and have its shape. An optimizer that was made within a variable scope
     puts that in front.
 
-    >>> beside("word", ["word", "tag", "word/Adam/m", "training/word/Adam/v"])
+    >>> find_slots("word", ["word", "tag", "word/Adam/m", "training/word/Adam/v"])
     {'word/Adam/m': '/Adam/m', 'training/word/Adam/v': '/Adam/v'}
 
     Args:
@@ -165,10 +165,10 @@ def beside(name: str, same_shape: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def base_name(name: str) -> str | None:
+def base_variable(name: str) -> str | None:
     """The variable that a slot's name says it stands beside; None if it doesn't look like a slot.
 
-    >>> base_name("word/embedding_weights/Adam/m"), base_name("word/embedding_weights")
+    >>> base_variable("word/embedding_weights/Adam/m"), base_variable("word/embedding_weights")
     ('word/embedding_weights', None)
     """
     for suffix in SUFFIXES:

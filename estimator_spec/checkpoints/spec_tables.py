@@ -49,7 +49,7 @@ class SpecTable:
         return name == self.ending or name.endswith("/" + self.ending)
 
 
-def of(spec: EmbeddingConfigSpec) -> list[SpecTable]:
+def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
     """All tables of a spec, those for the tensor core too, sorted by key."""
     found: dict[str, SpecTable] = {}
     columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
@@ -94,7 +94,7 @@ def _of_column(column: TPUEmbeddingColumn, optimizer: Any) -> SpecTable:
     )
 
 
-def match(tables: Iterable[SpecTable], names: Iterable[str]) -> dict[str, SpecTable]:
+def match_variables(tables: Iterable[SpecTable], names: Iterable[str]) -> dict[str, SpecTable]:
     """The tables among variables.
 
     Returns:

@@ -16,7 +16,7 @@ RECORDED, TOLD, ASSUMED = "recorded", "told", "assumed"
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class CheckpointTable:
     """A table of a checkpoint and its slots.
 
     Attributes:
@@ -35,7 +35,7 @@ class Table:
     layout: RowPartition
     layout_from: str
     slots: dict[str, str]
-    optimizers: tuple[slots.Naming, ...]
+    optimizers: tuple[slots.SlotNaming, ...]
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
     in_spec: spec_tables.SpecTable | None
@@ -48,31 +48,31 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
-class Contents:
+class VariableRoles:
     """The variables of a checkpoint, sorted out.
 
     Attributes:
-        tables: `Table` by name.
+        tables: `CheckpointTable` by name.
         slots_of: of each variable that is no table: its slots, suffixes by full name.
         missing: what a spec or an optimizer needs and the checkpoint hasn't, in words.
         leftover: what nobody needs, in words.
         record: the record beside the checkpoint, if there is one.
     """
 
-    tables: dict[str, Table]
+    tables: dict[str, CheckpointTable]
     slots_of: dict[str, dict[str, str]]
     missing: tuple[str, ...]
     leftover: tuple[str, ...]
     record: records.CheckpointRecord | None
 
-    def table_of(self, name: str) -> Table | None:
+    def table_of(self, name: str) -> CheckpointTable | None:
         """The table that a variable is, or stands beside."""
         if name in self.tables:
             return self.tables[name]
         return next((table for table in self.tables.values() if name in table.slots), None)
 
 
-def read(
+def classify(
     checkpoint: Checkpoint,
     spec: EmbeddingConfigSpec | None = None,
     strategy: str | None = None,
@@ -80,7 +80,7 @@ def read(
     tables: Collection[str] | None = None,
     may_grow: bool = False,
     may_shrink: bool = False,
-) -> Contents:
+) -> VariableRoles:
     """Sorts out an open checkpoint.
 
     Args:
@@ -109,7 +109,7 @@ def read(
                 f"{name!r} of {checkpoint.prefix!r} is no table: its shape is "
                 f"{list(shapes[name])}, a table's is [rows, width].",
             )
-    specified = spec_tables.match(spec_tables.of(spec) if spec else [], shapes)
+    specified = spec_tables.match_variables(spec_tables.list_tables(spec) if spec else [], shapes)
     recorded = record.tables if record else {}
     names = {*recorded, *specified, *(tables or ())} & set(shapes)
     if not (recorded or specified or tables):
@@ -123,14 +123,14 @@ def read(
     for name in sorted(shapes, key=lambda name: (name not in names, len(name), name)):
         if name in owned:
             continue
-        beside = slots.beside(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
+        beside = slots.find_slots(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
         if name in names:
             variable = checkpoint.variables[name]
             layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
-            known, missing, unknown = slots.recognize(beside.values())
+            known, missing, unknown = slots.recognize_optimizers(beside.values())
             on_record = recorded.get(name)
             in_spec = specified.get(name)
-            found[name] = Table(
+            found[name] = CheckpointTable(
                 variable,
                 layout,
                 source,
@@ -147,7 +147,7 @@ def read(
         owned.update(dict.fromkeys(beside, name))
     _check_sizes(checkpoint, found, may_grow, may_shrink)
     faults = _faults(found, others, spec, set(recorded) - set(shapes))
-    return Contents(found, others, *faults, record)
+    return VariableRoles(found, others, *faults, record)
 
 
 def _layout(
@@ -181,7 +181,7 @@ def _layout(
 
 
 def _check_sizes(
-    checkpoint: Checkpoint, tables: dict[str, Table], may_grow: bool, may_shrink: bool
+    checkpoint: Checkpoint, tables: dict[str, CheckpointTable], may_grow: bool, may_shrink: bool
 ) -> None:
     for table in tables.values():
         wanted = table.in_spec
@@ -200,7 +200,7 @@ def _check_sizes(
 
 
 def _faults(
-    tables: dict[str, Table],
+    tables: dict[str, CheckpointTable],
     others: dict[str, dict[str, str]],
     spec: EmbeddingConfigSpec | None,
     gone: Collection[str],
@@ -209,7 +209,7 @@ def _faults(
     missing = [f"{name}: recorded as a table, not in the checkpoint" for name in sorted(gone)]
     leftover = []
     for name in others:
-        base = slots.base_name(name)
+        base = slots.base_variable(name)
         if base is not None and base not in others and base not in tables:
             leftover.append(f"{name}: a slot without its variable {base}")
     for table in tables.values():
@@ -221,7 +221,7 @@ def _faults(
     if spec is None:
         return tuple(missing), tuple(leftover)
     present = {table.key for table in tables.values()}
-    for wanted in spec_tables.of(spec):
+    for wanted in spec_tables.list_tables(spec):
         if wanted.key not in present:
             missing.append(f"{wanted.key}: no variable ends in {wanted.ending!r}")
     for table in tables.values():
@@ -231,7 +231,7 @@ def _faults(
     return tuple(missing), tuple(leftover)
 
 
-def _against_spec(table: Table) -> tuple[list[str], list[str]]:
+def _against_spec(table: CheckpointTable) -> tuple[list[str], list[str]]:
     """Slots that the spec's optimizer lacks, and those of others; none where it has no effect."""
     if table.in_spec is None:
         return [], [f"{table.name}: a table that the spec doesn't have"]
@@ -251,11 +251,11 @@ def _against_spec(table: Table) -> tuple[list[str], list[str]]:
     return missing, leftover
 
 
-def _names(namings: Sequence[slots.Naming]) -> str:
+def _names(namings: Sequence[slots.SlotNaming]) -> str:
     return " and ".join(naming.optimizer for naming in namings)
 
 
-def find_table(found: Contents, name: str, argument: str, prefix: str) -> str:
+def find_table(found: VariableRoles, name: str, argument: str, prefix: str) -> str:
     """The full name of a table that a user names by it, its end, or its key in the spec.
 
     Raises:

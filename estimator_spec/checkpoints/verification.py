@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_spec.checkpoints import records
-from estimator_spec.checkpoints.bundle import Checkpoint, find
+from estimator_spec.checkpoints.bundle import Checkpoint, find_prefix
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
 from estimator_spec.terminal import ByteProgress, format_size
 
@@ -55,7 +55,7 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None) -> 
     Raises:
         CheckpointError: there is no checkpoint.
     """
-    prefix = find(path)
+    prefix = find_prefix(path)
     faults: list[str] = []
     try:
         records.read(prefix)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 
-def rows_from(old_path: Any, new_path: Any, num_rows: int) -> np.ndarray:
+def match_vocabularies(old_path: Any, new_path: Any, num_rows: int) -> np.ndarray:
     """For each row of the new table the row of the old one, -1 for a new word.
 
     Line i of a vocabulary file is the word with id i. Rows behind the old file's last word are
@@ -35,7 +35,7 @@ def rows_from(old_path: Any, new_path: Any, num_rows: int) -> np.ndarray:
     return np.concatenate([words, buckets])
 
 
-def checked(rows: Any, name: str, num_rows: int) -> np.ndarray:
+def check_row_sources(rows: Any, name: str, num_rows: int) -> np.ndarray:
     """A permutation that a program gives.
 
     Args:

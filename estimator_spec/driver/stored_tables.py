@@ -25,8 +25,8 @@ from tpu_columns import storage
 from tpu_columns.partition import RowPartition
 
 if TYPE_CHECKING:
-    from estimator_spec.checkpoints.quantization import Loss
-    from estimator_spec.checkpoints.relayout import Fitted
+    from estimator_spec.checkpoints.quantization import QuantizationStats
+    from estimator_spec.checkpoints.relayout import AdaptedCheckpoint
 
 
 tf1 = tf.compat.v1
@@ -81,7 +81,7 @@ class RecordTables(TablesListener):
         usual = self._prefix(global_step_value)
         if self._record.tables:
             if tf.io.gfile.exists(usual + ".index"):
-                records.settle(usual)
+                records.finalize(usual)
             # The hook may write elsewhere: what was here before is another graph's, perhaps.
             is_new = latest is not None and latest != self._before
             if is_new and not tf.io.gfile.exists(records.path_of(latest)):
@@ -92,7 +92,9 @@ class RecordTables(TablesListener):
         return os.path.join(self._model_dir, f"{_BASENAME}-{step}")
 
 
-def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | None = None) -> None:
+def fit_when_restored(
+    saver: Any, graph: Any, told: Callable[[AdaptedCheckpoint], None] | None = None
+) -> None:
     """Makes a saver restore what fits the graph's tables.
 
     A variable that a record names is a table even if the graph didn't note it as one: then it holds
@@ -118,7 +120,7 @@ def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | N
         if not wanted:
             restore(session, save_path)
             return
-        with _fitting().fitted(save_path, wanted, strategy, dtype) as found:
+        with _fitting().adapt_checkpoint(save_path, wanted, strategy, dtype) as found:
             restore(session, found.prefix)
             if told is not None:
                 told(found)
@@ -127,7 +129,7 @@ def fit_when_restored(saver: Any, graph: Any, told: Callable[[Fitted], None] | N
     saver.fits_tables = True
 
 
-def restore(saver: Any, session: Any, checkpoint: str) -> Mapping[str, Loss]:
+def restore(saver: Any, session: Any, checkpoint: str) -> Mapping[str, QuantizationStats]:
     """Restores what fits the tables of the session's graph.
 
     Args:
@@ -141,10 +143,10 @@ def restore(saver: Any, session: Any, checkpoint: str) -> Mapping[str, Loss]:
     Raises:
         CheckpointError: the checkpoint is damaged.
     """
-    found: list[Fitted] = []
+    found: list[AdaptedCheckpoint] = []
     fit_when_restored(saver, session.graph, found.append)
     saver.restore(session, checkpoint)
-    return found[0].losses if found else {}
+    return found[0].quantization_stats if found else {}
 
 
 def load_variable(checkpoint: str, name: str) -> Any:
@@ -190,7 +192,7 @@ def check_saver(saver: Any) -> None:
         )
 
 
-def report_losses(losses: Mapping[str, Loss], dtype: str, directory: str) -> None:
+def report_losses(losses: Mapping[str, QuantizationStats], dtype: str, directory: str) -> None:
     """Logs what narrow tables lost, and writes it into a SavedModel that is being written.
 
     Args:
@@ -269,7 +271,7 @@ def fit_warm_start(settings: Any) -> Any:
                 "shards, so its vocabulary can't be remapped while it is warm-started. Permute the "
                 "rows by `python -m estimator_spec checkpoint convert --vocabulary` before."
             )
-    with _fitting().fitted(prefix, wanted) as found:
+    with _fitting().adapt_checkpoint(prefix, wanted) as found:
         if found.prefix == prefix:
             return settings
         directory = tempfile.mkdtemp(prefix="warm-start-")

@@ -63,5 +63,9 @@ def column_rows(columns: Sequence[Any], has_core: bool) -> list[tuple[str, str, 
 
 def summary(auc: float, steps_per_second: float, rows: Sequence[Sequence[str]]) -> str:
     """The closing page."""
-    numbers = format_table(("test AUC", "steps per second"), [(f"{auc:.4f}", f"{steps_per_second:.1f}")])
-    return numbers + "\n\n" + format_table(("column", "table", "shape", "training", "serving"), rows)
+    numbers = format_table(
+        ("test AUC", "steps per second"), [(f"{auc:.4f}", f"{steps_per_second:.1f}")]
+    )
+    return (
+        numbers + "\n\n" + format_table(("column", "table", "shape", "training", "serving"), rows)
+    )

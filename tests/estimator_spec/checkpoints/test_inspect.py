@@ -103,7 +103,9 @@ def test_slots_of_tf1_optimizers(files, name):
         session.run(tf.compat.v1.global_variables_initializer())
         prefix = tf.compat.v1.train.Saver().save(session, prefix + "x")
     found = checkpoints.inspect(prefix)
-    system = "tpu and cpu" if slots.naming(name, "tpu") == slots.naming(name, "cpu") else "cpu"
+    system = (
+        "tpu and cpu" if slots.find_naming(name, "tpu") == slots.find_naming(name, "cpu") else "cpu"
+    )
     assert table_of(found).optimizer == f"{name} ({system})"
     assert (found.missing, found.leftover) == ((), ())
 

@@ -34,7 +34,7 @@ def test_until_the_new_one_is_whole_it_tells_of_the_old_one(files, recorded):
     assert records.read(prefix) == old
     files.write({TABLE: VALUES}, {TABLE: ("div", 2)}, prefix=prefix, recorded=False)
     assert records.read(prefix) == record("div", 2)
-    records.settle(prefix)
+    records.finalize(prefix)
     assert records.read(prefix) == record("div", 2)
     assert "replaces" not in Path(records.path_of(prefix)).read_text()
 
@@ -45,7 +45,7 @@ def test_a_checkpoint_that_never_came(files, recorded):
     prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)}, recorded=recorded)
     before = files.bytes_of(prefix)
     records.write_ahead(prefix, record("div", 1))
-    records.settle(prefix)
+    records.finalize(prefix)
     assert files.bytes_of(prefix) == before
 
 

@@ -30,8 +30,8 @@ def arrays(names, seed=0):
 @pytest.mark.parametrize("optimizer", ["Adam", "RMSProp"])
 def test_names_that_differ(files, same, optimizer):
     """TPU slots become TF1's names and come back, bit by bit."""
-    on_tpu = slots.naming(optimizer, "tpu").suffixes
-    on_cpu = slots.naming(optimizer, "cpu").suffixes
+    on_tpu = slots.find_naming(optimizer, "tpu").suffixes
+    on_cpu = slots.find_naming(optimizer, "cpu").suffixes
     variables = arrays([TABLE, *(TABLE + suffix for suffix in on_tpu.values())])
     source = files.write({**variables, "global_step": np.int64(9)})
     there, back = files.new(), files.new()
@@ -49,8 +49,10 @@ def test_names_that_differ(files, same, optimizer):
 @pytest.mark.parametrize("optimizer", ["Adagrad", "Ftrl", "Momentum", "ProximalAdagrad"])
 def test_names_that_agree(files, optimizer):
     """Slots that both name alike are copied as they are, without a note."""
-    suffixes = slots.naming(optimizer, "tpu").suffixes.values()
-    assert slots.naming(optimizer, "cpu").suffixes == slots.naming(optimizer, "tpu").suffixes
+    suffixes = slots.find_naming(optimizer, "tpu").suffixes.values()
+    assert (
+        slots.find_naming(optimizer, "cpu").suffixes == slots.find_naming(optimizer, "tpu").suffixes
+    )
     source = files.write(arrays([TABLE, *(TABLE + suffix for suffix in suffixes)]))
     for system in ("cpu", "tpu"):
         report = checkpoints.convert(source, files.new(), slots=system)

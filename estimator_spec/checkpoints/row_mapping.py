@@ -13,7 +13,7 @@ from tpu_columns.partition import RowPartition
 
 
 @dataclasses.dataclass(frozen=True)
-class TableRows:
+class RowMapping:
     """The rows of a table before and after; its slots go the same way.
 
     Attributes:
@@ -23,7 +23,7 @@ class TableRows:
             order, and new ones behind them.
     """
 
-    table: variable_roles.Table
+    table: variable_roles.CheckpointTable
     after: RowPartition
     rows_from: np.ndarray | None
 

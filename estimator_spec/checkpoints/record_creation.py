@@ -36,7 +36,7 @@ def record(
         ValueError: it has a record already, or no tables.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, strategy, shards, tables)
+        found = variable_roles.classify(checkpoint, spec, strategy, shards, tables)
     target = records.path_of(checkpoint.prefix)
     if found.record is not None:
         raise ValueError(f"{target!r} is there already. Move it away if it is wrong.")

@@ -70,7 +70,7 @@ def iterate_table(
         ValueError: it has no such table.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, strategy, shards, tables, may_grow=True)
+        found = variable_roles.classify(checkpoint, spec, strategy, shards, tables, may_grow=True)
         table = found.table_of(name)
         if table is None:
             name = variable_roles.find_table(found, name, "name", checkpoint.prefix)
@@ -97,5 +97,5 @@ def tables_of(path: Any, spec: EmbeddingConfigSpec | None = None, **layout: Any)
         CheckpointError: the checkpoint is missing or damaged.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, may_grow=True, **layout)
+        found = variable_roles.classify(checkpoint, spec, may_grow=True, **layout)
         return {table.key or name: name for name, table in found.tables.items()}
