@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From one checkpoint to another: names, shards, optimizers' slots, vocabularies."""
+"""Converts checkpoints: names, layouts, optimizer slots, vocabularies."""
 
 from __future__ import annotations
 
@@ -46,53 +46,53 @@ def convert(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> change_report.ConversionReport:
-    """Writes a changed copy of a checkpoint. The source is only read.
+    """Writes a changed copy of a checkpoint; the source is only read.
 
-    The copy appears when it is whole: whatever happens before, its index isn't there. Every byte
-    of the source is checked on the way. The memory needed doesn't depend on the tables' sizes; only
-    a vocabulary's words, or 8 bytes a row of a permutation, are held.
+    The copy's index is written last, so an interrupted conversion leaves no checkpoint. Every byte
+    of the source is checked. Memory use doesn't depend on the tables' sizes, except for a
+    vocabulary's words, or 8 bytes per row of a permutation.
 
-    A table is named by its full variable name, an ending or part of it between slashes
+    A table is identified by its full variable name, an ending or part of it between slashes
     ('word_embedding'), or its key in the spec ('tbl_word').
 
     Args:
-        source: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
-        target: prefix of the new one, on a local disk. If its directory has no file `checkpoint`,
-            it gets one that names the new checkpoint, so that training there continues from it.
-        spec: the spec that the new checkpoint is for. It tells the tables, and how they lie in a
-            source without a record; one that has more rows in the spec grows, with the spec's
-            initializer.
+        source: checkpoint prefix, or a directory, of which the latest checkpoint is read.
+        target: prefix of the new checkpoint, on a local disk. If its directory has no file
+            `checkpoint`, one is written that names the new checkpoint, so that training there
+            continues from it.
+        spec: the spec of the new checkpoint. It identifies the tables, and their layout in a source
+            without a record; tables with more rows in the spec grow, by the spec's initializer.
         rename: new names by old names, or pairs of a regular expression and its replacement. Slots
-            go with their variable.
-        strategy: 'div' or 'mod': how rows will lie. None: as they do.
-        shards: number of shards of each table. None: as many as now.
+            are renamed with their variable.
+        strategy: 'div' or 'mod', the new layout. None keeps each table's.
+        shards: new number of shards of each table. None keeps each table's.
         slots: 'tpu' names slots as an embedding core does, 'cpu' as TF1's optimizers do. None
-            leaves them.
-        grow: number of rows, by table.
+            keeps their names.
+        grow: new number of rows, by table.
         vocabulary: a pair of vocabulary files (old, new), or an array with the old row (or -1) of
             each new row, by table.
-        initializers: makes new rows: called as `initializer([rows, width], dtype=dtype)`, by
-            table. Default: the spec's, or a truncated normal of deviation 1/√width.
-        drop: regular expressions; variables that one of them is found in are left out.
-        seed: for new rows.
-        source_strategy: how rows lie in a source without a record.
-        source_shards: its number of shards. None: as many as a table is stored in.
-        tables: full names of the tables, if neither record, spec nor their names tell them.
-        objects: 'tpu_embedding' or 'serving': the target is what
-            `tf.train.Checkpoint(embedding=…).save` writes of a
-            `tf.tpu.experimental.embedding.TPUEmbedding`, or `TPUEmbeddingForServing`, that
-            `estimator_spec.convert` makes of the same spec. Only tables are written, whole and in
-            row order, and the slots that the object has, too.
+        initializers: functions that return new rows, by table; called as
+            `initializer([rows, width], dtype=dtype)`. Default: the spec's initializer, or a
+            truncated normal with standard deviation 1/√width.
+        drop: regular expressions; variables whose names contain a match are left out.
+        seed: random seed of new rows.
+        source_strategy: 'div' or 'mod', the layout of a source without a record.
+        source_shards: its number of shards. None: the number of slices that a table is stored in.
+        tables: full names of the tables, if neither record, spec nor their names identify them.
+        objects: 'tpu_embedding' or 'serving': writes what `tf.train.Checkpoint(embedding=…).save`
+            writes for the `tf.tpu.experimental.embedding.TPUEmbedding` or `TPUEmbeddingForServing`
+            that `estimator_spec.convert` makes from the same spec: the tables, unsharded and in row
+            order, and those slots that the object has.
         root: the keyword of `tf.train.Checkpoint` for `objects`.
-        dry_run: reports, and touches nothing.
+        dry_run: whether to report only, and write nothing.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
     Returns:
-        What was done, or would be; printable.
+        What was done, or would be done; printable.
 
     Raises:
         CheckpointError: the source is missing or damaged.
-        ValueError: something asked for can't be done, or there is a target already.
+        ValueError: an argument can't be met, or the target exists.
         OSError: the target can't be written.
         RuntimeError: another process is writing the same target.
     """
@@ -142,18 +142,18 @@ def write_plan(
     durable: bool = True,
     latest: bool = False,
 ) -> bool:
-    """Writes what was planned.
+    """Writes a planned checkpoint.
 
     Args:
         checkpoint: the source, open.
-        prefix: the target.
-        plan: what to write.
+        prefix: prefix of the target.
+        plan: the plan.
         progress: as for `convert`.
-        durable: whether to wait until it is on the disk.
-        latest: whether the directory's file `checkpoint` shall name it, if there is none yet.
+        durable: whether to wait until the data is on the disk.
+        latest: whether to write the directory's file `checkpoint`, if there is none.
 
     Returns:
-        Whether that file names it.
+        Whether that file names the new checkpoint.
 
     Raises:
         CheckpointError: the source is damaged.

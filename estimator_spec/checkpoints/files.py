@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of files: read anywhere in them, local or wherever TensorFlow can read."""
+"""Reads byte ranges of local files, and of remote ones by TensorFlow's file systems."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from estimator_spec.checkpoints.errors import DamagedCheckpointError
 
 
 class DataFile:
-    """A file that is read from, at any place.
+    """A file open for reading at any offset.
 
     Args:
-        path: local, or with a scheme that TensorFlow knows, such as 'gs://…'.
+        path: local path, or one with a scheme that TensorFlow knows, such as 'gs://…'.
+
+    Attributes:
+        path: the same.
+        size: number of bytes.
 
     Raises:
         FileNotFoundError: there is no such file.
-        OSError: it can't be opened.
+        OSError: the file can't be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,12 +45,12 @@ class DataFile:
         """Fills a buffer with the bytes from `offset` on.
 
         Args:
-            buffer: contiguous, any type.
-            offset: in bytes.
+            buffer: a contiguous array of any dtype.
+            offset: position of the first byte.
 
         Raises:
-            DamagedCheckpointError: the file ends before.
-            OSError: it can't be read.
+            DamagedCheckpointError: the file is too short.
+            OSError: the file can't be read.
         """
         view = memoryview(buffer.reshape(-1).view(np.uint8).data)
         try:
@@ -63,7 +67,7 @@ class DataFile:
             )
 
     def _read(self, view: memoryview, offset: int) -> int:
-        """Fills as much of `view` as there is; how much."""
+        """Reads up to `len(view)` bytes into `view`, and returns their number."""
         if self._remote is not None:
             self._remote.seek(offset)
             data = self._remote.read(len(view))
@@ -97,7 +101,7 @@ class DataFile:
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a small file.
+    """Returns the bytes of a small file.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking at a checkpoint: its tables, what stands beside them, what is missing or left over."""
+"""Inspects checkpoints: tables, slot variables, and what is missing or left over."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ class Entry:
     Attributes:
         name: full name.
         kind: 'table', 'slot' or 'variable'.
-        dtype: such as 'float32'.
-        shape: of the variable.
-        num_bytes: its size on disk.
-        stored_in: number of slices.
-        beside: for a slot, the variable it belongs to; '' for others.
-        optimizer: for a table, the optimizers recognized by its slots, such as 'Adam (tpu)'; for a
-            slot, ''.
-        strategy: for a table and its slots 'div' or 'mod', '' for others.
-        shards: number of shards, 0 for others.
-        layout_from: 'recorded', 'told' or 'assumed'; '' for others.
-        key: of the table in the spec, or ''.
+        dtype: dtype, such as 'float32'.
+        shape: shape.
+        num_bytes: size on disk.
+        stored_in: number of slices that it is stored in.
+        beside: for a slot, the variable that it belongs to; '' for others.
+        optimizer: for a table, the optimizers recognized by its slots, such as 'Adam (tpu)'; ''
+            for others.
+        strategy: for a table and its slots 'div' or 'mod'; '' for others.
+        shards: for a table and its slots the number of shards; 0 for others.
+        layout_from: source of the layout, 'recorded', 'told' (by arguments or spec) or 'assumed';
+            '' for variables without a layout.
+        key: key of the table in the spec, or ''.
     """
 
     name: str
@@ -51,15 +52,15 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """What `inspect` found. `str()` makes a table of it, `dataclasses.asdict` plain data.
+    """The result of `inspect`; `str()` formats it as a table, `dataclasses.asdict` as plain data.
 
     Attributes:
-        path: the checkpoint's prefix.
-        global_step: the step it was written at, or None.
-        entries: each table with its slots behind it, then the other variables with theirs.
+        path: checkpoint prefix.
+        global_step: global step of the checkpoint, or None.
+        entries: each table followed by its slots, then the other variables with theirs.
         missing: what is missing, one sentence each.
-        leftover: what nobody needs, one sentence each.
-        recorded: whether a file beside the checkpoint says how its tables lie.
+        leftover: unused variables, one sentence each.
+        recorded: whether a record beside the checkpoint stores its tables' layouts.
     """
 
     path: str
@@ -76,7 +77,7 @@ class Inspection:
 
     @property
     def num_bytes(self) -> int:
-        """Size of all variables on disk."""
+        """Number of bytes of all variables on disk."""
         return sum(entry.num_bytes for entry in self.entries)
 
     def __str__(self) -> str:
@@ -117,21 +118,21 @@ def inspect(
     shards: int | None = None,
     tables: Collection[str] | None = None,
 ) -> Inspection:
-    """Looks at a checkpoint without reading its tables.
+    """Lists the variables of a checkpoint without reading their values.
 
     Args:
-        path: its prefix, or a directory, whose latest checkpoint is meant.
-        spec: the spec that it should belong to. Without one, tables are told by the record beside
-            the checkpoint, or by their names.
-        strategy: 'div' or 'mod', for a checkpoint without a record.
-        shards: its number of shards, likewise.
-        tables: full names of the tables, if nothing else tells them.
+        path: checkpoint prefix, or a directory, of which the latest checkpoint is read.
+        spec: the spec that the checkpoint should match. Without one, tables are identified by the
+            record beside the checkpoint, or by their names.
+        strategy: 'div' or 'mod', the layout of a checkpoint without a record.
+        shards: its number of shards.
+        tables: full names of the tables, if nothing else identifies them.
 
     Returns:
-        What was found; printable.
+        Tables, slots and other variables, and what is missing; printable.
 
     Raises:
-        CheckpointError: there is none, it is damaged, or its tables are not the spec's.
+        CheckpointError: the checkpoint is missing or damaged, or its tables aren't the spec's.
         ValueError: strategy or shards contradict the record.
     """
     with Checkpoint(path) as checkpoint:

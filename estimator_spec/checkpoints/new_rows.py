@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first values of rows that a table gets when its vocabulary grows."""
+"""Initializes the rows that a table gains when its vocabulary grows."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ tf1 = tf.compat.v1
 
 _AT_ONCE = 8 << 20
 
-# Rows `first` to `last` of the new ones: a function of (first, last).
+# Called as (first, last): returns the new rows `first` to `last`, in calls from first to last row.
 RowSource = Callable[[int, int], np.ndarray]
 
 
 def constant(value: float, width: int, dtype: Any) -> RowSource:
-    """Rows of one value."""
+    """Returns a source of rows that all hold one value."""
     return lambda first, last: np.full((last - first, width), value, dtype)
 
 
 def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -> RowSource:
-    """Rows as the columns' default initializer makes them: deviation 1/√width, cut at two of it.
+    """Returns a source of rows from a truncated normal, the columns' default initializer.
+
+    The standard deviation is 1/√width; values beyond two of it are drawn again.
 
     Args:
-        name: the table's; each has its own values.
+        name: name of the table; each table gets other values.
         count: number of new rows.
-        width: elements of a row.
+        width: number of elements of a row.
         dtype: a `tf.DType`.
-        seed: the same one gives the same rows.
+        seed: random seed.
     """
     deviation = 1 / math.sqrt(width)
 
@@ -52,18 +54,17 @@ def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -
 def from_initializer(
     name: str, initializer: Callable[..., Any], count: int, width: int, dtype: Any, seed: int
 ) -> RowSource:
-    """Rows that a TensorFlow initializer makes.
+    """Returns a source of rows from a TensorFlow initializer.
 
-    It is called with the shape of all new rows, or, if these take more than 8 MiB, with that of
-    some of them at a time.
+    The initializer is called for all new rows at once, or for up to 8 MiB at a time.
 
     Args:
-        name: the table's, for messages.
+        name: name of the table, for messages.
         initializer: called as `initializer([rows, width], dtype=dtype)`.
         count: number of new rows.
-        width: elements of a row.
+        width: number of elements of a row.
         dtype: a `tf.DType`.
-        seed: of the graph that it is called in.
+        seed: seed of the graph that the initializer is called in.
     """
 
     def block(number: int, size: int) -> np.ndarray:
@@ -82,7 +83,7 @@ def from_initializer(
 
 
 def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int) -> RowSource:
-    """Rows out of blocks of `at_once`, each made once on the way from first to last."""
+    """Returns a source that calls `block` once for each `at_once` rows, in order."""
     held: dict[int, np.ndarray] = {}
 
     def rows(first: int, last: int) -> np.ndarray:
@@ -103,12 +104,12 @@ def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int
 def slot_initial_value(
     suffix: str, naming: slots.SlotNaming | None, parameters: Any
 ) -> float | None:
-    """Where a slot begins; None if that isn't known.
+    """Returns the initial value of a slot, or None if the optimizer is unknown.
 
     Args:
-        suffix: what follows the table's name, as in the new checkpoint.
-        naming: the optimizer that it belongs to.
-        parameters: the spec's, or None for this optimizer's defaults.
+        suffix: suffix of the slot's name in the new checkpoint.
+        naming: the optimizer that the slot belongs to.
+        parameters: the spec's optimizer parameters, or None for the optimizer's defaults.
     """
     if naming is None:
         return None
@@ -116,7 +117,7 @@ def slot_initial_value(
     if slot is None:
         return None
     if naming.optimizer.startswith("RMSProp") and naming.system == slots.CPU:
-        return 1.0 if slot == "ms" else 0.0  # TF1's own starts with ones
+        return 1.0 if slot == "ms" else 0.0  # unlike an embedding core's
     if naming.optimizer == "Adadelta":
         return 0.0
     kind = getattr(optimizers, naming.optimizer + "Parameters", None)
@@ -127,7 +128,7 @@ def slot_initial_value(
     return optimizers.slot_initial_values(parameters)[slot]
 
 
-# Only what their slots are, and begin with, is asked of these.
+# Used for the slots' names and initial values only.
 DEFAULTS: dict[str, Any] = {
     "Adagrad": optimizers.AdagradParameters(0.1),
     "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),

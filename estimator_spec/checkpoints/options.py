@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversion is asked for, checked as far as it can be without a checkpoint."""
+"""Validates the options of `convert` as far as possible without a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tpu_columns.partition import STRATEGIES, RowPartition
 
 @dataclasses.dataclass(frozen=True)
 class ConversionOptions:
-    """What `convert` was asked for; see there. Checked.
+    """Validated options of `convert`, which documents those that aren't listed here.
 
     Attributes:
-        layouts: for single tables, by full names, in place of strategy and shards.
-        dtype: other than 'float32', tables are written in narrow numbers, in row order and without
-            slots (see `tpu_columns.storage`).
-        objects: TF2 objects that the tables become, in place of variables of a graph.
+        layouts: layouts of single tables by full name, in place of strategy and shards.
+        dtype: dtype of the tables. Other than 'float32', tables are quantized, in row order and
+            without slots (see `tpu_columns.storage`).
+        objects: TF2 objects to write the tables for, in place of variables of a graph.
     """
 
     rename: Rename = None
@@ -55,7 +55,7 @@ class ConversionOptions:
             self._check_objects()
 
     def _check_objects(self) -> None:
-        """Refuses what TF2 objects leave no choice in."""
+        """Checks the options that TF2 objects leave no choice in."""
         if self.rename:
             raise ValueError("objects name their variables themselves: leave `rename` out.")
         if self.strategy == "mod" or (self.shards or 1) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a user asks of a conversion to what becomes of each variable."""
+"""Plans a conversion: the output variable, name and layout of each variable."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tpu_columns.partition import RowPartition
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a conversion will do.
+    """A planned conversion.
 
     Attributes:
-        outputs: the variables to write, sorted by name.
-        changes: the same for people, with what is left out.
-        notes: what someone who trains on should know.
-        record: what will be recorded beside the target.
-        quantization_stats: what narrow numbers lose, by table; known when they are written.
+        outputs: variables to write, sorted by name.
+        changes: changes for the report, including variables that are left out.
+        notes: notes for the report.
+        record: the target's record.
+        quantization_stats: statistics of quantized tables by name, filled in during writing.
     """
 
     outputs: tuple[output_variables.OutputVariable, ...]
@@ -58,17 +58,19 @@ def make_plan(
 
     Args:
         checkpoint: the source, open.
-        found: what its variables are.
-        options: what was asked for.
-        spec_data: a spec as plain data for the target's record; None takes the source's.
+        found: roles of its variables.
+        options: options of the conversion.
+        spec_data: spec as plain data for the target's record; None copies the source's.
 
     Raises:
-        ValueError: something asked for can't be done; nothing was written.
+        ValueError: an option can't be met; nothing was written.
     """
     return _Planner(checkpoint, found, options).plan(spec_data)
 
 
 class _Planner:
+    """A plan under construction."""
+
     def __init__(
         self,
         checkpoint: Checkpoint,
@@ -114,7 +116,7 @@ class _Planner:
         )
 
     def _add_variables(self) -> None:
-        """Everything, as variables of a graph."""
+        """Adds all variables, as those of a graph."""
         renamed = self._renamed
         for table in self._found.tables.values():
             self._add_table(table, renamed.new_name(table.name))
@@ -133,7 +135,7 @@ class _Planner:
         renamed.check_used()
 
     def _add_objects(self, objects: ObjectCheckpoint) -> None:
-        """The tables as TF2 objects, with the slots that these have; nothing else."""
+        """Adds the tables and their slots as variables of TF2 objects."""
         for table in self._found.tables.values():
             if self._dropped(table.name) or objects.is_left_out(table):
                 why = "dropped" if self._dropped(table.name) else "the model's, not the object's"
@@ -145,7 +147,7 @@ class _Planner:
             after = RowPartition("div", num_rows)
             rows = RowMapping(table, after, rows_from)
             initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
-            target = objects.name(key)
+            target = objects.add_variable(key)
             self._add_rows(table.name, target, rows, initial, what="object")
             self._records[target] = records.TableRecord(after, table.variable.shape[1], key)
             self._add_object_slots(objects, table, key, rows)
@@ -177,7 +179,7 @@ class _Planner:
                 self._slots.note_difference(slot.naming.optimizer, slots.TPU)
             self._add_rows(
                 slot.name,
-                objects.name(key, slot.attribute),
+                objects.add_variable(key, slot.attribute),
                 rows,
                 new,
                 self._slots.factor(table, slot.naming, slot.suffix),
@@ -189,7 +191,7 @@ class _Planner:
             self._notes.append(f"{table.name}: its slots are left out, training begins new ones.")
 
     def _by_table(self, options: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
-        """What was asked for single tables, by full names."""
+        """Returns the values of an option that is given by table, by the tables' full names."""
         return {
             variable_roles.find_table(self._found, name, argument, self._checkpoint.prefix): value
             for name, value in (options or {}).items()
@@ -234,7 +236,7 @@ class _Planner:
                 self._leave_out(name, "dropped with its table")
             return
         if self._options.dtype != "float32":
-            self._add_narrow(table, target)
+            self._add_quantized(table, target)
             return
         rows_from, num_rows = self._rows(table)
         after = self._layout(table, num_rows)
@@ -251,8 +253,8 @@ class _Planner:
         strategy = options.strategy or table.layout.strategy
         return RowPartition(strategy, num_rows, options.shards or table.layout.num_shards)
 
-    def _add_narrow(self, table: variable_roles.CheckpointTable, target: str) -> None:
-        """The table in narrow numbers; nothing stands beside it."""
+    def _add_quantized(self, table: variable_roles.CheckpointTable, target: str) -> None:
+        """Adds a quantized table, without slots."""
         variable, dtype = table.variable, self._options.dtype
         if variable.dtype != tf.float32 or len(variable.shape) != 2:
             raise ValueError(
@@ -282,7 +284,7 @@ class _Planner:
         factor: float = 1.0,
         what: str = "",
     ) -> None:
-        """One table or slot; copied as it is if nothing but its name changes."""
+        """Adds a table or slot; a plain copy if at most its name changes."""
         variable = self._variables[name]
         shape = (rows.after.num_rows, *variable.shape[1:])
         whats = [what] if what else []
@@ -293,7 +295,7 @@ class _Planner:
             output = output_variables.RewrittenTable(
                 target, variable, rows.before, rows.after, rows.rows_from, new, factor
             )
-            whats += rows.what()
+            whats += rows.describe()
         if name != target and not what:
             whats.insert(0, "renamed")
         change = change_report.Change(
@@ -307,15 +309,15 @@ class _Planner:
         self._put(output, change)
 
     def _rows(self, table: variable_roles.CheckpointTable) -> tuple[np.ndarray | None, int]:
-        """(which old row each new row takes, number of rows) of a table."""
+        """Returns the source row of each target row (None: unchanged order), and their number."""
         name, old = table.name, table.layout.num_rows
         rows_from, num_rows = None, old
-        asked = self._vocabulary.get(name)
-        if asked is not None:
-            if isinstance(asked, tuple) and len(asked) == 2:
-                rows_from = vocabulary.match_vocabularies(asked[0], asked[1], old)
+        source = self._vocabulary.get(name)
+        if source is not None:
+            if isinstance(source, tuple) and len(source) == 2:
+                rows_from = vocabulary.match_vocabularies(source[0], source[1], old)
             else:
-                rows_from = vocabulary.check_row_sources(asked, name, old)
+                rows_from = vocabulary.check_row_sources(source, name, old)
             num_rows = len(rows_from)
             lost = old - len(np.unique(rows_from[rows_from >= 0]))
             if lost:
@@ -333,7 +335,7 @@ class _Planner:
         if table.in_spec is not None and wanted != table.in_spec.rows:
             raise ValueError(
                 f"{name!r} would have {wanted} rows, in the spec {table.in_spec.key!r} has "
-                f"{table.in_spec.rows}. Mend the spec, or what `vocabulary` and `grow` say."
+                f"{table.in_spec.rows}. Correct the spec, or `vocabulary` and `grow`."
             )
         if rows_from is not None:
             rows_from = np.pad(rows_from, (0, wanted - num_rows), constant_values=-1)
@@ -342,7 +344,7 @@ class _Planner:
     def _initial_rows(
         self, table: variable_roles.CheckpointTable, count: int
     ) -> new_rows.RowSource:
-        """What makes new rows: the argument's initializer, the spec's, or the columns' default."""
+        """Returns new rows by the argument's initializer, the spec's, or the columns' default."""
         variable = table.variable
         if len(variable.shape) != 2 or not variable.dtype.is_floating:
             raise ValueError(
@@ -360,8 +362,6 @@ class _Planner:
         return new_rows.from_initializer(
             table.name, initializer, count, width, variable.dtype, self._options.seed
         )
-
-    # Slots.
 
     def _add_slots(
         self,
@@ -398,8 +398,8 @@ class _Planner:
         value = new_rows.slot_initial_value(suffix, naming, parameters)
         if value is None:
             raise ValueError(
-                f"{name!r} belongs to no known optimizer, so nobody knows where its new rows "
-                "begin. Leave it out by `drop`."
+                f"{name!r} belongs to no known optimizer, so the initial value of its new rows "
+                "is unknown. Leave it out by `drop`."
             )
         variable = self._variables[name]
         return new_rows.constant(value, variable.shape[1], variable.dtype.as_numpy_dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in narrow numbers, for serving: half a table, or a quarter, and what that loses.
+"""Quantizes tables (float16, int8) and reports the error.
 
 The formats are those of `tpu_columns.storage`.
 """
@@ -24,12 +24,12 @@ _CHUNK = 4 << 20
 
 @dataclasses.dataclass
 class QuantizationStats:
-    """What a table lost by narrow numbers; filled in while it is written.
+    """Quantization error of a table, accumulated while it is written.
 
     Attributes:
-        largest: the largest absolute error of an element.
-        rms: root of the mean squared error of all elements.
-        table_rms: root of the mean square of the table itself.
+        largest: largest absolute error of an element.
+        rms: root mean square of the error of all elements.
+        table_rms: root mean square of the table's elements.
     """
 
     largest: float = 0.0
@@ -40,7 +40,7 @@ class QuantizationStats:
     _count: int = 0
 
     def add(self, before: np.ndarray, after: np.ndarray) -> None:
-        """Counts some rows in."""
+        """Adds rows before and after quantization."""
         error = np.abs(before - after)
         self.largest = max(self.largest, float(error.max(initial=0.0)))
         self._squares += float(np.square(error, dtype=np.float64).sum())
@@ -56,14 +56,14 @@ class QuantizationStats:
 
 
 def to_float16(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
-    """Rounds rows: (float16, what that is worth, None)."""
+    """Rounds rows to float16: (quantized, dequantized, None)."""
     limit = np.finfo(np.float16).max
     narrow = np.clip(rows, -limit, limit).astype(np.float16)
     return narrow, narrow.astype(np.float32), None
 
 
 def to_int8(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rounds each row to 255 steps of its own: (int8, what that is worth, scales [n, 1]).
+    """Rounds each row to int8 by its own scale: (quantized, dequantized, scales [n, 1]).
 
     >>> narrow, _, scale = to_int8(np.array([[1.0, -0.5, 0.0], [0.0, 0.0, 0.0]], np.float32))
     >>> narrow.tolist(), (scale * 127).round(3).tolist()
@@ -77,14 +77,14 @@ def to_int8(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @dataclasses.dataclass(frozen=True)
 class QuantizedTable:
-    """A table in narrow numbers, whole and in row order; for int8 its scales beside it.
+    """A quantized table, unsharded and in row order; for int8 with the variable of its scales.
 
     Attributes:
-        name: in the target.
-        variable: in the source; float32.
-        before: its layout there.
+        name: name in the target.
+        variable: the variable of the source, float32.
+        before: layout in the source.
         dtype: 'float16' or 'int8'.
-        stats: filled in while writing.
+        stats: quantization error, filled in during writing.
     """
 
     name: str
@@ -95,14 +95,14 @@ class QuantizedTable:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to write."""
+        """Number of bytes to write."""
         rows, width = self.variable.shape
         return rows * width * 2 if self.dtype == "float16" else rows * (width + 4)
 
     def steps(
         self, source: Checkpoint, target: CheckpointWriter
     ) -> Iterator[tuple[Callable[[], Callable[[], None]], int]]:
-        """See `outputs.Output`."""
+        """See `output_variables.OutputVariable`."""
         rows, width = self.variable.shape
         narrow = tf.as_dtype(self.dtype)
         pieces = [((), (rows, width), rows * width * narrow.size)]
@@ -137,7 +137,7 @@ class QuantizedTable:
 
 
 def _check_finite(rows: np.ndarray, first: int, name: str, dtype: str) -> None:
-    """Refuses what has no place among narrow numbers, and would make the loss no number."""
+    """Checks that rows are finite; others can't be quantized."""
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         raise ValueError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slots of an embedding core as those of TF1's optimizers, and back."""
+"""Converts slot variables between the embedding core's optimizers and TF1's."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ GLOBAL_STEP = "global_step"
 
 
 class SlotConversion:
-    """Names, factors and notes, for one system or for leaving everything as it is.
+    """Names, factors and notes of the slots' conversion to a target system.
 
     Args:
-        system: 'tpu', 'cpu' or None.
+        system: 'tpu', 'cpu', or None to leave slots unchanged.
 
     Attributes:
-        notes: what someone who trains on should know.
+        notes: differences between the systems that matter when training continues.
     """
 
     def __init__(self, system: str | None) -> None:
@@ -33,15 +33,15 @@ class SlotConversion:
     def naming(
         self, table: variable_roles.CheckpointTable, before: slots.SlotNaming | None, suffix: str
     ) -> tuple[slots.SlotNaming | None, str]:
-        """How the target names a slot: (naming, suffix).
+        """Returns the naming and the suffix of a slot in the target.
 
         Args:
-            table: whose slot it is.
-            before: the naming that it belongs to in the source.
-            suffix: what follows the table's name there.
+            table: the slot's table.
+            before: the naming that the slot belongs to in the source.
+            suffix: the slot's suffix in the source.
 
         Raises:
-            ValueError: the other system has no such optimizer, or a slot is missing.
+            ValueError: the target system has no such optimizer, or a slot is missing.
         """
         system = self._system
         if system is None or before is None or before.optimizer == "moving average":
@@ -70,12 +70,12 @@ class SlotConversion:
     def factor(
         self, table: variable_roles.CheckpointTable, before: slots.SlotNaming | None, suffix: str
     ) -> float:
-        """What a slot's values are multiplied by.
+        """Returns the factor that a slot's values are multiplied by.
 
-        Ftrl's linear slot may hold linear·lr on an embedding core; TF1 knows the plain one only.
+        Ftrl's linear slot may hold linear·lr on an embedding core, but never in TF1.
 
         Raises:
-            ValueError: there is no constant learning rate.
+            ValueError: the learning rate isn't constant.
         """
         parameters: Any = table.in_spec.optimizer if table.in_spec else None
         if (
@@ -102,11 +102,13 @@ class SlotConversion:
     def without_beta_powers(
         self, found: variable_roles.VariableRoles, names: Mapping[str, Any]
     ) -> tuple[str, ...]:
-        """The two variables of TF1's Adam, if nothing is left that it trains. Ask after `naming`.
+        """Returns the names of TF1 Adam's beta powers, if no variable is left that it trains.
+
+        Call it after `naming`.
 
         Args:
-            found: the source's variables.
-            names: all names in it.
+            found: roles of the source's variables.
+            names: all names in the source.
         """
         if self._system != slots.TPU or self._with_adam is None:
             return ()
@@ -116,11 +118,12 @@ class SlotConversion:
         return tuple(name for name in slots.BETA_POWERS if name in names)
 
     def beta_powers(self, checkpoint: Checkpoint) -> dict[str, tuple[np.ndarray, str]]:
-        """The two variables that TF1's Adam needs, if they aren't there. Ask after `naming`.
+        """Returns the beta powers that TF1's Adam needs, if the source lacks them.
+
+        Call it after `naming`.
 
         Returns:
-            (value, what it is) by name. TF1's Adam would hold these values if it had made the
-            checkpoint's steps.
+            (value, description) by name: the values after the checkpoint's number of steps.
         """
         table = self._with_adam
         if self._system != slots.CPU or table is None:
@@ -141,7 +144,7 @@ class SlotConversion:
         return values
 
     def note_difference(self, optimizer: str, system: str) -> None:
-        """Notes what isn't the same for an optimizer in the other system, if anything."""
+        """Adds a note if an optimizer works differently in the target system."""
         self._note(_NOTES.get((optimizer, system)))
 
     def _note(self, note: str | None) -> None:

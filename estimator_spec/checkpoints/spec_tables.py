@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which variables of a checkpoint are the tables of a spec, by their names.
+"""Matches the variables of a checkpoint with the tables of a spec, by name.
 
-The scope in front of a name comes from the model's feature layers, which a spec doesn't know; what
-stands behind it comes from the column (see `tpu_columns.tables`).
+A variable's scope comes from the model's feature layers, which a spec doesn't know; the rest of the
+name comes from the column (see `tpu_columns.tables`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tpu_columns.tables import WEIGHTS
 
 @dataclasses.dataclass(frozen=True)
 class SpecTable:
-    """One table of a spec.
+    """A table of a spec.
 
     Attributes:
-        key: its key, 'tbl_<variable name>' for columns.
-        ending: what its variable's full name ends with.
+        key: key in the spec, 'tbl_<variable name>' for columns.
+        ending: last part of its variable's full name.
         rows: vocabulary size.
         width: dimension.
-        combiner: of the first column.
+        combiner: combiner of the first column.
         features: keys of the features that look it up.
-        optimizer: its optimizer's parameters, or None.
-        own_optimizer: the same if the table has one of its own, None if it is the spec's.
-        initializer: makes the first values, or None.
-        learning_rate_fn: or None.
+        optimizer: parameters of its optimizer, or None.
+        own_optimizer: the same if the table has its own, None if it uses the spec's.
+        initializer: initializer of its values, or None.
+        learning_rate_fn: function that returns its learning rate, or None.
     """
 
     key: str
@@ -45,12 +45,12 @@ class SpecTable:
     learning_rate_fn: Callable[..., Any] | None
 
     def is_variable(self, name: str) -> bool:
-        """Whether a full variable name is this table's."""
+        """Returns whether a full variable name is this table's."""
         return name == self.ending or name.endswith("/" + self.ending)
 
 
 def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
-    """All tables of a spec, those for the tensor core too, sorted by key."""
+    """Returns all tables of a spec sorted by key, including those of the tensor core."""
     found: dict[str, SpecTable] = {}
     columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
     for column in columns:
@@ -95,10 +95,10 @@ def _of_column(column: TPUEmbeddingColumn, optimizer: Any) -> SpecTable:
 
 
 def match_variables(tables: Iterable[SpecTable], names: Iterable[str]) -> dict[str, SpecTable]:
-    """The tables among variables.
+    """Returns the tables that variables belong to.
 
     Returns:
-        `SpecTable` by full variable name; a table that two layers hold is there twice.
+        `SpecTable` by full variable name; a table with variables in two layers appears twice.
     """
     known = list(tables)
     found = {}
@@ -110,7 +110,7 @@ def match_variables(tables: Iterable[SpecTable], names: Iterable[str]) -> dict[s
 
 
 def looks_like_table(name: str, shape: Sequence[int]) -> bool:
-    """Whether a variable has the name and shape of a table, where no spec says.
+    """Returns whether a variable has the name and shape of a table, for use without a spec.
 
     >>> looks_like_table("input_layer/word_embedding/embedding_weights", [10, 4])
     True

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a checkpoint as arrays, with the rows in their own order.
-
-What turns a checkpoint into something else (another API's object, a file of vectors) reads it
-here, and needn't know how it was sharded.
-"""
+"""Reads tables from checkpoints as arrays in row order, whatever their layout."""
 
 from __future__ import annotations
 
@@ -20,12 +16,12 @@ from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> Any:
-    """A table, or one of its slots, in memory.
+    """Reads a table, or one of its slots, into memory.
 
     Args:
-        path: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
+        path: checkpoint prefix, or a directory, of which the latest checkpoint is read.
         name: full name of the table or slot, an ending of the table's, or its key in the spec.
-        spec: the spec that the checkpoint belongs to; see `inspect`.
+        spec: the checkpoint's spec; see `inspect`.
         **layout: `strategy` and `shards` of a checkpoint without a record, and `tables`; see
             `inspect`.
 
@@ -34,7 +30,7 @@ def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged.
-        ValueError: it has no such table.
+        ValueError: the checkpoint has no such table.
     """
     parts = [part for _, part in iterate_table(path, name, spec, **layout)]
     return np.concatenate(parts)
@@ -50,7 +46,7 @@ def iterate_table(
     tables: Collection[str] | None = None,
     rows_at_once: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """A table, or one of its slots, some rows at a time.
+    """Reads a table, or one of its slots, in blocks of rows.
 
     Args:
         path: as for `read_table`.
@@ -59,15 +55,15 @@ def iterate_table(
         strategy: as for `inspect`.
         shards: as for `inspect`.
         tables: as for `inspect`.
-        rows_at_once: how many. None: about 4 MiB of them.
+        rows_at_once: rows of a block. None: about 4 MiB.
 
     Yields:
-        (number of the first row, an array [n, width]).
+        (index of the first row, array [n, width]).
 
     Raises:
-        CheckpointError: the checkpoint is missing or damaged; a wrong checksum is found at the
-            end.
-        ValueError: it has no such table.
+        CheckpointError: the checkpoint is missing or damaged; a wrong checksum is found after
+            the last block.
+        ValueError: the checkpoint has no such table.
     """
     with Checkpoint(path) as checkpoint:
         found = variable_roles.classify(checkpoint, spec, strategy, shards, tables, may_grow=True)
@@ -86,7 +82,7 @@ def iterate_table(
 
 
 def tables_of(path: Any, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> dict[str, str]:
-    """Full variable names of a checkpoint's tables, by their keys in the spec.
+    """Returns the full variable names of a checkpoint's tables, by key in the spec.
 
     Args:
         path: as for `read_table`.

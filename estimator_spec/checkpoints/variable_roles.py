@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint's variables are to each other: tables, their slots, and the rest."""
+"""Classifies variables: tables, slots, other."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ class CheckpointTable:
     """A table of a checkpoint and its slots.
 
     Attributes:
-        variable: the table as it is stored.
-        layout: how its rows lie.
-        layout_from: 'recorded' beside the checkpoint, 'told' by argument or spec, or 'assumed'.
-        slots: what stands beside it: suffixes such as '/Adagrad' by full name.
-        optimizers: whose slots they are; none for gradient descent.
-        missing: suffixes of slots that these optimizers should have, and haven't.
+        variable: the table's variable.
+        layout: layout of its rows.
+        layout_from: source of the layout: 'recorded' beside the checkpoint, 'told' by argument or
+            spec, or 'assumed'.
+        slots: its slot variables: suffixes such as '/Adagrad' by full name.
+        optimizers: optimizers that the slots belong to; none for gradient descent.
+        missing: suffixes of slots that these optimizers need and the checkpoint lacks.
         unknown: suffixes that belong to no known optimizer.
-        in_spec: the table of the spec, if one was given and has it.
-        key: its key in the spec or the record, or None.
+        in_spec: the spec's table, if a spec was given and has it.
+        key: key in the spec or the record, or None.
     """
 
     variable: StoredVariable
@@ -49,14 +50,14 @@ class CheckpointTable:
 
 @dataclasses.dataclass(frozen=True)
 class VariableRoles:
-    """The variables of a checkpoint, sorted out.
+    """The roles of a checkpoint's variables.
 
     Attributes:
         tables: `CheckpointTable` by name.
-        slots_of: of each variable that is no table: its slots, suffixes by full name.
-        missing: what a spec or an optimizer needs and the checkpoint hasn't, in words.
-        leftover: what nobody needs, in words.
-        record: the record beside the checkpoint, if there is one.
+        slots_of: slots of each variable that isn't a table: suffixes by full name.
+        missing: descriptions of what the spec or an optimizer needs and the checkpoint lacks.
+        leftover: descriptions of unused variables.
+        record: the record beside the checkpoint, or None.
     """
 
     tables: dict[str, CheckpointTable]
@@ -66,7 +67,7 @@ class VariableRoles:
     record: records.CheckpointRecord | None
 
     def table_of(self, name: str) -> CheckpointTable | None:
-        """The table that a variable is, or stands beside."""
+        """Returns the table that a variable is, or is a slot of."""
         if name in self.tables:
             return self.tables[name]
         return next((table for table in self.tables.values() if name in table.slots), None)
@@ -81,19 +82,19 @@ def classify(
     may_grow: bool = False,
     may_shrink: bool = False,
 ) -> VariableRoles:
-    """Sorts out an open checkpoint.
+    """Classifies the variables of an open checkpoint.
 
     Args:
         checkpoint: the checkpoint.
-        spec: the spec that it belongs to; None if that isn't known.
-        strategy: how the rows lie, for a checkpoint without a record.
-        shards: number of shards, likewise. None: as many as a table is stored in.
-        tables: full names of the tables, where neither record nor spec nor name tells them.
+        spec: its spec, or None.
+        strategy: layout of a checkpoint without a record.
+        shards: its number of shards. None: the number of slices that a table is stored in.
+        tables: full names of the tables, if neither record, spec nor names identify them.
         may_grow: whether a table may have fewer rows than in the spec.
-        may_shrink: whether it may have more, too.
+        may_shrink: whether a table may have more rows than in the spec.
 
     Raises:
-        CheckpointError: a table isn't in the checkpoint, or has other rows than record or spec say.
+        CheckpointError: the checkpoint lacks a table, or a shape isn't that of record or spec.
         ValueError: strategy or shards contradict the record.
     """
     record = records.read(checkpoint.prefix)
@@ -116,7 +117,7 @@ def classify(
         names = {name for name in shapes if spec_tables.looks_like_table(name, shapes[name])}
     same_shape: dict[tuple[int, ...], list[str]] = {}
     for name, shape in shapes.items():
-        if name not in names:  # no table is the slot of another
+        if name not in names:  # a table is never a slot
             same_shape.setdefault(shape, []).append(name)
     owned: dict[str, str] = {}
     found, others = {}, {}
@@ -195,7 +196,7 @@ def _check_sizes(
                 f"The table {table.name!r} of {checkpoint.prefix!r} has shape "
                 f"{list(shape)}, in the spec {wanted.key!r} has "
                 f"{[wanted.rows, wanted.width]}. Grow it or permute its rows by "
-                "`python -m estimator_spec checkpoint convert`, or mend the spec.",
+                "`python -m estimator_spec checkpoint convert`, or correct the spec.",
             )
 
 
@@ -205,7 +206,7 @@ def _faults(
     spec: EmbeddingConfigSpec | None,
     gone: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is missing, and what is left over."""
+    """Returns descriptions of missing and of unused variables."""
     missing = [f"{name}: recorded as a table, not in the checkpoint" for name in sorted(gone)]
     leftover = []
     for name in others:
@@ -232,7 +233,7 @@ def _faults(
 
 
 def _against_spec(table: CheckpointTable) -> tuple[list[str], list[str]]:
-    """Slots that the spec's optimizer lacks, and those of others; none where it has no effect."""
+    """Returns missing slots of the spec's optimizer, and slots of other optimizers."""
     if table.in_spec is None:
         return [], [f"{table.name}: a table that the spec doesn't have"]
     if table.in_spec.optimizer is None or not table.optimizers:
@@ -256,10 +257,10 @@ def _names(namings: Sequence[slots.SlotNaming]) -> str:
 
 
 def find_table(found: VariableRoles, name: str, argument: str, prefix: str) -> str:
-    """The full name of a table that a user names by it, its end, or its key in the spec.
+    """Returns the full name of a table given by full name, part of it, or key in the spec.
 
     Raises:
-        ValueError: there is none, or more than one.
+        ValueError: none matches, or more than one.
     """
     if name in found.tables:
         return name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a checkpoint's bytes are those that were written."""
+"""Verifies the checksums of a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from estimator_spec.terminal import ByteProgress, format_size
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What `verify` found. `str()` says it.
+    """The result of `verify`; `str()` formats it as text.
 
     Attributes:
-        path: the checkpoint's prefix.
-        num_variables: how many variables were read.
-        num_bytes: how many bytes of them.
-        faults: what is damaged, one sentence each, with the file and the variable.
+        path: checkpoint prefix.
+        num_variables: number of variables that were read.
+        num_bytes: number of their bytes.
+        faults: one sentence for each damage, with file and variable.
     """
 
     path: str
@@ -43,14 +43,14 @@ class Verification:
 
 
 def verify(path: Any, *, progress: Callable[[int, int], None] | None = None) -> Verification:
-    """Reads every byte of a checkpoint, and compares checksums.
+    """Reads every byte of a checkpoint and compares checksums.
 
     Args:
-        path: its prefix, or a directory, whose latest checkpoint is meant.
+        path: checkpoint prefix, or a directory, of which the latest checkpoint is read.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
     Returns:
-        What was found; printable.
+        The faults; printable.
 
     Raises:
         CheckpointError: there is no checkpoint.
