@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, TextIO
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -139,12 +138,7 @@ class ByteProgress:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

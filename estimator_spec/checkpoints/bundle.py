@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,11 @@ import tensorflow as tf
 from estimator_spec.checkpoints import crc32c, files, index_file
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
+GLOBAL_STEP = "global_step"
+
 _CHUNK = 4 << 20
+
+CheckpointPath = str | os.PathLike[str]
 
 Extents = tuple[tuple[int, int] | None, ...]
 
@@ -87,6 +90,10 @@ class StoredVariable:
         """Number of bytes of a row."""
         return int(self.dtype.size) * math.prod(self.shape[1:])
 
+    def rows_in(self, num_bytes: int) -> int:
+        """Returns how many rows `num_bytes` hold, at least 1."""
+        return max(1, num_bytes // max(1, self.row_bytes))
+
     @property
     def is_rows(self) -> bool:
         """Whether the pieces are consecutive ranges of whole rows, so that rows can be read."""
@@ -118,7 +125,7 @@ class Checkpoint:
         DamagedCheckpointError: the index or a data file is missing, truncated, or damaged.
     """
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: CheckpointPath) -> None:
         self.prefix = find_prefix(path)
         index_path = self.prefix + ".index"
         entries = index_file.read(files.read_file(index_path), index_path)
@@ -170,6 +177,10 @@ class Checkpoint:
             self.read_into(part, piece)
             self.check(variable, piece, crc32c.extend(0, part))
         return result
+
+    def read_global_step(self) -> int | None:
+        """Returns the global step; None if the checkpoint has none."""
+        return int(self.value(GLOBAL_STEP)) if GLOBAL_STEP in self.variables else None
 
     def check(self, variable: StoredVariable, piece: Piece, crc: int) -> None:
         """Compares the checksum of bytes that were read with the one in the index.
@@ -225,12 +236,7 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _path(self, shard: int) -> str:
@@ -286,7 +292,7 @@ class Checkpoint:
         )
 
 
-def find_prefix(path: Any) -> str:
+def find_prefix(path: CheckpointPath) -> str:
     """Returns the prefix of the checkpoint at a path.
 
     Args:

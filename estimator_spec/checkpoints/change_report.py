@@ -67,8 +67,10 @@ class ConversionReport:
             [
                 change.source or "(new)",
                 "" if change.target == change.source else change.target or "(left out)",
-                _shape(change.shape_before),
-                "" if change.shape_after == change.shape_before else _shape(change.shape_after),
+                format_shape(change.shape_before),
+                ""
+                if change.shape_after == change.shape_before
+                else format_shape(change.shape_after),
                 change.what,
             ]
             for change in self.changes
@@ -79,7 +81,8 @@ class ConversionReport:
         return "\n".join(lines)
 
 
-def _shape(shape: tuple[int, ...] | None) -> str:
+def format_shape(shape: tuple[int, ...] | None) -> str:
+    """Returns a shape as text, such as '7×2' or 'scalar'; '' for None."""
     if shape is None:
         return ""
     return "×".join(map(str, shape)) or "scalar"

@@ -101,10 +101,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_layout(parser: argparse.ArgumentParser, strategy: str, shards: str) -> None:
     """Adds the options that name the tables and layout of a checkpoint without a record."""
-    told = parser.add_argument_group("a checkpoint that has no record")
-    told.add_argument(strategy, choices=("div", "mod"), help="layout of its tables")
-    told.add_argument(shards, type=int, metavar="N", help="its number of shards")
-    told.add_argument("--table", action="append", metavar="NAME", help="full name of a table")
+    group = parser.add_argument_group("a checkpoint that has no record")
+    group.add_argument(strategy, choices=("div", "mod"), help="layout of its tables")
+    group.add_argument(shards, type=int, metavar="N", help="its number of shards")
+    group.add_argument("--table", action="append", metavar="NAME", help="full name of a table")
     _add_spec(parser)
 
 

@@ -16,7 +16,7 @@ from estimator_spec.checkpoints import (
     variable_roles,
     writing,
 )
-from estimator_spec.checkpoints.bundle import Checkpoint, find_prefix
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
 from estimator_spec.checkpoints.objects import ObjectCheckpoint
 from estimator_spec.checkpoints.options import ConversionOptions
 from estimator_spec.checkpoints.renaming import Rename
@@ -25,8 +25,8 @@ from estimator_spec.terminal import ByteProgress
 
 
 def convert(
-    source: Any,
-    target: Any,
+    source: CheckpointPath,
+    target: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     rename: Rename = None,

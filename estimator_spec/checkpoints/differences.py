@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any
 
 import numpy as np
 
 from estimator_spec.checkpoints import records, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
 from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
@@ -71,8 +70,8 @@ class Differences:
 
 
 def diff(
-    first: Any,
-    second: Any,
+    first: CheckpointPath,
+    second: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     strategy: str | None = None,
@@ -167,8 +166,7 @@ def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
         return _compare_whole(a, b, name)
     count, largest = 0, 0.0
     readers = a.reader(name), b.reader(name)
-    size = max(1, _CHUNK // max(1, one.row_bytes))
-    for start, end in chunks(one.num_rows, size):
+    for start, end in chunks(one.num_rows, one.rows_in(_CHUNK)):
         x, y = (reader.read(start, end) for reader in readers)
         different = (x != y).any(axis=1)
         if different.any():

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 
 import numpy as np
 import tensorflow as tf
@@ -91,12 +90,7 @@ class DataFile:
     def __enter__(self) -> DataFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

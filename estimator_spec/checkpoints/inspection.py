@@ -8,11 +8,10 @@ from collections.abc import Collection
 from typing import Any
 
 from estimator_spec.checkpoints import variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
+from estimator_spec.checkpoints.change_report import format_shape
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.terminal import format_size, format_table
-
-GLOBAL_STEP = "global_step"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Inspection:
             format_table(["variable", "shape", "type", "size", "layout", "optimizer"], rows)
         )
         if self.tables and not self.recorded:
-            lines.append("No record beside the checkpoint says how its tables lie.")
+            lines.append("The checkpoint has no record of its tables' layouts.")
         lines += [f"missing: {text}" for text in self.missing]
         lines += [f"left over: {text}" for text in self.leftover]
         return "\n".join(lines)
@@ -106,12 +105,12 @@ def _row(entry: Entry) -> list[str]:
             layout += f" ({entry.layout_from})"
     elif entry.kind == "variable" and entry.stored_in > 1:
         layout = f"{entry.stored_in} slices"
-    shape = "×".join(map(str, entry.shape)) or "scalar"
-    return [name, shape, entry.dtype, format_size(entry.num_bytes), layout, entry.optimizer]
+    size = format_size(entry.num_bytes)
+    return [name, format_shape(entry.shape), entry.dtype, size, layout, entry.optimizer]
 
 
 def inspect(
-    path: Any,
+    path: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     strategy: str | None = None,
@@ -154,12 +153,9 @@ def inspect(
             entries.append(_entry(checkpoint.variables[name], "variable"))
             for slot in sorted(beside):
                 entries.append(_entry(checkpoint.variables[slot], "slot", beside=name))
-        step = None
-        if GLOBAL_STEP in checkpoint.variables:
-            step = int(checkpoint.value(GLOBAL_STEP))
         return Inspection(
             checkpoint.prefix,
-            step,
+            checkpoint.read_global_step(),
             tuple(entries),
             found.missing,
             found.leftover,

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import slots
 from estimator_spec.embedding import optimizers
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
 
 tf1 = tf.compat.v1
 
@@ -75,7 +76,7 @@ def from_initializer(
         if values.shape != (size, width):
             raise ValueError(
                 f"The initializer of {name!r} made values of shape {list(values.shape)} where "
-                f"{[size, width]} was asked for."
+                f"{[size, width]} was expected."
             )
         return values
 
@@ -102,7 +103,7 @@ def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int
 
 
 def slot_initial_value(
-    suffix: str, naming: slots.SlotNaming | None, parameters: Any
+    suffix: str, naming: slots.SlotNaming | None, parameters: OptimizationParameters | None
 ) -> float | None:
     """Returns the initial value of a slot, or None if the optimizer is unknown.
 
@@ -129,7 +130,7 @@ def slot_initial_value(
 
 
 # Used for the slots' names and initial values only.
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, OptimizationParameters] = {
     "Adagrad": optimizers.AdagradParameters(0.1),
     "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),
     "ProximalAdagrad": optimizers.ProximalAdagradParameters(0.1),

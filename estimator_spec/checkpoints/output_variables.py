@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import crc32c, index_file
-from estimator_spec.checkpoints.bundle import Checkpoint, Piece, StoredVariable
+from estimator_spec.checkpoints.bundle import Checkpoint, Extents, Piece, StoredVariable
 from estimator_spec.checkpoints.new_rows import RowSource
 from estimator_spec.checkpoints.rows import RowReader, RowWriter
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
@@ -28,7 +28,7 @@ _MOST = 8 << 20
 _PER_SHARD = 64 << 10
 
 Progress = Callable[[int], None]
-PieceShapes = list[tuple[Any, tuple[int, ...], int]]
+PieceShapes = list[tuple[Extents, tuple[int, ...], int]]
 # Reads a chunk, and returns the function that writes it.
 Step = Callable[[], Callable[[], None]]
 
@@ -214,7 +214,7 @@ class RewrittenTable:
     def _rows_at_once(self) -> int:
         shards = max(self.before.num_shards, self.after.num_shards)
         size = min(max(_CHUNK, shards * _PER_SHARD), _MOST)
-        return max(1, size // max(1, self.variable.row_bytes))
+        return self.variable.rows_in(size)
 
     def _count_new(self, first: int, last: int) -> int:
         if self.rows_from is not None:

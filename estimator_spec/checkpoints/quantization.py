@@ -7,15 +7,16 @@ The formats are those of `tpu_columns.storage`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.output_variables import PieceShapes, Step, chunks
 from estimator_spec.checkpoints.rows import RowReader
-from estimator_spec.checkpoints.writing import CheckpointWriter
+from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 from tpu_columns.partition import RowPartition
 from tpu_columns.storage import SCALE
 
@@ -99,41 +100,38 @@ class QuantizedTable:
         rows, width = self.variable.shape
         return rows * width * 2 if self.dtype == "float16" else rows * (width + 4)
 
-    def steps(
-        self, source: Checkpoint, target: CheckpointWriter
-    ) -> Iterator[tuple[Callable[[], Callable[[], None]], int]]:
+    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
         """See `output_variables.OutputVariable`."""
         rows, width = self.variable.shape
-        narrow = tf.as_dtype(self.dtype)
-        pieces = [((), (rows, width), rows * width * narrow.size)]
-        (values,) = target.add(self.name, narrow, (rows, width), pieces)
-        scales: Any = None
+        dtype = tf.as_dtype(self.dtype)
+        pieces: PieceShapes = [((), (rows, width), rows * width * dtype.size)]
+        writers = target.add(self.name, dtype, (rows, width), pieces)
         if self.dtype == "int8":
             pieces = [((), (rows, 1), rows * 4)]
-            (scales,) = target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
+            writers += target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
         reader = RowReader(source, self.variable, self.before)
-        convert = to_int8 if self.dtype == "int8" else to_float16
-        at_once = max(1, _CHUNK // max(1, self.variable.row_bytes))
-        for first in range(0, max(rows, 1), at_once):
-            last = min(first + at_once, rows)
+        for first, last in chunks(max(rows, 1), self.variable.rows_in(_CHUNK)):
+            step = functools.partial(self._quantize, reader, writers, first, min(last, rows))
+            yield step, (min(last, rows) - first) * self.num_bytes // max(rows, 1)
 
-            def step(first: int = first, last: int = last) -> Callable[[], None]:
-                raw = reader.read(first, last)
-                if last == rows:
-                    reader.finish()
-                before = raw.view(np.float32)
-                _check_finite(before, first, self.variable.name, self.dtype)
-                packed, worth, scale = convert(before)
-                self.stats.add(before, worth)
+    def _quantize(
+        self, reader: RowReader, writers: Sequence[PieceWriter], first: int, last: int
+    ) -> Callable[[], None]:
+        """Reads and quantizes rows, and returns the function that writes values and scales."""
+        rows = reader.read(first, last).view(np.float32)
+        if last == self.variable.num_rows:
+            reader.finish()
+        _check_finite(rows, first, self.variable.name, self.dtype)
+        values, dequantized, scales = (to_int8 if self.dtype == "int8" else to_float16)(rows)
+        self.stats.add(rows, dequantized)
 
-                def write() -> None:
-                    values.write(packed)
-                    if scale is not None:
-                        scales.write(scale)
+        parts = (values,) if scales is None else (values, scales)
 
-                return write
+        def write() -> None:
+            for writer, part in zip(writers, parts, strict=True):
+                writer.write(part)
 
-            yield step, (last - first) * self.num_bytes // max(rows, 1)
+        return write
 
 
 def _check_finite(rows: np.ndarray, first: int, name: str, dtype: str) -> None:

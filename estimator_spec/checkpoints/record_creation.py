@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from estimator_spec.checkpoints import records, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def record(
-    path: Any,
+    path: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     strategy: str | None = None,

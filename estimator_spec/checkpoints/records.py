@@ -82,7 +82,9 @@ def read(prefix: str) -> CheckpointRecord | None:
         if data["format"] != _FORMAT:
             raise ValueError(f"format {data['format']}, this version knows {_FORMAT}")
         if data.get("checksum", _checksum(data)) != _checksum(data):
-            raise ValueError("its checksum doesn't fit; who changed it by hand removes that line")
+            raise ValueError(
+                "its checksum doesn't match; after changing it by hand, remove that line"
+            )
         replaced = data.get("replaces")
         if replaced is not None and replaced["index"] == _hash_index(prefix):
             if replaced["tables"] is None:
@@ -99,8 +101,8 @@ def read(prefix: str) -> CheckpointRecord | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(
             path,
-            f"{path!r} should say how the tables of the checkpoint lie, but can't be read: "
-            f"{error!r}. Restore it; or move it away, and say strategy and shards yourself.",
+            f"{path!r} stores the layouts of the checkpoint's tables, but can't be read: "
+            f"{error!r}. Restore it; or move it away, and give strategy and shards.",
         ) from error
     return CheckpointRecord(tables, data.get("spec"))
 

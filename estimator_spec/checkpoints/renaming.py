@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 Rename = Mapping[str, str] | Sequence[tuple[str, str]] | None
 
@@ -22,7 +21,7 @@ class Renaming:
         ValueError: a variable doesn't exist, or a pattern is no regular expression.
     """
 
-    def __init__(self, rename: Rename, variables: Mapping[str, Any]) -> None:
+    def __init__(self, rename: Rename, variables: Collection[str]) -> None:
         self._names = dict(rename) if isinstance(rename, Mapping) else {}
         patterns = [] if rename is None or isinstance(rename, Mapping) else rename
         self._patterns = [(compile_pattern("rename", pattern), new) for pattern, new in patterns]

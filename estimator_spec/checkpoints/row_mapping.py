@@ -47,8 +47,8 @@ class RowMapping:
             return True
         stored = [(piece.first_row, piece.shape[0]) for piece in variable.pieces]
         wanted = [
-            (shape[0][0][0] if shape[0] else 0, shape[1][0])
-            for shape in output_variables.slices(self.after, variable)
+            (extents[0][0] if extents and extents[0] else 0, shape[0])
+            for extents, shape, _ in output_variables.slices(self.after, variable)
         ]
         return self.before.in_row_order and self.after.in_row_order and stored == wanted
 

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from estimator_spec.checkpoints import slots, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint
-
-GLOBAL_STEP = "global_step"
 
 
 class SlotConversion:
@@ -100,7 +98,7 @@ class SlotConversion:
         return float(rate) if to_core else 1 / float(rate)
 
     def without_beta_powers(
-        self, found: variable_roles.VariableRoles, names: Mapping[str, Any]
+        self, found: variable_roles.VariableRoles, names: Collection[str]
     ) -> tuple[str, ...]:
         """Returns the names of TF1 Adam's beta powers, if no variable is left that it trains.
 
@@ -131,9 +129,7 @@ class SlotConversion:
         if any(name in checkpoint.variables for name in slots.BETA_POWERS):
             return {}
         parameters = table.in_spec.optimizer if table.in_spec else None
-        step = 0
-        if GLOBAL_STEP in checkpoint.variables:
-            step = int(checkpoint.value(GLOBAL_STEP))
+        step = checkpoint.read_global_step() or 0
         values = {}
         for name, argument, default in zip(
             slots.BETA_POWERS, ("beta1", "beta2"), (0.9, 0.999), strict=True

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from estimator_spec.embedding import optimizers
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
 
 TPU, CPU = "tpu", "cpu"
 
@@ -56,8 +56,8 @@ class SlotNaming:
     suffixes: Mapping[str, str]
 
 
-def _name(parameters: Any) -> str:
-    return str(parameters.__name__.removesuffix("Parameters"))
+def _name(parameters: type[OptimizationParameters]) -> str:
+    return parameters.__name__.removesuffix("Parameters")
 
 
 _ON_TPU = {_name(kind): {slot.name: slot.suffix for slot in kind.SLOTS} for kind in _PARAMETERS}

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
 from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.tables import WEIGHTS
@@ -39,8 +40,8 @@ class SpecTable:
     width: int
     combiner: str | None
     features: tuple[str, ...]
-    optimizer: Any
-    own_optimizer: Any
+    optimizer: OptimizationParameters | None
+    own_optimizer: OptimizationParameters | None
     initializer: Callable[..., Any] | None
     learning_rate_fn: Callable[..., Any] | None
 
@@ -76,7 +77,7 @@ def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
     return [found[key] for key in sorted(found)]
 
 
-def _of_column(column: TPUEmbeddingColumn, optimizer: Any) -> SpecTable:
+def _of_column(column: TPUEmbeddingColumn, optimizer: OptimizationParameters | None) -> SpecTable:
     rows, width = column.get_embedding_table_size()
     shared = isinstance(column, SharedEmbeddingColumn)
     name = column.get_embedding_var_name()

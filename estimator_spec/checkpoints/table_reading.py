@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from estimator_spec.checkpoints import variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath
 from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
-def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> Any:
+def read_table(
+    path: CheckpointPath, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any
+) -> np.ndarray:
     """Reads a table, or one of its slots, into memory.
 
     Args:
@@ -37,7 +39,7 @@ def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **
 
 
 def iterate_table(
-    path: Any,
+    path: CheckpointPath,
     name: str,
     spec: EmbeddingConfigSpec | None = None,
     *,
@@ -73,7 +75,7 @@ def iterate_table(
             table = found.tables[name]
         variable = checkpoint.variables[name]
         reader = RowReader(checkpoint, variable, table.layout)
-        size = rows_at_once or max(1, (4 << 20) // max(1, variable.row_bytes))
+        size = rows_at_once or variable.rows_in(4 << 20)
         kind = variable.dtype.as_numpy_dtype
         for first, last in chunks(variable.num_rows, size):
             rows = reader.read(first, last)
@@ -81,7 +83,9 @@ def iterate_table(
         reader.finish()
 
 
-def tables_of(path: Any, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> dict[str, str]:
+def tables_of(
+    path: CheckpointPath, spec: EmbeddingConfigSpec | None = None, **layout: Any
+) -> dict[str, str]:
     """Returns the full variable names of a checkpoint's tables, by key in the spec.
 
     Args:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from estimator_spec.checkpoints import records, slots, spec_tables
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
@@ -99,56 +99,71 @@ def classify(
     """
     record = records.read(checkpoint.prefix)
     shapes = {name: variable.shape for name, variable in checkpoint.variables.items()}
-    for name in tables or ():
-        if name not in shapes:
-            raise CheckpointError(
-                checkpoint.prefix, f"There is no table {name!r} in {checkpoint.prefix!r}."
-            )
-        if len(shapes[name]) != 2:
-            raise CheckpointError(
-                checkpoint.prefix,
-                f"{name!r} of {checkpoint.prefix!r} is no table: its shape is "
-                f"{list(shapes[name])}, a table's is [rows, width].",
-            )
+    _check_given_tables(checkpoint.prefix, shapes, tables or ())
     specified = spec_tables.match_variables(spec_tables.list_tables(spec) if spec else [], shapes)
     recorded = record.tables if record else {}
     names = {*recorded, *specified, *(tables or ())} & set(shapes)
     if not (recorded or specified or tables):
         names = {name for name in shapes if spec_tables.looks_like_table(name, shapes[name])}
-    same_shape: dict[tuple[int, ...], list[str]] = {}
-    for name, shape in shapes.items():
-        if name not in names:  # a table is never a slot
-            same_shape.setdefault(shape, []).append(name)
-    owned: dict[str, str] = {}
     found, others = {}, {}
-    for name in sorted(shapes, key=lambda name: (name not in names, len(name), name)):
-        if name in owned:
+    for name, own_slots in _slots_by_owner(shapes, names).items():
+        if name not in names:
+            others[name] = own_slots
             continue
-        beside = slots.find_slots(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
-        if name in names:
-            variable = checkpoint.variables[name]
-            layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
-            known, missing, unknown = slots.recognize_optimizers(beside.values())
-            on_record = recorded.get(name)
-            in_spec = specified.get(name)
-            found[name] = CheckpointTable(
-                variable,
-                layout,
-                source,
-                beside,
-                tuple(known),
-                tuple(sorted(missing)),
-                tuple(sorted(unknown)),
-                in_spec,
-                in_spec.key if in_spec else on_record.table if on_record else None,
-            )
-        else:
-            beside = {n: s for n, s in beside.items() if s in slots.SUFFIXES}
-            others[name] = beside
-        owned.update(dict.fromkeys(beside, name))
+        variable = checkpoint.variables[name]
+        layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
+        known, missing, unknown = slots.recognize_optimizers(own_slots.values())
+        in_spec, in_record = specified.get(name), recorded.get(name)
+        found[name] = CheckpointTable(
+            variable,
+            layout,
+            source,
+            own_slots,
+            tuple(known),
+            tuple(sorted(missing)),
+            tuple(sorted(unknown)),
+            in_spec,
+            in_spec.key if in_spec else in_record.table if in_record else None,
+        )
     _check_sizes(checkpoint, found, may_grow, may_shrink)
     faults = _faults(found, others, spec, set(recorded) - set(shapes))
     return VariableRoles(found, others, *faults, record)
+
+
+def _check_given_tables(
+    prefix: str, shapes: Mapping[str, tuple[int, ...]], tables: Collection[str]
+) -> None:
+    """Checks that variables that the caller calls tables exist and are matrices."""
+    for name in tables:
+        if name not in shapes:
+            raise CheckpointError(prefix, f"There is no table {name!r} in {prefix!r}.")
+        if len(shapes[name]) != 2:
+            raise CheckpointError(
+                prefix,
+                f"{name!r} of {prefix!r} is no table: its shape is {list(shapes[name])}, a table's "
+                "is [rows, width].",
+            )
+
+
+def _slots_by_owner(
+    shapes: Mapping[str, tuple[int, ...]], tables: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """Returns the slots (suffixes by full name) of each variable that isn't a slot itself."""
+    same_shape: dict[tuple[int, ...], list[str]] = {}
+    for name, shape in shapes.items():
+        if name not in tables:  # a table is never a slot
+            same_shape.setdefault(shape, []).append(name)
+    owners: dict[str, dict[str, str]] = {}
+    owned: set[str] = set()
+    for name in sorted(shapes, key=lambda name: (name not in tables, len(name), name)):
+        if name in owned:
+            continue
+        found = slots.find_slots(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
+        if name not in tables:
+            found = {slot: suffix for slot, suffix in found.items() if suffix in slots.SUFFIXES}
+        owners[name] = found
+        owned.update(found)
+    return owners
 
 
 def _layout(

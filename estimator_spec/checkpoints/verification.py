@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 from estimator_spec.checkpoints import records
-from estimator_spec.checkpoints.bundle import Checkpoint, find_prefix
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
 from estimator_spec.terminal import ByteProgress, format_size
 
@@ -42,7 +41,9 @@ class Verification:
         return "\n".join([head + f"{len(self.faults)} damaged", *self.faults])
 
 
-def verify(path: Any, *, progress: Callable[[int, int], None] | None = None) -> Verification:
+def verify(
+    path: CheckpointPath, *, progress: Callable[[int, int], None] | None = None
+) -> Verification:
     """Reads every byte of a checkpoint and compares checksums.
 
     Args:

@@ -13,14 +13,13 @@ import fcntl
 import os
 import shutil
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import crc32c, index_file
-from estimator_spec.checkpoints.bundle import data_path
+from estimator_spec.checkpoints.bundle import Extents, data_path
 
 tf1 = tf.compat.v1
 
@@ -122,7 +121,7 @@ class CheckpointWriter:
         name: str,
         dtype: Any,
         shape: Sequence[int],
-        pieces: Sequence[tuple[Any, Sequence[int], int]],
+        pieces: Sequence[tuple[Extents, Sequence[int], int]],
     ) -> list[PieceWriter]:
         """Adds a variable.
 
@@ -192,12 +191,7 @@ class CheckpointWriter:
     def __enter__(self) -> CheckpointWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _new_entry(self, key: bytes, dtype: Any, shape: Sequence[int]) -> Any:
