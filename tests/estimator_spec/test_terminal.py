@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch):
-    """A terminal that knows control codes, whatever the tests run in."""
+    """Sets a terminal that supports control codes."""
     monkeypatch.setenv("TERM", "xterm")
 
 

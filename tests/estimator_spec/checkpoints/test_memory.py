@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: a table larger than the bound is cut, grown, checked and compared within it."""
+"""Tests peak memory: a table larger than the bound is converted, verified and compared."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ print(memory("VmHWM") - before)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("what", ["cut", "verify and diff", "grow and permute"])
 def test_memory_stays_small(tmp_path, what):
-    """A table of 183 MiB in one piece takes less than 64 MiB beside what was there."""
+    """Work on a table of 183 MiB in one piece takes less than 64 MiB of additional memory."""
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
