@@ -190,11 +190,11 @@ class _Planner:
         if kept and not found:
             self._notes.append(f"{table.name}: its slots are left out, training begins new ones.")
 
-    def _by_table(self, options: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
+    def _by_table(self, values: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
         """Returns the values of an option that is given by table, by the tables' full names."""
         return {
             variable_roles.find_table(self._found, name, argument, self._checkpoint.prefix): value
-            for name, value in (options or {}).items()
+            for name, value in (values or {}).items()
         }
 
     def _dropped(self, name: str) -> bool:
