@@ -82,7 +82,7 @@ def run(source: str, target: str, strategy: str, shards: int = 0) -> tuple[float
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the measurements and prints them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=4, help="size of the table")
     parser.add_argument("--rounds", type=int, default=3, help="of copying and converting")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that TensorFlow removed, for programs that nobody has edited.
+"""Restores the names that TensorFlow removed, for unedited programs.
 
-`names` is the table, `installation` puts it in place, `missing` says what to use instead of a name
-that isn't there. docs/legacy_names.md is made from the table by `document`.
+`names` holds the table, `installation` installs it, `unsupported_names` holds advice on names that
+aren't restored. `names_page` generates docs/legacy_names.md from both.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few functions of `tensorflow.contrib` that TPU programs call and nobody else has.
-
-Written anew, with the old arguments; what each does is said by its formula.
-"""
+"""Reimplements functions of `tensorflow.contrib` that TPU programs use and no library has."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ tf1 = tf.compat.v1
 
 
 def batch_and_drop_remainder(batch_size: int) -> Callable[[Any], Any]:
-    """A function for `Dataset.apply`: batches of exactly this size."""
+    """Returns a function for `Dataset.apply` that makes batches of exactly this size."""
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
 
 
 def padded_batch_and_drop_remainder(
     batch_size: int, padded_shapes: Any, padding_values: Any = None
 ) -> Callable[[Any], Any]:
-    """A function for `Dataset.apply`: padded batches of exactly this size."""
+    """Returns a function for `Dataset.apply` that makes padded batches of exactly this size."""
     return lambda dataset: dataset.padded_batch(
         batch_size, padded_shapes, padding_values, drop_remainder=True
     )
@@ -35,7 +32,7 @@ def padded_batch_and_drop_remainder(
 def sloppy_interleave(
     map_func: Callable[..., Any], cycle_length: int, block_length: int = 1
 ) -> Callable[[Any], Any]:
-    """A function for `Dataset.apply`: interleaves datasets in whatever order they are ready."""
+    """Returns a function for `Dataset.apply` that interleaves datasets as they are ready."""
     return tf.data.experimental.parallel_interleave(
         map_func, cycle_length, block_length, sloppy=True
     )
@@ -45,13 +42,13 @@ def sloppy_interleave(
 
 
 def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
-    """A function of weights w: `scale · Σ|w|`."""
+    """Returns the regularizer `scale · Σ|w|` of weights w."""
     del scope
     return lambda weights: scale * tf.reduce_sum(tf.abs(weights))
 
 
 def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
-    """A function of weights w: `scale · Σw² / 2`."""
+    """Returns the regularizer `scale · Σw² / 2` of weights w."""
     del scope
     return lambda weights: scale * tf.nn.l2_loss(weights)
 
@@ -63,18 +60,18 @@ def variance_scaling_initializer(
     seed: int | None = None,
     dtype: Any = tf.float32,
 ) -> Callable[..., Any]:
-    """An initializer of variance `factor / n`.
+    """Returns an initializer of variance `factor / n`.
 
     Args:
-        factor: see above.
-        mode: what n is: 'FAN_IN', 'FAN_OUT', or their mean, 'FAN_AVG'.
-        uniform: uniform between ±√(3·factor/n); else a normal distribution cut at two deviations,
-            whose deviation is √(1.3·factor/n) before the cut.
-        seed: of the random numbers.
-        dtype: of the values, where the variable doesn't say.
+        factor: scale of the variance.
+        mode: the definition of n: 'FAN_IN', 'FAN_OUT', or their mean, 'FAN_AVG'.
+        uniform: uniform between ±√(3·factor/n); otherwise normal with standard deviation
+            √(1.3·factor/n), truncated at two standard deviations.
+        seed: random seed, or None.
+        dtype: dtype of the values if the variable gives none.
 
     Raises:
-        ValueError: another mode.
+        ValueError: `mode` is unknown.
     """
     if mode not in ("FAN_IN", "FAN_OUT", "FAN_AVG"):
         raise ValueError(f"Unknown mode {mode!r}; one of FAN_IN, FAN_OUT and FAN_AVG.")
@@ -83,8 +80,9 @@ def variance_scaling_initializer(
         whole = partition_info.full_shape if partition_info is not None else shape
         sizes = [float(size) for size in whole] or [1.0]
         fan_in, fan_out = sizes[-2] if len(sizes) > 1 else sizes[-1], sizes[-1]
-        field = float(np.prod(sizes[:-2]))  # of a convolution
-        n = {"FAN_IN": fan_in, "FAN_OUT": fan_out, "FAN_AVG": (fan_in + fan_out) / 2}[mode] * field
+        receptive_field = float(np.prod(sizes[:-2]))
+        fans = {"FAN_IN": fan_in, "FAN_OUT": fan_out, "FAN_AVG": (fan_in + fan_out) / 2}
+        n = fans[mode] * receptive_field
         if uniform:
             limit = np.sqrt(3.0 * factor / n)
             return tf1.random_uniform(shape, -limit, limit, dtype, seed=seed)
@@ -96,7 +94,7 @@ def variance_scaling_initializer(
 def xavier_initializer(
     uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32
 ) -> Callable[..., Any]:
-    """An initializer of variance `2 / (fan_in + fan_out)` (Glorot and Bengio, 2010)."""
+    """Returns an initializer of variance `2 / (fan_in + fan_out)` (Glorot and Bengio, 2010)."""
     return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
 
 
@@ -113,7 +111,7 @@ def layer_norm(
     begin_params_axis: int = -1,
     scope: Any = None,
 ) -> Any:
-    """Layer normalization (Ba, Kiros and Hinton, 2016).
+    """Applies layer normalization (Ba, Kiros and Hinton, 2016).
 
     `gamma · (x - mean) / √(variance + 1e-12) + beta`, with 1e-3 for float16.
 
@@ -121,20 +119,20 @@ def layer_norm(
         inputs: a tensor of rank 2 or more.
         center: adds the variable `beta`.
         scale: multiplies by the variable `gamma`.
-        activation_fn: what is done to the result, or None.
+        activation_fn: activation function, or None.
         reuse: whether the variables exist already.
-        variables_collections: collections of the graph for the variables.
-        outputs_collections: collections of the graph for the result.
-        trainable: whether the variables are trained.
-        begin_norm_axis: mean and variance are over this axis and those behind it.
-        begin_params_axis: gamma and beta have the shape of this axis and those behind it.
-        scope: of the variables; 'LayerNorm' if None.
+        variables_collections: graph collections for the variables.
+        outputs_collections: graph collections for the result.
+        trainable: whether the variables are trainable.
+        begin_norm_axis: first axis of those that mean and variance are taken over.
+        begin_params_axis: first axis of the shape of gamma and beta.
+        scope: variable scope; 'LayerNorm' if None.
 
     Returns:
         A tensor of the shape of `inputs`.
 
     Raises:
-        ValueError: an axis is out of range, or the size of a parameter's axis isn't known.
+        ValueError: an axis is out of range, or the size of a parameter's axis is unknown.
     """
     with tf1.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse):
         inputs = tf.convert_to_tensor(inputs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of a removed name that isn't put back."""
+"""Errors for removed names that aren't supported."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from estimator_spec.legacy import unsupported_names
 
 
 class LegacyAttributeError(AttributeError):
-    """A removed name that isn't put back was looked up in a module of old."""
+    """A removed name that isn't supported was read from a legacy module."""
 
 
 class LegacyImportError(ModuleNotFoundError):
-    """A removed name that isn't put back was imported."""
+    """A removed name that isn't supported was imported."""
 
 
 def message(module: str, name: str) -> str:
-    """What both say.
+    """Returns the message of both errors.
 
     Args:
-        module: the module that was asked, in the program's spelling.
-        name: what it was asked for.
+        module: the module, in the program's spelling.
+        name: the name that it lacks.
     """
     advice = unsupported_names.advice(module, name)
     return f"{module}.{name} isn't among the removed names that estimator_spec puts back. {advice}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HParams: the named hyperparameters of `tf.contrib.training`, which programs pass as `params`."""
+"""Reimplements `tf.contrib.training.HParams`, which programs pass as `params`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class HParams:
-    """Hyperparameters as attributes, each with a name, a type and a value.
+    """Named, typed hyperparameters, readable as attributes.
 
     >>> hparams = HParams(learning_rate=0.1, layers=[64, 32])
     >>> hparams.parse('learning_rate=0.5,layers=[8]')
@@ -24,8 +24,8 @@ class HParams:
     >>> hparams.learning_rate
     0.5
 
-    A value's type is that of its first value: `set_hparam` and `parse` convert to it. None has no
-    type, and takes anything.
+    The first value sets the type, to which `set_hparam` and `parse` convert. A hyperparameter that
+    was None at first accepts any value.
 
     Args:
         **kwargs: the hyperparameters: numbers, strings, booleans, None, or lists of one type.
@@ -53,12 +53,12 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Gives a hyperparameter another value, of its type.
+        """Sets the value of a hyperparameter.
 
         Raises:
             KeyError: there is none of this name.
-            ValueError: the value has another type, or is a list where one value is expected, or the
-                other way round.
+            ValueError: the value has another type, or is a list where one value is expected, or
+                vice versa.
         """
         kind, is_list = self._hparam_types[name]
         if isinstance(value, list) != is_list:
@@ -76,16 +76,16 @@ class HParams:
             del self._hparam_types[name]
 
     def parse(self, values: str) -> HParams:
-        """Sets the values of a string such as `rate=0.1,name=abc,layers=[2,3],layers[0]=4`.
+        """Sets values from a string such as `rate=0.1,name=abc,layers=[2,3],layers[0]=4`.
 
         Args:
             values: comma-separated assignments.
 
         Returns:
-            Itself.
+            The object itself.
 
         Raises:
-            ValueError: the string can't be read, or a value doesn't fit its hyperparameter.
+            ValueError: the string can't be parsed, or a value has the wrong type.
         """
         position = 0
         while position < len(values):
@@ -109,26 +109,26 @@ class HParams:
             self.set_hparam(name, (value or "").strip())
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> HParams:
-        """Sets the values of a dictionary; returns itself."""
+        """Sets values from a dictionary; returns the object itself."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
 
     def parse_json(self, values_json: str) -> HParams:
-        """Sets the values of a JSON object; returns itself."""
+        """Sets values from a JSON object; returns the object itself."""
         return self.override_from_dict(json.loads(values_json))
 
     def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
-        """The values as a JSON object; functions are left out."""
+        """Returns the values as a JSON object, without functions."""
         values = {name: value for name, value in self.values().items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def values(self) -> dict[str, Any]:
-        """The values by name."""
+        """Returns the values by name."""
         return {name: getattr(self, name) for name in self._hparam_types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a hyperparameter, or `default` if there is none of this name."""
+        """Returns the value of a hyperparameter, or `default` if there is none of this name."""
         return getattr(self, key) if key in self._hparam_types else default
 
     def __contains__(self, key: object) -> bool:
@@ -147,7 +147,7 @@ class HParams:
 
 
 def _cast(name: str, kind: type, value: Any) -> Any:
-    """The value as the type of its hyperparameter."""
+    """Converts a value to the type of its hyperparameter."""
     if kind is type(None) or callable(value):
         return value
     wrong = ValueError(
@@ -160,7 +160,7 @@ def _cast(name: str, kind: type, value: Any) -> Any:
         return known
     if issubclass(kind, str) != isinstance(value, str) and not issubclass(kind, (int, float)):
         raise wrong
-    # No number is cut, and a number doesn't become a text.
+    # No rounding, and no number to string.
     if issubclass(kind, int) and isinstance(value, float) and value != int(value):
         raise wrong
     try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the removed names back, and takes them away again.
+"""Installs and uninstalls the names that TensorFlow removed.
 
-TensorFlow from 2.16 on has no Estimator: there every name of the table is put back, and its TPU
-columns, left over from that time, give way to ours. TensorFlow 2.15 has an Estimator of its own,
-and its columns and parameter classes belong to it: there `install()` touches none of them. It adds
-the spellings that 2.15 has lost (`tf.contrib.tpu`, `tf.estimator.tpu`), and they lead to
-TensorFlow's own classes, since the two families don't mix. `install(replace=True)` puts ours
-everywhere, whatever the version; `python -m estimator_spec run` does that.
+TensorFlow 2.16 and newer have no Estimator: `install()` adds every name of the table, and replaces
+TensorFlow's leftover TPU columns by ours. TensorFlow 2.15 has an Estimator of its own, with columns
+and parameter classes that belong to it: `install()` leaves all of them, and adds the spellings that
+2.15 has lost (`tf.contrib.tpu`, `tf.estimator.tpu`). These refer to TensorFlow's own classes, since
+the two implementations can't be mixed. `install(replace=True)`, which `estimator_spec run`
+calls, installs ours on every version.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from estimator_spec.config import host_fallback
 from estimator_spec.legacy import names
 from estimator_spec.legacy.module_spellings import is_removed
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
-from estimator_spec.legacy.undo import Changes
+from estimator_spec.legacy.undo import ReversibleChanges
 
 _LOCK = threading.RLock()
-# TensorFlow's API has each of its v1 and v2 faces several times.
-_OTHER_FACES = {
+# TensorFlow's API has several module objects for each of its v1 and v2 modules.
+_API_COPIES = {
     "tensorflow.compat.v1": ("v1.compat.v1", "v2.compat.v1"),
     "tensorflow.compat.v2": ("v1.compat.v2", "v2.compat.v2"),
 }
@@ -39,103 +39,105 @@ _Getters = dict[str, Callable[[], Any]]
 
 
 class _State(NamedTuple):
-    """What is installed.
+    """Options of the current installation.
 
     Attributes:
-        replace: ours everywhere; else only where TensorFlow has nothing.
-        cases: the names of which cases are in place.
+        replace: our names replace TensorFlow's own.
+        cases: the conditional groups of names that are installed.
     """
 
     replace: bool
     cases: frozenset[names.When]
 
 
-class _Now:
-    """The state of this process."""
+class _Process:
+    """The installation in this process; `state` is None if nothing is installed."""
 
     state: _State | None = None
-    changes = Changes()
+    changes = ReversibleChanges()
 
 
 class Installed:
-    """What `install()` returns; as a context manager it takes its change back at the end."""
+    """Result of `install()`: a context manager that undoes the installation on exit."""
 
     def __init__(self, before: _State | None, after: _State) -> None:
         self._before = before
         self._after = after
 
     def __enter__(self) -> Installed:
-        """Does nothing: the names are in place since `install()` returned."""
+        """Does nothing: `install()` has installed the names already."""
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Takes back what this call of `install()` changed."""
+        """Undoes what this call of `install()` changed."""
         if self._before != self._after:
             with _LOCK:
-                _switch(self._before)
+                _set_state(self._before)
 
 
 def install(replace: bool = False) -> Installed:
-    """Puts the names that TensorFlow has removed back, in all their spellings.
+    """Installs the names that TensorFlow has removed, in all their spellings.
 
-    After it `tf.estimator`, `tf.compat.v1.estimator`, `tf.contrib.tpu`, `tensorflow_estimator`,
-    `tensorflow.python.tpu.tpu_estimator` and so on have our classes, as attributes and for import.
+    `tf.estimator`, `tf.compat.v1.estimator`, `tf.contrib.tpu`, `tensorflow_estimator`,
+    `tensorflow.python.tpu.tpu_estimator` and so on get our classes, as attributes and for import.
     docs/legacy_names.md lists them all. Call it before the program's other imports:
 
         import estimator_spec
         estimator_spec.install()
         from tensorflow.compat.v1 import estimator
 
-    or around a part of it:
+    or around a part of the program:
 
         with estimator_spec.install():
             import old_program
 
-    A second call changes nothing. Names that TensorFlow itself has stay, except for what was left
-    of its Estimator: on TensorFlow 2.16 and newer its TPU embedding columns become ours, and
+    A second call changes nothing. TensorFlow's own names stay, except for leftovers of its
+    Estimator: on TensorFlow 2.16 and newer its TPU embedding columns become ours, and
     `tf.compat.v1.tpu.CrossShardOptimizer` becomes a subclass that works without a TPU too.
 
     Args:
-        replace: on TensorFlow 2.15, which has an Estimator of its own, put ours in its place. By
-            default that one stays, and the lost spellings lead to it. No effect on newer ones.
+        replace: replaces TensorFlow 2.15's own Estimator by ours. By default that one stays, and
+            the lost spellings refer to it. No effect on newer versions.
 
     Returns:
-        An object for `with`; at its end the names are as they were before.
+        A context manager that restores the previous names on exit.
     """
     with _LOCK:
-        before = _Now.state
-        wanted = _State(replace or not _tensorflow_has_estimator(), frozenset(_cases()))
+        before = _Process.state
+        target = _State(replace or not _tensorflow_has_estimator(), frozenset(_cases()))
         if before is not None and before.replace and not replace:
-            wanted = wanted._replace(replace=True)
-        _switch(wanted)
-        return Installed(before, wanted)
+            target = target._replace(replace=True)
+        _set_state(target)
+        return Installed(before, target)
 
 
 def uninstall() -> None:
-    """Takes the names away again; TensorFlow and `sys.modules` are as before `install()`.
+    """Removes the installed names; TensorFlow and `sys.modules` are as before `install()`.
 
-    Without an `install()` before, nothing happens.
+    Does nothing if nothing is installed.
     """
     with _LOCK:
-        _switch(None)
+        _set_state(None)
 
 
-def _switch(wanted: _State | None) -> None:
-    if wanted == _Now.state:
+def _set_state(target: _State | None) -> None:
+    """Undoes the current installation and makes the target one; None installs nothing."""
+    if target == _Process.state:
         return
-    _Now.changes.undo()
-    _Now.state = None
-    if wanted is None:
+    _Process.changes.undo()
+    _Process.state = None
+    if target is None:
         return
     try:
-        _put(wanted, _Now.changes)
+        _install_names(target, _Process.changes)
     except BaseException:
-        _Now.changes.undo()
+        _Process.changes.undo()
         raise
-    _Now.state = wanted
+    _Process.state = target
 
 
 def _cases() -> Iterator[names.When]:
+    """Yields the groups of names that apply to this process."""
     yield names.When.ALWAYS
     if host_fallback.host_instead_of_tpu():
         yield names.When.ON_HOST
@@ -145,45 +147,47 @@ def _cases() -> Iterator[names.When]:
 
 @functools.cache
 def _tensorflow_has_estimator() -> bool:
-    # Asked once, before anything was put there. The attribute isn't read: that loads it.
+    """Returns whether this TensorFlow has an Estimator of its own, without loading it."""
+    # Cached, because install() adds the attribute.
     return "estimator" in vars(tf) and importlib.util.find_spec("tensorflow_estimator") is not None
 
 
-def _put(wanted: _State, changes: Changes) -> None:
-    table = _table(wanted)
-    # Before there are other modules of these names to find.
-    theirs = set() if wanted.replace else {name for name in table if _exists(name)}
-    own = [name for name in table if name in theirs or not is_removed(name)]
-    faces = {name: _faces(name) for name in own if name.split(".")[0] == "tensorflow"}
-    old = {name: LegacyModule(name, table[name]) for name in table if name not in own}
-    changes.clear_modules(name for name in old if name.rpartition(".")[0] not in old)
+def _install_names(state: _State, changes: ReversibleChanges) -> None:
+    """Adds the names of the table to TensorFlow's modules, and creates the removed modules."""
+    table = _getters_by_module(state)
+    # Before the removed modules are created: afterwards they would be found.
+    existing = set() if state.replace else {name for name in table if _exists(name)}
+    kept = [name for name in table if name in existing or not is_removed(name)]
+    copies = {name: _module_objects(name) for name in kept if name.split(".")[0] == "tensorflow"}
+    created = {name: LegacyModule(name, table[name]) for name in table if name not in kept}
+    changes.clear_modules(name for name in created if name.rpartition(".")[0] not in created)
     changes.add_finder(Finder())
-    for name, modules in faces.items():
+    for name, modules in copies.items():
         if name not in sys.modules:
             changes.set_module(name, modules[0])
         for module in modules:
             for attribute, get in table[name].items():
-                if wanted.replace or (_is_api(name) and not hasattr(module, attribute)):
+                if state.replace or (_is_api(name) and not hasattr(module, attribute)):
                     changes.set_attribute(module, attribute, get())
-    for name, module in old.items():
+    for name, module in created.items():
         changes.set_module(name, module)
         parent, _, last = name.rpartition(".")
-        for above in [old[parent]] if parent in old else faces.get(parent, ()):
+        for above in [created[parent]] if parent in created else copies.get(parent, ()):
             changes.set_attribute(above, last, module)
 
 
-def _table(wanted: _State) -> dict[str, _Getters]:
-    """How to get each name of each module; parents of modules come first."""
+def _getters_by_module(state: _State) -> dict[str, _Getters]:
+    """Returns a getter for each name of each module; parent modules come first."""
     table: dict[str, _Getters] = {}
     for row in names.rows():
-        if row.when not in wanted.cases:
+        if row.when not in state.cases:
             continue
-        if row.when is not names.When.ALWAYS and not wanted.replace:
+        if row.when is not names.When.ALWAYS and not state.replace:
             continue  # TensorFlow's own names stay
-        if wanted.replace:
+        if state.replace:
             get = functools.partial(resolve, row.ours)
         else:
-            get = functools.partial(_theirs_or_ours, row)
+            get = functools.partial(_resolve_tensorflows_first, row)
         for module in row.modules():
             table.setdefault(module, {})[row.name] = get
     for module in list(table):
@@ -197,8 +201,8 @@ def _parents(name: str) -> Iterable[str]:
     return (".".join(parts[:end]) for end in range(1, len(parts)))
 
 
-def _theirs_or_ours(row: names.Row) -> Any:
-    """What TensorFlow has under another spelling of a name; ours if it has none."""
+def _resolve_tensorflows_first(row: names.Row) -> Any:
+    """Returns TensorFlow's own object under any spelling of a name, or ours if it has none."""
     for module in row.modules():
         if _exists(module):
             found = _module(module)
@@ -208,7 +212,7 @@ def _theirs_or_ours(row: names.Row) -> Any:
 
 
 def _exists(name: str) -> bool:
-    """Whether TensorFlow itself has a module."""
+    """Returns whether TensorFlow itself has a module."""
     if _is_api(name):
         return _module(name) is not None
     if isinstance(sys.modules.get(name), LegacyModule):
@@ -219,7 +223,7 @@ def _exists(name: str) -> bool:
 
 
 def _is_api(name: str) -> bool:
-    """Whether a module is a part of `tf`, and no file that can be imported by this name."""
+    """Returns whether a module is part of `tf` rather than a file importable by this name."""
     return name.split(".")[0] == "tensorflow" and not name.startswith("tensorflow.python")
 
 
@@ -232,15 +236,15 @@ def _module(name: str) -> Any:
     return found
 
 
-def _faces(name: str) -> list[types.ModuleType]:
-    """All module objects that programs reach by one name of TensorFlow's."""
+def _module_objects(name: str) -> list[types.ModuleType]:
+    """Returns all module objects that programs reach by one name of TensorFlow's API."""
     if not _is_api(name):
         return [_module(name)]
     found = [_module(name), sys.modules.get(name)]
     found.append(sys.modules.get(name.replace("tensorflow", "tensorflow._api.v2", 1)))
-    for face, others in _OTHER_FACES.items():
-        if name == face or name.startswith(face + "."):
-            rest = name[len("tensorflow.compat.v1") :]
-            found += [_module(f"tensorflow.compat.{other}{rest}") for other in others]
+    for api, copies in _API_COPIES.items():
+        if name == api or name.startswith(api + "."):
+            rest = name[len(api) :]
+            found += [_module(f"tensorflow.compat.{copy}{rest}") for copy in copies]
     unique = {id(module): module for module in found if module is not None}
     return [module for module in unique.values() if not isinstance(module, LegacyModule)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where removed names used to be: short places, and the module spellings behind them.
+"""Expands places, short names of removed modules, to all spellings of the modules.
 
 The same class was reached through `tf.estimator`, `tf.compat.v1.estimator`, `tensorflow_estimator`
-and more. A place such as `tf.estimator.tpu` stands for all spellings of one module.
+and more. A place such as `estimator.tpu` stands for all spellings of one module.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "tf_py": ("tensorflow.python",),
 }
 
-# Modules that went, some with all that is inside them. While the names are installed they are ours;
-# into every other module of the table, which TensorFlow has itself, single names are put.
+# Removed modules and packages, which an installation creates. All other modules of the table are
+# TensorFlow's own; single names are added to them.
 REMOVED = (
     "tensorflow.estimator",
     "tensorflow.compat.v1.estimator",
@@ -50,7 +50,7 @@ REMOVED = (
 
 
 def is_removed(module: str) -> bool:
-    """Whether a module of the table isn't TensorFlow's any more.
+    """Returns whether TensorFlow has removed a module of the table.
 
     >>> is_removed('tensorflow.contrib.tpu'), is_removed('tensorflow.python.tpu')
     (True, False)
@@ -59,7 +59,7 @@ def is_removed(module: str) -> bool:
 
 
 def spellings(place: str) -> tuple[str, ...]:
-    """The full names of the modules that a place stands for.
+    """Returns the full names of the modules that a place stands for.
 
     >>> spellings('tf1.estimator')
     ('tensorflow.compat.v1.estimator',)

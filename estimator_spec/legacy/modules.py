@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that TensorFlow no longer has: each knows names, and loads one when it is asked for."""
+"""Stands in for modules that TensorFlow removed, and loads their names on first use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from estimator_spec.legacy import errors, unsupported_names
 
 
 def resolve(target: str) -> Any:
-    """The object of a full dotted name.
+    """Returns the object of a full dotted name.
 
     >>> resolve('os.path.basename')('a/b')
     'b'
 
-    Attributes go before modules: importing a part of TensorFlow's API by its public name would
-    load it a second time.
+    Attributes are tried before imports: importing a part of TensorFlow's API by its public name
+    would load it a second time.
 
     Raises:
         AttributeError: there is no such name.
@@ -41,18 +41,18 @@ def resolve(target: str) -> Any:
 
 
 class LegacyModule(types.ModuleType):
-    """A module of old, with our names in it.
+    """Replacement of a removed module.
 
     Args:
-        name: its full name.
-        names: how to get each of its names. They are called once, when first asked for, so that
-            making a module loads nothing.
+        name: the module's full name.
+        names: a function for each of its names that returns the object. Called on first use, so
+            that creating the module loads nothing.
     """
 
     def __init__(self, name: str, names: Mapping[str, Callable[[], Any]]) -> None:
-        super().__init__(name, f"{name}, as estimator_spec.install() puts it back.")
+        super().__init__(name, f"{name}, installed by estimator_spec.install().")
         self.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
-        # A package without files: importing what isn't in it reaches `Finder`, which explains.
+        # A package without files: imports of unknown submodules reach `Finder`.
         self.__path__: list[str] = []
         self.__all__ = sorted(names)
         self._legacy_names = dict(names)
@@ -74,20 +74,20 @@ class LegacyModule(types.ModuleType):
 
 
 class _Alias(importlib.abc.Loader):
-    """Gives an existing module for an import of another name."""
+    """Loader that returns an existing module for an import of another name."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        # The import system takes what is in sys.modules after this.
+        # The import system returns the entry of sys.modules after this.
         sys.modules[module.__name__] = self._module
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Answers imports from inside a `LegacyModule`: an alias of a module, or what to use instead.
+    """Import finder for a `LegacyModule`: finds aliases of modules, or raises with advice.
 
-    It stands behind all other finders, so it hides nothing.
+    It is the last finder, so it hides no module.
     """
 
     def find_spec(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table: every removed name that is put back, where it was found, and what it is now.
+"""Defines the table of restored names: places and present location of each.
 
-Everything else reads this: `install()`, docs/legacy_names.md, and the tests. A row is one name.
-Rows that share places and the module of their replacement stand together in a `Group`.
+`install()`, docs/legacy_names.md and the tests read it. A row is one name. A `Group` holds rows
+with the same places and the same present module.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from estimator_spec.legacy.module_spellings import spellings
 
 
 class When(enum.Enum):
-    """When a name is put in its places.
+    """Condition under which a name is installed.
 
-    ON_HOST: when programs of a TPU run on the host (`run --cpu`).
-    WITHOUT_TENSORBOARD: where TensorBoard isn't installed, which some names of TensorFlow need.
+    ON_HOST: programs written for a TPU run on the host (`run --cpu`).
+    WITHOUT_TENSORBOARD: TensorBoard, which some names of TensorFlow need, isn't installed.
     """
 
     ALWAYS = "always"
@@ -27,13 +27,13 @@ class When(enum.Enum):
 
 
 class Group(NamedTuple):
-    """Names that were found in the same places, and are found in one module now.
+    """Names with the same places and the same present module.
 
     Attributes:
-        places: where they were, see `places`; separated by spaces.
-        home: the module (or class) that has them now.
-        names: separated by spaces; `old=new` where the names differ.
-        when: whether they are put there always, or only in a certain case.
+        places: the former modules, as in `module_spellings`, separated by spaces.
+        home: the module (or class) that has the names now.
+        names: the names, separated by spaces; `old=new` if they differ.
+        when: condition of the installation.
     """
 
     places: str
@@ -46,10 +46,10 @@ class Row(NamedTuple):
     """One removed name.
 
     Attributes:
-        name: its last part.
-        places: where it was, short.
-        ours: the full name of what it is now.
-        when: see `When`.
+        name: the last part of its dotted name.
+        places: its former modules, as in `module_spellings`.
+        ours: the full name of its replacement.
+        when: condition of the installation.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     when: When
 
     def modules(self) -> Iterator[str]:
-        """Every module that the name was found in."""
+        """Yields every module that had the name."""
         for place in self.places:
             yield from spellings(place)
 
@@ -196,8 +196,8 @@ _TPU = (
     ),
 )
 
-# TensorFlow's own TPU columns outlived the estimator that they were made for: ours stand in
-# their place. The parameter classes went with it.
+# TensorFlow still has TPU columns, which only its Estimator could use: ours replace them. It has
+# removed the parameter classes.
 _EMBEDDINGS = (
     Group(
         "tf1.tpu.experimental tpu_py.feature_column",
@@ -224,8 +224,7 @@ _EMBEDDINGS = (
         "ProximalAdagradParameters ProximalYogiParameters RMSPropParameters TableConfig "
         "_OptimizationParameters=OptimizationParameters",
     ),
-    # A subclass of TensorFlow's, which has no kernel off a TPU: with one replica it is the
-    # optimizer that it wraps.
+    # TensorFlow's has no CPU kernel; our subclass calls the wrapped optimizer on one replica.
     Group(
         "tf1.tpu tpu_py.tpu_optimizer contrib.tpu",
         "estimator_spec.legacy.tpu_stand_ins",
@@ -282,7 +281,7 @@ _CONTRIB_TPU = (
     ),
 )
 
-# What programs of a TPU import from tensorflow.contrib beside contrib.tpu.
+# Other names of tensorflow.contrib that TPU programs import.
 _CONTRIB = (
     Group(
         "contrib.training contrib.training.python.training.hparam",
@@ -356,7 +355,7 @@ _CONTRIB = (
     ),
 )
 
-# What stands in for a TPU system, of one replica, when its programs run on the host.
+# Replacements of TPU functions when a TPU program runs on the host, as one replica.
 _ON_HOST = (
     Group(
         "tf.distribute.cluster_resolver tf_py.distribute.cluster_resolver "
@@ -385,7 +384,7 @@ _ON_HOST = (
     ),
 )
 
-# Older TensorFlows brought TensorBoard along.
+# TensorFlow up to 2.20 installed TensorBoard.
 _SUMMARIES = (
     Group(
         "tf2.summary",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/legacy_names.md from the table.
+"""Generates docs/legacy_names.md from the table of names.
 
 python -m estimator_spec.legacy.names_page docs/legacy_names.md
 """
@@ -13,19 +13,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from estimator_spec.legacy import module_spellings, names, unsupported_names
 
 _HEAD = """\
-# The names that are put back
+# Restored names
 
-`estimator_spec.install()` puts these names back, and `python -m estimator_spec run SCRIPT` runs an
-unedited program with them. This page is made from the table in `estimator_spec/legacy/names.py`, by
+`estimator_spec.install()` restores these names, and `python -m estimator_spec run SCRIPT` runs an
+unedited program with them. This page is generated from the table in
+`estimator_spec/legacy/names.py` by
 `python -m estimator_spec.legacy.names_page docs/legacy_names.md`.
 
-- **TensorFlow 2.16 and newer** has no Estimator. All names lead to ours. What was left of its TPU
-  embedding columns becomes ours as well, and `tf.compat.v1.tpu.CrossShardOptimizer` becomes a
+- **TensorFlow 2.16 and newer** has no Estimator. All names refer to ours. The leftovers of its TPU
+  embedding columns are replaced by ours as well, and `tf.compat.v1.tpu.CrossShardOptimizer` by a
   subclass that works without a TPU.
 - **TensorFlow 2.15** has an Estimator of its own. `install()` leaves all of it in place, with the
   columns and parameter classes that belong to it. The spellings that 2.15 has lost, such as
-  `tf.contrib.tpu`, lead to TensorFlow's own classes: the two families can't be mixed in a program.
-  `install(replace=True)` puts ours everywhere, as `run` does on every version.
+  `tf.contrib.tpu`, refer to TensorFlow's own classes: the two implementations can't be mixed in a
+  program. `install(replace=True)` installs ours everywhere, as `run` does on every version.
 - `uninstall()`, or the end of a `with estimator_spec.install():`, undoes all of it, `sys.modules`
   included.
 """
@@ -33,8 +34,8 @@ unedited program with them. This page is made from the table in `estimator_spec/
 _PLACES = """\
 ## Places
 
-A name has had many spellings. In the tables below a place stands for these modules; each can be
-imported, and is an attribute of the module it is in.
+A name had many spellings. In the tables below a place stands for these modules; each can be
+imported, and is an attribute of its parent module.
 
 | place | modules |
 |---|---|
@@ -48,10 +49,10 @@ _CASES = {
 |---|---|---|
 """,
     names.When.ON_HOST: """\
-## Names for programs of a TPU on a host
+## Names for TPU programs on a host
 
-Under `run --cpu` (or with the environment variable TPU_COLUMNS_CPU) these stand in for what
-needs a TPU. The host is one replica.
+Under `run --cpu` (or with the environment variable TPU_COLUMNS_CPU) these replace functions that
+need a TPU. The host is one replica.
 
 | name | places | now |
 |---|---|---|
@@ -59,17 +60,17 @@ needs a TPU. The host is one replica.
     names.When.WITHOUT_TENSORBOARD: """\
 ## Names that need TensorBoard
 
-TensorFlow 2.21 doesn't install TensorBoard, where these live. They stand in where it is missing.
+TensorBoard defines these, and TensorFlow 2.21 doesn't install it. Used where it is missing.
 
 | name | places | now |
 |---|---|---|
 """,
 }
 
-_MISSING = """\
-## Names that don't come back
+_UNSUPPORTED = """\
+## Names that aren't restored
 
-They raise an AttributeError or ImportError that says this.
+Using one raises an AttributeError or ImportError with this advice.
 
 | name | places | instead |
 |---|---|---|
@@ -77,7 +78,7 @@ They raise an AttributeError or ImportError that says this.
 
 
 def text() -> str:
-    """The page."""
+    """Returns the page as Markdown."""
     parts = [_HEAD, _PLACES + _table(_places())]
     for case, head in _CASES.items():
         rows = [
@@ -86,7 +87,7 @@ def text() -> str:
             if row.when is case
         ]
         parts.append(head + _table((f"`{name}`", where, now) for name, where, now in rows))
-    parts.append(_MISSING + _table(_missing()))
+    parts.append(_UNSUPPORTED + _table(_unsupported()))
     return "\n".join(parts)
 
 
@@ -95,8 +96,8 @@ def _places() -> Iterator[tuple[str, str]]:
         yield f"`{place}`", " ".join(f"`{module}`" for module in modules)
 
 
-def _missing() -> Iterator[tuple[str, str, str]]:
-    for entry in unsupported_names.MISSING:
+def _unsupported() -> Iterator[tuple[str, str, str]]:
+    for entry in unsupported_names.UNSUPPORTED:
         where = " ".join(f"`{place}`" for place in entry.places.split())
         for name in entry.names.split():
             shown = "all others" if name == "*" else f"`{name}`"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m estimator_spec run`: runs an old program as `python` would, with the old names.
+"""Implements `python -m estimator_spec run`, which runs an unedited program with the old names.
 
-The program is not edited. Before its first line the removed names are put back, ours even where
-TensorFlow 2.15 has its own, so that both behave the same; a Keras is chosen that builds v1 graphs;
-and a program for TensorFlow 1 finds that under `import tensorflow`.
+Before the program's first line it installs the removed names (ours on TensorFlow 2.15 too, so that
+all versions behave the same), selects a Keras that builds v1 graphs, and gives a program written
+for TensorFlow 1 that API under `import tensorflow`.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ options:
 
 
 class UsageError(Exception):
-    """The command line can't be understood."""
+    """The command line is invalid."""
 
 
 class Command(NamedTuple):
-    """A command line.
+    """A parsed command line.
 
     Attributes:
-        program: the path of a script, or the name of a module.
-        arguments: the program's own.
-        is_module: whether it is a module.
-        host: when a program of a TPU runs on the host; None leaves the environment's choice.
-        as_tf1: whether the program gets TensorFlow 1's names; None if it should be found out.
+        program: path of a script, or name of a module.
+        arguments: the program's arguments.
+        is_module: whether `program` is a module.
+        host: when a TPU program runs on the host; None leaves it to the environment variable.
+        as_tf1: whether the program gets TensorFlow 1's API; None detects it.
     """
 
     program: str
@@ -57,13 +57,13 @@ class Command(NamedTuple):
 
 
 def parse(arguments: Sequence[str]) -> Command:
-    """Reads the command line of `run`.
+    """Parses the command line of `run`.
 
     >>> parse(['--cpu', 'auto', 'train.py', '--steps=3']).arguments
     ['--steps=3']
 
     Raises:
-        UsageError: says what is wrong.
+        UsageError: an option or the program is missing or unknown.
     """
     host: host_fallback.Host | None = None
     as_tf1: bool | None = None
@@ -91,10 +91,10 @@ def parse(arguments: Sequence[str]) -> Command:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a program; returns the exit status, unless the program exits by itself.
+    """Runs a program and returns the exit status, unless the program exits itself.
 
     Args:
-        arguments: the command line behind `run`.
+        arguments: the command line after `run`.
     """
     if arguments and arguments[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
@@ -113,31 +113,31 @@ def main(arguments: Sequence[str]) -> int:
 def run(command: Command) -> None:
     """Runs a program in this process, as its main module.
 
-    What is changed for it (the names, `sys.argv`, `sys.path`) stays: the program may have started
-    threads, or registered functions for the exit.
+    Changes to names, `sys.argv` and `sys.path` stay, as the program may have started threads or
+    registered exit functions.
 
     Args:
-        command: what to run.
+        command: the parsed command line.
     """
     if command.host is not None:
         host_fallback.choose_host(command.host)
     legacy_keras.prefer()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
-        as_tf1 = not command.is_module and tf1.is_written_for(command.program)
+        as_tf1 = not command.is_module and tf1.uses_tf1_names(command.program)
     legacy.install(replace=True)
     if as_tf1:
-        tf1.become()
+        tf1.enable()
     sys.argv = [command.program, *command.arguments]
     if command.is_module:
         runpy.run_module(command.program, run_name="__main__", alter_sys=True)
         return
-    _put_on_path(command.program)
+    _set_script_path(command.program)
     runpy.run_path(command.program, run_name="__main__")
 
 
-def _put_on_path(script: str) -> None:
-    """Makes the script's neighbours importable in place of the current directory's files."""
+def _set_script_path(script: str) -> None:
+    """Replaces the current directory on `sys.path` by the script's directory, as `python` does."""
     if getattr(sys.flags, "safe_path", False):
         return
     real = os.path.realpath(script)

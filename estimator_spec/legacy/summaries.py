@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Summaries where TensorBoard isn't installed.
+"""Writes scalar summaries without TensorBoard.
 
-`tf.summary.scalar` lives in TensorBoard, which older TensorFlows brought along. Host calls of TPU
-programs write scalars; images, histograms and the like need TensorBoard to be installed.
+`tf.summary.scalar` is defined in TensorBoard, which TensorFlow installed up to 2.20. Host calls of
+TPU programs write scalars; images, histograms and others need TensorBoard.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
     """Writes a number to the default summary writer, as `tf.summary.scalar` does.
 
     Args:
-        name: its tag, behind the name scopes around.
+        name: the tag, prefixed by the current name scopes.
         data: a scalar.
-        step: of the training; None takes the default step.
-        description: a text for people.
+        step: training step; None takes the default step.
+        description: a description to show.
 
     Returns:
-        Whether a writer took it: a boolean, or in a graph the operation that writes.
+        Whether the summary was written: a boolean, or in a graph the writing op.
     """
     metadata = _SCALARS
     if description:

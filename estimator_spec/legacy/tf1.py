@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of TensorFlow 1: what they find under `import tensorflow`.
+"""Gives programs written for TensorFlow 1 its API under `import tensorflow`.
 
-TensorFlow has kept most of TensorFlow 1 as `tensorflow.compat.v1`. A program that was never
-upgraded asks `tensorflow` itself for it. While such a program runs, its own modules get a face of
-TensorFlow that answers as TensorFlow 1 did; installed packages, TensorFlow's own files among them,
-still get the real one.
+Most of that API is `tensorflow.compat.v1` now. While such a program runs, imports of `tensorflow`
+in its own modules return a module with TensorFlow 1's names; installed packages, including
+TensorFlow, still import the real one.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ import tensorflow as tf
 
 tf1 = tf.compat.v1
 
-# Parts of TensorFlow that are no API of a version: the real ones.
+# Packages of TensorFlow that don't belong to an API version.
 _SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
 _OURS = ("estimator_spec", "tpu_columns")
 
 
-class Face(types.ModuleType):
-    """`tensorflow`, with the names of TensorFlow 1 first."""
+class TF1Module(types.ModuleType):
+    """The module `tensorflow` with the names of `tf.compat.v1` first."""
 
     def __init__(self) -> None:
         super().__init__(tf.__name__, tf.__doc__)
@@ -48,8 +47,8 @@ class Face(types.ModuleType):
         return sorted({*dir(tf), *dir(tf1)})
 
 
-def become() -> None:
-    """Gives this process' program TensorFlow 1: its names, and its behaviour.
+def enable() -> None:
+    """Switches the program in this process to TensorFlow 1's names and behaviour.
 
     Raises:
         ValueError: a graph or a session exists already.
@@ -59,54 +58,54 @@ def become() -> None:
         "v2 behaviour switched off. (`run --no-tf1` does without.)"
     )
     tf1.disable_v2_behavior()
-    builtins.__import__ = functools.partial(_import, builtins.__import__, Face())
+    builtins.__import__ = functools.partial(_import, builtins.__import__, TF1Module())
 
 
 def _import(
     real_import: Any,
-    face: types.ModuleType,
+    tf1_module: types.ModuleType,
     name: str,
     globals: Mapping[str, Any] | None = None,
     locals: Mapping[str, Any] | None = None,
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> Any:
-    """Python's import, but for `tensorflow` in a module of the program."""
-    if name == "tensorflow" and level == 0 and _is_programs(globals):
+    """Imports as Python does, except for `tensorflow` in a module of the program."""
+    if name == "tensorflow" and level == 0 and _is_own_module(globals):
         for part in fromlist or ():
             if part in _SHARED or part == "contrib":
                 real_import(f"{name}.{part}")
-        return face
+        return tf1_module
     module = real_import(name, globals, locals, fromlist, level)
-    if module is sys.modules.get("tensorflow") and level == 0 and _is_programs(globals):
-        return face  # import tensorflow.something
+    if module is sys.modules.get("tensorflow") and level == 0 and _is_own_module(globals):
+        return tf1_module  # import tensorflow.something
     return module
 
 
-def _is_programs(globals: Mapping[str, Any] | None) -> bool:
-    """Whether the importing module is the program's own, and of no package that is installed."""
+def _is_own_module(globals: Mapping[str, Any] | None) -> bool:
+    """Returns whether the importing module belongs to the program, not to an installed package."""
     module = (globals or {}).get("__name__") or ""
     path = (globals or {}).get("__file__")
     if not path or module.split(".")[0] in _OURS:
         return False
-    return not os.path.realpath(path).startswith(_installed())
+    return not os.path.realpath(path).startswith(_library_directories())
 
 
 @functools.cache
-def _installed() -> tuple[str, ...]:
-    """Where Python's own files are, and installed packages."""
+def _library_directories() -> tuple[str, ...]:
+    """Returns the directories of Python's standard library and of installed packages."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     return tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in names)
 
 
-def is_written_for(script: str) -> bool:
-    """Whether a script asks `tensorflow` for names that only TensorFlow 1 had.
+def uses_tf1_names(script: str) -> bool:
+    """Returns whether a script uses names of `tensorflow` that only TensorFlow 1 had.
 
-    Its text is read, nothing is run. `tf.flags` says yes, `tf.compat.v1.flags` doesn't, nor does
-    any name of `import tensorflow.compat.v1 as tf`.
+    The source is parsed, not run. `tf.flags` counts; `tf.compat.v1.flags` and names of
+    `import tensorflow.compat.v1 as tf` don't.
 
     Args:
-        script: the path of a file; False for what can't be read as Python of today.
+        script: path of a file. The result is False if it isn't valid Python 3.
     """
     try:
         with open(script, "rb") as file:
@@ -117,7 +116,7 @@ def is_written_for(script: str) -> bool:
 
 
 def _names_used(tree: ast.AST) -> Iterator[str]:
-    """Dotted names, without the first `tensorflow`, that a program gets from its import."""
+    """Yields the dotted names, relative to `tensorflow`, that a program uses."""
     bound = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -136,13 +135,14 @@ def _names_used(tree: ast.AST) -> Iterator[str]:
 
 
 def _only_in_tf1(name: str) -> bool:
+    """Returns whether TensorFlow 1 has a name that TensorFlow 2 lacks."""
     first, *rest = name.split(".")
     if first in (*_SHARED, "contrib", "estimator"):
-        return False  # the same either way
+        return False  # the same in both
     if not hasattr(tf, first):
         return hasattr(tf1, first)
     now, then = vars(tf).get(first), vars(tf1).get(first)
-    # Modules that are loaded when they are first used are Keras, which this must not load.
+    # Lazily loaded modules are Keras, which must not be loaded here.
     if not rest or not _is_plain_module(now) or not _is_plain_module(then):
         return False
     return not hasattr(now, rest[0]) and hasattr(then, rest[0])

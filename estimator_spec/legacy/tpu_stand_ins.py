@@ -18,19 +18,20 @@ tf1 = tf.compat.v1
 
 
 class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
-    """TensorFlow's optimizer that sums gradients over replicas; the wrapped one if there is one.
+    """`tf.compat.v1.tpu.CrossShardOptimizer` that works on one replica without a TPU.
 
-    TensorFlow's own needs a TPU even then. Slots are named by the wrapped optimizer, on both.
+    On one replica it calls the wrapped optimizer; on several it is TensorFlow's. The wrapped
+    optimizer names the slot variables in both cases.
 
     Args:
         opt: the `tf.compat.v1.train.Optimizer` to wrap.
         reduction: MEAN or SUM of `tf.compat.v1.losses.Reduction`.
-        name: of the ops that a TPU adds.
+        name: name of the ops on several replicas.
         group_assignment: lists of replicas that train together, or None.
 
     Raises:
-        ValueError: another reduction.
-        TypeError: `opt` is a Keras optimizer, or none at all.
+        ValueError: `reduction` is neither MEAN nor SUM.
+        TypeError: `opt` is no `tf.compat.v1.train.Optimizer`.
     """
 
     def __init__(
@@ -72,15 +73,15 @@ class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
 
 
 def _replicas() -> int:
-    """How many replicas the computation has that is being built."""
+    """Returns the number of replicas of the computation that is being built."""
     return private.tpu_function.get_tpu_context().number_of_shards or 1
 
 
 class TPUClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):
-    """The resolver of a cluster without TPUs: this process.
+    """Cluster resolver of this process alone, without TPUs.
 
-    It takes the arguments of `tf.distribute.cluster_resolver.TPUClusterResolver`, and asks nobody
-    about the TPU that they name.
+    It takes the arguments of `tf.distribute.cluster_resolver.TPUClusterResolver` and ignores the
+    TPU that they name.
     """
 
     def __init__(self, tpu: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -89,7 +90,7 @@ class TPUClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):
 
     @staticmethod
     def connect(tpu: Any = None, zone: Any = None, project: Any = None) -> TPUClusterResolver:
-        """A resolver; there is nothing to connect to."""
+        """Returns a resolver; connects to nothing."""
         del zone, project
         return TPUClusterResolver(tpu)
 
@@ -100,26 +101,26 @@ class TPUClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):
         """Does nothing."""
 
     def master(self, task_type: Any = None, task_id: Any = None, rpc_layer: Any = None) -> str:
-        """The address of the session master: this process."""
+        """Returns '', the address of a session in this process."""
         del task_type, task_id, rpc_layer
         return ""
 
     def get_master(self) -> str:
-        """The same."""
+        """Returns ''; see `master`."""
         return ""
 
     def get_job_name(self) -> str | None:
-        """The job of the TPU workers: none."""
+        """Returns None: there is no job of TPU workers."""
         return None
 
     def cluster_spec(self) -> Any:
-        """A `tf.train.ClusterSpec` without jobs."""
+        """Returns a `tf.train.ClusterSpec` without jobs."""
         return tf.train.ClusterSpec({})
 
     def num_accelerators(
         self, task_type: Any = None, task_id: Any = None, config_proto: Any = None
     ) -> dict[str, int]:
-        """How many TPU cores there are."""
+        """Returns the number of TPU cores, as keyword argument of a strategy: none."""
         del task_type, task_id, config_proto
         return {"TPU": 0}
 
@@ -128,30 +129,32 @@ class TPUClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):
 
 
 def cross_replica_sum(x: Any, group_assignment: Any = None, name: str | None = None) -> Any:
-    """The sum over replicas, of which there is one."""
+    """Returns `x`, the sum over one replica."""
     del group_assignment
     return tf.identity(x, name=name)
 
 
 def outside_compilation(computation: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls `computation`: everything runs on the host."""
+    """Calls `computation`, as everything runs on the host."""
     return computation(*args, **kwargs)
 
 
 def rewrite(
     computation: Callable[..., Any], inputs: Sequence[Any] | None = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """Calls `computation` on `inputs`; returns what a TPU's rewrite does.
+    """Calls `computation` on `inputs`; returns the outputs as `tf.compat.v1.tpu.rewrite` does.
 
-    That is a list of tensors, even of one; a nested structure as it is; and for what has no tensors
-    an operation. Operations that `computation` returned run with its tensors; others that it built
-    don't, as they would on a TPU.
+    Operations that `computation` returns run with its tensors. Other operations that it builds
+    don't run, unlike on a TPU.
 
     Args:
-        computation: a function that builds a part of the graph.
+        computation: function that builds a part of the graph.
         inputs: its arguments.
-        *args: the other arguments of `tf.compat.v1.tpu.rewrite` have no effect.
-        **kwargs: the same.
+        *args: ignored arguments of `tf.compat.v1.tpu.rewrite`.
+        **kwargs: ignored arguments of `tf.compat.v1.tpu.rewrite`.
+
+    Returns:
+        A list of tensors, a nested structure as it is, or an operation if there are no tensors.
     """
     del args, kwargs
     return _as_replica_output(computation(*_tensors(inputs)))
@@ -163,16 +166,19 @@ def replicate(
     *args: Any,
     **kwargs: Any,
 ) -> list[Any]:
-    """Calls `computation` for the one replica that there is.
+    """Calls `computation` for one replica.
 
     Args:
-        computation: a function that builds a part of the graph.
-        inputs: a list of arguments for each replica: one.
-        *args: the other arguments of `tf.compat.v1.tpu.replicate` have no effect.
-        **kwargs: the same.
+        computation: function that builds a part of the graph.
+        inputs: a list with the arguments of the one replica.
+        *args: ignored arguments of `tf.compat.v1.tpu.replicate`.
+        **kwargs: ignored arguments of `tf.compat.v1.tpu.replicate`.
+
+    Returns:
+        A list with the outputs of the replica, as `rewrite` returns them.
 
     Raises:
-        ValueError: inputs for several replicas.
+        ValueError: `inputs` has arguments for several replicas.
     """
     del args, kwargs
     replicas = [[]] if inputs is None else list(inputs)
@@ -191,17 +197,20 @@ def shard(
     *args: Any,
     **kwargs: Any,
 ) -> list[Any]:
-    """Calls `computation` on the whole `inputs`, the one shard that there is.
+    """Calls `computation` on the whole `inputs`, as one shard.
 
     Args:
-        computation: a function that builds a part of the graph.
+        computation: function that builds a part of the graph.
         inputs: its arguments.
-        num_shards: into how many parts a TPU would cut them; no effect.
-        *args: the other arguments of `tf.compat.v1.tpu.shard` have no effect.
-        **kwargs: the same.
+        num_shards: ignored number of shards on a TPU; must be positive.
+        *args: ignored arguments of `tf.compat.v1.tpu.shard`.
+        **kwargs: ignored arguments of `tf.compat.v1.tpu.shard`.
 
     Returns:
-        A list of its outputs.
+        A list of the outputs.
+
+    Raises:
+        ValueError: `num_shards` is not positive.
     """
     del args, kwargs
     if num_shards <= 0:
@@ -222,13 +231,13 @@ def batch_parallel(
 
 
 def initialize_system(*args: Any, **kwargs: Any) -> Any:
-    """The topology of the TPU system: a string tensor, empty."""
+    """Returns an empty string tensor in place of a TPU system's topology."""
     del args, kwargs
     return tf.constant(b"", name="initialize_system")
 
 
 def shutdown_system(*args: Any, **kwargs: Any) -> Any:
-    """An operation that does nothing."""
+    """Returns a no-op."""
     del args, kwargs
     return tf.no_op(name="shutdown_system")
 
@@ -238,7 +247,7 @@ def _tensors(inputs: Sequence[Any] | None) -> list[Any]:
 
 
 def _as_replica_output(outputs: Any) -> Any:
-    """What a TPU's rewrite gives back: a list of tensors, a nested structure, or an operation.
+    """Converts outputs to a list of tensors, a nested structure or an operation, as `rewrite` does.
 
     The operations that a computation returned run with each of its tensors.
     """

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes to modules and to `sys.modules` that can all be taken back."""
+"""Records changes to modules and to `sys.modules`, and undoes them."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 _ABSENT = object()
 
 
-class Changes:
-    """A list of changes, taken back last one first."""
+class ReversibleChanges:
+    """Changes to modules, undone in reverse order."""
 
     def __init__(self) -> None:
-        self._steps: list[Callable[[], None]] = []
+        self._undo = contextlib.ExitStack()
 
     def set_attribute(self, module: types.ModuleType, name: str, value: Any) -> None:
         """Sets an attribute of a module."""
@@ -23,53 +24,47 @@ class Changes:
         before = vars(module).get(name, _ABSENT)
         setattr(module, name, value)
         if before is _ABSENT:
-            self._steps.append(lambda: delattr(module, name))
+            self._undo.callback(delattr, module, name)
         else:
-            self._steps.append(lambda: setattr(module, name, before))
+            self._undo.callback(setattr, module, name, before)
 
     def set_module(self, name: str, module: types.ModuleType) -> None:
-        """Makes `import name` give this module."""
-        before = sys.modules.get(name)
+        """Makes `import name` return this module."""
+        if name in sys.modules:
+            self._undo.callback(sys.modules.__setitem__, name, sys.modules[name])
+        else:
+            self._undo.callback(sys.modules.pop, name, None)
         sys.modules[name] = module
-        self._steps.append(lambda: _restore({name: before}))
 
     def clear_modules(self, names: Iterable[str]) -> None:
-        """Forgets imported modules and all inside them, now and once more when taken back."""
+        """Removes modules and their submodules from `sys.modules`, now and again on undo."""
         roots = frozenset(names)
-        before = _within(roots)
+        before = _modules_within(roots)
         for name in before:
             del sys.modules[name]
 
-        def back() -> None:
-            for name in _within(roots):
+        def restore() -> None:
+            for name in _modules_within(roots):
                 del sys.modules[name]
             sys.modules.update(before)
 
-        self._steps.append(back)
+        self._undo.callback(restore)
 
     def add_finder(self, finder: Any) -> None:
-        """Asks a finder for the modules that no other one knows."""
+        """Appends a finder to `sys.meta_path`."""
         sys.meta_path.append(finder)
-        self._steps.append(lambda: sys.meta_path.remove(finder))
+        self._undo.callback(sys.meta_path.remove, finder)
 
     def undo(self) -> None:
-        """Takes everything back."""
-        while self._steps:
-            self._steps.pop()()
+        """Undoes all changes, the last one first."""
+        self._undo.close()
 
 
-def _within(roots: frozenset[str]) -> dict[str, types.ModuleType]:
+def _modules_within(roots: frozenset[str]) -> dict[str, types.ModuleType]:
+    """Returns the imported modules that are one of `roots` or inside one."""
     found = {}
     for name, module in list(sys.modules.items()):
         parts = name.split(".")
         if any(".".join(parts[:end]) in roots for end in range(1, len(parts) + 1)):
             found[name] = module
     return found
-
-
-def _restore(before: dict[str, types.ModuleType | None]) -> None:
-    for name, module in before.items():
-        if module is None:
-            sys.modules.pop(name, None)
-        else:
-            sys.modules[name] = module

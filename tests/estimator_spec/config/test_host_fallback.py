@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a program written for a TPU runs on the host."""
+"""Conditions under which a TPU program runs on the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def no_former_name(monkeypatch):
     ("value", "expected"), [(None, False), ("", False), ("0", False), ("1", True), ("auto", True)]
 )
 def test_the_environment_says_when(monkeypatch, value, expected):
-    """The host stands in when it was told to; `auto` means where there is no TPU, as here."""
+    """The variable selects the host; `auto` does on a machine without a TPU."""
     monkeypatch.delenv(environment.CPU, raising=False)
     if value is not None:
         monkeypatch.setenv(environment.CPU, value)
@@ -30,21 +30,21 @@ def test_the_environment_says_when(monkeypatch, value, expected):
 
 
 def test_auto_takes_a_tpu_where_there_is_one(monkeypatch):
-    """`auto` leaves a program on the TPU of the machine."""
+    """`auto` doesn't select the host on a machine with a TPU."""
     monkeypatch.setenv(environment.CPU, "auto")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["/device:TPU:0"])
     assert not host_fallback.host_instead_of_tpu()
 
 
 def test_another_value_is_refused(monkeypatch):
-    """A typo in the environment variable doesn't silently mean never."""
+    """An unknown value of the variable is refused."""
     monkeypatch.setenv(environment.CPU, "yes")
     with pytest.raises(ValueError, match="TPU_COLUMNS_CPU is 'yes'.*'auto'"):
         host_fallback.host_instead_of_tpu()
 
 
 def test_choice_for_children(monkeypatch):
-    """`choose_host` speaks to child processes too."""
+    """`choose_host` sets the environment variable, which child processes inherit."""
     monkeypatch.setenv(environment.CPU, "0")
     host_fallback.choose_host(host_fallback.Host.ALWAYS)
     assert host_fallback.host_instead_of_tpu()

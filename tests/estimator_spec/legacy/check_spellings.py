@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run in a fresh process by test_installation.py: reaches every removed name in every spelling.
+"""Program of test_installation.py for a fresh process: reads every removed name in every spelling.
 
 Prints one JSON object: by case, what went wrong (empty lists are good).
 """
@@ -20,7 +20,7 @@ MISSING = object()
 
 
 def walk(full):
-    """A name as an attribute, from `tf` on."""
+    """Returns a name as an attribute of `tf`."""
     first, *parts = full.split(".")
     found = {"tensorflow": tf}.get(first) or importlib.import_module(first)
     for part in parts:
@@ -29,7 +29,7 @@ def walk(full):
 
 
 def spellings(module, name):
-    """The ways in which a program can get a name of a module: (how, function)."""
+    """Yields the ways in which a program can get a name of a module: (description, function)."""
 
     def from_import():
         scope = {}
@@ -50,7 +50,7 @@ def spellings(module, name):
 
 
 def wrong(expected):
-    """Spellings that don't give what they should."""
+    """Returns the spellings that give the wrong object."""
     found = []
     for row in names.rows():
         if row.when is not names.When.ALWAYS:
@@ -68,12 +68,12 @@ def wrong(expected):
 
 
 def is_ours(row, value):
-    """The object that the table names."""
+    """Returns the object that the table names."""
     return value is resolve(row.ours)
 
 
 def is_one_of_tensorflows(row, value):
-    """On TensorFlow 2.15 without replace=True: nothing that has a counterpart there is ours."""
+    """Returns names of TensorFlow 2.15 that `install()` without replace=True has changed."""
     name = row.name.removesuffix("V2")
     for module in (tf.compat.v1.estimator, tf.compat.v1.estimator.tpu, tf.compat.v1.tpu):
         if hasattr(module, name) and row.name != "RunConfig":
@@ -82,7 +82,7 @@ def is_one_of_tensorflows(row, value):
 
 
 def state():
-    """What an uninstall must restore."""
+    """Returns the state of modules that an uninstall must restore."""
     faces = [tf, tf.compat.v1, tf.compat.v2, tf.compat.v1.tpu, tf.compat.v1.tpu.experimental]
     faces += [sys.modules["tensorflow._api.v2.compat.v1"], tf.compat.v1.compat.v1]
     faces += [sys.modules["tensorflow.python"], sys.modules["tensorflow.python.tpu"]]
@@ -94,7 +94,7 @@ def state():
 
 
 def changes(before, after):
-    """What differs between two states; loading more of our own package is no change."""
+    """Returns the differences of two states, apart from modules of this package."""
     return [
         f"{where}: {key}"
         for where, values in before.items()
@@ -105,7 +105,7 @@ def changes(before, after):
 
 
 def main():
-    """Installs in both ways."""
+    """Installs with and without `replace`, and prints the differences."""
     keep = hasattr(tf, "estimator")
     report = {}
     importlib.import_module("tensorflow.tpu")  # a part of the API loaded by name, before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of tensorflow.contrib: layers, hyperparameters, datasets, summaries."""
+"""Reimplemented functions of tensorflow.contrib: layers, hyperparameters, datasets, summaries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ tf1 = tf.compat.v1
 
 
 def run(build):
-    """What a function builds, in a session with initialized variables."""
+    """Evaluates what a function builds, in a session with initialized variables."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.set_random_seed(1)
         fetches = build()
@@ -39,7 +39,7 @@ def test_layer_norm_formula():
 
 
 def test_layer_norm_default_axes():
-    """By default an example is normalized as a whole, and the last axis has parameters."""
+    """By default all axes but the first are normalized, and the last axis has parameters."""
     x = np.random.RandomState(0).normal(size=(4, 3, 8)).astype(np.float32)
     got = run(lambda: contrib.layer_norm(x, activation_fn=tf.nn.relu))
     flat = x.reshape(4, -1)
@@ -48,7 +48,7 @@ def test_layer_norm_default_axes():
 
 
 def test_layer_norm_variables():
-    """Names, shapes and collections are those that checkpoints of old have."""
+    """Names, shapes and collections of variables are those of existing checkpoints."""
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [None, 5])
         contrib.layer_norm(x)
@@ -71,7 +71,7 @@ def test_layer_norm_variables():
     ],
 )
 def test_layer_norm_refuses(shape, kwargs, words):
-    """Axes out of range, and shapes that parameters can't have."""
+    """Axes out of range and unknown parameter shapes are refused."""
     with tf.Graph().as_default(), pytest.raises(ValueError, match=words):
         contrib.layer_norm(tf1.placeholder(tf.float32, shape), **kwargs)
 
@@ -79,7 +79,7 @@ def test_layer_norm_refuses(shape, kwargs, words):
 @pytest.mark.parametrize("uniform", [True, False])
 @pytest.mark.parametrize("mode, n", [("FAN_IN", 200), ("FAN_OUT", 400), ("FAN_AVG", 300)])
 def test_variance_scaling(uniform, mode, n):
-    """The variance is factor / n, for either distribution."""
+    """The variance is factor / n for both distributions."""
     initializer = contrib.variance_scaling_initializer(3.0, mode, uniform, seed=4)
     got = run(lambda: initializer([200, 400]))
     # 1.3 makes up for the tails that are cut off a normal distribution, within two percent.
@@ -87,7 +87,7 @@ def test_variance_scaling(uniform, mode, n):
 
 
 def test_xavier_of_a_convolution():
-    """The size of the field counts: the limit is √(6 / (fan_in + fan_out))."""
+    """The receptive field counts: the limit is √(6 / (fan_in + fan_out))."""
     got = run(lambda: contrib.xavier_initializer(seed=1)([3, 3, 10, 20]))
     limit = np.sqrt(6 / (9 * 30))
     assert 0.98 * limit < np.abs(got).max() <= limit
@@ -100,7 +100,7 @@ def test_variance_scaling_refuses_another_mode():
 
 
 def test_regularizers():
-    """L1 is the sum of sizes, L2 half the sum of squares, each times the scale."""
+    """L1 is the sum of absolute values, L2 half the sum of squares, each times the scale."""
     w = tf.constant([3.0, -4.0])
     assert float(contrib.l1_regularizer(0.5)(w)) == pytest.approx(3.5)
     assert float(contrib.l2_regularizer(0.5)(w)) == pytest.approx(6.25)
@@ -110,7 +110,7 @@ def test_regularizers():
 
 
 def test_data_functions():
-    """The last batch that isn't full is dropped, and files are interleaved."""
+    """A partial last batch is dropped, and files are interleaved."""
     data = tf.data.Dataset.range(7).apply(contrib.batch_and_drop_remainder(3))
     assert [batch.tolist() for batch in data.as_numpy_iterator()] == [[0, 1, 2], [3, 4, 5]]
     ragged = tf.data.Dataset.range(1, 5).map(lambda n: tf.fill([n], n))
@@ -126,7 +126,7 @@ def test_data_functions():
 
 
 def test_summaries_in_a_graph(tmp_path, events):
-    """A host call's writer, recording and scalars, as contrib.summary had them."""
+    """A host call writes scalars through contrib.summary."""
     with estimator_spec.install(replace=True), tf.Graph().as_default():
         summary = tf.contrib.summary
         step = tf1.train.get_or_create_global_step()
@@ -146,7 +146,7 @@ def test_summaries_in_a_graph(tmp_path, events):
 
 
 def test_scalar_without_tensorboard(tmp_path):
-    """The stand-in for `tf.summary.scalar` writes what TensorBoard reads as a scalar."""
+    """The replacement of `tf.summary.scalar` writes what TensorBoard reads as a scalar."""
     writer = tf.summary.create_file_writer(str(tmp_path))
     with writer.as_default(), tf.name_scope("train"):
         assert summaries.scalar("loss", 0.5, step=7, description="how wrong")
@@ -161,7 +161,7 @@ def test_scalar_without_tensorboard(tmp_path):
 
 
 def test_scalar_without_tensorboard_refuses_a_vector(tmp_path):
-    """More than one number is an error, as with TensorBoard's."""
+    """A tensor of several numbers is refused, as in TensorBoard."""
     with tf.summary.create_file_writer(str(tmp_path)).as_default(), pytest.raises(ValueError):
         summaries.scalar("loss", [0.5], step=7)
 
@@ -170,7 +170,7 @@ def test_scalar_without_tensorboard_refuses_a_vector(tmp_path):
 
 
 def test_hparams_hold_values():
-    """Attributes, `in`, iteration, `get`, values and JSON."""
+    """Values are read by attribute, `in`, iteration, `get`, `values` and JSON."""
     hparams = HParams(rate=0.1, layers=[2, 3], name="a", flag=True, maybe=None)
     assert (hparams.rate, hparams.layers, "rate" in hparams, "x" in hparams) == (
         0.1,
@@ -189,7 +189,7 @@ def test_hparams_hold_values():
 
 
 def test_hparams_parse():
-    """A command line's string sets values of their types, lists and elements of lists."""
+    """`parse` sets typed values, lists and elements of lists."""
     hparams = HParams(rate=0.1, steps=5, layers=[1], name="x", flag=False, sizes=[1, 2, 3])
     hparams.parse("rate=1e-3, steps=7,layers=[4, 5],name=a b,flag=True,sizes[1]=9")
     assert hparams.values() == {
@@ -218,14 +218,14 @@ def test_hparams_parse():
     ],
 )
 def test_hparams_parse_refuses(text, words):
-    """What doesn't fit is a ValueError that names the hyperparameter."""
+    """A value of the wrong type is a ValueError that names the hyperparameter."""
     hparams = HParams(rate=0.1, steps=5, layers=[1], flag=False)
     with pytest.raises(ValueError, match=words):
         hparams.parse(text)
 
 
 def test_hparams_set_refuses_what_would_lose_something():
-    """A fraction isn't cut to an int, a number isn't taken for a text; None takes anything."""
+    """A fraction doesn't become an int, nor a number a string; None accepts any value."""
     hparams = HParams(steps=5, name="a", maybe=None)
     with pytest.raises(ValueError, match="steps"):
         hparams.set_hparam("steps", 1.5)
@@ -239,7 +239,7 @@ def test_hparams_set_refuses_what_would_lose_something():
 
 
 def test_hparams_add_and_delete():
-    """A name can't be added twice, nor be a method's; a deleted one is free again."""
+    """A name can't be added twice or be a method's; a deleted name can be added again."""
     hparams = HParams(a=1)
     for taken in ("a", "parse"):
         with pytest.raises(ValueError, match="reserved"):
@@ -259,7 +259,7 @@ def test_hparams_add_and_delete():
     )
 )
 def test_hparams_read_what_they_write(values):
-    """What `parse` and `parse_json` are given as text is what comes out, for every number."""
+    """`parse` and `parse_json` return every number that they are given as text."""
     text = ",".join(f"{name}={value}" for name, value in values.items())
     empty = {name: type(value)() for name, value in values.items()}
     assert HParams(**empty).parse(text).values() == values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The removed names: all there in every spelling, and all gone again."""
+"""Installation and removal of the removed names in every spelling."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ TENSORFLOW_HAS_ESTIMATOR = "estimator" in vars(tf)
 
 @pytest.fixture
 def installed():
-    """The names in place, ours on every TensorFlow."""
+    """Installs the names, ours on every TensorFlow."""
     with estimator_spec.install(replace=True):
         yield
 
 
 @pytest.fixture(scope="module")
 def report():
-    """What check_spellings.py found in a process of its own."""
+    """Returns the report of check_spellings.py from a process of its own."""
     script = Path(__file__).with_name("check_spellings.py")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     env.pop(environment.CPU, None)
@@ -73,7 +73,7 @@ def test_uninstall_leaves_nothing(report):
 
 
 def test_every_row_leads_somewhere():
-    """What the table says a name is now exists."""
+    """The replacement of every name in the table exists."""
     lost = []
     for row in names.rows():
         try:
@@ -84,13 +84,13 @@ def test_every_row_leads_somewhere():
 
 
 def test_no_name_has_two_rows():
-    """A name is in one module for one case only once."""
+    """No module has a name twice under one condition."""
     seen = [(m, row.name, row.when) for row in names.rows() for m in row.modules()]
     assert len(seen) == len(set(seen))
 
 
 def test_no_name_is_both_there_and_missing():
-    """Nothing has advice that is put back."""
+    """No restored name has advice on what to use instead."""
     there = {(module, row.name) for row in names.rows() for module in row.modules()}
     assert not [pair for pair in there if unsupported_names.is_listed(*pair)]
 
@@ -124,7 +124,7 @@ def test_columns_imported_by_module_name(installed):
 
 
 def test_the_old_columns_come_back():
-    """TensorFlow's own columns are there before, and the same ones after."""
+    """`uninstall` restores TensorFlow's own columns."""
     before = tf.compat.v1.tpu.experimental.embedding_column
     with estimator_spec.install(replace=True):
         assert tf.compat.v1.tpu.experimental.embedding_column is not before
@@ -133,7 +133,7 @@ def test_the_old_columns_come_back():
 
 
 def test_a_second_install_changes_nothing():
-    """Installing twice, and undoing once, leaves nothing installed."""
+    """One `uninstall` undoes two installations."""
     estimator_spec.install(replace=True)
     try:
         first = tf.contrib
@@ -146,7 +146,7 @@ def test_a_second_install_changes_nothing():
 
 
 def test_the_inner_of_two_contexts_undoes_nothing():
-    """`with install()` inside another one leaves the outer one's names in place."""
+    """A nested `with install()` leaves the outer installation in place."""
     with estimator_spec.install(replace=True):
         with estimator_spec.install(replace=True):
             assert tf.contrib.tpu.TPUConfig is estimator_spec.TPUConfig
@@ -155,7 +155,7 @@ def test_the_inner_of_two_contexts_undoes_nothing():
 
 
 def test_an_error_inside_the_context_undoes_too():
-    """The names go when the program inside fails."""
+    """`with install()` removes the names if its body raises."""
     with pytest.raises(KeyError), estimator_spec.install(replace=True):
         raise KeyError
     assert not hasattr(tf, "contrib")
@@ -163,7 +163,7 @@ def test_an_error_inside_the_context_undoes_too():
 
 @pytest.mark.skipif(not TENSORFLOW_HAS_ESTIMATOR, reason="this TensorFlow has no Estimator")
 def test_the_default_hides_no_estimator_of_tensorflow():
-    """On TensorFlow 2.15 its Estimator and its columns stay; lost spellings lead to them."""
+    """On TensorFlow 2.15 its Estimator and columns stay, and lost spellings refer to them."""
     theirs = tf.compat.v1.estimator.tpu.TPUEstimator
     column = tf.compat.v1.tpu.experimental.embedding_column
     optimizer = tf.compat.v1.tpu.CrossShardOptimizer
@@ -178,7 +178,7 @@ def test_the_default_hides_no_estimator_of_tensorflow():
 
 @pytest.mark.skipif(not TENSORFLOW_HAS_ESTIMATOR, reason="this TensorFlow has no Estimator")
 def test_replace_may_come_later():
-    """`install(replace=True)` after `install()` puts ours, and its context restores the first."""
+    """`install(replace=True)` after `install()` installs ours, and its exit restores the first."""
     theirs = tf.compat.v1.estimator.Estimator
     with estimator_spec.install():
         with estimator_spec.install(replace=True):
@@ -203,7 +203,7 @@ def test_replace_may_come_later():
     ],
 )
 def test_an_import_that_fails_says_what_to_use(installed, statement, lost, advice):
-    """Importing what isn't put back raises an ImportError that names it and says what to use."""
+    """Importing an unsupported name raises an ImportError with its name and advice."""
     with pytest.raises(ImportError, match=f"{lost} isn't among .*{advice}"):
         exec(statement, {})
 
@@ -219,7 +219,7 @@ def test_an_import_that_fails_says_what_to_use(installed, statement, lost, advic
     ],
 )
 def test_an_attribute_that_fails_says_what_to_use(installed, module, name, advice):
-    """Reading what isn't put back raises an AttributeError that names it and what to use."""
+    """Reading an unsupported name raises an AttributeError with its name and advice."""
     with pytest.raises(AttributeError, match=f"tensorflow.{module}.{name} .*{advice}"):
         getattr(resolve(f"tensorflow.{module}"), name)
     assert not hasattr(resolve(f"tensorflow.{module}"), name)
@@ -227,7 +227,7 @@ def test_an_attribute_that_fails_says_what_to_use(installed, module, name, advic
 
 @pytest.mark.skipif(TENSORFLOW_HAS_ESTIMATOR, reason="this TensorFlow has the module")
 def test_a_module_that_tensorflow_dropped_says_so(installed):
-    """A module that went with the Estimator, in a package that TensorFlow still has."""
+    """A removed module in a package that TensorFlow still has raises an ImportError with advice."""
     with pytest.raises(ImportError, match="went with the Estimator"):
         importlib.import_module("tensorflow.python.tpu.async_checkpoint")
     with pytest.raises(ModuleNotFoundError, match="No module named"):
@@ -235,7 +235,7 @@ def test_a_module_that_tensorflow_dropped_says_so(installed):
 
 
 def test_modules_behave_as_modules(installed):
-    """Tools that look at all modules, and star imports, get along with ours."""
+    """Inspection of all modules and star imports work with installed modules."""
     assert "TPUEstimator" in dir(tf.contrib.tpu)
     assert importlib.util.find_spec("tensorflow.contrib.tpu") is not None
     assert inspect.getmodule(tf.contrib.tpu.TPUEstimator) is not None
@@ -253,7 +253,7 @@ def test_a_module_that_tensorflow_has_keeps_its_own_spec(installed):
 
 
 def test_nothing_is_loaded_before_it_is_asked_for(installed):
-    """Installing puts modules in place without the objects in them."""
+    """Installing loads no object of the installed modules."""
     module = sys.modules["tensorflow.contrib.tpu"]
     assert isinstance(module, LegacyModule)
     assert "TPUDistributionStrategy" not in vars(module)
@@ -261,7 +261,7 @@ def test_nothing_is_loaded_before_it_is_asked_for(installed):
 
 
 def test_for_a_host_only_when_the_host_was_chosen(monkeypatch):
-    """What stands in for a TPU system is there under `--cpu` only, and gone afterwards."""
+    """Replacements of TPU functions are installed under `--cpu` only, and removed afterwards."""
     real = tf.distribute.cluster_resolver.TPUClusterResolver
     monkeypatch.delenv(environment.CPU, raising=False)
     with estimator_spec.install(replace=True):
@@ -277,7 +277,7 @@ def test_for_a_host_only_when_the_host_was_chosen(monkeypatch):
 
 
 def test_places_cover_every_import_spelling():
-    """Each spelling in which public programs reach these names is a module of the table."""
+    """Each spelling that public programs use for these names is a module of the table."""
     modules = {module for row in names.rows() for module in row.modules()}
     spellings = (
         "tensorflow.estimator.tpu",
@@ -298,6 +298,6 @@ def test_places_cover_every_import_spelling():
 
 
 def test_the_document_is_current():
-    """docs/legacy_names.md is what the table makes."""
+    """docs/legacy_names.md equals the page generated from the table."""
     text = (ROOT / "docs" / "legacy_names.md").read_text(encoding="utf-8")
     assert text == names_page.text(), "run python -m estimator_spec.legacy.names_page on it"

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 
 
 class Program(NamedTuple):
-    """How a program is called; OUT stands for the directory of its results.
+    """Command line of a program; OUT is replaced by the directory of its results.
 
     Attributes:
         name: of its file.
@@ -98,7 +98,7 @@ every_program_of_tf1 = pytest.mark.parametrize("name", ["mnist_contrib", "word2v
 
 
 class Run(NamedTuple):
-    """What is left of a run: its report, its exported models, and what it logged."""
+    """Results of a run: report, exported models and log."""
 
     results: dict[str, Any]
     exports: dict[str, Any]
@@ -106,7 +106,7 @@ class Run(NamedTuple):
 
 
 def start(command: list[str], out: Path, path: str) -> subprocess.CompletedProcess[str]:
-    """One process, that knows nothing of the choices made for this one."""
+    """Environment of a child process without this process's choices."""
     dropped = ("TF_USE_LEGACY_KERAS", "TPU_COLUMNS_CPU", "TF_CONFIG", "PYTHONPATH")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     environment["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -118,7 +118,7 @@ def start(command: list[str], out: Path, path: str) -> subprocess.CompletedProce
 
 
 def run_program(command: list[str], arguments: str, out: Path, path: str) -> Run:
-    """Runs a program to its end; a failure shows its last words."""
+    """Runs a program; a failure shows the end of its output."""
     command = command + arguments.replace("OUT", str(out)).split()
     done = start(command, out, path)
     if done.returncode:
@@ -127,25 +127,25 @@ def run_program(command: list[str], arguments: str, out: Path, path: str) -> Run
 
 
 class Runs:
-    """Runs programs; each once, unless it is asked for again."""
+    """Runs each program once, and again on request."""
 
     def __init__(self, run: Callable[[str], Run]) -> None:
         self._run = run
         self._done: dict[str, Run] = {}
 
     def __call__(self, name: str) -> Run:
-        """The run of a program."""
+        """Returns the run of a program."""
         return self._done[name] if name in self._done else self.again(name)
 
     def again(self, name: str) -> Run:
-        """A new run of a program, which replaces the last one."""
+        """Runs a program again and replaces its last run."""
         self._done[name] = self._run(name)
         return self._done[name]
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Gives the run of a program under `estimator_spec run`."""
+    """Returns a function that runs a program under `estimator_spec run`."""
 
     def run(name: str) -> Run:
         program = ALL[name]
@@ -160,7 +160,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module")
 def reference(reference_python: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Gives the run of a program under the reference."""
+    """Returns a function that runs a program under the reference."""
 
     def run(name: str) -> Run:
         arguments = ALL[name].reference
@@ -172,7 +172,7 @@ def reference(reference_python: str, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def exports_in(out: Path) -> dict[str, Any]:
-    """The signatures of each exported model, by the directory of its versions."""
+    """Returns the signatures of each exported model by its directory."""
     found = {}
     for path in sorted(out.glob("**/saved_model.pb*")):
         model = saved_model_pb2.SavedModel()
@@ -193,12 +193,12 @@ def exports_in(out: Path) -> dict[str, Any]:
 
 
 def described(info: Any) -> list[Any]:
-    """Type and shape of a tensor of a signature."""
+    """Returns dtype and shape of a tensor of a signature."""
     return [tf.as_dtype(info.dtype).name, [size.size for size in info.tensor_shape.dim]]
 
 
 def assert_same(actual: Any, expected: Any, rtol: float, where: str = "results") -> None:
-    """The same tree of names, and numbers that are equal up to rounding."""
+    """Asserts that two reports have the same keys, and numbers equal up to rounding."""
     assert type(actual) is type(expected), where
     if isinstance(expected, dict):
         assert sorted(actual) == sorted(expected), where
@@ -220,14 +220,14 @@ def assert_same(actual: Any, expected: Any, rtol: float, where: str = "results")
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether it is a number with a fraction, or a list of such."""
+    """Returns whether a value is a float or a list of floats."""
     numbers = value if isinstance(value, list) else [value]
     return bool(numbers) and all(isinstance(number, float) for number in numbers)
 
 
 @every_program
 def test_program_runs_unedited(ours: Runs, name: str) -> None:
-    """It trains (its loss falls), and a model that can be served is left."""
+    """A program trains (its loss falls) and exports a model that can be served."""
     run = ours(name)
     losses = run.results["losses"]
     quarter = len(losses) // 4
@@ -241,14 +241,14 @@ def test_program_runs_unedited(ours: Runs, name: str) -> None:
 
 @every_program
 def test_program_knows_nothing_of_this_project(name: str) -> None:
-    """The programs are those of their time: no name of ours is in them."""
+    """The programs are unedited: none names this project."""
     source = (PROGRAMS / f"{name}.py").read_text()
     assert "estimator_spec" not in source
     assert "tpu_columns" not in source
 
 
 def test_every_program_is_run() -> None:
-    """No program lies beside the others without a run."""
+    """Every file of tests/programs is run."""
     assert sorted(path.stem for path in PROGRAMS.glob("*.py")) == sorted(ALL)
 
 
@@ -269,7 +269,7 @@ def test_same_as_the_reference(ours: Runs, reference: Runs, tolerance: float, na
 @pytest.mark.reference
 @every_program_of_the_reference
 def test_same_exports_as_the_reference(ours: Runs, reference: Runs, name: str) -> None:
-    """Exported models are in the same places, with the same signatures."""
+    """Exported models have the same paths and signatures."""
     assert ours(name).exports == reference(name).exports
 
 
@@ -298,7 +298,7 @@ def test_hosts_and_replicas(ours: Runs) -> None:
 
 
 def test_all_records_are_read(ours: Runs) -> None:
-    """One host reads all files, and the fit finds the numbers that the records were made with."""
+    """One host reads all files, and the fit recovers the numbers that generated the records."""
     results = ours("tfrecord_hosts").results
     random = np.random.RandomState(0)
     np.testing.assert_allclose(results["weights"], random.normal(size=(6, 2)), atol=0.1)
@@ -321,7 +321,7 @@ def test_tables_of_dictionaries(ours: Runs) -> None:
 
 
 def test_one_warning_that_the_host_takes_the_tpus_place(ours: Runs) -> None:
-    """`--cpu` says once that `use_tpu=True` runs on the host."""
+    """`--cpu` warns once that `use_tpu=True` runs on the host."""
     # absl's handler repeats each message of TensorFlow's in its own form.
     lines = ours("dlrm_dict_mode").log.splitlines()
     warnings = [line for line in lines if line.startswith("WARNING:tensorflow:use_tpu=True")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m estimator_spec run`: a program sees what `python program.py` would show it."""
+"""`python -m estimator_spec run` runs a program as `python program.py` would."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(arguments, cwd):
-    """A fresh process, without this one's choices."""
+    """Runs a child process without this process's choices."""
     dropped = ("TF_USE_LEGACY_KERAS", environment.CPU, "PYTHONSAFEPATH")
     env = {name: value for name, value in os.environ.items() if name not in dropped}
     env.update(PYTHONPATH=str(ROOT), TF_CPP_MIN_LOG_LEVEL="3")
@@ -56,7 +56,7 @@ def test_options_end_at_the_script():
     ],
 )
 def test_options(arguments, expected):
-    """Each option, in each of its forms."""
+    """Each option is parsed in each of its forms."""
     assert run.parse(arguments) == expected
 
 
@@ -73,7 +73,7 @@ def test_options(arguments, expected):
     ],
 )
 def test_a_wrong_command_line(arguments, words, capsys):
-    """It exits with status 2, says what is wrong, and shows the usage."""
+    """A wrong command line exits with status 2, an error and the usage."""
     assert command_line.main(arguments) == 2
     told = capsys.readouterr().err
     assert "usage: python -m estimator_spec" in told
@@ -81,7 +81,7 @@ def test_a_wrong_command_line(arguments, words, capsys):
 
 
 def test_help(capsys):
-    """Both helps name what there is."""
+    """Both help texts name commands and options."""
     assert command_line.main(["--help"]) == 0
     assert "runs an old program" in capsys.readouterr().out
     assert command_line.main(["run", "--help"]) == 0
@@ -111,16 +111,16 @@ def test_help(capsys):
     ],
 )
 def test_programs_of_tensorflow_1_are_known_by_their_names(tmp_path, text, expected):
-    """A name that only TensorFlow 1 had, asked of `tensorflow` itself, tells."""
+    """A script that uses names of TensorFlow 1 through `import tensorflow` is detected."""
     script = tmp_path / "program.py"
     script.write_text(text)
-    assert tf1.is_written_for(str(script)) is expected
+    assert tf1.uses_tf1_names(str(script)) is expected
 
 
 def test_no_program_at_all(tmp_path):
-    """A directory, or nothing, is of no TensorFlow."""
-    assert not tf1.is_written_for(str(tmp_path))
-    assert not tf1.is_written_for(str(tmp_path / "nothing.py"))
+    """A directory or a missing file isn't detected as a TensorFlow 1 script."""
+    assert not tf1.uses_tf1_names(str(tmp_path))
+    assert not tf1.uses_tf1_names(str(tmp_path / "nothing.py"))
 
 
 # Running
@@ -164,7 +164,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_a_script_sees_what_python_would_give_it(tmp_path):
-    """Its arguments, flags, neighbours and main module; and its exit status gets through."""
+    """A program sees its arguments, flags, neighbours and main module; its exit status is kept."""
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     for folder in (home, elsewhere):
         folder.mkdir()
@@ -302,7 +302,7 @@ def old_program(tmp_path):
 
 @pytest.mark.slow
 def test_a_program_of_tensorflow_1_that_was_never_upgraded(old_program):
-    """It trains, evaluates and predicts under `--cpu`, with one warning about each of its eras."""
+    """A TF 1.12 program trains, evaluates and predicts under `--cpu`, with one warning for each."""
     done = start(["run", "--cpu", "program.py", "--model_dir=model"], old_program)
     assert done.returncode == 0, done.stderr
     assert json.loads((old_program / "seen.json").read_text()) == {
@@ -327,7 +327,7 @@ def test_a_program_of_tensorflow_1_that_was_never_upgraded(old_program):
 
 @pytest.mark.slow
 def test_without_cpu_it_is_the_old_error(old_program):
-    """A program of a TPU fails without one as it did; `-m` runs a module, which `--tf1` is told."""
+    """A TPU program fails without a TPU as before; `-m` runs a module, and needs `--tf1`."""
     text = (old_program / "program.py").read_text()
     text = text.replace('tf.contrib.cluster_resolver.TPUClusterResolver(tpu="my-tpu")', "None")
     (old_program / "package" / "train.py").write_text(text.replace("from package", "from ."))

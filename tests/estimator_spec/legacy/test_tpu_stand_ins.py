@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a TPU on a host: when they may, and what stands in for the TPU."""
+"""TPU programs on a host: replacements of the functions that need a TPU."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TENSORFLOWS_OWN = tf1.tpu.CrossShardOptimizer
 
 @pytest.fixture
 def on_host(monkeypatch):
-    """The host stands in for a TPU, and the user hasn't been told yet."""
+    """Selects the host, and resets the warning."""
     monkeypatch.setenv(environment.CPU, "1")
     monkeypatch.setattr(host_fallback._Told, "once", False)
 
 
 class Warnings(logging.Handler):
-    """TensorFlow's warnings."""
+    """Log handler that collects TensorFlow's warnings."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -50,7 +50,7 @@ class Warnings(logging.Handler):
 
 @pytest.fixture
 def warnings():
-    """The lines that TensorFlow warns with in this test."""
+    """Returns the list of TensorFlow's warnings in this test."""
     handler = Warnings()
     logger = logging.getLogger("tensorflow")
     logger.addHandler(handler)
@@ -62,7 +62,7 @@ def warnings():
 
 
 def fit(optimizer, steps=3):
-    """Some steps on a line; the variables by name at the end."""
+    """Trains a linear model for some steps; returns the variables by name."""
     with tf.Graph().as_default(), tf1.Session() as session:
         w = tf1.get_variable("w", [2], initializer=tf1.constant_initializer(1.0))
         loss = tf.reduce_sum(tf.square(w * [1.0, 2.0] - 3.0))
@@ -75,7 +75,7 @@ def fit(optimizer, steps=3):
 
 @pytest.mark.parametrize("reduction", ["weighted_mean", "weighted_sum"])
 def test_cross_shard_optimizer_is_the_wrapped_one(reduction):
-    """On one replica: the same values, the same slot variables, the same step."""
+    """On one replica values, slot variables and step are those of the wrapped optimizer."""
     plain = fit(lambda: tf1.train.AdamOptimizer(0.1))
     wrapped = fit(
         lambda: tpu_stand_ins.CrossShardOptimizer(tf1.train.AdamOptimizer(0.1), reduction)
@@ -86,13 +86,13 @@ def test_cross_shard_optimizer_is_the_wrapped_one(reduction):
 
 
 def test_tensorflows_cross_shard_optimizer_needs_a_tpu():
-    """What ours is for: TensorFlow's own can't be run here."""
+    """TensorFlow's own CrossShardOptimizer has no kernel on a CPU."""
     with pytest.raises(tf.errors.InvalidArgumentError, match="CrossReplicaSum"):
         fit(lambda: TENSORFLOWS_OWN(tf1.train.AdamOptimizer(0.1)))
 
 
 def test_cross_shard_optimizer_answers_for_the_wrapped_one():
-    """Slots and variables are the wrapped optimizer's; the class is TensorFlow's to isinstance."""
+    """Slots and variables are the wrapped optimizer's, and isinstance sees TensorFlow's class."""
     with tf.Graph().as_default():
         inner = tf1.train.MomentumOptimizer(0.1, 0.9)
         optimizer = tpu_stand_ins.CrossShardOptimizer(inner)
@@ -106,7 +106,7 @@ def test_cross_shard_optimizer_answers_for_the_wrapped_one():
 
 
 def test_cross_shard_optimizer_sums_over_several_replicas():
-    """Where TensorFlow builds for two replicas, gradients are halved and summed as ever."""
+    """For two replicas gradients are halved and summed, as in TensorFlow."""
     with tf.Graph().as_default() as graph, private.tpu_function.tpu_shard_context(2):
         w = tf1.get_variable("w", [2])
         tpu_stand_ins.CrossShardOptimizer(tf1.train.GradientDescentOptimizer(1.0)).minimize(
@@ -127,7 +127,7 @@ def test_cross_shard_optimizer_refuses():
 
 
 def test_rewrite_gives_what_a_tpu_does():
-    """A list for one tensor or several, a nested structure as it is, an operation for none."""
+    """`rewrite` returns a list of tensors, a nested structure as it is, or an operation."""
     with tf.Graph().as_default(), tf1.Session() as session:
         counter = tf1.get_variable("n", [], initializer=tf1.zeros_initializer())
         count = counter.assign_add(1.0).op
@@ -146,7 +146,7 @@ def test_rewrite_gives_what_a_tpu_does():
 
 
 def test_the_other_helpers_on_one_replica():
-    """replicate, shard, batch_parallel, sums, outside compilation, and the system's ops."""
+    """The other replacements compute on one replica."""
     with tf.Graph().as_default(), tf1.Session() as session:
         assert session.run(tpu_stand_ins.replicate(lambda x: x + 1, [[1]])) == [[2]]
         assert session.run(tpu_stand_ins.replicate(lambda: tf.constant(1))) == [[1]]
@@ -164,7 +164,7 @@ def test_the_other_helpers_on_one_replica():
 
 
 def test_helpers_refuse_what_one_replica_cannot_do():
-    """Inputs for several replicas, and no shards at all."""
+    """Inputs for several replicas and zero shards are refused."""
     with pytest.raises(ValueError, match="inputs for 2 replicas. The host is one"):
         tpu_stand_ins.replicate(lambda x: x, [[1], [2]])
     with pytest.raises(ValueError, match="num_shards must be a positive integer"):
@@ -175,7 +175,7 @@ def test_helpers_refuse_what_one_replica_cannot_do():
 
 
 def test_the_resolver_of_no_cluster():
-    """Whatever TPU it names, it is this process, and a RunConfig takes it."""
+    """The resolver is this process whatever TPU it names, and a RunConfig accepts it."""
     resolver = tpu_stand_ins.TPUClusterResolver("my-tpu", zone="z", project="p")
     assert (resolver.master(), resolver.get_master(), resolver.get_job_name()) == ("", "", None)
     assert not resolver.cluster_spec()
@@ -193,7 +193,7 @@ def test_the_resolver_of_no_cluster():
 
 
 def test_tensorflows_resolver_needs_a_tpu():
-    """What ours is for: TensorFlow's own refuses no name, which old programs give it."""
+    """TensorFlow's own resolver refuses an empty name, which old programs pass."""
     with pytest.raises(ValueError):
         tf.distribute.cluster_resolver.TPUClusterResolver("")
 
@@ -202,7 +202,7 @@ def test_tensorflows_resolver_needs_a_tpu():
 
 
 def test_context_answers_for_one_replica():
-    """In an input_fn: the first and only call, for one replica of one host."""
+    """In an input_fn the context describes the only call, for one replica of one host."""
     context = TPUContext()
     assert context.current_input_fn_deployment() == ("/device:CPU:0", 0, 1, 1)
     assert (context.num_replicas, context.num_hosts, context.current_host) == (1, 1, 0)
@@ -214,7 +214,7 @@ def test_context_answers_for_one_replica():
 
 
 def test_context_knows_who_asks():
-    """Questions of an input_fn can't be asked in a model_fn, and the other way round."""
+    """Properties for an input_fn raise in a model_fn, and vice versa."""
     with pytest.raises(RuntimeError, match="must not be called from input_fn"):
         _ = TPUContext().device_assignment
     context = TPUContext(call_from_input_fn=False)
@@ -229,13 +229,13 @@ def test_context_knows_who_asks():
 
 
 class Program:
-    """A program of a TPU that remembers what it was told."""
+    """TPU program that records its params."""
 
     def __init__(self):
         self.seen = []
 
     def input_fn(self, params):
-        """Batches of the size that it is given."""
+        """Returns batches of `params['batch_size']`."""
         context = params["context"]
         self.seen.append(("input_fn", context.current_input_fn_deployment()[1:], None))
         size = params["batch_size"]
@@ -243,7 +243,7 @@ class Program:
         return data.repeat().batch(size, drop_remainder=True).take(4)
 
     def model_fn(self, features, labels, mode, params):
-        """y = wx."""
+        """Builds the model y = wx."""
         replicas = private.tpu_function.get_tpu_context().number_of_shards
         self.seen.append((mode, features.shape[0], (params["context"].num_replicas, replicas)))
         predictions = features * tf1.get_variable("w", [1])
@@ -255,7 +255,7 @@ class Program:
         return TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
 
     def estimator(self, tmp_path, params=None, **tpu_config):
-        """With `use_tpu=True`."""
+        """Returns a TPUEstimator with `use_tpu=True`."""
         config = RunConfig(
             model_dir=str(tmp_path),
             master="grpc://10.1.2.3:8470",
@@ -266,7 +266,7 @@ class Program:
 
 
 def test_a_program_of_a_tpu_runs_on_the_host(on_host, tmp_path, warnings):
-    """It trains, evaluates and predicts as one replica with whole batches, and is told so once."""
+    """The program runs as one replica with whole batches, and a warning says so once."""
     program = Program()
     estimator = program.estimator(tmp_path, num_shards=8)
     estimator.train(program.input_fn, steps=1)
@@ -296,7 +296,7 @@ def test_a_program_of_a_tpu_runs_on_the_host(on_host, tmp_path, warnings):
     ],
 )
 def test_every_input_deployment_is_one_call(on_host, tmp_path, deployment):
-    """However a TPU's hosts would share the input, one call gives the one replica its batch."""
+    """With every input configuration one call of input_fn feeds the one replica."""
     program = Program()
     estimator = program.estimator(tmp_path, per_host_input_for_training=deployment)
     estimator.train(program.input_fn, steps=1)
@@ -304,7 +304,7 @@ def test_every_input_deployment_is_one_call(on_host, tmp_path, deployment):
 
 
 def test_sliced_evaluation_is_accepted(on_host, tmp_path):
-    """A slice for each core is the whole batch for one."""
+    """Sliced evaluation input gives the one replica the whole batch."""
     program = Program()
     sliced = InputPipelineConfig.SLICED
     estimator = program.estimator(tmp_path, eval_training_input_configuration=sliced)
@@ -313,7 +313,7 @@ def test_sliced_evaluation_is_accepted(on_host, tmp_path):
 
 
 def test_context_in_hparams(on_host, tmp_path):
-    """Hyperparameters of tf.contrib.training take the batch size and the context too."""
+    """Batch size and context are set in HParams, too."""
     program = Program()
     estimator = program.estimator(tmp_path, params=HParams(rate=0.1))
     estimator.train(program.input_fn, steps=1)
@@ -321,7 +321,7 @@ def test_context_in_hparams(on_host, tmp_path):
 
 
 def test_without_the_choice_it_is_the_old_error(monkeypatch, tmp_path):
-    """`use_tpu=True` without a TPU fails as it always did, and says how to run on the host."""
+    """`use_tpu=True` without a TPU fails with the old message, which names the alternative."""
     monkeypatch.delenv(environment.CPU, raising=False)
     program = Program()
     words = "Cannot find any TPU cores in the system.*run --cpu"
