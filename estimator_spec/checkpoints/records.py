@@ -101,7 +101,7 @@ def read(prefix: str) -> CheckpointRecord | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(
             path,
-            f"{path!r} stores the layouts of the checkpoint's tables, but can't be read: "
+            f"{path!r} should say how the checkpoint's tables are laid out, but can't be read: "
             f"{error!r}. Restore it; or move it away, and give strategy and shards.",
         ) from error
     return CheckpointRecord(tables, data.get("spec"))
