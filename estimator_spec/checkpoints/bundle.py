@@ -326,7 +326,7 @@ def _find(text: str, prefix: str) -> str:
             prefix,
             f"{prefix!r} is a file of its own, without an index: the format of TensorFlow 1.0 and "
             "before, or not the path of a checkpoint. Give the path without '.index', '.data-…' "
-            "or '.meta'; save an old checkpoint anew with tf.compat.v1.train.Saver.",
+            "or '.meta'; save an old checkpoint again with tf.compat.v1.train.Saver.",
         )
     raise CheckpointError(
         prefix + ".index", f"There is no checkpoint {prefix!r}: {prefix + '.index'!r} is missing."

@@ -169,6 +169,7 @@ class _Planner:
         key: str,
         rows: RowMapping,
     ) -> None:
+        """Adds those slots of a table that the object has."""
         kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
         found = objects.slots_of(table, kept)
         for slot in found:
@@ -198,9 +199,11 @@ class _Planner:
         }
 
     def _dropped(self, name: str) -> bool:
+        """Returns whether `drop` matches a variable."""
         return any(pattern.search(name) for pattern in self._drop)
 
     def _put(self, output: output_variables.OutputVariable, change: change_report.Change) -> None:
+        """Adds an output variable and its change, after checking its name."""
         if output.name in self._outputs:
             other = next(c.source for c in self._changes if c.target == output.name)
             raise ValueError(
@@ -216,10 +219,12 @@ class _Planner:
         self._changes.append(change)
 
     def _leave_out(self, name: str, why: str) -> None:
+        """Reports that a variable of the source isn't written."""
         shape = self._variables[name].shape
         self._changes.append(change_report.Change(name, None, shape, None, why, 0))
 
     def _add_copy(self, name: str, target: str) -> None:
+        """Adds a variable that isn't a table, unless it is dropped."""
         if self._dropped(name):
             self._leave_out(name, "dropped")
             return
@@ -231,6 +236,7 @@ class _Planner:
         self._put(output_variables.CopiedVariable(target, variable), change)
 
     def _add_table(self, table: variable_roles.CheckpointTable, target: str) -> None:
+        """Adds a table with its slots, unless it is dropped."""
         if self._dropped(table.name):
             for name in (table.name, *table.slots):
                 self._leave_out(name, "dropped with its table")

@@ -53,7 +53,7 @@ class RowReader:
             raise CheckpointError(
                 checkpoint.prefix,
                 f"{variable.name!r} of {checkpoint.prefix!r} isn't stored as whole rows, so it "
-                "can't be cut anew.",
+                "can't be resharded.",
             )
         if layout.num_rows != variable.num_rows:
             raise CheckpointError(
