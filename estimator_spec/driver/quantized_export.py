@@ -13,7 +13,7 @@ import tensorflow as tf
 from tpu_columns import storage
 
 if TYPE_CHECKING:
-    from estimator_spec.checkpoints.quantization import Loss
+    from estimator_spec.checkpoints.quantization import QuantizationStats
 
 tf1 = tf.compat.v1
 
@@ -44,7 +44,7 @@ def check_saver(saver: tf1.train.Saver) -> None:
         )
 
 
-def report_losses(losses: Mapping[str, Loss], dtype: str, directory: str) -> None:
+def report_losses(losses: Mapping[str, QuantizationStats], dtype: str, directory: str) -> None:
     """Logs what quantized tables lose, and writes it to `assets.extra/tables.json`.
 
     Args:

@@ -57,7 +57,7 @@ class TableRecordListener(TablesListener):
         prefix = self._default_prefix(global_step_value)
         if self._record.tables:
             if tf.io.gfile.exists(prefix + ".index"):
-                records.settle(prefix)
+                records.finalize(prefix)
             # The hook may write elsewhere: an old checkpoint here may belong to another graph.
             is_new = latest is not None and latest != self._previous
             if is_new and not tf.io.gfile.exists(records.path_of(latest)):

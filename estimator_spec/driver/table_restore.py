@@ -21,7 +21,7 @@ from tpu_columns import storage
 from tpu_columns.partition import RowPartition
 
 if TYPE_CHECKING:
-    from estimator_spec.checkpoints.quantization import Loss
+    from estimator_spec.checkpoints.quantization import QuantizationStats
 
 tf1 = tf.compat.v1
 
@@ -35,7 +35,9 @@ def set_default_strategy(strategy: str) -> None:
 
 
 @contextlib.contextmanager
-def relayout_on_restore(saver: tf1.train.Saver, graph: tf.Graph) -> Iterator[Mapping[str, Loss]]:
+def relayout_on_restore(
+    saver: tf1.train.Saver, graph: tf.Graph
+) -> Iterator[Mapping[str, QuantizationStats]]:
     """Makes `saver.restore` restore tables of any layout, until the block ends.
 
     A variable that the record of a checkpoint lists is a table even if the graph stores no layout
@@ -51,7 +53,7 @@ def relayout_on_restore(saver: tf1.train.Saver, graph: tf.Graph) -> Iterator[Map
     layouts = storage.layouts(graph)
     strategy = (graph.get_collection(_STRATEGY) or ["div"])[0]
     dtype = storage.dtype(graph)
-    losses: dict[str, Loss] = {}
+    losses: dict[str, QuantizationStats] = {}
     restore = saver.restore
 
     def restore_relaid(session: tf1.Session, save_path: str) -> None:
@@ -68,9 +70,9 @@ def relayout_on_restore(saver: tf1.train.Saver, graph: tf.Graph) -> Iterator[Map
         # Imported when used: this loads most of the checkpoint tools.
         from estimator_spec.checkpoints import relayout
 
-        with relayout.fitted(save_path, wanted, strategy, dtype) as found:
+        with relayout.adapt_checkpoint(save_path, wanted, strategy, dtype) as found:
             restore(session, found.prefix)
-            losses.update(found.losses)
+            losses.update(found.quantization_stats)
 
     with patching.set_temporarily(saver, "restore", restore_relaid):
         yield losses
@@ -78,7 +80,7 @@ def relayout_on_restore(saver: tf1.train.Saver, graph: tf.Graph) -> Iterator[Map
 
 def restore_tables(
     saver: tf1.train.Saver, session: tf1.Session, checkpoint: str
-) -> Mapping[str, Loss]:
+) -> Mapping[str, QuantizationStats]:
     """Restores a checkpoint, its tables in the layouts of the session's graph.
 
     Args:
@@ -138,7 +140,7 @@ def load_variable(checkpoint: str, name: str) -> Any:
     for table, found in (recorded.tables if recorded else {}).items():
         if found.layout.in_row_order or np.shape(value) != (found.layout.num_rows, found.width):
             continue
-        if name == table or slots.beside(table, [name]):
+        if name == table or slots.find_slots(table, [name]):
             return value[found.layout.permutation()]
     return value
 

@@ -49,7 +49,7 @@ def relayout_checkpoint(settings: WarmStartSettings) -> WarmStartSettings:
     # Imported when used: this loads most of the checkpoint tools.
     from estimator_spec.checkpoints import relayout
 
-    with relayout.fitted(prefix, wanted) as found:
+    with relayout.adapt_checkpoint(prefix, wanted) as found:
         if found.prefix == prefix:
             return settings
         directory = tempfile.mkdtemp(prefix="warm-start-")
