@@ -20,6 +20,9 @@ from tpu_columns.lookup_errors import IdOutOfRangeError
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, LookupDevice, Mode, route
 
+# The only place of the version; setup.cfg reads it without importing the package.
+__version__ = "0.1.0"
+
 __all__ = [
     "EmbeddingColumn",
     "Hardware",

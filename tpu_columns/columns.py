@@ -67,6 +67,7 @@ def embedding_column(
             argument has a wrong type.
         ValueError: an argument is out of range, or two contradict each other.
 
+    >>> import tensorflow as tf
     >>> words = tf.feature_column.categorical_column_with_identity("words", num_buckets=1000)
     >>> column = embedding_column(words, dimension=16)
     >>> column.name, column.get_embedding_table_size()
@@ -125,6 +126,7 @@ def shared_embedding_columns(
         TypeError: as for `embedding_column`.
         ValueError: as for `embedding_column`; or the columns differ in their number of buckets.
 
+    >>> import tensorflow as tf
     >>> make = tf.feature_column.categorical_column_with_identity
     >>> columns = shared_embedding_columns([make("watched", 50), make("liked", 50)], dimension=8)
     >>> [column.name for column in columns], columns[0].get_embedding_var_name()

@@ -6,12 +6,10 @@ Each comes with the reason why no public one serves. `tests/test_architecture.py
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -45,7 +43,6 @@ __all__ = [
     "is_op_determinism_enabled",
     "keras_is_loaded",
     "keras_learning_rate",
-    "native_crc32c",
     "prefer_keras_package",
     "saver_listeners",
     "sparse_core_layout_stacker",
@@ -163,42 +160,6 @@ def saver_listeners(hook: Any) -> list[Any]:
     Its constructor takes them, but the hook may be the user's.
     """
     return hook._listeners  # type: ignore[no-any-return]
-
-
-class _StringView(ctypes.Structure):
-    """A C++ string_view, as libstdc++ lays it out."""
-
-    _fields_ = (("size", ctypes.c_size_t), ("data", ctypes.c_void_p))
-
-
-# The checksum of checkpoints, which TensorFlow computes ten times faster than Python could: no
-# Python name has it. A mangled name holds the types of the arguments, and Abseil's its version.
-_CRC32C = "_ZN3tsl6crc32c6ExtendEjPKcm"  # TensorFlow 2.15.1
-_ABSL_CRC32C = (  # TensorFlow 2.21
-    "_ZN4absl12lts_2025081412crc_internal20ExtendCrc32cInternal"
-    "ENS0_8crc32c_tESt17basic_string_viewIcSt11char_traitsIcEE"
-)
-
-
-def native_crc32c() -> Callable[[int, int, int], int] | None:
-    """TensorFlow's CRC-32C, if this version shows it: (crc so far, address, bytes) -> crc."""
-    libraries = tf.sysconfig.get_lib()
-    for file in ("libtensorflow_framework.so.2", "libtensorflow_framework.2.dylib"):
-        try:
-            library = ctypes.CDLL(os.path.join(libraries, file))
-        except OSError:
-            continue
-        if hasattr(library, _CRC32C):
-            plain = library[_CRC32C]
-            plain.argtypes = (ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
-            plain.restype = ctypes.c_uint32
-            return lambda crc, address, size: int(plain(crc, address, size))
-        if hasattr(library, _ABSL_CRC32C):
-            viewing = library[_ABSL_CRC32C]
-            viewing.argtypes = (ctypes.c_uint32, _StringView)
-            viewing.restype = ctypes.c_uint32
-            return lambda crc, address, size: int(viewing(crc, _StringView(size, address)))
-    return None
 
 
 def sparse_core_layout_stacker(**arguments: Any) -> Any:

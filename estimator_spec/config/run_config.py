@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -30,6 +30,9 @@ __all__ = [
     "get_default_session_config",
     "path_to_str",
 ]
+
+_Config = TypeVar("_Config", bound="RunConfig")
+_TPUConfig = TypeVar("_TPUConfig", bound="TPURunConfig")
 
 
 def path_to_str(path: Any) -> Any:
@@ -124,43 +127,55 @@ class RunConfig:
     _distribute_coordinator_mode: str | None
 
     # Set by the user; see the class' Args.
-    model_dir = _field("model_dir", "Directory of checkpoints and summaries, or None.")
-    tf_random_seed = _field("tf_random_seed", "Graph-level seed, or None.")
-    save_summary_steps = _field("save_summary_steps", "Steps between two summaries.")
-    save_checkpoints_steps = _field("save_checkpoints_steps", "Steps between checkpoints, or None.")
-    save_checkpoints_secs = _field("save_checkpoints_secs", "Seconds between them, or None.")
+    model_dir: str | None = _field("model_dir", "Directory of checkpoints and summaries, or None.")
+    tf_random_seed: int | None = _field("tf_random_seed", "Graph-level seed, or None.")
+    save_summary_steps: int | None = _field("save_summary_steps", "Steps between two summaries.")
+    save_checkpoints_steps: int | None = _field(
+        "save_checkpoints_steps", "Steps between checkpoints, or None."
+    )
+    save_checkpoints_secs: float | None = _field(
+        "save_checkpoints_secs", "Seconds between them, or None."
+    )
     session_config = _field("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
-    keep_checkpoint_max = _field("keep_checkpoint_max", "Number of checkpoints to keep.")
-    keep_checkpoint_every_n_hours = _field(
+    keep_checkpoint_max: int | None = _field(
+        "keep_checkpoint_max", "Number of checkpoints to keep."
+    )
+    keep_checkpoint_every_n_hours: float | None = _field(
         "keep_checkpoint_every_n_hours", "Keeps one checkpoint per so many hours."
     )
-    log_step_count_steps = _field("log_step_count_steps", "Steps between two lines of the log.")
+    log_step_count_steps: int | None = _field(
+        "log_step_count_steps", "Steps between two lines of the log."
+    )
     train_distribute = _field("train_distribute", "A `tf.distribute.Strategy` to train with.")
     eval_distribute = _field("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
     experimental_distribute = _field(
         "experimental_distribute", "Object with both strategies, or None."
     )
-    device_fn = _field("device_fn", "Function from an op to its device, or None.")
-    protocol = _field("protocol", "Protocol between the servers of a cluster, or None.")
-    experimental_max_worker_delay_secs = _field(
+    device_fn: Callable[[Any], Any] | None = _field(
+        "device_fn", "Function from an op to its device, or None."
+    )
+    protocol: str | None = _field("protocol", "Protocol between the servers of a cluster, or None.")
+    experimental_max_worker_delay_secs: int | None = _field(
         "experimental_max_worker_delay_secs", "Greatest delay of a worker's start in seconds."
     )
-    session_creation_timeout_secs = _field(
+    session_creation_timeout_secs: float = _field(
         "session_creation_timeout_secs", "Seconds until a worker stops waiting for the chief."
     )
-    checkpoint_save_graph_def = _field(
+    checkpoint_save_graph_def: bool = _field(
         "checkpoint_save_graph_def", "Whether the graph is saved beside the checkpoints."
     )
     # Set by TF_CONFIG; see `estimator_spec.config.tf_config.ClusterTask`.
     cluster_spec = _field("cluster_spec", "The `tf.train.ClusterSpec`; empty without a cluster.")
-    task_type = _field("task_type", "One of `TaskType`.")
-    task_id = _field("task_id", "Index among the tasks of this type.")
-    master = _field("master", "Address of the session master for training; '': this process.")
-    evaluation_master = _field("evaluation_master", "Address of the session master to evaluate.")
-    is_chief = _field("is_chief", "Whether this process saves checkpoints and summaries.")
-    num_ps_replicas = _field("num_ps_replicas", "Parameter servers in the cluster.")
-    num_worker_replicas = _field("num_worker_replicas", "Workers, including the chief.")
-    global_id_in_cluster = _field(
+    task_type: str = _field("task_type", "One of `TaskType`.")
+    task_id: int = _field("task_id", "Index among the tasks of this type.")
+    master: str = _field("master", "Address of the session master for training; '': this process.")
+    evaluation_master: str = _field(
+        "evaluation_master", "Address of the session master to evaluate."
+    )
+    is_chief: bool = _field("is_chief", "Whether this process saves checkpoints and summaries.")
+    num_ps_replicas: int = _field("num_ps_replicas", "Parameter servers in the cluster.")
+    num_worker_replicas: int = _field("num_worker_replicas", "Workers, including the chief.")
+    global_id_in_cluster: int | None = _field(
         "global_id_in_cluster", "Index among all tasks (chief: 0); None for an evaluator."
     )
     service = _field("service", 'The "service" entry of TF_CONFIG, or None.')
@@ -273,7 +288,7 @@ class RunConfig:
             self._distribute_coordinator_mode = None
             self._set_task(tf_config)
 
-    def replace(self, **kwargs: Any) -> Any:
+    def replace(self: _Config, **kwargs: Any) -> _Config:
         """Returns a copy with other values.
 
         One of the two checkpoint intervals sets the other one to None.
@@ -330,7 +345,7 @@ class TPURunConfig(RunConfig):
         TypeError: `tpu_config` is no `TPUConfig`.
     """
 
-    tpu_config = _field("tpu_config", "The `TPUConfig`.")
+    tpu_config: TPUConfig = _field("tpu_config", "The `TPUConfig`.")
     cluster = _field("cluster", "The cluster resolver, or None.")
 
     def __init__(
@@ -377,7 +392,7 @@ class TPURunConfig(RunConfig):
     def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
         """Does nothing: a TPU program uses the whole cluster, which device filters would hide."""
 
-    def replace(self, **kwargs: Any) -> Any:
+    def replace(self: _TPUConfig, **kwargs: Any) -> _TPUConfig:
         """Returns a copy with other values, also of `tpu_config`. See `RunConfig.replace`."""
         if "tpu_config" not in kwargs:
             return super().replace(**kwargs)

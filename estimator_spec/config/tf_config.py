@@ -37,6 +37,7 @@ class ClusterTask:
             which is no part of the training cluster.
         task_type: one of `TaskType`.
         task_id: index among the tasks of the same type, from 0.
+        service: the "service" entry of TF_CONFIG, set by some platforms, or None.
         master: address of the session master for training; '' is this process.
         evaluation_master: address of the session master for evaluation.
         is_chief: whether this process saves checkpoints and summaries.
@@ -44,19 +45,18 @@ class ClusterTask:
         num_worker_replicas: workers in the cluster, including the chief (or master).
         global_id_in_cluster: index among all tasks: the chief is 0, then the other jobs by name,
             parameter servers last. None for an evaluator.
-        service: the "service" entry of TF_CONFIG, set by some platforms, or None.
     """
 
     cluster_spec: Any
     task_type: str
     task_id: int
-    master: str
-    evaluation_master: str
-    is_chief: bool
-    num_ps_replicas: int
-    num_worker_replicas: int
-    global_id_in_cluster: int | None
     service: dict[str, Any] | None
+    master: str = ""
+    evaluation_master: str = ""
+    is_chief: bool = False
+    num_ps_replicas: int = 0
+    num_worker_replicas: int = 0
+    global_id_in_cluster: int | None = None
 
 
 def read() -> dict[str, Any]:
@@ -149,7 +149,6 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
         task_type=task_type,
         task_id=task_id,
         master=_session_master(cluster, task_type, task_id, tf_config),
-        evaluation_master="",
         is_chief=task_type == chief,
         num_ps_replicas=len(jobs.get(TaskType.PS, [])),
         num_worker_replicas=len(jobs.get(TaskType.WORKER, [])) + len(jobs.get(chief, [])),
@@ -183,7 +182,6 @@ def _task_without_cluster(
         master=tf_config.get("session_master", ""),
         evaluation_master=tf_config.get("eval_session_master", ""),
         is_chief=True,
-        num_ps_replicas=0,
         num_worker_replicas=1,
         global_id_in_cluster=0,
         service=service,
@@ -196,12 +194,7 @@ def _evaluator_task(tf_config: Mapping[str, Any], task_id: int, service: Any) ->
         cluster_spec=tf.train.ClusterSpec({}),
         task_type=TaskType.EVALUATOR,
         task_id=task_id,
-        master="",
         evaluation_master=tf_config.get("eval_session_master", ""),
-        is_chief=False,
-        num_ps_replicas=0,
-        num_worker_replicas=0,
-        global_id_in_cluster=None,
         service=service,
     )
 

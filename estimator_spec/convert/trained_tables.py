@@ -101,7 +101,7 @@ class TrainedTables:
         """
         optimizer = type(parameters).__name__.removesuffix("Parameters")
         for system in ("tpu", "cpu"):
-            naming = slot_names.naming(optimizer, system)
+            naming = slot_names.find_naming(optimizer, system)
             names = {
                 slot: self.names[table] + suffix
                 for slot, suffix in (naming.suffixes if naming else {}).items()
@@ -161,8 +161,8 @@ class TrainedTables:
 
     def _find(self, given: dict[str, str]) -> dict[str, str]:
         candidates: dict[str, list[str]] = {table: [] for table in self._source.tables}
-        for name, table in spec_tables.match(
-            spec_tables.of(self._source.spec), sorted(self._shapes)
+        for name, table in spec_tables.match_variables(
+            spec_tables.list_tables(self._source.spec), sorted(self._shapes)
         ).items():
             if table.key in candidates:
                 candidates[table.key].append(name)

@@ -13,7 +13,8 @@ from estimator_spec.cores import tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener
 from estimator_spec.driver import dict_mode
-from estimator_spec.driver.stored_tables import RecordTables, expect_strategy
+from estimator_spec.driver.table_records import TableRecordListener
+from estimator_spec.driver.table_restore import set_default_strategy
 from estimator_spec.embedding import device_assignment
 from estimator_spec.embedding.spec import tables_and_features
 from estimator_spec.model.model_spec import ModeKeys
@@ -46,7 +47,7 @@ class PlainEmbeddings:
 
     def listeners(self, config: Any) -> list[TablesListener]:
         """What must hear of checkpoints."""
-        return [RecordTables(config.model_dir, self._spec)] if self._spec else []
+        return [TableRecordListener(config.model_dir, self._spec)] if self._spec else []
 
     @contextlib.contextmanager
     def storing_tables(self, exporting: bool) -> Iterator[None]:
@@ -54,7 +55,7 @@ class PlainEmbeddings:
         if self._spec is None:
             yield
             return
-        expect_strategy(self._spec.partition_strategy)
+        set_default_strategy(self._spec.partition_strategy)
         kept = TableStorage(self._spec.partition_strategy, self._shards)
         with storage.storing(storage.current() if exporting else kept):
             yield
@@ -131,7 +132,7 @@ class HostEmbeddings(PlainEmbeddings):
 
     def core(self, mode: str) -> EmbeddingCore | None:
         """The core of a new graph; None if there is nothing for it to look up."""
-        expect_strategy(self._spec.partition_strategy)
+        set_default_strategy(self._spec.partition_strategy)
         spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 
@@ -179,7 +180,7 @@ class TpuEmbeddings(HostEmbeddings):
 
     def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """The TPU's core. Call it within the strategy's scope."""
-        expect_strategy(self._spec.partition_strategy)
+        set_default_strategy(self._spec.partition_strategy)
         spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         if spec is None:
             return HostLoopCore(self, None)

@@ -9,22 +9,25 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from estimator_spec import updates
 from estimator_spec.config.run_config import RunConfig, TaskType
 from estimator_spec.cores.interface import GRADIENT_OPS
-from estimator_spec.driver import checkpoint_state, evaluation, prediction, stored_tables, training
+from estimator_spec.driver import checkpoint_state, evaluation, prediction, table_restore, training
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.driver.saved_models import ModelExports
 from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.model.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
+
+_Estimator = TypeVar("_Estimator", bound="Estimator")
 
 
 class Estimator(ModelExports):
@@ -60,7 +63,7 @@ class Estimator(ModelExports):
         model_dir: Any = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
         *,
         fast_updates: bool | None = None,
     ) -> None:
@@ -75,7 +78,7 @@ class Estimator(ModelExports):
             ValueError: there is no checkpoint.
             CheckpointError: it is damaged.
         """
-        prefix = checkpoint_state.required(self.model_dir)
+        prefix = checkpoint_state.require_latest(self.model_dir)
         return [name for name, _ in tf.train.list_variables(prefix)]
 
     def get_variable_value(self, name: str) -> Any:
@@ -91,7 +94,7 @@ class Estimator(ModelExports):
             ValueError: there is no checkpoint.
             CheckpointError: it is damaged.
         """
-        return stored_tables.load_variable(checkpoint_state.required(self.model_dir), name)
+        return table_restore.load_variable(checkpoint_state.require_latest(self.model_dir), name)
 
     def latest_checkpoint(self) -> str | None:
         """The path of the latest checkpoint, or None.
@@ -99,7 +102,7 @@ class Estimator(ModelExports):
         Raises:
             CheckpointError: there is one, but it is damaged.
         """
-        return checkpoint_state.latest(self.model_dir)
+        return checkpoint_state.find_latest(self.model_dir)
 
     def eval_dir(self, name: str | None = None) -> str:
         """Directory of an evaluation's summaries.
@@ -110,13 +113,13 @@ class Estimator(ModelExports):
         return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
 
     def train(
-        self,
+        self: _Estimator,
         input_fn: Callable[..., Any],
         hooks: Iterable[Any] | None = None,
         steps: int | None = None,
         max_steps: int | None = None,
         saving_listeners: Iterable[Any] | None = None,
-    ) -> Any:
+    ) -> _Estimator:
         """Trains, from the latest checkpoint if there is one.
 
         Args:
@@ -143,12 +146,12 @@ class Estimator(ModelExports):
                 "calls proper API according to given configuration. Current configuration: "
                 f"{self._config}."
             )
-        training.check_steps(steps, max_steps)
-        all_hooks = hooks_lib.checked(hooks)
-        listeners = hooks_lib.checked_listeners(saving_listeners)
+        hooks_lib.check_steps(steps, max_steps)
+        all_hooks = hooks_lib.check_hooks(hooks)
+        listeners = hooks_lib.check_listeners(saving_listeners)
         self._check_before_graph(ModeKeys.TRAIN, input_fn)
         if max_steps is not None:
-            done = checkpoint_state.global_step(checkpoint_state.latest(self._model_dir))
+            done = checkpoint_state.read_global_step(checkpoint_state.find_latest(self._model_dir))
             if max_steps <= done:
                 tf1.logging.info("Skipping training since max_steps has already saved.")
                 return self
@@ -184,8 +187,8 @@ class Estimator(ModelExports):
             ModelDirError: `model_dir` can't be written.
             CheckpointError: the checkpoint is missing or damaged.
         """
-        all_hooks = hooks_lib.checked(hooks)
-        evaluation.check_steps(steps)
+        all_hooks = hooks_lib.check_hooks(hooks)
+        hooks_lib.check_steps(steps)
         self._check_before_graph(ModeKeys.EVAL, input_fn)
         all_hooks.extend(self._convert_eval_steps_to_hooks(steps))
         checkpoint = self._checkpoint_for("evaluate", checkpoint_path)
@@ -198,7 +201,7 @@ class Estimator(ModelExports):
             self._maybe_warm_start(checkpoint)
             with built.running():
                 results = evaluation.run(
-                    evaluation.scaffold(spec.scaffold),
+                    evaluation.add_default_local_init(spec.scaffold),
                     update_op,
                     values,
                     config=built.config,
@@ -240,7 +243,7 @@ class Estimator(ModelExports):
             TypeError: a hook of another type.
             CheckpointError: the checkpoint is missing or damaged.
         """
-        all_hooks = hooks_lib.checked(hooks)
+        all_hooks = hooks_lib.check_hooks(hooks)
         self._check_before_graph(ModeKeys.PREDICT, input_fn)
         checkpoint = self._checkpoint_for("predict", checkpoint_path)
         graph = tf.Graph()
@@ -248,14 +251,14 @@ class Estimator(ModelExports):
             built = self._build(graph, input_fn, ModeKeys.PREDICT)
             spec = built.spec
             self._maybe_warm_start(checkpoint)
-            predictions = prediction.choose(spec.predictions, predict_keys)
+            predictions = prediction.select_predictions(spec.predictions, predict_keys)
             if self._fast_updates:
                 updates.optimize_inference_graph(graph)
         # Closed with this generator, not when the garbage collector finds it.
         with (
             built.running(),
             contextlib.closing(
-                prediction.batches(
+                prediction.predict_batches(
                     graph,
                     predictions,
                     scaffold=spec.scaffold,
@@ -267,7 +270,7 @@ class Estimator(ModelExports):
         ):
             for values in batches:
                 if yield_single_examples:
-                    yield from prediction.examples(values)
+                    yield from prediction.split_batch(values)
                 else:
                     yield values
 
@@ -297,14 +300,14 @@ class Estimator(ModelExports):
 
     def _convert_eval_steps_to_hooks(self, steps: int | None) -> list[Any]:
         """What ends an evaluation."""
-        evaluation.check_steps(steps)
+        hooks_lib.check_steps(steps)
         return [] if steps is None else [hooks_lib.StopAfterBatches(steps)]
 
     def _train_model(
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:
         """Builds the training graph, and trains; returns the last loss."""
-        checkpoint = checkpoint_state.latest(self._model_dir)
+        checkpoint = checkpoint_state.find_latest(self._model_dir)
         with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             spec = built.spec
@@ -336,7 +339,7 @@ class Estimator(ModelExports):
         return [hooks_lib.StepsPerSecond(every, output_dir=self._model_dir)]
 
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
-        checkpoint = checkpoint_state.chosen(checkpoint_path, self._model_dir)
+        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, self._model_dir)
         if checkpoint is None:
             tf1.logging.info(
                 "Could not find trained model in model_dir: %s, running initialization to %s.",

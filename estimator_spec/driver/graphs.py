@@ -19,7 +19,7 @@ from estimator_spec.driver import (
     cluster_roles,
     input_pipeline,
     model_calls,
-    stored_tables,
+    table_warm_start,
 )
 from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
 from tpu_columns import placement
@@ -106,11 +106,13 @@ class ModelGraphs:
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
     ) -> Any:
         """Calls the user's `input_fn`, with what it takes."""
-        return input_pipeline.call(input_fn, mode, self.params, self.config, input_context)
+        return input_pipeline.call_input_fn(input_fn, mode, self.params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls the user's `model_fn`, with what it takes; returns an `EstimatorSpec`."""
-        return model_calls.call(self._model_fn, features, labels, mode, self.params, config)
+        return model_calls.call_model_fn(
+            self._model_fn, features, labels, mode, self.params, config
+        )
 
     def _create_global_step(self, graph: Any) -> Any:
         """Makes the step counter."""
@@ -120,8 +122,8 @@ class ModelGraphs:
         """Everything that can be refused before a graph is built."""
         del input_fn
         if mode != ModeKeys.EVAL:  # An evaluation is always of one process.
-            cluster_roles.refuse_several_processes(self._config)
-        checkpoint_state.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
+            cluster_roles.check_single_process(self._config)
+        checkpoint_state.check_model_dir(self._model_dir, writable=mode != ModeKeys.PREDICT)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         """What columns are told to run on."""
@@ -156,7 +158,7 @@ class ModelGraphs:
 
     def _batch(self, input_fn: Callable[..., Any], mode: str) -> input_pipeline.Inputs:
         with self._users_code(placement.Mode(mode)):
-            return input_pipeline.parse(self._call_input_fn(input_fn, mode), input_fn)
+            return input_pipeline.parse_result(self._call_input_fn(input_fn, mode), input_fn)
 
     def _spec(self, features: Any, labels: Any, mode: str) -> Any:
         with self._users_code(placement.Mode(mode)):
@@ -174,7 +176,7 @@ class ModelGraphs:
         if checkpoint or not self._warm_start_settings:
             return
         tf1.logging.info("Warm-starting with WarmStartSettings: %s", self._warm_start_settings)
-        tf1.train.warm_start(*stored_tables.fit_warm_start(self._warm_start_settings))
+        tf1.train.warm_start(*table_warm_start.relayout_checkpoint(self._warm_start_settings))
 
 
 def settled(config: Any, model_dir: Any) -> Any:

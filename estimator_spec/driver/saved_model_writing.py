@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoint_state, stored_tables
+from estimator_spec.driver import checkpoint_state, quantized_export, table_restore
 from estimator_spec.model.export_outputs import EvalOutput, TrainOutput, get_export_outputs
 from estimator_spec.model.model_spec import ModeKeys
 
@@ -143,7 +143,7 @@ def add_graph(
     local_init_op = spec.scaffold.local_init_op
     if local_init_op is None:
         local_init_op = tf1.train.Scaffold.default_local_init_op()
-    stored_tables.check_saver(spec.scaffold.saver)
+    quantized_export.check_saver(spec.scaffold.saver)
     saver = spec.scaffold.saver or tf1.train.Saver(sharded=True)
     if spec.train_op is not None:
         tf1.add_to_collection(_TRAIN_OP_COLLECTION, spec.train_op)
@@ -157,8 +157,8 @@ def add_graph(
     }
     with tf1.Session(config=session_config) as session:
         try:
-            with checkpoint_state.restoring(checkpoint):
-                losses = stored_tables.restore(saver, session, checkpoint)
+            with checkpoint_state.explain_damage(checkpoint):
+                losses = table_restore.restore_tables(saver, session, checkpoint)
         except tf.errors.NotFoundError as error:
             saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
             # A checkpoint has partitioned variables as a whole.

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
-from estimator_spec.driver import checkpoint_state, saved_model_writing, stored_tables
+from estimator_spec.driver import checkpoint_state, quantized_export, saved_model_writing
 from estimator_spec.driver.graphs import ModelGraphs
 from estimator_spec.model.model_spec import ModeKeys
 from tpu_columns import placement, storage
@@ -147,7 +147,7 @@ class ModelExports(ModelGraphs):
         tables: str = "float32",
     ) -> bytes:
         stored = storage.TableStorage(dtype=tables)
-        checkpoint = checkpoint_state.chosen(checkpoint_path, self._model_dir)
+        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, self._model_dir)
         if checkpoint is None and self._warm_start_settings:
             checkpoint = saved_model_writing.warm_start_checkpoint(self._warm_start_settings)
         if checkpoint is None:
@@ -176,7 +176,7 @@ class ModelExports(ModelGraphs):
                     strip_default_attrs=strip_default_attrs,
                 )
             builder.save(as_text)
-            stored_tables.report_losses(losses or {}, tables, writing.temporary)
+            quantized_export.report_losses(losses or {}, tables, writing.temporary)
         return tf.compat.as_bytes(writing.final)
 
     def _add_meta_graph_for_mode(

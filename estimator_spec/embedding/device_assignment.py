@@ -8,9 +8,12 @@ devices to those of a run.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpu_columns import Hardware, LookupDevice, Mode, TPUEmbeddingColumn, route
+
+if TYPE_CHECKING:
+    from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def split_columns(columns: Iterable[Any], below: int | None) -> tuple[list[Any], list[Any]]:
@@ -49,16 +52,16 @@ def split_columns(columns: Iterable[Any], below: int | None) -> tuple[list[Any],
     return embedding_core, tensor_core
 
 
-def tensor_core_tables(spec: Any) -> set[str]:
+def tensor_core_tables(spec: EmbeddingConfigSpec) -> set[str]:
     """Returns the tensor core's tables in a spec, by `get_embedding_var_name()`."""
     return {column.get_embedding_var_name() for column in spec.tensor_core_feature_columns or ()}
 
 
-def spec_of_embedding_core(spec: Any, mode: Mode) -> Any:
+def spec_of_embedding_core(spec: EmbeddingConfigSpec, mode: Mode) -> EmbeddingConfigSpec | None:
     """Returns a spec with only those columns that the embedding core looks up in a mode.
 
     Args:
-        spec: an `EmbeddingConfigSpec`, of columns or of dictionaries.
+        spec: the spec, of columns or of dictionaries.
         mode: mode of the graph, on hardware with an embedding core.
 
     Returns:

@@ -186,16 +186,7 @@ def _metric_pair(metric: Any) -> tuple[Any, Any]:
 
 
 class _SupervisedOutput(ExportOutput):
-    """Output of a training or evaluation graph: loss, predictions and metrics.
-
-    Args:
-        loss: a tensor, or tensors by name.
-        predictions: a tensor, or tensors by name.
-        metrics: a pair of value tensor and update op, or such pairs (or Keras 2 metrics) by name.
-
-    Raises:
-        ValueError: a name is not a string (or tuple of strings), or a value not a tensor.
-    """
+    """Base class of `TrainOutput` and `EvalOutput`; see there."""
 
     _method_name = ""
 

@@ -103,19 +103,10 @@ class EstimatorSpec(_SpecFields):
         prediction_hooks: Iterable[Any] | None = None,
     ) -> EstimatorSpec:
         """Checks the values; see the class."""
-        train_op = _check_train_op(train_op, mode)
-        loss = _check_loss(loss, mode)
-        predictions = _check_predictions(predictions, mode)
-        if mode == ModeKeys.PREDICT:
-            export_outputs = get_export_outputs(export_outputs, predictions)
         return super().__new__(
             cls,
-            mode=mode,
-            predictions=predictions,
-            loss=loss,
-            train_op=train_op,
+            **_check_model(mode, predictions, loss, train_op, export_outputs),
             eval_metric_ops=_check_metrics(eval_metric_ops),
-            export_outputs=export_outputs,
             training_chief_hooks=_check_hooks(training_chief_hooks),
             training_hooks=_check_hooks(training_hooks),
             scaffold=_check_scaffold(scaffold),
@@ -195,19 +186,10 @@ class TPUEstimatorSpec(_TPUSpecFields):
         host_call_lib.check("host_call", host_call)
         if scaffold_fn is not None and not callable(scaffold_fn):
             raise TypeError(f"scaffold_fn should be callable. Got {scaffold_fn!r}.")
-        train_op = _check_train_op(train_op, mode)
-        loss = _check_loss(loss, mode)
-        predictions = _check_predictions(predictions, mode)
-        if mode == ModeKeys.PREDICT:
-            export_outputs = get_export_outputs(export_outputs, predictions)
         return super().__new__(
             cls,
-            mode=mode,
-            predictions=predictions,
-            loss=loss,
-            train_op=train_op,
+            **_check_model(mode, predictions, loss, train_op, export_outputs),
             eval_metrics=eval_metrics,
-            export_outputs=export_outputs,
             scaffold_fn=scaffold_fn,
             host_call=host_call,
             training_hooks=_check_hooks(training_hooks),
@@ -260,6 +242,24 @@ def _check_graph(item: Any, argument: str, name: str) -> None:
 def _check_tensor(item: Any, argument: str) -> None:
     if not isinstance(item, (tf.Tensor, tf.Variable)):
         raise TypeError(f"{argument} must be Tensor, given: {item}")
+
+
+def _check_model(
+    mode: str, predictions: Any, loss: Any, train_op: Any, export_outputs: Any
+) -> dict[str, Any]:
+    """Checks the arguments that both kinds of spec have and returns them by name."""
+    train_op = _check_train_op(train_op, mode)
+    loss = _check_loss(loss, mode)
+    predictions = _check_predictions(predictions, mode)
+    if mode == ModeKeys.PREDICT:
+        export_outputs = get_export_outputs(export_outputs, predictions)
+    return {
+        "mode": mode,
+        "predictions": predictions,
+        "loss": loss,
+        "train_op": train_op,
+        "export_outputs": export_outputs,
+    }
 
 
 def _check_train_op(train_op: Any, mode: str) -> Any:

@@ -240,6 +240,7 @@ def test_an_environment_that_cannot_be_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.timing(reason="measures, with time limits for each process, whatever else runs")
 def test_the_command_runs_a_tiny_workload(tmp_path):
     """One round of a small workload on both cores writes results."""
     path = tmp_path / "results.json"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,3 +42,19 @@ def test_sums_of_rows(width, entries, weighted, in_pieces):
         combining._SLOW_FROM_32_COLUMNS = known
     np.testing.assert_allclose(sums, matrix @ rows, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(gradient, matrix.T @ upstream, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("slow, widths", [(True, [31, 31]), (False, [62])])
+@pytest.mark.parametrize("more", [0, 1])
+def test_products_are_narrow_where_wide_ones_are_slow(monkeypatch, slow, widths, more):
+    """Where products of 32 columns and more are slow, none has that many; elsewhere one has all."""
+    monkeypatch.setattr(combining, "_SLOW_FROM_32_COLUMNS", slow)
+    width = sum(widths) + more
+    with tf.Graph().as_default() as graph:
+        places = tf.constant([0, 1], tf.int64)
+        combining.sum_rows(tf.zeros([7, width]), places, places, 5)
+        products = [op for op in graph.get_operations() if op.type == "SparseTensorDenseMatMul"]
+    found = [op.outputs[0].shape[1] for op in products]
+    assert sum(found) == width
+    assert len(found) == len(widths) + (more if slow else 0)
+    assert max(found) < 32 or not slow

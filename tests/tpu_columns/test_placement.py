@@ -114,3 +114,22 @@ def test_a_graph_is_built_as_routed():
         with placement.running(Mode.PREDICT, Hardware.CPU):
             tensor = tpu_columns.input_layer(features, [column("cpu")])
     assert tensor.shape[1] == 4
+
+
+def test_small_tables_move_only_columns_without_a_device():
+    """Within `tensor_core_tables` an unset device becomes the tensor core; a named one stays."""
+    table = column().get_embedding_var_name()
+    with placement.running(Mode.EVAL, Hardware.TPU, [table]):
+        assert placement.device_now(column()) is TENSOR
+        assert placement.device_now(column(CPU)) is CPU
+        assert placement.device_now(column(CORE)) is CORE
+    with placement.running(Mode.EVAL, Hardware.TPU, ["another"]):
+        assert placement.device_now(column()) is CORE
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_tables_are_updated_in_training_only(mode):
+    """Lookups may be trained in TRAIN, and outside of any driver, which doesn't name a mode."""
+    assert placement.updates_tables()
+    with placement.running(mode, Hardware.CPU):
+        assert placement.updates_tables() == (mode is Mode.TRAIN)

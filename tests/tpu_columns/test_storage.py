@@ -90,8 +90,9 @@ def test_layers_that_do_not_cut():
     np.testing.assert_allclose(found, np.concatenate([pooled, pooled, word[IDS].sum(1)], 1), 1e-5)
 
 
+@pytest.mark.parametrize("wrong", [99, ROWS, -1])
 @pytest.mark.parametrize("strategy", ["div", "mod"])
-def test_an_id_outside_is_named(strategy):
+def test_an_id_outside_is_named(strategy, wrong):
     """The error of a sharded lookup names the id and the size of the whole table."""
     with (
         tf.Graph().as_default() as graph,
@@ -105,9 +106,9 @@ def test_an_id_outside_is_named(strategy):
             found = lookup.pooled_lookup(table, tf.sparse.from_dense(ids), safe=False)
         session.run(tf1.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
-            session.run(found, {ids: [[3, 99], [98, 0]]})
+            session.run(found, {ids: [[3, wrong], [98, 0]]})
         explained = str(lookup_errors.explain(caught.value, graph))
-    assert "'word_embedding': id 99 of feature 'word'" in explained
+    assert f"'word_embedding': id {wrong} of feature 'word'" in explained
     assert "whose size is 7" in explained
 
 
