@@ -115,8 +115,8 @@ def _speed_up(
         graph.finalize()
         with tf1.Session(config=config) as session:
             session.run(initializer)
-            # The first sparse update of a variable makes its memory the variable's own. Not locked
-            # on TensorFlow 2.15: two at that moment free twice what was its memory before.
+            # The first sparse update of a variable copies its buffer. TensorFlow 2.15 takes no lock
+            # for that: two concurrent first updates free the old buffer twice.
             session.run(ops[0][0])
             calls = [session.make_callable(step) for step in steps]
             times = [[_seconds(call) for call in calls] for _ in range(_WARM_UP + _ROUNDS)]
