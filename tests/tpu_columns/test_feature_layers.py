@@ -276,6 +276,23 @@ def test_partitioner_splits_tables():
     np.testing.assert_allclose(value, [[1, 1, 1], [0, 0, 0], [1, 1, 1]])
 
 
+def test_ids_of_three_axes_are_looked_up_safely():
+    """Without safe lookups only matrices of ids go unchecked, as ever: here -1 is left out."""
+    column = tpu_columns.embedding_column(
+        fc.categorical_column_with_identity("deep", 9),
+        2,
+        initializer=tf1.ones_initializer(),
+        use_safe_embedding_lookup=False,
+    )
+
+    def build(_):
+        ids = tf.SparseTensor([[0, 0, 0], [0, 0, 1]], tf.constant([-1, 3], tf.int64), [2, 1, 2])
+        return tpu_columns.input_layer({"deep": ids}, [column])
+
+    value, _ = run(build)
+    np.testing.assert_allclose(value, [[1, 1], [0, 0]])
+
+
 class TestEager:
     """Keras layers in eager mode."""
 
@@ -294,6 +311,24 @@ class TestEager:
         second = feature_layers.DenseFeatures([q])
         features = {"p": tf.constant([[3]]), "q": tf.constant([[3]])}
         np.testing.assert_allclose(first(features), second(features))
+        assert first.variables[0] is second.variables[0]
+
+    def test_shared_names_with_other_initializers(self):
+        """Tables of one name but of different initial values are different variables."""
+        features = {"p": tf.constant([[3]])}
+        layers = [
+            feature_layers.DenseFeatures(
+                tpu_columns.shared_embedding_columns(
+                    [fc.categorical_column_with_identity("p", 9)],
+                    3,
+                    initializer=initializer(),
+                    shared_embedding_collection_name="one_name",
+                )
+            )
+            for initializer in (tf1.ones_initializer, tf1.zeros_initializer)
+        ]
+        found = [layer(features).numpy().tolist() for layer in layers]
+        assert found == [[[1.0] * 3], [[0.0] * 3]]
 
     def test_a_layer_travels_through_its_config(self):
         """DenseFeatures.from_config restores our columns."""
@@ -437,6 +472,21 @@ class TestEmbeddingCore:
         tpu_columns.input_layer(features, [column])
         with pytest.raises(ValueError, match="one, the variable scope name is different"):
             tpu_columns.input_layer(features, [column])
+
+    def test_a_shared_table_in_two_scopes(self):
+        """A shared table may be used under several variable scopes; the first one names it."""
+        features = {key: tf.ones([2, 3]) for key in ("p", "q")}
+        for scope in ("first", "second"):
+            with tf1.variable_scope(scope):
+                tpu_columns.input_layer(features, shared_columns(tpu_columns))
+        (table,) = tables.core_tables(tf1.get_default_graph()).values()
+        assert table.variable_name == "first/p_q_shared_embedding"
+
+    def test_one_table_under_two_names(self):
+        """A table that is called differently within its scope is refused."""
+        tables.record_core_table("one", "weights", scope="layer", shared=True)
+        with pytest.raises(ValueError, match="one, the embedding name is different, got others"):
+            tables.record_core_table("one", "others", scope="layer", shared=True)
 
     def test_tensor_core(self):
         """A tensor-core column looks up padded ids with their mask in its own variable."""

@@ -46,3 +46,19 @@ class TestExplain:
         assert lookup_errors.explain(error, tf.Graph()) is None
         other = tf.errors.InvalidArgumentError(None, None, "shapes do not match")
         assert lookup_errors.explain(other, tf.Graph()) is None
+
+    def test_names_the_lookup_that_failed(self):
+        """Of several lookups in a graph, the error is of the one whose op failed."""
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            table = tf1.get_variable("table", [ROWS, DIM], use_resource=True)
+            values = []
+            for name, wanted in (("first", 1), ("second", 99), ("third", 2)):
+                with tf.name_scope(f"{name}_weights") as scope:
+                    lookup_errors.record_site(scope, f"{name}_embedding", name, ROWS)
+                    ids = tf.sparse.from_dense(tf.constant([[wanted]], tf.int64))
+                    values.append(lookup.pooled_lookup(table, ids, None, "mean"))
+            session.run(tf1.global_variables_initializer())
+            with pytest.raises(tf.errors.InvalidArgumentError, match="99") as caught:
+                session.run(values)
+        explained = str(lookup_errors.explain(caught.value, graph))
+        assert "Column 'second_embedding': id 99 of feature 'second'" in explained

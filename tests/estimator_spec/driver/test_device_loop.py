@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import tpu_columns
+from estimator_spec.driver import device_loop
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -326,6 +328,37 @@ def test_loops_of_a_duration(tmp_path):
     calls = Calls()
     estimator.train(input_fn, hooks=[calls], steps=30)
     assert calls.steps == [1, 11, 30]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "most", "wanted"),
+    [
+        (10, 100, [1, 5, 5, 5, 4]),
+        (1, 100, [1] * 20),
+        (1000, 6, [1, 6, 6, 6, 1]),
+        (1000, 100, [1, 10, 9]),
+    ],
+)
+def test_loops_last_as_long_as_they_should(monkeypatch, seconds, most, wanted):
+    """A first step tells how long one takes (2 s here); the loops after it last `seconds`."""
+    now, lengths = [0.0], []
+
+    def work(length):
+        now.append(now.pop() + 2.0 * length)
+        lengths.append(int(length))
+        return np.int64(length)
+
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(device_loop, "time", clock)
+    with tf.Graph().as_default():
+        length = tf1.placeholder_with_default(most, [], device_loop._LENGTH)
+        made = tf.numpy_function(work, [length], tf.int64)
+        train_op = tf1.assign_add(tf1.train.create_global_step(), made)
+        hook = device_loop.LoopLength(device_loop.LoopLimit(most, seconds), 20, None)
+        with tf1.train.MonitoredSession(hooks=[hook]) as session:
+            while not session.should_stop():
+                session.run(train_op)
+    assert lengths == wanted
 
 
 def test_evaluation_in_memory(tmp_path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import types
 
 import numpy as np
 import pytest
@@ -71,11 +72,16 @@ def test_the_directory(trained, receiver, tmp_path):
     assert os.path.exists(os.path.join(path.decode(), "saved_model.pb"))
 
 
-def test_two_in_one_second(trained, receiver, tmp_path):
+def test_two_in_one_second(trained, receiver, tmp_path, monkeypatch):
     """A second export waits for a name of its own."""
+    now = [1_700_000_000.0]
+    clock = types.SimpleNamespace(
+        time=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds)
+    )
+    monkeypatch.setattr(saved_model_writing, "time", clock)
     base = tmp_path / "export"
-    paths = {trained.export_saved_model(base, receiver) for _ in range(2)}
-    assert len(paths) == 2
+    paths = [trained.export_saved_model(base, receiver).decode() for _ in range(2)]
+    assert paths == [str(base / "1700000000"), str(base / "1700000001")]
 
 
 def test_no_optimizer_slots(trained, receiver, tmp_path):
