@@ -161,7 +161,7 @@ def load_variable(checkpoint: str, name: str) -> Any:
     for table, found in (recorded.tables if recorded else {}).items():
         if found.layout.in_row_order or np.shape(value) != (found.layout.num_rows, found.width):
             continue
-        if name == table or _slots().beside(table, [name]):
+        if name == table or _slots().find_slots(table, [name]):
             return value[found.layout.permutation()]
     return value
 
