@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import estimator_spec
-from estimator_spec.driver import saved_model_writing
+from estimator_spec.driver import saved_models
 
 tf1 = tf.compat.v1
 SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -337,7 +337,7 @@ def test_use_tpu_exports_without_one(make, line, receiver, tmp_path):
 
 def test_names_run_out(monkeypatch, tmp_path):
     """If every second is taken, the error says so."""
-    monkeypatch.setattr(saved_model_writing.tf.io.gfile, "exists", lambda path: True)
-    monkeypatch.setattr(saved_model_writing.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(saved_models.tf.io.gfile, "exists", lambda path: True)
+    monkeypatch.setattr(saved_models.time, "sleep", lambda seconds: None)
     with pytest.raises(RuntimeError, match="Failed to obtain a unique export directory name"):
-        saved_model_writing._unused(str(tmp_path))
+        saved_models._unused_path(str(tmp_path))

@@ -13,6 +13,7 @@ import tensorflow as tf
 import estimator_spec as es
 import fake_tpu
 import test_device_loop as program
+from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
 from estimator_spec.driver import systems, tpu_engine
 
 tf1 = tf.compat.v1
@@ -483,7 +484,7 @@ class TestGraphsForATpu:
         )
         (send,) = [node for node in nodes if node.op == "SendTPUEmbeddingGradients"]
         assert send.attr["NN"].i == 1
-        messages = tpu_engine.private.tpu_embedding_configuration_pb2
+        messages = tpu_embedding_configuration_pb2
         config = messages.TPUEmbeddingConfiguration.FromString(send.attr["config"].s)
         assert config.pipeline_execution_with_tensor_core
         assert config.num_tensor_cores == 2
@@ -551,7 +552,7 @@ class TestFinding:
 
     def test_nobody_answers(self, monkeypatch):
         """The error names the address."""
-        monkeypatch.setattr(systems, "_ANSWER_WITHIN_MS", 100)
+        monkeypatch.setattr(systems, "_MASTER_TIMEOUT_MS", 100)
         with pytest.raises(RuntimeError, match=r"Cannot find any TPU cores .*127\.0\.0\.1:1' "):
             systems.find(es.RunConfig(master="grpc://127.0.0.1:1"), "grpc://127.0.0.1:1")
 
