@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a large table is cut anew, and how much memory that takes.
+"""Measures time and memory of re-sharding a large table.
 
     python benchmarks/checkpoint_reshard.py --gib=4 --rounds=3
 
@@ -59,7 +59,7 @@ print(json.dumps({"seconds": time.perf_counter() - start, "mib": peak() - before
 
 
 def write_table(prefix: str, gib: float) -> None:
-    """Writes a checkpoint with one table in one piece, a little at a time."""
+    """Writes a checkpoint with one unsharded table in blocks."""
     import numpy as np
     import tensorflow as tf
 
@@ -76,7 +76,7 @@ def write_table(prefix: str, gib: float) -> None:
 
 
 def run(source: str, target: str, strategy: str, shards: int = 0) -> tuple[float, float]:
-    """Seconds and MiB of one conversion (or 'copy'), in a process of its own."""
+    """Returns seconds and MiB of one conversion (or 'copy') in a process of its own."""
     shutil.rmtree(os.path.dirname(target), ignore_errors=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", CHILD, source, target, strategy, str(shards)]
@@ -86,7 +86,7 @@ def run(source: str, target: str, strategy: str, shards: int = 0) -> tuple[float
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the measurements and prints them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=4, help="size of the table")
     parser.add_argument("--rounds", type=int, default=3, help="of copying and converting")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/optimizers.md from the table of facts that conversions and their reports read.
+"""Generates docs/optimizers.md from `estimator_spec.convert.target_support`.
 
 python docs/make_optimizers.py           writes the page
 python docs/make_optimizers.py --check   only says whether it is current: exit status 1 if not
@@ -12,26 +12,26 @@ import sys
 from pathlib import Path
 
 from estimator_spec.convert import target_support
-from estimator_spec.convert.target_support import Fact, TargetOptimizer
+from estimator_spec.convert.target_support import ArgumentRule, OptimizerSupport
 
 PAGE = Path(__file__).with_name("optimizers.md")
 
 TEXT = """\
-# What becomes of each optimizer
+# Optimizers in other systems
 
 <!-- Made by docs/make_optimizers.py from estimator_spec/convert/target_support.py; change that, and
 run it again. -->
 
-Each conversion of [`estimator_spec.convert`](../migration_guide.md#moving-on) reads this table,
-and says in its report what it means for a spec.
+Conversions of [`estimator_spec.convert`](../migration_guide.md#moving-on) use this table, and
+report what it means for a spec.
 
-- `exact`: the argument means the same there; another name is given.
-- `old → new`: the target's default is another one. Our value is passed, so results are the same.
-- `only …`: other values are **lost**. That is an error, unless the caller says `allow_lossy=True`.
+- `exact`: the same meaning; another name is given.
+- `old → new`: the target has another default. Our value is passed, so results are the same.
+- `only …`: other values are **lost**, which is an error without `allow_lossy=True`.
 
 The targets:
 
-- **proto**: `to_config_proto`, the old system's own message.
+- **proto**: `to_config_proto`, the old system's message.
 - **TPUEmbedding**: `to_mid_level`, `to_tpu_embedding`, and tables of `PartialEmbedding` above its
   threshold.
 - **TPUEmbeddingV2**: `to_tpu_embedding_v2`, for SparseCore.
@@ -56,7 +56,7 @@ HEADERS = dict(
 
 
 def page() -> str:
-    """The page."""
+    """Returns the page."""
     kinds = target_support.optimizers()
     rates = [
         f"- {HEADERS[target]}: {text}." for target, text in target_support.RATE_FUNCTIONS.items()
@@ -67,59 +67,65 @@ def page() -> str:
 
 
 def section(kind: type) -> str:
-    """One optimizer: a row an argument, a column a target."""
-    targets = {target: target_support.becomes(target, kind) for target in target_support.TARGETS}
+    """Returns the table of one optimizer: a row for each argument, a column for each target."""
+    targets = {
+        target: target_support.find_support(target, kind) for target in target_support.TARGETS
+    }
     lines = [f"## {kind.__name__}", ""]
     lines.append(f"| argument | default | {' | '.join(HEADERS.values())} |")
     lines.append("| --- " * (len(targets) + 2) + "|")
-    names = [f"`{becomes.name}`" for becomes in targets.values()]
+    names = [f"`{support.name}`" for support in targets.values()]
     lines.append(f"| becomes | | {' | '.join(names)} |")
-    for argument in target_support.arguments(kind):
+    for argument in target_support.argument_names(kind):
         default = target_support.our_default(kind, argument)
         shown = "" if default is dataclasses.MISSING else f"{default}"
-        cells = [cell(becomes, argument, default) for becomes in targets.values()]
+        cells = [cell(support, argument, default) for support in targets.values()]
         lines.append(f"| `{argument}` | {shown} | {' | '.join(cells)} |")
-    lines += besides(targets)
+    lines += other_differences(targets)
     return "\n".join(lines)
 
 
-def cell(becomes: TargetOptimizer, argument: str, default: object) -> str:
-    """What becomes of one argument in one target."""
-    if becomes.lost:
+def cell(support: OptimizerSupport, argument: str, default: object) -> str:
+    """Returns the cell of one argument and target."""
+    if support.lost:
         return "**lost**"
-    fact: Fact = becomes.facts[argument]
+    rule: ArgumentRule = support.arguments[argument]
     text = "exact"
-    if fact.default is not None:
+    if rule.default is not None:
         ours = "none" if default is dataclasses.MISSING else default
-        text = f"{ours} → {fact.default}"
-    if fact.only is not None:
-        text = f"only {fact.only.text}" if text == "exact" else f"{text}, only {fact.only.text}"
-    return text if fact.becomes in ("", argument) else f"{text}, as {fact.becomes}"
+        text = f"{ours} → {rule.default}"
+    if rule.condition is not None:
+        text = (
+            f"only {rule.condition.text}"
+            if text == "exact"
+            else f"{text}, only {rule.condition.text}"
+        )
+    return text if rule.target_argument in ("", argument) else f"{text}, as {rule.target_argument}"
 
 
-def besides(targets: dict[str, TargetOptimizer]) -> list[str]:
-    """What a cell has no room for."""
+def other_differences(targets: dict[str, OptimizerSupport]) -> list[str]:
+    """Returns the notes below a table."""
     lines: list[str] = []
-    for target, becomes in targets.items():
-        if becomes.lost:
-            lines.append(f"- {HEADERS[target]}: {becomes.lost}.")
-        if becomes.fixed:
-            passed = ", ".join(f"`{name}={value}`" for name, value in becomes.fixed.items())
+    for target, support in targets.items():
+        if support.lost:
+            lines.append(f"- {HEADERS[target]}: {support.lost}.")
+        if support.fixed:
+            passed = ", ".join(f"`{name}={value}`" for name, value in support.fixed.items())
             lines.append(f"- {HEADERS[target]}: {passed} is passed as well.")
         together: dict[str, list[str]] = {}
-        for argument, fact in becomes.facts.items():
-            if fact.only is not None:
-                together.setdefault(fact.otherwise, []).append(f"`{argument}`")
+        for argument, rule in support.arguments.items():
+            if rule.condition is not None:
+                together.setdefault(rule.consequence, []).append(f"`{argument}`")
         for otherwise, arguments in together.items():
             lines.append(f"- {HEADERS[target]}, other {', '.join(arguments)}: {otherwise}.")
-        for what, only, otherwise in becomes.besides:
-            agree = f" They agree {only.text}." if only.text else ""
+        for what, condition, otherwise in support.other_differences:
+            agree = f" They agree {condition.text}." if condition.text else ""
             lines.append(f"- {HEADERS[target]}, **{what}** {otherwise}.{agree}")
     return ["", *lines] if lines else []
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks the page; returns the exit status."""
+    """Writes or checks the page, and returns the exit status."""
     current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if "--check" in arguments:
         if current != page():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's program is the one in examples/, and it prints what the README says."""
+"""README's program and its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICKSTART = ROOT / "examples" / "quickstart.py"
 
 
 def test_readme_shows_the_quickstart_file():
-    """README's first Python block is examples/quickstart.py, word for word."""
+    """README's first Python block equals examples/quickstart.py."""
     block = re.search(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert block is not None
     assert block.group(1) == QUICKSTART.read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def test_readme_shows_the_quickstart_file():
 
 @pytest.mark.slow
 def test_quickstart_prints_what_readme_says(tmp_path):
-    """The output under the program in README is what the program prints."""
+    """The program prints the output that README shows."""
     expected = re.search(r"```python\n.*?```.*?```text\n(.*?)```", README, flags=re.DOTALL)
     assert expected is not None
     env = {

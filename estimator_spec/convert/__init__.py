@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a spec to today's systems, trained tables included. None of it needs a TPU.
+"""Converts a spec and its trained tables to today's systems, without a TPU.
 
-| function                   | what it gives                                                     |
+| function                   | result                                                            |
 |----------------------------|-------------------------------------------------------------------|
-| `to_config_proto`          | the old system's `TPUEmbeddingConfiguration`                      |
+| `to_config_proto`          | the old system's `TPUEmbeddingConfiguration` message              |
 | `to_mid_level`             | `FeatureConfig`s and `TableConfig`s of TensorFlow 2's own API     |
 | `to_tpu_embedding`         | a `TPUEmbedding` of it                                            |
 | `to_tpu_embedding_v2`      | configurations and layouts for SparseCore                         |
@@ -12,12 +12,12 @@
 | `to_partial_embedding`     | a `PartialEmbedding` layer with them                              |
 | `to_partial_tpu_embedding` | the `PartialTPUEmbedding` of tensorflow-recommenders with them    |
 
-Each has a report of what is exact, changed or lost (`.report`, or `.conversion.report`; that of a
-message is `config_proto_report`); a loss is an error, unless `allow_lossy=True`.
-`features_for` turns a legacy features dict into a target's input.
+Each has a report of exact, changed and lost options (`.report` or `.conversion.report`; for the
+message, `config_proto_report`). A loss is an error unless `allow_lossy=True`.
+`features_for` converts a legacy features dict to a target's input.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from estimator_spec.convert.config_proto import config_proto_report, to_config_proto
 from estimator_spec.convert.features import features_for
@@ -28,6 +28,9 @@ from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.serving import look_up, save_serving, to_serving
 from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
 from estimator_spec.convert.tfrs import to_partial_tpu_embedding
+
+if TYPE_CHECKING:
+    from estimator_spec.convert.partial import PartialEmbeddingMethods as PartialEmbedding
 
 __all__ = [
     "LossyConversionError",
@@ -49,7 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # A Keras layer can't be a class before Keras is loaded, which is the program's to decide.
+    # The class is created on first use: its base class is in Keras, which the program selects.
     if name == "PartialEmbedding":
         return partial_embedding_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of arguments that several conversions take, before anything is built; and of weights."""
+"""Checks arguments of conversions, and weights of ids."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import tensorflow as tf
 
 
 def positive(**sizes: Any) -> None:
-    """Checks sizes, given by their arguments' names.
+    """Checks that arguments, given by name, are positive integers.
 
     Raises:
-        ValueError: one isn't a positive int.
+        ValueError: one isn't.
     """
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
@@ -21,10 +21,10 @@ def positive(**sizes: Any) -> None:
 
 
 def positive_or_none(**sizes: Any) -> None:
-    """Checks sizes that may be None, given by their arguments' names.
+    """Checks that arguments, given by name, are positive integers or None.
 
     Raises:
-        ValueError: one is neither None nor a positive int.
+        ValueError: one isn't.
     """
     for name, size in sizes.items():
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
@@ -32,16 +32,16 @@ def positive_or_none(**sizes: Any) -> None:
 
 
 def known(argument: str, what: str, given: Collection[str], there: Collection[str]) -> None:
-    """Checks names that a caller gave.
+    """Checks that names of tables or features exist.
 
     Args:
-        argument: what the caller calls them.
-        what: what they name: 'table' or 'feature'.
-        given: them.
-        there: the names that there are.
+        argument: name of the argument that holds them.
+        what: 'table' or 'feature'.
+        given: the names.
+        there: the existing names.
 
     Raises:
-        ValueError: one isn't there.
+        ValueError: one doesn't exist.
     """
     unknown = sorted(set(given) - set(there))
     if unknown:
@@ -51,16 +51,16 @@ def known(argument: str, what: str, given: Collection[str], there: Collection[st
         )
 
 
-def a_weight_each(key: str, ids: tf.SparseTensor, weights: tf.SparseTensor) -> tf.SparseTensor:
-    """Returns the weights, if there are as many as ids.
+def check_weights(key: str, ids: tf.SparseTensor, weights: tf.SparseTensor) -> tf.SparseTensor:
+    """Returns the weights after checking that there is one for each id.
 
     Args:
         key: the feature.
-        ids: of a batch.
-        weights: theirs.
+        ids: ids of a batch.
+        weights: weights of these ids.
 
     Raises:
-        InvalidArgumentError: there are more or fewer (in a graph: when it runs).
+        InvalidArgumentError: there are more or fewer weights (in a graph: when it runs).
     """
     check = tf.debugging.assert_equal(
         tf.shape(ids.indices),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The old system's own form of a spec: the `TPUEmbeddingConfiguration` message.
+"""Converts a spec to the old system's `TPUEmbeddingConfiguration` message.
 
-It is what `tf.compat.v1.tpu.initialize_system(embedding_config=…)` takes, and what a TPU's load,
-retrieve, receive and send ops carry as `config`. Everything in a spec has a field in it, but for
-what isn't the core's: initializers, initial values of slots (both are the variables'), combiners
-and weights (they go with each batch), the gradient multiplier (the program's).
+`tf.compat.v1.tpu.initialize_system(embedding_config=…)` takes this message, and a TPU's load,
+retrieve, receive and send ops have it as the attribute `config`. It has no fields for initializers
+and initial values of slot variables (properties of the variables), combiners and weights (part of
+each batch), and the gradient multiplier (applied by the program).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_spec._tensorflow import private
-from estimator_spec.convert import checks, report, spec_source
+from estimator_spec.convert import checks, report, resolved_spec
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.embedding import optimizers
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
@@ -39,8 +39,8 @@ def to_config_proto(
 ) -> Any:
     """Returns the embedding core's configuration for a spec.
 
-    Equal to what TensorFlow 2.15's TPUEstimator made, byte for byte, but for the tags of dynamic
-    learning rates: there they follow the order of a set, here that of the tables.
+    Equal to the message of TensorFlow 2.15's TPUEstimator, byte for byte, except for the tags of
+    dynamic learning rates: there they follow the order of a set, here the order of the tables.
 
     >>> from estimator_spec import FeatureConfig, StochasticGradientDescentParameters, TableConfig
     >>> spec = EmbeddingConfigSpec(
@@ -51,13 +51,13 @@ def to_config_proto(
     >>> proto.table_descriptor[0].vocabulary_size, list(proto.feature_descriptor[0].input_shape)
     (1000, [4])
 
-    A message has no room for a report: `config_proto_report` has it.
+    `config_proto_report` returns the report.
 
     Args:
-        spec: columns or dictionaries; columns of the tensor core aren't the embedding core's.
+        spec: columns or dictionaries; columns of the tensor core are left out.
         batch_size: examples of a step on all cores together; a multiple of `num_cores`.
         mode: a `ModeKeys`, a `tpu_columns.Mode`, 'training' or 'inference', or the message's own
-            number. In inference a table without an optimizer of its own has SGD of rate 1.
+            enum value. In inference a table without an optimizer of its own gets SGD with rate 1.
         num_hosts: hosts of the TPU.
         num_cores: cores of all hosts together; a multiple of `num_hosts`.
 
@@ -88,7 +88,7 @@ def to_config_proto(
     )
     for number, name in enumerate(sorted(tables)):
         table = tables[name]
-        # Every host gets at least one row.
+        # At least one row on every host.
         message.table_descriptor.add(
             name=name,
             vocabulary_size=max(table.vocabulary_size, num_hosts),
@@ -104,22 +104,22 @@ def to_config_proto(
 
 
 def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -> report.Report:
-    """Returns what `to_config_proto` keeps (all of it), and what isn't in the message.
+    """Returns the report of `to_config_proto`: nothing is lost, some options aren't in the message.
 
     Args:
-        spec: as there.
-        mode: as there.
+        spec: as in `to_config_proto`.
+        mode: as in `to_config_proto`.
 
     Raises:
-        ValueError, TypeError: as there.
+        ValueError, TypeError: as `to_config_proto`.
     """
-    read = spec_source.read(spec)
+    resolved = resolved_spec.resolve(spec)
     training = _is_training(mode)
     trained, entries = [], []
-    for table in sorted(set(read.tables) - read.on_tensor_core):
-        old, new = f"combiner {read.tables[table].combiner}", "each batch's"
+    for table in sorted(set(resolved.tables) - resolved.on_tensor_core):
+        old, new = f"combiner {resolved.tables[table].combiner}", "each batch's"
         entries.append(Entry(table, "combiner", Status.CHANGED, old, old, new, _ELSEWHERE))
-        if training or read.tables[table].optimization_parameters is not None:
+        if training or resolved.tables[table].optimization_parameters is not None:
             trained.append(table)
         else:
             name = type(spec.optimization_parameters).__name__
@@ -127,7 +127,7 @@ def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -
             entries.append(
                 Entry(table, "optimizer", Status.CHANGED, name, name, "SGD of rate 1", note)
             )
-    for table in sorted(read.on_tensor_core):
+    for table in sorted(resolved.on_tensor_core):
         note = "its variable is the model's, it isn't the embedding core's"
         old, new = "the tensor core's", "not in the message"
         entries.append(Entry(table, "table", Status.CHANGED, None, old, new, note))
@@ -136,16 +136,18 @@ def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -
         name = getattr(multiplier, "__name__", multiplier)
         argument, new = "experimental_gradient_multiplier_fn", "the program's"
         entries.append(Entry("", argument, Status.CHANGED, name, name, new, _ELSEWHERE))
-    return report.make("TPUEmbeddingConfiguration", read, entries, False, "config_proto", trained)
+    return report.build_report(
+        "TPUEmbeddingConfiguration", resolved, entries, False, "config_proto", trained
+    )
 
 
 _ELSEWHERE = "the message never had it"
 
 
 def learning_rate_tags(tables: dict[str, TableConfig]) -> dict[Callable[..., Any], int]:
-    """The number of each learning-rate function, in the order of the tables' names.
+    """Returns the tag of each learning-rate function, in the order of the tables' names.
 
-    A step sends the rates to the core as a list in this order.
+    A step sends the rates to the core in this order.
 
     Args:
         tables: `TableConfig` by key.
@@ -159,7 +161,7 @@ def learning_rate_tags(tables: dict[str, TableConfig]) -> dict[Callable[..., Any
 
 
 def _is_training(mode: Any) -> bool:
-    # `is` for the numbers: 1 == True, and one of them is an enum's.
+    # bool is excluded: True == 1, a value of the enum.
     if isinstance(mode, (str, int, Mode)) and not isinstance(mode, bool):
         if mode in _TRAINING:
             return True
@@ -183,7 +185,7 @@ def _check_sizes(batch_size: int, num_hosts: int, num_cores: int) -> None:
 
 
 def _optimization(name: str, table: TableConfig, default: Any, tags: dict[Any, int]) -> Any:
-    """A table's `OptimizationParameters` message."""
+    """Returns a table's `OptimizationParameters` message."""
     parameters = table.optimization_parameters or default
     if parameters is None:
         raise ValueError(
@@ -235,7 +237,7 @@ def _same(*names: str) -> dict[str, str]:
 
 _L1_L2 = {"l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
 
-# The message of each optimizer: its field, and our argument by its own fields' names.
+# For each optimizer: the field of the message, and our argument by the field's own fields.
 _RULES: dict[type, tuple[str, dict[str, str]]] = {
     optimizers.AdagradParameters: ("adagrad", {}),
     optimizers.AdagradMomentumParameters: (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A legacy features dict as today's systems take it."""
+"""Converts a legacy features dict to the input of today's systems."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import tensorflow as tf
 
 from estimator_spec.convert import legacy_ids
 from estimator_spec.convert.legacy_ids import Ids
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 from tpu_columns import categorical
 
 
-class Inputs(NamedTuple):
-    """What a target looks up.
+class LookupInputs(NamedTuple):
+    """Input of a target's lookup.
 
     Attributes:
         inputs: ids by feature key.
-        weights: weights by feature key, None for a feature without (but a padded one always has
-            some: 0 at padding); None as a whole if no feature has any.
-        sequence_lengths: int64 [B] of each sequence, under the key that a legacy model finds it
-            by, `<feature>_seq_length_`.
+        weights: weights by feature key, None for a feature without weights (a padded one always has
+            weights: 0 at padding); None instead of a dict if no feature has weights.
+        sequence_lengths: int64 [B] of each sequence, under the key that legacy models use,
+            `<feature>_seq_length_`.
     """
 
     inputs: dict[str, Any]
@@ -31,32 +31,32 @@ class Inputs(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Intake:
-    """How a target takes features; each conversion is one.
+class FeatureFormat:
+    """Input format of a target; base class of conversions.
 
     Attributes:
-        source: the spec, as it was read.
+        source: the resolved spec.
     """
 
-    source: Source = dataclasses.field(repr=False)
+    source: ResolvedSpec = dataclasses.field(repr=False)
 
-    form: ClassVar[str] = ""  # a key of `_FORMS`; '': it looks nothing up
-    drops_negative_weights: ClassVar[bool] = False  # its lookup, unless the combiner is sum
+    input_layout: ClassVar[str] = ""  # a key of `_LAYOUTS`; '': no lookups
+    drops_negative_weights: ClassVar[bool] = False  # unless the combiner is sum
 
     def takes(self, feature: str) -> bool:
-        """Whether the target looks a feature up."""
+        """Returns whether the target looks up a feature."""
         return self.source.features[feature].table_id not in self.source.on_tensor_core
 
     def width(self, feature: str) -> int | None:
-        """Ids in a row of a padded feature; None: as many as the batch has."""
+        """Returns the ids in a row of a padded feature; None: as many as the batch has."""
         return None
 
-    def finish(self, inputs: Inputs) -> Inputs:
-        """What becomes of arranged inputs in the end."""
+    def finish(self, inputs: LookupInputs) -> LookupInputs:
+        """Returns the converted inputs after target-specific changes."""
         return inputs
 
-    def features(self, batch: Any) -> Inputs:
-        """A legacy features dict as the target takes it; see `features_for`.
+    def features(self, batch: Any) -> LookupInputs:
+        """Converts a legacy features dict to the target's input; see `features_for`.
 
         Args:
             batch: tensors by key.
@@ -64,15 +64,15 @@ class Intake:
         return features_for(self, batch)
 
 
-@tf.autograph.experimental.do_not_convert  # it only costs time: there is nothing to convert
-def features_for(target: Any, batch: Any) -> Inputs:
-    """Turns a legacy features dict into what a conversion's target takes.
+@tf.autograph.experimental.do_not_convert  # AutoGraph would only cost time
+def features_for(target: Any, batch: Any) -> LookupInputs:
+    """Converts a legacy features dict to the input of a conversion's target.
 
-    Works eagerly, in a `tf.function` and in `tf.data.Dataset.map`. Ids and weights are those that
-    the legacy lookup would have used (see `legacy_ids`): strings have gone through their
-    vocabulary, and ids outside of a table are refused, which not every target does by itself.
+    Works eagerly, in a `tf.function` and in `tf.data.Dataset.map`. Ids and weights are those of the
+    legacy lookup (see `legacy_ids`): strings are mapped by their vocabulary, and ids outside of a
+    table are refused, which not every target does by itself.
 
-    | form      | of                           | features            | sequences of L steps        |
+    | layout    | targets                      | features            | sequences of L steps        |
     |-----------|------------------------------|---------------------|-----------------------------|
     | `sparse`  | mid-level, serving, partial  | sparse [B, n]       | sparse [B, L]; with weights |
     |           |                              |                     | [B, L, n]                   |
@@ -80,7 +80,7 @@ def features_for(target: Any, batch: Any) -> Inputs:
     | `padded`  | `DistributedEmbedding`       | dense [B, n]        | dense [B, L, n]             |
 
     Args:
-        target: what a conversion returned: an `Intake`, or an object whose attribute
+        target: the result of a conversion: a `FeatureFormat`, or an object whose attribute
             `conversion` is one.
         batch: tensors by key, as a legacy `input_fn` yields them: dense, sparse or ragged, numbers
             or strings.
@@ -90,34 +90,34 @@ def features_for(target: Any, batch: Any) -> Inputs:
 
     Raises:
         TypeError: `target` is no conversion, or `batch` no dict.
-        ValueError: a feature is missing or can't be read; an id is outside of its table.
-        InvalidArgumentError: a negative weight, a step of several ids, or more ids than there is
-            room for, where the target can't take them.
+        ValueError: a feature is missing or can't be parsed; an id is outside of its table.
+        InvalidArgumentError: a negative weight, a step with several ids, or more ids than
+            `max_ids`, where the target doesn't support them.
     """
     target = getattr(target, "conversion", target)
-    if not isinstance(target, Intake) or target.form not in _FORMS:
+    if not isinstance(target, FeatureFormat) or target.input_layout not in _LAYOUTS:
         raise TypeError(
             f"target must be what a conversion with lookups returned (to_mid_level, to_serving, "
             f"…), got {type(target).__name__}."
         )
-    arrange = _FORMS[target.form]
-    found = legacy_ids.read(target.source, batch)
+    arrange = _LAYOUTS[target.input_layout]
+    found = legacy_ids.read_ids(target.source, batch)
     inputs, weights, lengths = {}, {}, {}
     for key, ids in found.items():
         if not target.takes(key):
             continue
         if target.drops_negative_weights and ids.weights is not None:
-            ids = _without_negative_weights(target.source, key, ids)
+            ids = _check_negative_weights(target.source, key, ids)
         inputs[key], weights[key] = arrange(key, ids, target.width(key))
         if ids.lengths is not None:
             lengths[categorical.sequence_length_key(key)] = ids.lengths
     if all(weight is None for weight in weights.values()):
-        return target.finish(Inputs(inputs, None, lengths))
-    return target.finish(Inputs(inputs, weights, lengths))
+        return target.finish(LookupInputs(inputs, None, lengths))
+    return target.finish(LookupInputs(inputs, weights, lengths))
 
 
-def _without_negative_weights(source: Source, key: str, ids: Ids) -> Ids:
-    """Refuses what a lookup would drop without a word; weights of 0 make no difference."""
+def _check_negative_weights(source: ResolvedSpec, key: str, ids: Ids) -> Ids:
+    """Refuses negative weights, whose ids the target's lookup would silently drop."""
     if source.combiner(source.features[key].table_id) == "sum" or ids.weights is None:
         return ids
     check = tf.debugging.assert_non_negative(
@@ -132,7 +132,7 @@ def _without_negative_weights(source: Source, key: str, ids: Ids) -> Ids:
 def _sparse(key: str, ids: Ids, width: int | None) -> tuple[Any, Any]:
     if ids.lengths is None or ids.weights is not None:
         return ids.ids, ids.weights
-    # An id a step: the last axis goes.
+    # One id a step: drop the last axis.
     one = tf.debugging.assert_less_equal(
         ids.ids.dense_shape[2],
         tf.ones([], tf.int64),
@@ -157,10 +157,10 @@ def _samples(key: str, ids: Ids, width: int | None) -> tuple[Any, Any]:
 
 
 def _padded(key: str, ids: Ids, width: int | None) -> tuple[Any, Any]:
-    """Dense ids, and weights that are 0 at padding.
+    """Returns dense ids, and weights that are 0 at padding.
 
-    Padding repeats an id of the batch: with any other one, optimizers that move each row of a
-    gradient, 0 or not, would move a row that nobody looked up.
+    Padding repeats an id of the batch: some optimizers update each row of a gradient even if it is
+    0, and would update a row that no example looks up.
     """
     shape, rank = ids.ids.dense_shape, 2 if ids.lengths is None else 3
     flat = tf.stack([tf.reduce_prod(shape[:-1]), shape[-1]])
@@ -187,4 +187,4 @@ def _padded(key: str, ids: Ids, width: int | None) -> tuple[Any, Any]:
     return tf.ensure_shape(dense, static), tf.ensure_shape(factors, static)
 
 
-_FORMS = {"sparse": _sparse, "samples": _samples, "padded": _padded}
+_LAYOUTS = {"sparse": _sparse, "samples": _samples, "padded": _padded}

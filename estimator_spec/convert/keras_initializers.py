@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initializers of TensorFlow as Keras' own, so that a layer can be written to a config."""
+"""Converts TensorFlow's initializers to Keras' own, which a layer's config can hold."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from estimator_spec.convert.optional_packages import load_extra
 
 
 def keras_initializer(initializer: Any, keras: Any = None) -> Any:
-    """The Keras initializer of the same distribution.
+    """Returns the Keras initializer of the same distribution.
 
-    TensorFlow's classes and Keras' share names and arguments. Another callable is called as
-    TensorFlow would.
+    TensorFlow's classes and Keras' share names and arguments. Any other callable is called as
+    TensorFlow would call it.
 
     Args:
-        initializer: of a table: an object with `get_config`, or a function of shape and dtype.
-        keras: the Keras that is meant; None: Keras 3.
+        initializer: an object with `get_config`, or a function of shape and dtype.
+        keras: the Keras module; None: Keras 3.
     """
     initializers = (keras or load_extra("keras", "keras-rs")).initializers
     kind = getattr(initializers, type(initializer).__name__, None)

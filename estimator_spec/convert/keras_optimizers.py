@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keras 3 optimizers for embedding tables, one for each optimizer of a spec.
+"""Converts a spec's optimizers to Keras 3 optimizers for embedding tables.
 
-Two families. Keras' own classes, with the gradients of repeated ids summed first (Keras on
-TensorFlow squares them one by one), and with a rate that undoes Adam's bias correction. And
-`EmbeddingCoreOptimizer`, which follows the embedding core's rules: it moves the rows of a step
-only, and knows all ten optimizers. Both are registered, so that models with them can be saved;
-`load_classes()` must have been called before one is loaded.
+Two kinds: Keras' own classes, with the gradients of repeated ids summed first (Keras on
+TensorFlow squares them separately) and a learning rate that undoes Adam's bias correction; and
+`EmbeddingCoreOptimizer`, which implements all ten rules of the embedding core and updates the
+rows of a step only. Both are registered with Keras, so that models with them can be saved; call
+`load_classes()` before loading one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tpu_columns import callables
 
 PACKAGE = "tpu_columns"
 
-# The bases are Keras' classes, which must not be loaded at import: see `load_classes`.
+# Replaced by Keras' classes, which must not be loaded at import: see `load_classes`.
 _Base: Any = object
 
 
 class Classes(NamedTuple):
-    """The classes, which can only be made once Keras is loaded.
+    """Classes that are created when Keras is loaded.
 
     Attributes:
-        EmbeddingCoreOptimizer: see the module.
-        EmbeddingRate: a schedule made of a rate of the spec.
-        by_name: Keras' optimizers that sum repeated gradients.
+        EmbeddingCoreOptimizer: the optimizer with the embedding core's rules.
+        EmbeddingRate: learning rate schedule for a rate of the spec.
+        by_name: Keras' optimizers with duplicate gradients summed.
     """
 
     EmbeddingCoreOptimizer: Any
@@ -42,51 +42,57 @@ class Classes(NamedTuple):
     by_name: dict[str, Any]
 
 
-def make(target: str, parameters: OptimizationParameters, rate: Any, multiplier: Any) -> Any:
-    """The Keras optimizer of a table.
+def make_optimizer(
+    target: str, parameters: OptimizationParameters, rate: Any, multiplier: Any
+) -> Any:
+    """Returns the Keras optimizer of a table.
 
     Args:
         target: 'keras' or 'keras_core'.
         parameters: the table's optimizer.
-        rate: its rate: a number, or a function of the global step.
-        multiplier: function from global step to a factor on gradients, or None; 'keras' has none.
+        rate: the learning rate: a number, or a function of the global step.
+        multiplier: function from global step to a factor on gradients, or None; unused by 'keras'.
     """
     classes = load_classes()
     if target == "keras_core":
         scheduled = classes.EmbeddingRate(rate) if callable(rate) else rate
         return classes.EmbeddingCoreOptimizer(parameters, scheduled, multiplier)
-    becomes = target_support.becomes(target, parameters)
-    kind = classes.by_name[becomes.name]
-    return kind(**_arguments(parameters, becomes, rate, classes))
+    support = target_support.find_support(target, parameters)
+    kind = classes.by_name[support.name]
+    return kind(**_arguments(parameters, support, rate, classes))
 
 
-def on_sparse_core(parameters: OptimizationParameters | None, rate: Any, otherwise: Any) -> Any:
-    """The optimizer for a `keras_rs.layers.TableConfig`, which keras_rs uses on SparseCore only.
+def sparse_core_optimizer(
+    parameters: OptimizationParameters | None, rate: Any, fallback: Any
+) -> Any:
+    """Returns the optimizer of a `keras_rs.layers.TableConfig`, used on SparseCore only.
 
-    There nothing corrects Adam's bias and no epsilon is added to Adagrad's root, and keras_rs
-    refuses optimizers that would say so. Elsewhere `make` says what trains a table.
+    On SparseCore Adam has no bias correction and Adagrad no epsilon, and keras_rs refuses
+    optimizers that set these. On other devices the optimizer of `make_optimizer` trains the table.
 
     Args:
         parameters: the table's optimizer, or None.
-        rate: its rate.
-        otherwise: what to give where SparseCore has no exact counterpart: keras_rs refuses it
-            there, by name.
+        rate: the table's learning rate.
+        fallback: the result if SparseCore has no exact counterpart: keras_rs refuses it
+            there, with an error that names it.
     """
     optimizers = load_extra("keras", "keras-rs").optimizers
-    if parameters is None or otherwise is None:
+    if parameters is None or fallback is None:
         return "sgd"
-    becomes = target_support.becomes("tpu_embedding_v2", parameters)
-    exact = all(f.only is None or f.only.holds(parameters) for f in becomes.facts.values())
-    # What Keras' optimizers have no argument for; keras_rs leaves TensorFlow's defaults.
-    unspoken = {"sum_inside_sqrt": True, "multiply_linear_by_learning_rate": False}
-    exact &= all(getattr(parameters, n, value) == value for n, value in unspoken.items())
+    support = target_support.find_support("tpu_embedding_v2", parameters)
+    exact = all(
+        f.condition is None or f.condition.holds(parameters) for f in support.arguments.values()
+    )
+    # Keras has no such arguments, and keras_rs keeps TensorFlow's defaults.
+    unsupported = {"sum_inside_sqrt": True, "multiply_linear_by_learning_rate": False}
+    exact &= all(getattr(parameters, n, value) == value for n, value in unsupported.items())
     name = _ON_SPARSE_CORE.get(type(parameters))
     if name is None or not exact:
-        return otherwise
+        return fallback
     arguments: dict[str, Any] = {}
-    for argument, fact in becomes.facts.items():
-        if fact.becomes and argument not in unspoken and argument != "lazy_adam":
-            arguments[fact.becomes] = getattr(parameters, argument)
+    for argument, rule in support.arguments.items():
+        if rule.target_argument and argument not in unsupported and argument != "lazy_adam":
+            arguments[rule.target_argument] = getattr(parameters, argument)
     arguments["learning_rate"] = load_classes().EmbeddingRate(rate) if callable(rate) else rate
     return getattr(optimizers, name)(**arguments)
 
@@ -101,15 +107,15 @@ _ON_SPARSE_CORE = {
 
 def _arguments(
     parameters: OptimizationParameters,
-    becomes: target_support.TargetOptimizer,
+    support: target_support.OptimizerSupport,
     rate: Any,
     classes: Classes,
 ) -> dict[str, Any]:
-    """The arguments of a Keras optimizer."""
+    """Returns the arguments of a Keras optimizer."""
     arguments: dict[str, Any] = {
-        fact.becomes: getattr(parameters, argument)
-        for argument, fact in becomes.facts.items()
-        if fact.becomes
+        rule.target_argument: getattr(parameters, argument)
+        for argument, rule in support.arguments.items()
+        if rule.target_argument
     }
     arguments.pop("learning_rate, as a schedule that undoes bias correction", None)
     arguments.pop("clipvalue", None)
@@ -122,19 +128,19 @@ def _arguments(
     if isinstance(parameters, ours.FrequencyEstimatorParameters):
         rate = 0.0
     betas: tuple[Any, ...] = ()
-    if becomes.name == "Adam":
+    if support.name == "Adam":
         betas = (arguments["beta_1"], arguments["beta_2"])
     arguments["learning_rate"] = (
         classes.EmbeddingRate(rate, *betas) if callable(rate) or betas else float(rate)
     )
-    return {**arguments, **becomes.fixed}
+    return {**arguments, **support.fixed}
 
 
-def summed(gradient: Any) -> Any:
-    """A gradient with each row once: the gradients of a row's occurrences are added.
+def sum_duplicate_rows(gradient: Any) -> Any:
+    """Sums the gradients of repeated rows.
 
     Args:
-        gradient: a tensor, left as it is, or IndexedSlices.
+        gradient: a tensor, returned as it is, or IndexedSlices.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -145,7 +151,7 @@ def summed(gradient: Any) -> Any:
 
 @functools.cache
 def load_classes() -> Classes:
-    """Makes and registers the classes.
+    """Creates and registers the classes.
 
     Raises:
         ImportError: Keras 3 isn't installed.
@@ -163,30 +169,32 @@ def load_classes() -> Classes:
         return keras.saving.register_keras_serializable(package=PACKAGE)(made)
 
     return Classes(
-        registered("EmbeddingCoreOptimizer", CoreRules, keras.optimizers.Optimizer),
-        registered("EmbeddingRate", Rate, schedule),
+        registered("EmbeddingCoreOptimizer", CoreOptimizerMethods, keras.optimizers.Optimizer),
+        registered("EmbeddingRate", EmbeddingRateMethods, schedule),
         {
-            name: registered(name, Summing, getattr(keras.optimizers, name))
+            name: registered(name, DuplicateSummingOptimizer, getattr(keras.optimizers, name))
             for name in ("SGD", "Adagrad", "Adam", "Ftrl", "RMSprop")
         },
     )
 
 
-class Summing(_Base):
-    """Keras' optimizer of this name; the gradients of repeated ids are summed first."""
+class DuplicateSummingOptimizer(_Base):
+    """Keras' optimizer of this name, with the gradients of repeated ids summed first."""
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
-        """Moves all tables."""
-        return super().apply([summed(gradient) for gradient in grads], trainable_variables)
+        """Applies gradients to tables."""
+        return super().apply(
+            [sum_duplicate_rows(gradient) for gradient in grads], trainable_variables
+        )
 
 
-class Rate(_Base):
-    """A rate of a spec, and what undoes the bias correction of Keras' Adam.
+class EmbeddingRateMethods(_Base):
+    """Learning rate schedule of a spec that also undoes the bias correction of Keras' Adam.
 
     Args:
         rate: a number, or a function of the global step.
-        beta_1: of Adam; None for other optimizers.
-        beta_2: likewise.
+        beta_1: Adam's beta_1; None for other optimizers.
+        beta_2: Adam's beta_2; None for other optimizers.
     """
 
     def __init__(self, rate: Any, beta_1: float | None = None, beta_2: float | None = None) -> None:
@@ -195,19 +203,19 @@ class Rate(_Base):
         self.beta_2 = beta_2
 
     def __call__(self, step: Any) -> Any:
-        """The rate at a step."""
+        """Returns the learning rate at a step."""
         ops = load_extra("keras", "keras-rs").ops
         rate = ops.cast(self.rate(step) if callable(self.rate) else self.rate, "float32")
         if self.beta_1 is None:
             return rate
-        # As Keras computes it, so that it cancels to the last bit but one.
+        # Computed as in Keras, so that the correction cancels up to the last bit.
         local_step = ops.cast(step + 1, "float32")
         beta_1_power = ops.power(ops.cast(self.beta_1, "float32"), local_step)
         beta_2_power = ops.power(ops.cast(self.beta_2, "float32"), local_step)
         return rate * (1 - beta_1_power) / ops.sqrt(1 - beta_2_power)
 
     def get_config(self) -> dict[str, Any]:
-        """The rate by value, or by the name that its function can be imported by."""
+        """Returns the rate by value, or its function by importable name."""
         rate = self.rate
         if callable(rate):
             rate = callables.to_config(rate, "learning_rate_fn")
@@ -215,24 +223,24 @@ class Rate(_Base):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """What `get_config` described."""
+        """Creates the object from the result of `get_config`."""
         rate = config["rate"]
         if isinstance(rate, dict):
             rate = callables.from_config(rate)
         return cls(rate, config["beta_1"], config["beta_2"])
 
 
-class CoreRules(_Base):
-    """The embedding core's optimizers for Keras 3 on TensorFlow.
+class CoreOptimizerMethods(_Base):
+    """Keras 3 optimizer with the embedding core's update rules, for the TensorFlow backend.
 
-    It moves the rows that a step looks up, by the sum of their gradients, as a TPU's embedding
-    core does, and no other rows. (keras_rs' lookup reads the table whole, which costs more.)
+    It updates the rows that a step looks up, by the sum of their gradients, as a TPU's embedding
+    core does, and no other rows. (keras_rs' lookup reads the whole table, which costs more.)
 
     Args:
-        parameters: any of `estimator_spec`'s ten, or its dictionary.
-        learning_rate: a number or a schedule; None: that of the parameters.
+        parameters: one of `estimator_spec`'s ten optimizers, or its dictionary.
+        learning_rate: a number or a schedule; None: the parameters' own.
         gradient_multiplier: function from the step to a factor on gradients, or None.
-        name: of the optimizer.
+        name: name of the optimizer.
     """
 
     def __init__(
@@ -256,11 +264,11 @@ class CoreRules(_Base):
 
     @property
     def parameters(self) -> OptimizationParameters:
-        """The spec's parameters."""
+        """Returns the spec's parameters."""
         return self._parameters
 
     def build(self, variables: list[Any]) -> None:
-        """Makes the slots."""
+        """Creates the slot variables."""
         if self.built:
             return
         super().build(variables)
@@ -274,11 +282,11 @@ class CoreRules(_Base):
         }
 
     def slot(self, name: str, variable: Any) -> Any:
-        """The variable of a slot, by our name of it, beside a table."""
+        """Returns a slot variable of a table by our name of the slot."""
         return self._slots[name][self._get_variable_index(variable)]
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Moves the rows of one table."""
+        """Updates the rows of one table."""
         step = self._iterations.value
         if self._multiplier is not None:
             factor = tf.cast(self._multiplier(step), tf.float32)
@@ -287,10 +295,10 @@ class CoreRules(_Base):
             )
         slots = {name: self.slot(name, variable).value for name in self._slots}
         rate = tf.cast(learning_rate, tf.float32)
-        _move_rows(self._parameters, variable, slots, gradient, rate, step)
+        _update_rows(self._parameters, variable, slots, gradient, rate, step)
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
-        """Moves all tables."""
+        """Applies gradients to tables."""
         for gradient in grads:
             if gradient is not None and not isinstance(gradient, tf.IndexedSlices):
                 raise TypeError(
@@ -298,12 +306,14 @@ class CoreRules(_Base):
                     "lookup's: it covers all rows. Is there a regularizer on a table, or is this "
                     "another variable's optimizer?"
                 )
-        return super().apply([summed(gradient) for gradient in grads], trainable_variables)
+        return super().apply(
+            [sum_duplicate_rows(gradient) for gradient in grads], trainable_variables
+        )
 
     def get_config(self) -> dict[str, Any]:
-        """The optimizer as plain data."""
+        """Returns the optimizer as plain data."""
         config = super().get_config()
-        arguments = target_support.arguments(type(self._parameters))
+        arguments = target_support.argument_names(type(self._parameters))
         config["parameters"] = {
             "class_name": type(self._parameters).__name__,
             "arguments": {name: getattr(self._parameters, name) for name in arguments},
@@ -315,13 +325,13 @@ class CoreRules(_Base):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """What `get_config` described."""
+        """Creates the object from the result of `get_config`."""
         config = dict(config)
         config["gradient_multiplier"] = callables.from_config(config["gradient_multiplier"])
         return super().from_config(config, custom_objects)
 
 
-def _move_rows(
+def _update_rows(
     parameters: OptimizationParameters,
     variable: Any,
     slots: dict[str, Any],
@@ -329,7 +339,7 @@ def _move_rows(
     rate: Any,
     step: Any,
 ) -> None:
-    """One step of one table. The gradient has each row once."""
+    """Updates a table by a gradient without repeated rows."""
     ids = gradient.indices
     rows = tf.gather(variable, ids)
     if update_rules.updates_all_rows(parameters):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keras 3: a `keras_rs.layers.DistributedEmbedding` with the weights of a legacy checkpoint.
+"""Converts a spec to a `keras_rs.layers.DistributedEmbedding` with trained tables.
 
-Needs the extra `keras-rs`. The layer is keras_rs' own: a model made of it needs nothing of ours to
-run. Its input comes from `features_for`, dense ids and weights. That is where ids are checked:
-keras_rs itself takes -1 for the last row.
+Needs the extra `keras-rs`. The layer is keras_rs' own: a model that contains it runs without this
+project. `features_for` returns its input, dense ids and weights, and checks ids: keras_rs itself
+reads the last row for -1.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert import checks, keras_optimizers, report, spec_source
-from estimator_spec.convert.attached_report import Conversion, attach
-from estimator_spec.convert.features import Inputs
+from estimator_spec.convert import checks, keras_optimizers, report, resolved_spec
+from estimator_spec.convert.conversion_base import Conversion, attach
+from estimator_spec.convert.features import LookupInputs
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware, LookupDevice
@@ -32,14 +32,14 @@ _DEFAULT, _AUTO = "default_device", "auto"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DistributedEmbedding(Conversion):
-    """What belongs to a `keras_rs.layers.DistributedEmbedding`.
+    """Conversion to a `keras_rs.layers.DistributedEmbedding`.
 
     Attributes:
-        layer_name: the layer's.
-        table_names: keras_rs' name of each table, by key; a Keras name can't hold a slash.
-        optimizers: Keras optimizer by table key; None where the spec has none.
-        trained: the checkpoint that the weights come from, or None.
-        max_ids: ids in a row at most, by feature; None: any number.
+        layer_name: name of the layer.
+        table_names: keras_rs' name of each table, by key; Keras names can't contain a slash.
+        optimizers: Keras optimizer by table key; None if the spec has none.
+        trained: the tables of the checkpoint, or None.
+        max_ids: maximum number of ids in a row, by feature; None: any number.
     """
 
     layer_name: str
@@ -48,28 +48,28 @@ class DistributedEmbedding(Conversion):
     trained: TrainedTables | None
     max_ids: dict[str, int | None]
 
-    form: ClassVar[str] = "padded"
+    input_layout: ClassVar[str] = "padded"
 
     def takes(self, feature: str) -> bool:
-        """All features: small tables are on the default device."""
+        """Returns True: tables of the tensor core are on the default device."""
         return True
 
     def width(self, feature: str) -> int | None:
-        """The room for ids in a row."""
+        """Returns the maximum number of ids in a row."""
         return self.max_ids[feature]
 
     def finish(self, inputs: Any) -> Any:
-        """Arrays, for another backend than TensorFlow."""
+        """Converts tensors to arrays for backends other than TensorFlow."""
         backend = load_extra("keras", "keras-rs").backend.backend()
         if backend == "tensorflow" or not tf.executing_eagerly():
             return inputs
-        return Inputs(*tf.nest.map_structure(lambda tensor: tensor.numpy(), tuple(inputs)))
+        return LookupInputs(*tf.nest.map_structure(lambda tensor: tensor.numpy(), tuple(inputs)))
 
     def optimizer(self, default: Any) -> Any:
-        """Keras' `MultiOptimizer`: each table by its own optimizer, the rest by `default`.
+        """Returns a `MultiOptimizer`: an optimizer for each table, `default` for other variables.
 
         Args:
-            default: a Keras optimizer, for the variables that aren't tables; and for tables, if
+            default: a Keras optimizer for variables that aren't tables, and for tables if
                 the spec has no optimizer.
         """
         keras = load_extra("keras", "keras-rs")
@@ -82,19 +82,19 @@ class DistributedEmbedding(Conversion):
         return keras.optimizers.MultiOptimizer(optimizer_map)
 
     def load_slots(self, layer: Any) -> list[str]:
-        """Takes the optimizers' state from the checkpoint, so that training goes on.
+        """Loads the optimizers' slot variables from the checkpoint, to continue training.
 
-        Works for `optimizers='core'`. Call it when the model's optimizer is built.
+        For `optimizers='core'` only. Call it after the model's optimizer is built.
 
         Args:
             layer: the layer.
 
         Returns:
-            The tables whose state was found.
+            The tables whose slot variables were found.
 
         Raises:
-            ValueError: there is no checkpoint, or an optimizer isn't built, or can't take its
-                state.
+            ValueError: there is no checkpoint, or an optimizer isn't built or has other slot
+                variables.
         """
         if self.trained is None:
             raise ValueError(
@@ -103,7 +103,7 @@ class DistributedEmbedding(Conversion):
             )
         found = []
         for table, optimizer in self.optimizers.items():
-            if optimizer is None:  # the model's
+            if optimizer is None:  # trained by the model's optimizer
                 continue
             if not hasattr(optimizer, "slot"):
                 raise ValueError(
@@ -143,29 +143,30 @@ def to_distributed_embedding(
     allow_lossy: bool = False,
     **options: Any,
 ) -> Any:
-    """Returns a Keras 3 layer that looks up what a spec says, trained tables included.
+    """Returns a Keras 3 layer for a spec, with trained tables if there is a checkpoint.
 
-    The layer takes `layer(inputs, weights)` with what `features_for(layer, batch)` gives, and
-    returns `[B, D]` by feature key (`[B, L, D]` of a sequence). Its attribute `conversion`, a
-    `DistributedEmbedding` of this module, has the report, and
+    Call it as `layer(inputs, weights)` with the result of `features_for(layer, batch)`; it
+    returns `[B, D]` by feature key (`[B, L, D]` for a sequence). Its attribute `conversion`, a
+    `DistributedEmbedding` of this module, has the report and
     `conversion.optimizer(default)` for `model.compile`.
 
-    A table whose columns ask for the CPU or the tensor core is on the default device; others are
-    on SparseCore where there is one (`auto`).
+    A table whose columns' lookup device is the CPU or the tensor core is on the default device;
+    other tables are on SparseCore if there is one (`auto`).
 
     Args:
         spec: columns or dictionaries.
         checkpoint: a legacy checkpoint's prefix, or a directory; None: initial values.
         batch_size: examples of a step; None: any number.
-        max_ids: ids in a row (a step of a sequence) at most, for all features or by feature key;
-            None: as many as the batch has. Static shapes need it (SparseCore, XLA, JAX).
-        optimizers: 'keras': Keras' own, as near as they come; 'core': ours, which follows the
-            embedding core's rules exactly, and moves the rows of a step only.
-        name: of the layer.
+        max_ids: maximum number of ids in a row (a step of a sequence), for all features or by key;
+            None: as many as the batch has. SparseCore, XLA and JAX need it for static shapes.
+        optimizers: 'keras': the nearest of Keras' own; 'core': ours, which implements the
+            embedding core's rules exactly and updates the rows of a step only.
+        name: name of the layer.
         num_shards: as in `to_serving`.
         variable_names: as in `to_serving`.
-        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
-        allow_lossy: convert, and only report what is lost.
+        hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
+            TPU.
+        allow_lossy: converts in spite of losses, and reports them.
         **options: further arguments of the layer, such as `table_stacking`.
 
     Returns:
@@ -180,39 +181,39 @@ def to_distributed_embedding(
     layers = load_extra("keras_rs", "keras-rs").layers
     target = _target(optimizers)
     checks.positive_or_none(batch_size=batch_size)
-    read = spec_source.read(spec, hardware)
-    widths = _widths(read, max_ids)
+    resolved = resolved_spec.resolve(spec, hardware)
+    widths = _max_ids_by_feature(resolved, max_ids)
     trained = None
     if checkpoint is not None:
-        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
-    made = _report(read, target, trained, allow_lossy)
-    names = _table_names(read)
-    by_table = _optimizers(read, target, trained)
+        trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
+    made = _report(resolved, target, trained, allow_lossy)
+    names = _table_names(resolved)
+    by_table = _optimizers(resolved, target, trained)
     configs = {
         table: layers.TableConfig(
             name=names[table],
             vocabulary_size=config.vocabulary_size,
             embedding_dim=config.dimension,
             initializer=keras_initializer(config.initializer),
-            optimizer=keras_optimizers.on_sparse_core(
-                read.parameters(table), read.learning_rate(table), by_table[table]
+            optimizer=keras_optimizers.sparse_core_optimizer(
+                resolved.parameters(table), resolved.learning_rate(table), by_table[table]
             ),
-            combiner=read.combiner(table),
-            placement=_placement(read, table),
+            combiner=resolved.combiner(table),
+            placement=_placement(resolved, table),
         )
-        for table, config in read.tables.items()
+        for table, config in resolved.tables.items()
     }
     features = {
         key: _feature(layers, key, feature, configs[feature.table_id], batch_size, widths[key])
-        for key, feature in sorted(read.features.items())
+        for key, feature in sorted(resolved.features.items())
     }
     layer = layers.DistributedEmbedding(features, name=name, **options)
     layer.build({key: feature.input_shape for key, feature in features.items()})
     if trained is not None:
-        for table in read.tables:
+        for table in resolved.tables:
             _assign(table_variable(layer, names[table]), trained, table)
     conversion = DistributedEmbedding(
-        source=read,
+        source=resolved,
         report=made,
         layer_name=name,
         table_names=names,
@@ -224,14 +225,14 @@ def to_distributed_embedding(
 
 
 def table_variable(layer: Any, name: str) -> Any:
-    """The Keras variable of a table.
+    """Returns the Keras variable of a table.
 
     Args:
         layer: the layer, on the default device.
         name: keras_rs' name of the table.
 
     Raises:
-        ValueError: it has none: the table is on SparseCore.
+        ValueError: the table is on SparseCore and has no variable.
     """
     for variable in layer.weights:
         if variable.path.endswith(f"/{name}/embeddings"):
@@ -248,43 +249,48 @@ def _target(optimizers: str) -> str:
     return "keras" if optimizers == "keras" else "keras_core"
 
 
-def _widths(read: Source, max_ids: int | Mapping[str, int] | None) -> dict[str, int | None]:
-    """Ids in a row at most, by feature."""
+def _max_ids_by_feature(
+    resolved: ResolvedSpec, max_ids: int | Mapping[str, int] | None
+) -> dict[str, int | None]:
+    """Returns the maximum number of ids in a row by feature."""
     if not isinstance(max_ids, Mapping):
         checks.positive_or_none(max_ids=max_ids)
-        return dict.fromkeys(read.features, max_ids)
-    checks.known("max_ids", "feature", max_ids, read.features)
+        return dict.fromkeys(resolved.features, max_ids)
+    checks.known("max_ids", "feature", max_ids, resolved.features)
     for key, width in max_ids.items():
         checks.positive_or_none(**{f"max_ids[{key!r}]": width})
-    return {key: max_ids.get(key) for key in read.features}
+    return {key: max_ids.get(key) for key in resolved.features}
 
 
 def _report(
-    read: Source, target: str, trained: TrainedTables | None, allow_lossy: bool
+    resolved: ResolvedSpec, target: str, trained: TrainedTables | None, allow_lossy: bool
 ) -> report.Report:
-    entries = [*report.of_tables(read, sorted(read.tables)), *report.of_layout(read)]
+    entries = [
+        *report.table_entries(resolved, sorted(resolved.tables)),
+        *report.layout_entries(resolved),
+    ]
     instead = ""
     if target == "keras":
-        entries += report.of_multiplier(read, "Keras has none; optimizers='core' has")
+        entries += report.multiplier_entries(resolved, "Keras has none; optimizers='core' has")
         instead = "optimizers='core' has the embedding core's own rules."
     if trained is not None:
         by_core = ("conversion.load_slots(layer)", "call it once the optimizer is built")
         by_keras = ("initial values", "they begin anew; optimizers='core' can go on with them")
-        tables = sorted(set(read.tables) - read.on_tensor_core)
+        tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
         entries += trained.slot_entries(tables, *(by_keras if target == "keras" else by_core))
-    if read.spec.pipeline_execution_with_tensor_core:
+    if resolved.spec.pipeline_execution_with_tensor_core:
         note = "a step's lookups see the update of the step before"
         entries.append(
             Entry("", "pipeline_execution_with_tensor_core", Status.LOST, True, note=note)
         )
     name = "keras_rs.layers.DistributedEmbedding"
-    return report.make(name, read, entries, allow_lossy, target, instead=instead)
+    return report.build_report(name, resolved, entries, allow_lossy, target, instead=instead)
 
 
-def _table_names(read: Source) -> dict[str, str]:
-    """Names that Keras accepts, one for each table."""
+def _table_names(resolved: ResolvedSpec) -> dict[str, str]:
+    """Returns a unique name for each table that Keras accepts."""
     names: dict[str, str] = {}
-    for table in sorted(read.tables):
+    for table in sorted(resolved.tables):
         name = base = table.replace("/", "_")
         number = 1
         while name in names.values():
@@ -294,34 +300,36 @@ def _table_names(read: Source) -> dict[str, str]:
     return names
 
 
-def _optimizers(read: Source, target: str, trained: TrainedTables | None) -> dict[str, Any]:
-    """One optimizer for all tables that agree in parameters and rate."""
+def _optimizers(
+    resolved: ResolvedSpec, target: str, trained: TrainedTables | None
+) -> dict[str, Any]:
+    """Returns the optimizer by table; tables with equal parameters and rate share one."""
     made: dict[Any, Any] = {}
     by_table: dict[str, Any] = {}
-    multiplier = read.spec.experimental_gradient_multiplier_fn
-    for table in read.tables:
-        parameters = read.parameters(table)
-        if parameters is None or table in read.on_tensor_core:
-            by_table[table] = None  # the model's
+    multiplier = resolved.spec.experimental_gradient_multiplier_fn
+    for table in resolved.tables:
+        parameters = resolved.parameters(table)
+        if parameters is None or table in resolved.on_tensor_core:
+            by_table[table] = None  # trained by the model's optimizer
             continue
-        key = (parameters, read.rate_to_train(table))
+        key = (parameters, resolved.required_learning_rate(table))
         if key not in made:
-            made[key] = keras_optimizers.make(target, *key, multiplier)
+            made[key] = keras_optimizers.make_optimizer(target, *key, multiplier)
             if trained is not None:
-                # Rates that depend on the step go on from the checkpoint's.
+                # Learning rates that depend on the step continue from the checkpoint's step.
                 made[key].iterations.assign(trained.global_step)
         by_table[table] = made[key]
     return by_table
 
 
-def _placement(read: Source, table: str) -> str:
+def _placement(resolved: ResolvedSpec, table: str) -> str:
     devices = {
-        read.columns[key].embedding_lookup_device
-        for key in read.users(table)
-        if key in read.columns
+        resolved.columns[key].embedding_lookup_device
+        for key in resolved.features_of(table)
+        if key in resolved.columns
     }
     elsewhere = {LookupDevice.CPU, LookupDevice.TPU_TENSOR_CORE}
-    if table in read.on_tensor_core or (devices and devices <= elsewhere):
+    if table in resolved.on_tensor_core or (devices and devices <= elsewhere):
         return _DEFAULT
     return _AUTO
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A legacy features dict, read as the legacy lookups read it: which ids, with which weights.
+"""Reads ids and weights from a legacy features dict as the legacy lookups do.
 
 Columns read as on a CPU: strings through their vocabulary, -1 and '' of dense input left out,
 negative ids and ids of weight <= 0 dropped (`use_safe_embedding_lookup`). With `Hardware.TPU`, and
@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.convert import checks
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.cores import enqueue
 from tpu_columns import Hardware, IdOutOfRangeError, categorical, lookup
 
 
 class Ids(NamedTuple):
-    """The ids of one feature in one batch, dropped ones left out.
+    """Ids of one feature in one batch, without dropped ones.
 
     Attributes:
-        ids: int64 SparseTensor [B, n]; of a sequence [B, L, n], with n ids a step.
-        weights: float32 SparseTensor of the same indices, or None.
-        lengths: steps of each sequence, int64 [B]; None if it is none.
+        ids: int64 SparseTensor [B, n]; [B, L, n] for a sequence with n ids a step.
+        weights: float32 SparseTensor with the same indices, or None.
+        lengths: steps of each sequence, int64 [B]; None if the feature is no sequence.
     """
 
     ids: tf.SparseTensor
@@ -33,19 +33,19 @@ class Ids(NamedTuple):
     lengths: tf.Tensor | None
 
 
-def read(source: Source, batch: Any) -> dict[str, Ids]:
-    """Reads all features of a spec.
+def read_ids(source: ResolvedSpec, batch: Any) -> dict[str, Ids]:
+    """Reads the ids of all features of a spec.
 
     Args:
         source: the spec.
-        batch: tensors (dense, sparse, ragged, or what TensorFlow makes one of) by key.
+        batch: tensors (dense, sparse, ragged, or values that convert to one) by key.
 
     Returns:
-        Their ids by key.
+        Ids by feature key.
 
     Raises:
-        ValueError: a feature is missing, or of a kind that the legacy lookups refuse.
-        IdOutOfRangeError: an id outside of its table (in a graph: when it runs).
+        ValueError: a feature is missing, or of a kind that the legacy lookups don't support.
+        IdOutOfRangeError: an id is outside of its table (in a graph: when it runs).
         TypeError: `batch` is no dict.
     """
     if not isinstance(batch, Mapping):
@@ -59,13 +59,13 @@ def read(source: Source, batch: Any) -> dict[str, Ids]:
             raise ValueError(f"Feature {key!r} is missing; the batch has {there}.")
         ids, weights = _ids_and_weights(source, key, tensors)
         if weights is not None:
-            weights = checks.a_weight_each(key, ids, weights)
-        ids, weights = _in_one_shape(ids, weights, source.features[key].max_sequence_length)
+            weights = checks.check_weights(key, ids, weights)
+        ids, weights = _reshape(ids, weights, source.features[key].max_sequence_length)
         lengths = None
         if source.features[key].max_sequence_length:
             lengths = lookup.sequence_lengths(ids)
             lengths = tf.ensure_shape(lengths, [ids.shape[0]])
-        ids, weights = _without_dropped(source, key, ids, weights)
+        ids, weights = _drop_ids(source, key, ids, weights)
         ids = _checked(source, key, ids)
         found[key] = Ids(ids, weights, lengths)
     return found
@@ -82,7 +82,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _ids_and_weights(
-    source: Source, key: str, tensors: dict[str, Any]
+    source: ResolvedSpec, key: str, tensors: dict[str, Any]
 ) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
     column = source.columns.get(key)
     as_core = column is None or source.hardware is Hardware.TPU
@@ -96,10 +96,10 @@ def _ids_and_weights(
     return ids, taken.weights
 
 
-def _in_one_shape(
+def _reshape(
     ids: tf.SparseTensor, weights: tf.SparseTensor | None, length: int
 ) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
-    """[B, n], or [B, L, n] cut to the first L steps."""
+    """Reshapes to [B, n], or [B, L, n] with the first L steps."""
 
     def shaped(tensor: tf.SparseTensor | None) -> tf.SparseTensor | None:
         if tensor is None:
@@ -123,14 +123,14 @@ def _in_one_shape(
     return together, shaped(weights)
 
 
-def _without_dropped(
-    source: Source, key: str, ids: tf.SparseTensor, weights: tf.SparseTensor | None
+def _drop_ids(
+    source: ResolvedSpec, key: str, ids: tf.SparseTensor, weights: tf.SparseTensor | None
 ) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
-    """Leaves out what a safe lookup on a CPU leaves out."""
+    """Drops the ids that a safe lookup on a CPU drops."""
     column = source.columns.get(key)
     if column is None or source.hardware is Hardware.TPU:
         return ids, weights
-    # A lookup of steps is always safe.
+    # Sequence lookups are always safe.
     if not (column.use_safe_embedding_lookup or column.is_sequence_column()):
         return ids, weights
     keep = ids.values >= 0
@@ -141,8 +141,8 @@ def _without_dropped(
     return tf.sparse.retain(ids, keep), weights
 
 
-def _checked(source: Source, key: str, ids: tf.SparseTensor) -> tf.SparseTensor:
-    """The ids, if they lie in their table; some targets would take others without a word."""
+def _checked(source: ResolvedSpec, key: str, ids: tf.SparseTensor) -> tf.SparseTensor:
+    """Returns the ids after a range check, which some targets don't make."""
     rows = source.tables[source.features[key].table_id].vocabulary_size
     outside = (ids.values < 0) | (ids.values >= rows)
     message = (

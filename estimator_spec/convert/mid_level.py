@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow 2's own embedding API: `tf.tpu.experimental.embedding`.
+"""Converts a spec to TensorFlow 2's mid-level API, `tf.tpu.experimental.embedding`.
 
 Without a TPU a `TPUEmbedding` can be built, checkpointed, restored and looked up
 (`tf.tpu.experimental.embedding.serving_embedding_lookup`); `enqueue`, `dequeue` and
@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec.convert import checks, report, spec_source, target_support
-from estimator_spec.convert.attached_report import Conversion, attach
+from estimator_spec.convert import checks, report, resolved_spec, target_support
+from estimator_spec.convert.conversion_base import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
@@ -29,26 +29,26 @@ from tpu_columns import Hardware
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MidLevel(Conversion):
-    """Configurations of the mid-level API.
+    """Conversion to configurations of the mid-level API.
 
     Attributes:
-        feature_config: `FeatureConfig` by feature key; features of one table share its
-            `TableConfig`, whose name is the table key, and tables of equal optimizers share one.
+        feature_config: `FeatureConfig` by feature key; features of a table share its
+            `TableConfig`, whose name is the table key; tables with equal optimizers share one.
         pipeline_execution_with_tensor_core: as in the spec.
-        step: what learning-rate functions read: a variable of ours, or what the caller gave; None
-            if there is none. Whoever trains counts it up.
+        step: step that learning-rate functions read: a variable of ours or the caller's argument;
+            None without such functions. The training loop increments it.
     """
 
     feature_config: dict[str, Any]
     pipeline_execution_with_tensor_core: bool
     step: Any = None
 
-    form: ClassVar[str] = "sparse"
+    input_layout: ClassVar[str] = "sparse"
     drops_negative_weights: ClassVar[bool] = True
 
     @property
     def tables(self) -> dict[str, Any]:
-        """`TableConfig` by table key."""
+        """Returns `TableConfig` by table key."""
         return {feature.table.name: feature.table for feature in self.feature_config.values()}
 
 
@@ -62,34 +62,35 @@ def to_mid_level(
 ) -> MidLevel:
     """Returns `FeatureConfig`s and `TableConfig`s, with an optimizer for each table.
 
-    Columns for the tensor core aren't among them: they are the model's, as they always were.
+    Columns for the tensor core are left out: the model looks them up.
 
     Args:
         spec: columns or dictionaries.
-        batch_size: examples of a step on one replica. Needed on a TPU for sequences with weights;
-            others are shaped by their input.
-        step: what `learning_rate_fn`s read: a variable, or a function without arguments, such as
-            `lambda: optimizer.iterations`. None: a new variable, which the training loop counts.
-        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
-        allow_lossy: convert, and only report what is lost.
+        batch_size: examples of a step on one replica. Needed on a TPU for sequences with weights.
+        step: step that `learning_rate_fn`s read: a variable, or a function without arguments,
+            such as `lambda: optimizer.iterations`. None: a new variable that the training loop
+            increments.
+        hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
+            TPU.
+        allow_lossy: converts in spite of losses, and reports them.
 
     Returns:
         A `MidLevel`.
 
     Raises:
-        LossyConversionError: something has no counterpart, and `allow_lossy` is False.
+        LossyConversionError: an option has no counterpart, and `allow_lossy` is False.
         ValueError, TypeError: as `tables_and_features`.
     """
-    read = spec_source.read(spec, hardware)
-    tables = sorted(set(read.tables) - read.on_tensor_core)
-    return configurations(
-        "tf.tpu.experimental.embedding", read, tables, [], batch_size, step, allow_lossy
+    resolved = resolved_spec.resolve(spec, hardware)
+    tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
+    return build_configurations(
+        "tf.tpu.experimental.embedding", resolved, tables, [], batch_size, step, allow_lossy
     )
 
 
-def configurations(
+def build_configurations(
     target: str,
-    read: Source,
+    resolved: ResolvedSpec,
     tables: list[str],
     plain: list[str],
     batch_size: int | None,
@@ -97,39 +98,49 @@ def configurations(
     allow_lossy: bool,
     more: Sequence[Entry] = (),
 ) -> MidLevel:
-    """The configurations of a spec's tables, or some of them.
+    """Builds the configurations of some or all tables of a spec.
 
     Args:
-        target: for whom, in a person's words.
-        read: the spec.
+        target: name of the target for the report.
+        resolved: the resolved spec.
         tables: tables of the embedding core.
-        plain: further tables, which are the model's: they get no optimizer.
+        plain: tables that are variables of the model: they get no optimizer.
         batch_size: as in `to_mid_level`.
         step: as in `to_mid_level`.
         allow_lossy: as in `to_mid_level`.
-        more: further lines of the report.
+        more: more entries of the report.
     """
     checks.positive_or_none(batch_size=batch_size)
-    entries = [*report.of_tables(read, sorted({*tables, *plain})), *report.of_layout(read)]
+    entries = [
+        *report.table_entries(resolved, sorted({*tables, *plain})),
+        *report.layout_entries(resolved),
+    ]
     if tables:
-        entries += report.of_multiplier(read, "multiply the gradients before apply_gradients")
-    entries += [*of_plain(read, sorted((read.on_tensor_core - {*tables}) | {*plain})), *more]
-    made = report.make(target, read, entries, allow_lossy, "tpu_embedding", tables)
-    has_rates = any(callable(read.learning_rate(table)) for table in tables)
+        entries += report.multiplier_entries(
+            resolved, "multiply the gradients before apply_gradients"
+        )
+    entries += [
+        *model_table_entries(resolved, sorted((resolved.on_tensor_core - {*tables}) | {*plain})),
+        *more,
+    ]
+    made = report.build_report(target, resolved, entries, allow_lossy, "tpu_embedding", tables)
+    has_rates = any(callable(resolved.learning_rate(table)) for table in tables)
     if step is None and has_rates:
         step = tf.Variable(0, trainable=False, dtype=tf.int64, name="embedding_step")
-    optimizers = Optimizers("tpu_embedding", read, step)
-    configs = {table: table_config(read, table, optimizers.of(table)) for table in tables}
-    configs.update((table, table_config(read, table, None)) for table in plain)
+    optimizers = Optimizers("tpu_embedding", resolved, step)
+    configs = {
+        table: table_config(resolved, table, optimizers.for_table(table)) for table in tables
+    }
+    configs.update((table, table_config(resolved, table, None)) for table in plain)
     return MidLevel(
-        source=read,
+        source=resolved,
         report=made,
         feature_config={
-            key: feature_config(read, key, configs[feature.table_id], batch_size)
-            for key, feature in sorted(read.features.items())
+            key: feature_config(resolved, key, configs[feature.table_id], batch_size)
+            for key, feature in sorted(resolved.features.items())
             if feature.table_id in configs
         },
-        pipeline_execution_with_tensor_core=bool(read.spec.pipeline_execution_with_tensor_core),
+        pipeline_execution_with_tensor_core=bool(resolved.spec.pipeline_execution_with_tensor_core),
         step=step if has_rates else None,
     )
 
@@ -147,16 +158,16 @@ def to_tpu_embedding(
 ) -> Any:
     """Returns a `tf.tpu.experimental.embedding.TPUEmbedding` for a spec.
 
-    Within the scope of a `TPUStrategy` it is one for a TPU: build it there, restore a checkpoint
-    into it, train. Elsewhere it is built at once, and holds the tables and slots of a legacy
-    checkpoint if one is given; `tf.train.Checkpoint(embedding=…)` carries them to a TPU. Slots that
-    the checkpoint hasn't begin anew; the report says which.
+    Within the scope of a `TPUStrategy` the object is for a TPU: build it there, restore a
+    checkpoint into it, train. Otherwise it is built here, with the tables and slot variables of a
+    legacy checkpoint if one is given; `tf.train.Checkpoint(embedding=…)` transfers them to a TPU.
+    Slot variables that the checkpoint lacks have initial values; the report names them.
 
     Args:
         spec: columns or dictionaries.
         checkpoint: a legacy checkpoint, or its directory; None: initial values.
         batch_size: as in `to_mid_level`.
-        step: as in `to_mid_level`; a new variable begins at the checkpoint's step.
+        step: as in `to_mid_level`; a new variable starts at the checkpoint's step.
         num_shards: as in `to_serving`.
         variable_names: as in `to_serving`.
         hardware: as in `to_mid_level`.
@@ -166,9 +177,9 @@ def to_tpu_embedding(
         The object, with a `MidLevel` as its attribute `conversion`.
 
     Raises:
-        LossyConversionError: something has no counterpart, and `allow_lossy` is False.
+        LossyConversionError: an option has no counterpart, and `allow_lossy` is False.
         CheckpointError: the checkpoint is missing or damaged, or lacks a table.
-        ValueError, TypeError: as `to_mid_level`; or a checkpoint together with a `TPUStrategy`.
+        ValueError, TypeError: as `to_mid_level`; or there are a checkpoint and a `TPUStrategy`.
     """
     on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
     if on_tpu and checkpoint is not None:
@@ -176,14 +187,14 @@ def to_tpu_embedding(
             "A legacy checkpoint is loaded outside of the TPUStrategy: convert it there, save "
             "it with tf.train.Checkpoint(embedding=embedding), and restore that within."
         )
-    read = spec_source.read(spec, hardware)
-    tables = sorted(set(read.tables) - read.on_tensor_core)
+    resolved = resolved_spec.resolve(spec, hardware)
+    tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
     trained, more = None, []
     if checkpoint is not None:
-        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
-        more = trained.slot_entries(table for table in tables if _slots_of(read, table))
-    converted = configurations(
-        "tf.tpu.experimental.embedding", read, tables, [], batch_size, step, allow_lossy, more
+        trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
+        more = trained.slot_entries(table for table in tables if _mid_level_slots(resolved, table))
+    converted = build_configurations(
+        "tf.tpu.experimental.embedding", resolved, tables, [], batch_size, step, allow_lossy, more
     )
     embedding = tf.tpu.experimental.embedding.TPUEmbedding(
         converted.feature_config,
@@ -200,19 +211,22 @@ def to_tpu_embedding(
     return attach(embedding, converted)
 
 
-def _slots_of(read: Source, table: str) -> dict[str, str]:
-    parameters = read.parameters(table)
+def _mid_level_slots(resolved: ResolvedSpec, table: str) -> dict[str, str]:
+    parameters = resolved.parameters(table)
     return {} if parameters is None else mid_level_slot_names(parameters)
 
 
 def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
-    """Puts a legacy checkpoint's tables, and those slots that it has, into a built object."""
+    """Assigns a legacy checkpoint's tables and slot variables to a built object."""
     for name, config in converted.tables.items():
         trained.assign_to(embedding.embedding_tables[config], name)
-        parameters, targets = converted.source.parameters(name), _slots_of(converted.source, name)
+        parameters, targets = (
+            converted.source.parameters(name),
+            _mid_level_slots(converted.source, name),
+        )
         if parameters is None or not targets:
             continue
-        # Private, but the only way to a slot variable.
+        # Private, but there is no other access to slot variables.
         variables = embedding._variables[name]
         for slot, value in trained.slots(name, parameters).items():
             if slot in targets:
@@ -220,60 +234,60 @@ def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
 
 
 def slot_names(target: str, parameters: OptimizationParameters) -> dict[str, str]:
-    """The mid-level name of each of our slots that has one.
+    """Returns the mid-level name of each of our slots that has one.
 
     Args:
-        target: 'tpu_embedding' or 'tpu_embedding_v2'; both name them alike.
+        target: 'tpu_embedding' or 'tpu_embedding_v2', which use the same names.
         parameters: our optimizer.
     """
     return mid_level_slot_names(parameters)
 
 
 class Optimizers:
-    """The mid-level optimizers of a spec: one for all tables that agree in everything.
+    """Mid-level optimizers of a spec; tables with equal parameters and rate share one.
 
     Args:
         target: 'tpu_embedding' or 'tpu_embedding_v2'.
-        read: the spec.
-        step: what learning-rate functions read.
+        resolved: the resolved spec.
+        step: step that learning-rate functions read.
     """
 
-    def __init__(self, target: str, read: Source, step: Any) -> None:
+    def __init__(self, target: str, resolved: ResolvedSpec, step: Any) -> None:
         self._target = target
-        self._read = read
+        self._read = resolved
         self._step = step
         self._made: dict[Any, Any] = {}
         self._rates: dict[Any, Callable[[], Any]] = {}
 
-    def of(self, table: str) -> Any:
-        """The optimizer of a table, None if neither it nor the spec has one."""
+    def for_table(self, table: str) -> Any:
+        """Returns the optimizer of a table, None if neither it nor the spec has one."""
         parameters = self._read.parameters(table)
         if parameters is None:
             return None
-        rate = self._read.rate_to_train(table)
+        rate = self._read.required_learning_rate(table)
         key = (parameters, rate)
         if key not in self._made:
             self._made[key] = self._make(parameters, rate)
         return self._made[key]
 
     def _make(self, parameters: OptimizationParameters, rate: Any) -> Any:
-        becomes = target_support.becomes(self._target, parameters)
-        # Those of an optimizer without a counterpart have no facts of their own.
-        common = target_support.becomes(
+        support = target_support.find_support(self._target, parameters)
+        # Optimizers without a counterpart have no rules of their own.
+        common = target_support.find_support(
             self._target, ours.StochasticGradientDescentParameters
-        ).facts
-        arguments = {**becomes.fixed, **_common_arguments(parameters, common)}
-        arguments.update(_own_arguments(parameters, becomes))
+        ).arguments
+        arguments = {**support.fixed, **_common_arguments(parameters, common)}
+        arguments.update(_own_arguments(parameters, support))
         arguments["learning_rate"] = self._rate(parameters, rate)
-        return mended(getattr(tf.tpu.experimental.embedding, becomes.name)(**arguments))
+        return fix_packing_status(getattr(tf.tpu.experimental.embedding, support.name)(**arguments))
 
     def _rate(self, parameters: OptimizationParameters, rate: Any) -> Any:
         if isinstance(parameters, ours.FrequencyEstimatorParameters):
-            return 0.0  # see the table of facts
+            return 0.0  # see target_support
         if not callable(rate):
             return float(rate)
         if rate not in self._rates:
-            # One function for each: tables of one rate share its tag.
+            # One function object for each rate, so that tables with the same rate share a tag.
             self._rates[rate] = lambda: tf.cast(rate(self._read_step()), tf.float32)
         return self._rates[rate]
 
@@ -281,10 +295,10 @@ class Optimizers:
         return tf.convert_to_tensor(self._step() if callable(self._step) else self._step)
 
 
-def mended(optimizer: Any) -> Any:
-    """A mid-level optimizer that can write its message.
+def fix_packing_status(optimizer: Any) -> Any:
+    """Works around an optimizer that can't be serialized to its message.
 
-    From 7.34 on protobuf takes no bool for an enum, and TensorFlow 2.21 has one there.
+    protobuf 7.34 and newer accept no bool for an enum, and TensorFlow 2.21 has one there.
 
     Args:
         optimizer: one of `tf.tpu.experimental.embedding`, or None.
@@ -294,58 +308,58 @@ def mended(optimizer: Any) -> Any:
     return optimizer
 
 
-def table_config(read: Source, table: str, optimizer: Any, **more: Any) -> Any:
-    """A table's mid-level `TableConfig`.
+def table_config(resolved: ResolvedSpec, table: str, optimizer: Any, **more: Any) -> Any:
+    """Returns a table's mid-level `TableConfig`.
 
     Args:
-        read: the spec.
+        resolved: the resolved spec.
         table: key of the table.
         optimizer: mid-level optimizer, or None.
-        **more: further arguments.
+        **more: more arguments of `TableConfig`.
     """
-    config = read.tables[table]
+    config = resolved.tables[table]
     return tf.tpu.experimental.embedding.TableConfig(
         vocabulary_size=config.vocabulary_size,
         dim=config.dimension,
         initializer=config.initializer,
         optimizer=optimizer,
-        combiner=read.combiner(table),
+        combiner=resolved.combiner(table),
         name=table,
         **more,
     )
 
 
-def of_plain(read: Source, tables: list[str]) -> list[Entry]:
-    """The lines about tables that are variables of the model.
+def model_table_entries(resolved: ResolvedSpec, tables: list[str]) -> list[Entry]:
+    """Returns the entries about tables that are variables of the model.
 
     Args:
-        read: the spec.
+        resolved: the resolved spec.
         tables: their keys.
     """
     entries = []
     for table in tables:
-        was = "the tensor core's" if table in read.on_tensor_core else "the embedding core's"
+        was = "the tensor core's" if table in resolved.on_tensor_core else "the embedding core's"
         note = "a variable of the model, trained by the model's optimizer"
         entries.append(Entry(table, "table", Status.CHANGED, None, was, "the model's", note))
     return entries
 
 
-def feature_config(read: Source, key: str, table: Any, batch_size: int | None) -> Any:
-    """A feature's mid-level `FeatureConfig`.
+def feature_config(resolved: ResolvedSpec, key: str, table: Any, batch_size: int | None) -> Any:
+    """Returns a feature's mid-level `FeatureConfig`.
 
     Args:
-        read: the spec.
+        resolved: the resolved spec.
         key: the feature.
         table: its mid-level `TableConfig`.
         batch_size: examples of a step on one replica, or None.
     """
-    feature = read.features[key]
+    feature = resolved.features[key]
     length: int = feature.max_sequence_length
     output_shape = None
     if length and feature.weight_key is not None:
-        # The API refuses weights for sequences, but an output of two axes is the same thing.
+        # The API refuses weights for sequences; a two-dimensional output shape is equivalent.
         length, output_shape = 0, [batch_size, length]
-    column = read.columns.get(key)
+    column = resolved.columns.get(key)
     safe = column is None or column.use_safe_embedding_lookup
     return tf.tpu.experimental.embedding.FeatureConfig(
         table=table,
@@ -357,24 +371,26 @@ def feature_config(read: Source, key: str, table: Any, batch_size: int | None) -
 
 
 def _common_arguments(
-    parameters: OptimizationParameters, common: Mapping[str, target_support.Fact]
+    parameters: OptimizationParameters, common: Mapping[str, target_support.ArgumentRule]
 ) -> dict[str, Any]:
-    """The arguments that all mid-level optimizers have, without those that would be ignored."""
+    """Returns arguments of all mid-level optimizers, except those that would be ignored."""
     names = (
         *("use_gradient_accumulation", "clip_weight_min", "clip_weight_max"),
         *("weight_decay_factor", "multiply_weight_decay_factor_by_learning_rate"),
     )
-    arguments = {name: getattr(parameters, name) for name in names if common[name].becomes == name}
+    arguments = {
+        name: getattr(parameters, name) for name in names if common[name].target_argument == name
+    }
     limits = (parameters.clip_gradient_min, parameters.clip_gradient_max)
-    if limits != (None, None) and common["clip_gradient_min"].becomes == "clipvalue":
+    if limits != (None, None) and common["clip_gradient_min"].target_argument == "clipvalue":
         arguments["clipvalue"] = limits
     return arguments
 
 
 def _own_arguments(
-    parameters: OptimizationParameters, becomes: target_support.TargetOptimizer
+    parameters: OptimizationParameters, support: target_support.OptimizerSupport
 ) -> dict[str, Any]:
-    """The arguments that one optimizer has, under the target's names."""
+    """Returns an optimizer's own arguments under the target's names."""
     if isinstance(parameters, ours.RMSPropParameters):
         return {"beta_2": parameters.rho, "epsilon": math.sqrt(parameters.epsilon)}
     if isinstance(parameters, ours.ProximalYogiParameters):
@@ -384,9 +400,9 @@ def _own_arguments(
             "epsilon": parameters.epsilon,
         }
     arguments = {}
-    for argument, fact in becomes.facts.items():
-        if fact.becomes and fact.becomes != "clipvalue":
-            arguments[fact.becomes] = getattr(parameters, argument)
+    for argument, rule in support.arguments.items():
+        if rule.target_argument and rule.target_argument != "clipvalue":
+            arguments[rule.target_argument] = getattr(parameters, argument)
     if arguments.get("initial_accumulator_value") == 0:
         arguments["initial_accumulator_value"] = 1e-30
     return arguments

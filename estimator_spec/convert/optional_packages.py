@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optional packages: imported when they are needed, and named when they are missing."""
+"""Imports optional packages on first use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def load_extra(module: str, extra: str) -> Any:
 
     Args:
         module: name of the package.
-        extra: the extra of this project that brings it.
+        extra: the extra of this project that installs it.
 
     Raises:
-        ImportError: it isn't there; one line, which names the extra.
+        ImportError: the package isn't installed; the message names the extra.
     """
     try:
         return importlib.import_module(module)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A layer that keeps small tables as plain embeddings and gives large ones to the TPU.
+"""Defines a layer with small tables as plain embeddings and large ones on the TPU.
 
-For Keras 3 and for tf_keras, whichever `tf.keras` is. It takes the place of
-`tfrs.experimental.layers.embedding.PartialTPUEmbedding`, and honours combiner, weights, sparse,
-ragged and sequence inputs on both sides.
+For Keras 3 and tf_keras, whichever `tf.keras` is. It replaces
+`tfrs.experimental.layers.embedding.PartialTPUEmbedding`, and supports combiner, weights, sparse,
+ragged and sequence inputs for both kinds of tables.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import checks, spec_source
-from estimator_spec.convert.attached_report import attach
-from estimator_spec.convert.features import Inputs
+from estimator_spec.convert import checks, resolved_spec
+from estimator_spec.convert.conversion_base import attach
+from estimator_spec.convert.features import LookupInputs
 from estimator_spec.convert.keras_initializers import keras_initializer
-from estimator_spec.convert.mid_level import MidLevel, configurations
+from estimator_spec.convert.mid_level import MidLevel, build_configurations
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.convert.tpu_layer import TPUTables, mid_level_optimizer
 from estimator_spec.convert.trained_tables import TrainedTables
@@ -27,33 +27,33 @@ from tpu_columns import Hardware
 
 SIZE_THRESHOLD = 10_000
 
-_Base: Any = object  # Keras' Layer, see `partial_embedding_class`
+_Base: Any = object  # replaced by Keras' Layer, see `partial_embedding_class`
 
 
-class Partial(_Base):
-    """Embeddings of features by name: small tables plain, large ones on the TPU.
+class PartialEmbeddingMethods(_Base):
+    """Embedding layer with small tables as plain embeddings and large ones on the TPU.
 
-    On a TPU (created and called under a `TPUStrategy`) a large table is an embedding core's, and
-    trained by `optimizer`. Elsewhere it is a variable of the layer, as a small one always is: the
-    model's optimizer trains it. Weights and checkpoints can be saved; a whole model with this layer
-    can't be written to a config, as mid-level configurations have none.
+    On a TPU (created and called under a `TPUStrategy`) large tables are on the embedding core and
+    trained by `optimizer`. Otherwise they are variables of the layer, as small ones always are: the
+    model's optimizer trains them. Weights and checkpoints can be saved; a model with this layer has
+    no config, as mid-level configurations have none.
 
     Args:
         feature_config: `tf.tpu.experimental.embedding.FeatureConfig` by feature name.
-        optimizer: of the large tables on a TPU: one of `tf.tpu.experimental.embedding`, of
-            `estimator_spec`'s parameters, a Keras optimizer, 'sgd', 'adagrad', 'adam' or 'ftrl';
+        optimizer: optimizer of large tables on a TPU: one of `tf.tpu.experimental.embedding`, one
+            of `estimator_spec`'s parameters, a Keras optimizer, 'sgd', 'adagrad', 'adam' or 'ftrl';
             None if each `TableConfig` has its own.
-        pipeline_execution_with_tensor_core: whether a step's lookups run beside the step before;
-            faster, but they lack its update.
-        batch_size: examples of a step on one replica; None: as the input has. Needed if all input
+        pipeline_execution_with_tensor_core: whether a step's lookups overlap the previous step;
+            faster, but the lookups lack its update.
+        batch_size: examples of a step on one replica; None: the input's. Needed if all input
             is sparse.
         size_threshold: tables with more rows than this are large. 0: all are; None: none is.
         plain_features: features whose tables are plain, however large.
-        **more: of the Keras layer, such as `name`.
+        **more: arguments of the Keras layer, such as `name`.
 
     Raises:
-        ValueError: a table is wanted on both sides, or an optimizer can't be translated.
-        TypeError: a configuration of another kind.
+        ValueError: a table is both plain and large, or an optimizer can't be converted.
+        TypeError: a configuration has another type.
     """
 
     def __init__(
@@ -85,21 +85,21 @@ class Partial(_Base):
                 pipeline_execution_with_tensor_core,
                 batch_size,
             )
-        # All weights are there; Keras 3 would trace a call to see, and look up for nothing.
+        # All weights exist; otherwise Keras 3 would trace a call.
         self.built = True
 
     def call(self, inputs: Mapping[str, Any], weights: Mapping[str, Any] | None = None) -> Any:
-        """Looks features up.
+        """Looks up features.
 
         Args:
             inputs: ids by feature name: dense, sparse or ragged.
-            weights: weights by feature name, for some features or none.
+            weights: weights by feature name; features may have none.
 
         Returns:
             Embeddings by feature name; see `partial_lookup.look_up` for their shapes.
 
         Raises:
-            ValueError: a feature without a configuration, weights without ids, or ids that aren't
+            ValueError: a feature has no configuration, weights have no ids, or ids aren't
                 integers.
         """
         weights = weights or {}
@@ -130,30 +130,30 @@ class Partial(_Base):
 
     @property
     def tpu_embedding(self) -> Any:
-        """The layer of the large tables, None if there are none."""
+        """Returns the layer of the large tables, None if there are none."""
         return self._tpu_embedding
 
     @property
     def keras_embedding_layers(self) -> dict[str, Any]:
-        """Keras `Embedding` layers by feature name; features of one table share theirs."""
+        """Returns Keras `Embedding` layers by feature name; features of a table share one."""
         return dict(self._keras_embedding_layers)
 
 
 class _Untracked:
-    """Hides a value from Keras, which would wrap it."""
+    """Container that hides a value from Keras' tracking."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def partial_embedding_class(keras: Any = None) -> Any:
-    """The `PartialEmbedding` class of one Keras.
+    """Returns the `PartialEmbedding` class for a Keras module.
 
     Args:
         keras: the module: `tf.keras`, `keras` (3) or `tf_keras`; None: `tf.keras`.
 
     Raises:
-        ValueError: a Keras whose backend isn't TensorFlow.
+        ValueError: the backend of Keras isn't TensorFlow.
     """
     return _partial_embedding_class(keras or tf.keras)
 
@@ -161,32 +161,32 @@ def partial_embedding_class(keras: Any = None) -> Any:
 @functools.cache
 def _partial_embedding_class(keras: Any) -> Any:
     _check_backend(keras)
-    members = {"_keras": keras, "__doc__": Partial.__doc__, "__module__": __name__}
-    return type("PartialEmbedding", (Partial, keras.layers.Layer), members)
+    members = {"_keras": keras, "__doc__": PartialEmbeddingMethods.__doc__, "__module__": __name__}
+    return type("PartialEmbedding", (PartialEmbeddingMethods, keras.layers.Layer), members)
 
 
 @functools.cache
 def tpu_embedding_class(keras: Any) -> Any:
-    """The layer of the large tables, of one Keras.
+    """Returns the class of the large tables' layer for a Keras module.
 
     Args:
-        keras: the module.
+        keras: the Keras module.
     """
     members = {"_keras": keras, "__doc__": TPUTables.__doc__, "__module__": __name__}
     return type("TPUEmbedding", (TPUTables, keras.layers.Layer), members)
 
 
 class PartialConversion(MidLevel):
-    """What belongs to a `PartialEmbedding`: its configurations; all features are looked up."""
+    """Conversion to a `PartialEmbedding`."""
 
     def takes(self, feature: str) -> bool:
-        """All of them."""
+        """Returns True: the layer looks up all features."""
         return True
 
     def finish(self, inputs: Any) -> Any:
-        """Without weights that are None, which Keras doesn't want."""
+        """Removes weights that are None, which Keras doesn't accept."""
         weights = {k: w for k, w in (inputs.weights or {}).items() if w is not None}
-        return Inputs(inputs.inputs, weights or None, inputs.sequence_lengths)
+        return LookupInputs(inputs.inputs, weights or None, inputs.sequence_lengths)
 
 
 def to_partial_embedding(
@@ -205,43 +205,45 @@ def to_partial_embedding(
 ) -> Any:
     """Returns a `PartialEmbedding` layer for a spec, with trained tables if there is a checkpoint.
 
-    Tables of the tensor core are plain, however large.
+    Tables of the tensor core are plain embeddings, whatever their size.
 
     Args:
         spec: columns or dictionaries.
         checkpoint: a legacy checkpoint's prefix, or a directory; None: initial values.
-        size_threshold: tables with more rows are the TPU's. 0: all; None: none.
+        size_threshold: tables with more rows are on the TPU. 0: all; None: none.
         batch_size: examples of a step on one replica, or None.
-        step: what `learning_rate_fn`s of large tables read; see `to_mid_level`.
-        keras: the Keras that is meant; None: `tf.keras`.
-        name: of the layer.
+        step: step that `learning_rate_fn`s of large tables read; see `to_mid_level`.
+        keras: the Keras module; None: `tf.keras`.
+        name: name of the layer.
         num_shards: as in `to_serving`.
         variable_names: as in `to_serving`.
-        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
-        allow_lossy: convert, and only report what is lost.
+        hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
+            TPU.
+        allow_lossy: converts in spite of losses, and reports them.
 
     Returns:
         The layer, with a `PartialConversion` as its attribute `conversion`.
 
     Raises:
-        LossyConversionError: something has no counterpart, and `allow_lossy` is False.
+        LossyConversionError: an option has no counterpart, and `allow_lossy` is False.
         CheckpointError: the checkpoint is missing or damaged, or lacks a table.
         ValueError, TypeError: as `tables_and_features`.
     """
     _check_threshold(size_threshold)
-    read = spec_source.read(spec, hardware)
+    resolved = resolved_spec.resolve(spec, hardware)
     large = [
         table
-        for table, config in sorted(read.tables.items())
-        if table not in read.on_tensor_core and is_large(config.vocabulary_size, size_threshold)
+        for table, config in sorted(resolved.tables.items())
+        if table not in resolved.on_tensor_core
+        and exceeds_threshold(config.vocabulary_size, size_threshold)
     ]
-    plain = sorted(set(read.tables) - set(large))
+    plain = sorted(set(resolved.tables) - set(large))
     trained, more = None, []
     if checkpoint is not None:
-        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+        trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
         more = trained.slot_entries(large, "initial values", "they begin anew")
-    made = configurations(
-        "PartialEmbedding", read, large, plain, batch_size, step, allow_lossy, more
+    made = build_configurations(
+        "PartialEmbedding", resolved, large, plain, batch_size, step, allow_lossy, more
     )
     layer = partial_embedding_class(keras)(
         made.feature_config,
@@ -249,7 +251,9 @@ def to_partial_embedding(
         made.pipeline_execution_with_tensor_core,
         batch_size,
         size_threshold,
-        plain_features=[key for key in read.features if read.features[key].table_id in plain],
+        plain_features=[
+            key for key in resolved.features if resolved.features[key].table_id in plain
+        ],
         name=name,
     )
     if trained is not None:
@@ -265,11 +269,11 @@ def _variable(layer: Any, made: MidLevel, table: Any) -> Any:
     return layer.tpu_embedding.embedding_tables[table]
 
 
-def is_large(rows: int, threshold: int | None) -> bool:
-    """Whether a table is the TPU's.
+def exceeds_threshold(rows: int, threshold: int | None) -> bool:
+    """Returns whether a table is large.
 
     Args:
-        rows: of the table.
+        rows: vocabulary size of the table.
         threshold: see `PartialEmbedding`.
     """
     return threshold is not None and rows > threshold
@@ -288,7 +292,7 @@ def _check_threshold(threshold: Any) -> None:
 def _split(
     features: Mapping[str, Any], threshold: int | None, plain_features: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The features of plain tables, and those of the TPU's."""
+    """Splits features into those of plain tables and those of large ones."""
     if not isinstance(features, Mapping):
         raise TypeError(
             f"feature_config must be a dict of FeatureConfig by name, got {type(features)}."
@@ -303,7 +307,10 @@ def _split(
                 f"The configuration of feature {name!r} must be a "
                 f"tf.tpu.experimental.embedding.FeatureConfig, got {type(feature)}."
             )
-        on_tpu = is_large(feature.table.vocabulary_size, threshold) and name not in plain_features
+        on_tpu = (
+            exceeds_threshold(feature.table.vocabulary_size, threshold)
+            and name not in plain_features
+        )
         (large if on_tpu else plain)[name] = feature
     both = {id(f.table) for f in plain.values()} & {id(f.table) for f in large.values()}
     if both:

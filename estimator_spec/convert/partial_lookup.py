@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One lookup for both sides of a partial embedding: dense, sparse, ragged, weighted, sequences."""
+"""Looks up features of a partial embedding, in plain and large tables alike."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpu_columns import IdOutOfRangeError, lookup
 
 
 def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -> tf.Tensor:
-    """Looks up one feature as TensorFlow's own lookup of a `FeatureConfig` does, and more.
+    """Looks up one feature by its `FeatureConfig`; supports more inputs than TensorFlow's own.
 
     | ids                      | without max_sequence_length | with max_sequence_length = L     |
     |--------------------------|-----------------------------|----------------------------------|
@@ -24,19 +24,19 @@ def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -
     | sparse [B, T, n]         | combined: [B, T, D]         | combined by steps: [B, L, D]     |
 
     Args:
-        key: the feature, for messages.
+        key: the feature's name for messages.
         table: variable or tensor, [V, D].
         feature: `tf.tpu.experimental.embedding.FeatureConfig`.
         ids: integers.
-        weights: of the same kind and shape, or None.
+        weights: weights of the same kind and shape, or None.
 
     Returns:
         Floats.
 
     Raises:
-        ValueError: ids and weights are of different kinds, or ids are no integers.
-        IdOutOfRangeError: an id outside of the table. (In a graph TensorFlow raises
-            InvalidArgumentError when it runs; the feature is in the name of the node.)
+        ValueError: ids and weights are of different kinds, or ids aren't integers.
+        IdOutOfRangeError: an id is outside of the table. (In a graph TensorFlow raises
+            InvalidArgumentError when it runs; the node name contains the feature.)
     """
     if not hasattr(ids, "dtype"):
         ids = tf.convert_to_tensor(ids)
@@ -63,9 +63,9 @@ def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -
 
 def _look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any) -> tf.Tensor:
     length = feature.max_sequence_length
-    if weights is not None and type_of(weights) != type_of(ids):
+    if weights is not None and kind_of(weights) != kind_of(ids):
         raise ValueError(
-            f"Feature {key!r}: ids are {type_of(ids)}, weights are {type_of(weights)}. They must "
+            f"Feature {key!r}: ids are {kind_of(ids)}, weights are {kind_of(weights)}. They must "
             "be of one kind."
         )
     if isinstance(ids, tf.RaggedTensor):
@@ -79,7 +79,7 @@ def _look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any) -> tf.T
     if ids.dtype != tf.int64:
         ids = tf.cast(ids, tf.int64)
     if weights is not None:
-        weights = checks.a_weight_each(key, ids, tf.cast(weights, tf.float32))
+        weights = checks.check_weights(key, ids, tf.cast(weights, tf.float32))
     combiner = feature.table.combiner
     if length:
         return lookup.sequence_lookup(table, ids, weights, combiner, length)[0]
@@ -88,23 +88,23 @@ def _look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any) -> tf.T
 
 
 def tensorflow_variable(variable: Any) -> Any:
-    """The TensorFlow variable behind a Keras 3 one; one of TensorFlow is it.
+    """Returns the TensorFlow variable of a Keras 3 variable; a TensorFlow variable as it is.
 
     Args:
-        variable: of either.
+        variable: a variable of Keras 3 or TensorFlow.
     """
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
-def type_of(value: Any) -> str:
-    """'sparse', 'ragged' or 'dense'."""
+def kind_of(value: Any) -> str:
+    """Returns 'sparse', 'ragged' or 'dense'."""
     if isinstance(value, tf.SparseTensor):
         return "sparse"
     return "ragged" if isinstance(value, tf.RaggedTensor) else "dense"
 
 
 def _as_sparse(value: Any) -> tf.SparseTensor:
-    """A dense [B, n] with all its entries, zeros too."""
+    """Converts a dense [B, n] to a SparseTensor with all entries, including zeros."""
     value = tf.convert_to_tensor(value)
     indices = tf.where(tf.ones_like(value, tf.bool))
     sparse = tf.SparseTensor(indices, tf.reshape(value, [-1]), tf.shape(value, tf.int64))
@@ -114,7 +114,7 @@ def _as_sparse(value: Any) -> tf.SparseTensor:
 
 
 def _with_output_shape(table: Any, feature: Any, ids: tf.RaggedTensor) -> tf.Tensor:
-    """Ragged ids that the configuration folds into more axes: TensorFlow's own lookup."""
+    """Looks up ragged ids with an output shape of several axes by TensorFlow's own lookup."""
     return tf.tpu.experimental.embedding.serving_embedding_lookup(
         {"feature": ids}, None, {feature.table: table}, {"feature": feature}
     )["feature"]

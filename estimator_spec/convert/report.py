@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversion keeps, what it changes and what it loses, line by line.
+"""Reports the exact, changed and lost options of a conversion.
 
-Each conversion has a report. It is logged, and an error if something is lost, unless the caller
-allows that.
+Each conversion logs its report, and raises it as an error if an option is lost, unless the caller
+allows losses.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert import target_support
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 
 
 class Status(enum.Enum):
-    """How something fares in a conversion.
+    """Result of a conversion for one option.
 
-    EXACT: it means the same. CHANGED: it is written differently, or the target's default differs,
-    and results are the same; or it is another's task now, or begins anew, as the note says. LOST:
-    results differ.
+    EXACT: the meaning is the same. CHANGED: the target has another name or default for it, or it is
+    left to another part of the program, or starts from initial values, as the note says. LOST:
+    the target's results differ.
     """
 
     EXACT = "exact"
@@ -33,16 +33,16 @@ class Status(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One line of a report.
+    """Entry of a report.
 
     Attributes:
-        table: key of the table; '' for the spec as a whole.
-        argument: what it is about: an optimizer's argument, or one of the spec, table or feature.
-        status: how it fares.
-        value: its value.
-        old: what was: our default, or the value.
-        new: what is now: the target's default or value.
-        note: the rest, in words.
+        table: key of the table; '' for the whole spec.
+        argument: an argument of the optimizer, spec, table or feature.
+        status: the result.
+        value: value of the argument.
+        old: our default, or the former value.
+        new: the target's default or value.
+        note: further explanation.
     """
 
     table: str
@@ -64,37 +64,37 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """All lines of a conversion.
+    """Report of a conversion.
 
     Attributes:
-        target: what was converted to.
-        entries: the lines, by table.
+        target: name of the target.
+        entries: the entries, by table.
     """
 
     target: str
     entries: tuple[Entry, ...]
 
     def of(self, status: Status) -> tuple[Entry, ...]:
-        """The lines of one kind."""
+        """Returns the entries with a status."""
         return tuple(entry for entry in self.entries if entry.status is status)
 
     @property
     def lost(self) -> tuple[Entry, ...]:
-        """What is lost."""
+        """Returns entries with other results in the target."""
         return self.of(Status.LOST)
 
     @property
     def changed(self) -> tuple[Entry, ...]:
-        """What is written differently, with the same results."""
+        """Returns entries with another form and the same results."""
         return self.of(Status.CHANGED)
 
     @property
     def exact(self) -> tuple[Entry, ...]:
-        """What is as it was."""
+        """Returns entries with the same meaning."""
         return self.of(Status.EXACT)
 
     def in_full(self) -> str:
-        """All lines; `str` leaves out what is exact."""
+        """Returns all entries as text; `str` leaves out exact ones."""
         return self._text(self.lost + self.changed + self.exact)
 
     def __str__(self) -> str:
@@ -107,50 +107,52 @@ class Report:
 
 
 class LossyConversionError(ValueError):
-    """A conversion would lose something. Its `report` says what.
+    """A conversion would lose options, which its `report` names.
 
     Args:
-        report: of the conversion.
-        instead: another way, if there is one.
+        report: the conversion's report.
+        instead: an alternative, if there is one.
     """
 
     def __init__(self, report: Report, instead: str = "") -> None:
         self.report = report
         super().__init__(
             f"{report}\nThe results of the target would differ. Pass allow_lossy=True to convert "
-            f"all the same, or change what is lost.{instead and ' ' + instead}"
+            f"anyway, or change the lost options.{instead and ' ' + instead}"
         )
 
 
-def make(
+def build_report(
     target: str,
-    source: Source,
+    source: ResolvedSpec,
     more: list[Entry],
     allow_lossy: bool,
-    facts_of: str | None = None,
+    optimizer_target: str | None = None,
     tables: Iterable[str] | None = None,
     instead: str = "",
 ) -> Report:
-    """Makes, checks and logs the report of a conversion.
+    """Builds, checks and logs the report of a conversion.
 
     Args:
-        target: what is converted to, for a person.
-        source: the spec.
-        more: lines beside those of the optimizers.
-        allow_lossy: whether losses are only reported.
-        facts_of: target of the table of facts whose optimizers are used; None: no optimizers.
-        tables: those whose optimizers are; None: all that aren't on the tensor core.
-        instead: another way than a conversion with losses, for the error.
+        target: name of the target for the report.
+        source: the resolved spec.
+        more: entries other than those of the optimizers.
+        allow_lossy: whether losses are accepted.
+        optimizer_target: one of `target_support.TARGETS`, for the optimizers' entries; None: none.
+        tables: tables with optimizer entries; None: all that aren't on the tensor core.
+        instead: an alternative to a lossy conversion, for the error.
 
     Raises:
-        LossyConversionError: something is lost, and isn't allowed to be.
+        LossyConversionError: an option is lost, and `allow_lossy` is False.
     """
     entries = list(more)
     trained = set(source.tables) - source.on_tensor_core if tables is None else set(tables)
     for table in sorted(trained):
         parameters = source.parameters(table)
-        if facts_of is not None and parameters is not None:
-            entries += of_optimizer(facts_of, table, parameters, source.learning_rate(table))
+        if optimizer_target is not None and parameters is not None:
+            entries += optimizer_entries(
+                optimizer_target, table, parameters, source.learning_rate(table)
+            )
     report = Report(target, tuple(entries))
     if report.lost and not allow_lossy:
         raise LossyConversionError(report, instead)
@@ -159,53 +161,57 @@ def make(
     return report
 
 
-def of_optimizer(target: str, table: str, parameters: Any, rate: Any) -> list[Entry]:
-    """The lines of one table's optimizer.
+def optimizer_entries(target: str, table: str, parameters: Any, rate: Any) -> list[Entry]:
+    """Returns the entries of one table's optimizer.
 
     Args:
-        target: one of `facts.TARGETS`.
+        target: one of `target_support.TARGETS`.
         table: key of the table.
-        parameters: its optimizer.
+        parameters: the table's optimizer.
         rate: the table's learning rate: its own, or the optimizer's.
     """
-    becomes = target_support.becomes(target, parameters)
+    support = target_support.find_support(target, parameters)
     kind = type(parameters)
     name = kind.__name__.removesuffix("Parameters")
-    if becomes.lost:
-        return [Entry(table, name, Status.LOST, None, name, becomes.name, becomes.lost)]
+    if support.lost:
+        return [Entry(table, name, Status.LOST, None, name, support.name, support.lost)]
     entries = []
     if callable(rate):
         old, new = getattr(rate, "__name__", rate), target_support.RATE_FUNCTIONS[target]
         entries.append(Entry(table, "learning_rate_fn", Status.CHANGED, rate, old, new))
-    for argument in target_support.arguments(kind):
-        value, fact = getattr(parameters, argument), becomes.facts[argument]
+    for argument in target_support.argument_names(kind):
+        value, rule = getattr(parameters, argument), support.arguments[argument]
         label = f"{name}.{argument}"
         if argument == "learning_rate":
             if callable(rate):
-                continue  # it takes the place of the optimizer's rate
+                continue  # replaces the optimizer's rate
             value = rate
         default = target_support.our_default(kind, argument)
-        if fact.only is not None and not fact.only.holds(parameters):
-            note = f"{fact.otherwise}; exact only for {fact.only.text}"
+        if rule.condition is not None and not rule.condition.holds(parameters):
+            note = f"{rule.consequence}; exact only for {rule.condition.text}"
             entries.append(Entry(table, label, Status.LOST, value, note=note))
-        elif fact.default is not None:
+        elif rule.default is not None:
             note = f"defaults; here {value}, which is passed"
             old = "none" if default is dataclasses.MISSING else default
-            entries.append(Entry(table, label, Status.CHANGED, value, old, fact.default, note))
+            entries.append(Entry(table, label, Status.CHANGED, value, old, rule.default, note))
         else:
-            note = "" if fact.becomes in ("", argument) else f"as {becomes.name}'s {fact.becomes}"
+            note = (
+                ""
+                if rule.target_argument in ("", argument)
+                else f"as {support.name}'s {rule.target_argument}"
+            )
             entries.append(Entry(table, label, Status.EXACT, value, note=note))
-    for what, only, otherwise in becomes.besides:
-        if not only.holds(parameters):
-            entries.append(Entry(table, f"{name}: {what}", Status.LOST, note=otherwise))
+    for what, condition, consequence in support.other_differences:
+        if not condition.holds(parameters):
+            entries.append(Entry(table, f"{name}: {what}", Status.LOST, note=consequence))
     return entries
 
 
-def of_tables(source: Source, tables: list[str]) -> list[Entry]:
-    """The lines about combiners of None and replication, which no target of today has.
+def table_entries(source: ResolvedSpec, tables: list[str]) -> list[Entry]:
+    """Returns the entries of combiners and hot id replication.
 
     Args:
-        source: the spec.
+        source: the resolved spec.
         tables: the tables that are converted.
     """
     entries = []
@@ -218,7 +224,7 @@ def of_tables(source: Source, tables: list[str]) -> list[Entry]:
             )
         if config.combiner is None:
             new = source.combiner(table)
-            if source.combiner_is_open(table):
+            if source.combiner_is_ambiguous(table):
                 note = (
                     "sum on a TPU, mean on a CPU: say hardware=tpu_columns.Hardware.TPU or .CPU, or"
                     " give the column a combiner"
@@ -231,8 +237,8 @@ def of_tables(source: Source, tables: list[str]) -> list[Entry]:
     return entries
 
 
-def of_layout(source: Source) -> list[Entry]:
-    """The lines about the spec's shards and profile, for targets that place rows by themselves."""
+def layout_entries(source: ResolvedSpec) -> list[Entry]:
+    """Returns the entries of shards and profile, for targets with layouts of their own."""
     entries = []
     if source.spec.partition_strategy != "div":
         note = "how rows lie on shards: not a matter of results"
@@ -247,8 +253,8 @@ def of_layout(source: Source) -> list[Entry]:
     return entries
 
 
-def of_multiplier(source: Source, instead: str) -> list[Entry]:
-    """The line about the spec's gradient multiplier, for targets that have none."""
+def multiplier_entries(source: ResolvedSpec, instead: str) -> list[Entry]:
+    """Returns the entry of the gradient multiplier, for targets without one."""
     function = source.spec.experimental_gradient_multiplier_fn
     if function is None:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trained tables for servers: `TPUEmbeddingForServing`, and a SavedModel of it."""
+"""Converts trained tables to a `TPUEmbeddingForServing` and its SavedModel."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec.convert import report, spec_source
-from estimator_spec.convert.attached_report import Conversion, attach
+from estimator_spec.convert import report, resolved_spec
+from estimator_spec.convert.conversion_base import Conversion, attach
 from estimator_spec.convert.features import features_for
 from estimator_spec.convert.mid_level import feature_config, table_config
 from estimator_spec.convert.trained_tables import TrainedTables
@@ -20,19 +20,19 @@ from tpu_columns import Hardware
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Serving(Conversion):
-    """Configurations for lookups alone: no optimizers.
+    """Conversion to configurations without optimizers.
 
     Attributes:
-        feature_config: `FeatureConfig` by feature key, those of the tensor core's tables included.
+        feature_config: `FeatureConfig` by feature key, including those of the tensor core.
     """
 
     feature_config: dict[str, Any]
 
-    form: ClassVar[str] = "sparse"
+    input_layout: ClassVar[str] = "sparse"
     drops_negative_weights: ClassVar[bool] = True
 
     def takes(self, feature: str) -> bool:
-        """All features are served."""
+        """Returns True: all features are served."""
         return True
 
 
@@ -48,40 +48,44 @@ def to_serving(
     """Returns a `TPUEmbeddingForServing` that holds the tables of a legacy checkpoint.
 
     Args:
-        spec: columns or dictionaries, as the checkpoint was trained with.
-        checkpoint: what `TPUEstimator` wrote, on a CPU or TPU, in any number of shards, div or mod
-            (the spec says which): its prefix, or a directory, whose latest checkpoint is meant.
-        num_shards: shards of each table, where the checkpoint has no record of them and
+        spec: columns or dictionaries that the checkpoint was trained with.
+        checkpoint: a checkpoint of `TPUEstimator` on a CPU or TPU, in any number of shards, div or
+            mod as in the spec: its prefix, or a directory with the latest checkpoint.
+        num_shards: shards of each table, if the checkpoint has no record and
             partition_strategy='mod'; None: as many as a table is stored in.
-        variable_names: full names of tables' variables by table key, where a checkpoint has
+        variable_names: full variable names by table key, if a checkpoint has
             several candidates.
-        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
-        allow_lossy: convert, and only report what is lost.
+        hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
+            TPU.
+        allow_lossy: converts in spite of losses, and reports them.
 
     Returns:
         The object, built, with a `Serving` as its attribute `conversion`.
 
     Raises:
-        LossyConversionError: a combiner isn't clear, and `allow_lossy` is False.
+        LossyConversionError: a combiner is ambiguous, and `allow_lossy` is False.
         CheckpointError: the checkpoint is missing or damaged, or lacks a table.
         ValueError, TypeError: as `tables_and_features`.
     """
-    read = spec_source.read(spec, hardware)
-    made = report.make(
-        "TPUEmbeddingForServing", read, report.of_tables(read, sorted(read.tables)), allow_lossy
+    resolved = resolved_spec.resolve(spec, hardware)
+    made = report.build_report(
+        "TPUEmbeddingForServing",
+        resolved,
+        report.table_entries(resolved, sorted(resolved.tables)),
+        allow_lossy,
     )
-    trained = TrainedTables(read, checkpoint, num_shards, variable_names)
-    configs = {table: table_config(read, table, None) for table in sorted(read.tables)}
+    trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
+    configs = {table: table_config(resolved, table, None) for table in sorted(resolved.tables)}
     features = {
-        key: feature_config(read, key, configs[feature.table_id], None)
-        for key, feature in sorted(read.features.items())
+        key: feature_config(resolved, key, configs[feature.table_id], None)
+        for key, feature in sorted(resolved.features.items())
     }
     embedding = tf.tpu.experimental.embedding.TPUEmbeddingForServing(features, None)
     with tf.init_scope():
         embedding.build()
     for name, config in configs.items():
         trained.assign_to(embedding.embedding_tables[config], name)
-    return attach(embedding, Serving(source=read, report=made, feature_config=features))
+    return attach(embedding, Serving(source=resolved, report=made, feature_config=features))
 
 
 def save_serving(embedding: Any, export_dir: str, batch: Mapping[str, Any]) -> None:
@@ -90,12 +94,12 @@ def save_serving(embedding: Any, export_dir: str, batch: Mapping[str, Any]) -> N
     The signature `serving_default` takes the tensors of `batch` by key (a sparse or ragged one as
     its parts, `<key>_values`, `<key>_indices`, `<key>_dense_shape`, or `<key>_row_splits`), with
     any number of rows, and returns float32 `[B, D]` (`[B, L, D]` of a sequence) by key, and
-    lengths under `<key>_seq_length_`. It needs nothing of this project to be served.
+    lengths under `<key>_seq_length_`. A server doesn't need this project.
 
     Args:
-        embedding: what `to_serving` returned.
-        export_dir: a directory that doesn't exist, or is empty.
-        batch: an example of a batch, for the kinds and types of its tensors.
+        embedding: result of `to_serving`.
+        export_dir: a directory that doesn't exist or is empty.
+        batch: an example of a batch, for the kinds and dtypes of its tensors.
     """
     kinds = {key: _kind(value) for key, value in batch.items()}
     module = tf.Module()
@@ -103,27 +107,27 @@ def save_serving(embedding: Any, export_dir: str, batch: Mapping[str, Any]) -> N
 
     @tf.function(autograph=False)
     def serve(**parts: Any) -> dict[str, Any]:
-        return look_up(embedding, {key: _together(key, kinds[key], parts) for key in kinds})
+        return look_up(embedding, {key: _rebuild_tensor(key, kinds[key], parts) for key in kinds})
 
     signature: dict[str, Any] = {}
     for key, value in batch.items():
-        signature.update(_specs(key, kinds[key], value))
+        signature.update(_tensor_specs(key, kinds[key], value))
     concrete = serve.get_concrete_function(**signature)
-    # What strings go through is to be saved as well; tracing has made it.
+    # Vocabulary tables, which tracing created, must be saved as well.
     module.vocabularies = embedding.conversion.source.vocabularies.resources()
     tf.saved_model.save(module, export_dir, signatures={"serving_default": concrete})
 
 
 @tf.autograph.experimental.do_not_convert
 def look_up(embedding: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Looks a legacy features dict up, as the legacy columns did on a CPU.
+    """Looks up a legacy features dict as the legacy columns did on a CPU.
 
     Args:
-        embedding: what `to_serving` or `to_tpu_embedding` returned.
+        embedding: result of `to_serving` or `to_tpu_embedding`.
         batch: tensors by key.
 
     Returns:
-        float32 [B, D] by feature key ([B, L, D] of a sequence, and its lengths under
+        float32 [B, D] by feature key ([B, L, D] for a sequence, and its lengths under
         `<key>_seq_length_`).
     """
     found = features_for(embedding, batch)
@@ -142,8 +146,8 @@ def _kind(value: Any) -> str:
     return "ragged" if isinstance(value, tf.RaggedTensor) else "dense"
 
 
-def _specs(key: str, kind: str, value: Any) -> dict[str, Any]:
-    """The parts of one tensor of a batch, by name, of any number of rows."""
+def _tensor_specs(key: str, kind: str, value: Any) -> dict[str, Any]:
+    """Returns the TensorSpecs of one tensor's parts by name, with any number of rows."""
 
     def spec(name: str, shape: list[int | None], dtype: Any) -> dict[str, Any]:
         return {name: tf.TensorSpec(shape, dtype, name)}
@@ -164,7 +168,7 @@ def _specs(key: str, kind: str, value: Any) -> dict[str, Any]:
     }
 
 
-def _together(key: str, kind: str, parts: dict[str, Any]) -> Any:
+def _rebuild_tensor(key: str, kind: str, parts: dict[str, Any]) -> Any:
     if kind == "dense":
         return parts[key]
     if kind == "ragged":

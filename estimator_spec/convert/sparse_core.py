@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseCore: configurations and layouts for `tf.tpu.experimental.embedding.TPUEmbeddingV2`.
+"""Converts a spec to configurations and layouts for SparseCore (`TPUEmbeddingV2`).
 
-Its constructor needs a `TPUStrategy`, and the ops that prepare its input have no CPU kernels. What
-can be done before is done here: configurations, layouts of the tables, checks, features.
+The constructor of `TPUEmbeddingV2` needs a `TPUStrategy`, and the ops that prepare its input have
+no CPU kernels; configurations, table layouts, checks and features don't need a TPU.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.convert import checks, report, spec_source
-from estimator_spec.convert.attached_report import Conversion
-from estimator_spec.convert.mid_level import Optimizers, of_plain, table_config
+from estimator_spec.convert import checks, report, resolved_spec
+from estimator_spec.convert.conversion_base import Conversion
+from estimator_spec.convert.mid_level import Optimizers, model_table_entries, table_config
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
 
@@ -27,16 +27,16 @@ _INT32_ROWS = 2**31
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SparseCore(Conversion):
-    """Configurations for a `TPUEmbeddingV2`.
+    """Conversion to configurations for a `TPUEmbeddingV2`.
 
     Attributes:
-        feature_config: `FeatureConfig` by feature key. `output_shape` is [B], or [B, L] of a
-            sequence, for the B examples of one chip.
-        layouts: where each table lies, a `SparseCoreTableLayout` message by table key; also in the
-            `TableConfig`s, so that `TPUEmbeddingV2` takes them as they are.
-        sparse_core_embedding_config: sizes of buffers.
+        feature_config: `FeatureConfig` by feature key. `output_shape` is [B], or [B, L] for a
+            sequence, with the B examples of one chip.
+        layouts: `SparseCoreTableLayout` message by table key; also in the
+            `TableConfig`s, so that `TPUEmbeddingV2` uses these layouts.
+        sparse_core_embedding_config: buffer sizes.
         pipeline_execution_with_tensor_core: as in the spec.
-        step: what learning-rate functions read, or None; see `MidLevel`.
+        step: step that learning-rate functions read, or None; see `MidLevel`.
     """
 
     feature_config: dict[str, Any]
@@ -45,10 +45,10 @@ class SparseCore(Conversion):
     pipeline_execution_with_tensor_core: bool
     step: Any = None
 
-    form: ClassVar[str] = "samples"
+    input_layout: ClassVar[str] = "samples"
 
     def embedding(self) -> Any:
-        """Makes the `TPUEmbeddingV2`; call it within the scope of a `TPUStrategy`.
+        """Creates the `TPUEmbeddingV2`, within the scope of a `TPUStrategy`.
 
         Raises:
             RuntimeError: there is no `TPUStrategy`.
@@ -75,28 +75,29 @@ def to_tpu_embedding_v2(
 ) -> SparseCore:
     """Returns configurations and layouts for SparseCore.
 
-    What `TPUEmbeddingV2` would ignore without a word (limits of weights and gradients, gradient
-    accumulation off, Adam that isn't lazy) is refused here.
+    Options that `TPUEmbeddingV2` silently ignores (clipping of weights and gradients, disabled
+    gradient accumulation, non-lazy Adam) are refused.
 
     Args:
-        spec: columns or dictionaries; columns for the tensor core stay the model's.
-        batch_size: examples of a step on all chips together.
-        num_chips: of the TPU; the number of replicas of its `TPUStrategy`.
+        spec: columns or dictionaries; columns for the tensor core are left out.
+        batch_size: examples of a step on all chips.
+        num_chips: chips of the TPU, the number of replicas of its `TPUStrategy`.
         num_sparse_cores_per_chip: 4 on TPU v5p, 2 on v6e.
-        disable_table_stacking: leave tables of one width and optimizer apart.
-        step: what `learning_rate_fn`s read; see `to_mid_level`.
-        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
-        allow_lossy: convert, and only report what is lost.
-        **buffers: further arguments of `SparseCoreEmbeddingConfig`: `max_ids_per_table`,
+        disable_table_stacking: doesn't stack tables of equal dimension and optimizer.
+        step: step that `learning_rate_fn`s read; see `to_mid_level`.
+        hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
+            TPU.
+        allow_lossy: converts in spite of losses, and reports them.
+        **buffers: more arguments of `SparseCoreEmbeddingConfig`: `max_ids_per_table`,
             `max_unique_ids_per_table` (by the name of a stacked table, see `layouts`), ….
 
     Returns:
         A `SparseCore`.
 
     Raises:
-        LossyConversionError: something has no counterpart, and `allow_lossy` is False.
+        LossyConversionError: an option has no counterpart, and `allow_lossy` is False.
         RuntimeError: this TensorFlow has no SparseCore.
-        ValueError: a batch that can't be shared out, or a table without an optimizer; as
+        ValueError: the batch size isn't divisible, or a table has no optimizer; as
             `tables_and_features`.
     """
     api = tf.tpu.experimental.embedding
@@ -104,21 +105,21 @@ def to_tpu_embedding_v2(
         raise RuntimeError(
             f"TensorFlow {tf.__version__} has no TPUEmbeddingV2; a newer one has (2.21 does)."
         )
-    read = spec_source.read(spec, hardware)
-    tables = sorted(set(read.tables) - read.on_tensor_core)
-    made = report.make(
-        "TPUEmbeddingV2", read, _entries(read, tables), allow_lossy, "tpu_embedding_v2"
+    resolved = resolved_spec.resolve(spec, hardware)
+    tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
+    made = report.build_report(
+        "TPUEmbeddingV2", resolved, _entries(resolved, tables), allow_lossy, "tpu_embedding_v2"
     )
-    per_chip = _examples_per_chip(read, batch_size, num_chips, num_sparse_cores_per_chip)
-    _check_optimizers(read, tables)
-    has_rates = any(callable(read.learning_rate(table)) for table in tables)
+    per_chip = _examples_per_chip(resolved, batch_size, num_chips, num_sparse_cores_per_chip)
+    _check_optimizers(resolved, tables)
+    has_rates = any(callable(resolved.learning_rate(table)) for table in tables)
     if step is None and has_rates:
         step = tf.Variable(0, trainable=False, dtype=tf.int64, name="embedding_step")
-    optimizers = Optimizers("tpu_embedding_v2", read, step)
-    by_table = {table: optimizers.of(table) for table in tables}
+    optimizers = Optimizers("tpu_embedding_v2", resolved, step)
+    by_table = {table: optimizers.for_table(table) for table in tables}
     shapes = {
         key: [per_chip, *([feature.max_sequence_length] if feature.max_sequence_length else [])]
-        for key, feature in sorted(read.features.items())
+        for key, feature in sorted(resolved.features.items())
         if feature.table_id in by_table
     }
     stacker = private.sparse_core_layout_stacker(
@@ -126,16 +127,17 @@ def to_tpu_embedding_v2(
         sparse_cores_per_partition=num_sparse_cores_per_chip,
         disable_table_stacking=disable_table_stacking,
     )
-    layouts = _layouts(stacker, read, by_table, shapes)
+    layouts = _layouts(stacker, resolved, by_table, shapes)
     configs = {
-        table: table_config(read, table, by_table[table], layout=layouts[table]) for table in tables
+        table: table_config(resolved, table, by_table[table], layout=layouts[table])
+        for table in tables
     }
     return SparseCore(
-        source=read,
+        source=resolved,
         report=made,
         feature_config={
             key: api.FeatureConfig(
-                table=configs[read.features[key].table_id], output_shape=shape, name=key
+                table=configs[resolved.features[key].table_id], output_shape=shape, name=key
             )
             for key, shape in shapes.items()
         },
@@ -148,19 +150,19 @@ def to_tpu_embedding_v2(
     )
 
 
-def _entries(read: Source, tables: list[str]) -> list[Entry]:
+def _entries(resolved: ResolvedSpec, tables: list[str]) -> list[Entry]:
     entries = [
-        *report.of_tables(read, tables),
-        *report.of_layout(read),
-        *report.of_multiplier(read, "multiply the gradients before apply_gradients"),
-        *of_plain(read, sorted(read.on_tensor_core)),
+        *report.table_entries(resolved, tables),
+        *report.layout_entries(resolved),
+        *report.multiplier_entries(resolved, "multiply the gradients before apply_gradients"),
+        *model_table_entries(resolved, sorted(resolved.on_tensor_core)),
     ]
     for table in tables:
-        rows = read.tables[table].vocabulary_size
+        rows = resolved.tables[table].vocabulary_size
         if rows > _INT32_ROWS:
             note = "ids become int32: those from 2³¹ on would be others"
             entries.append(Entry(table, "vocabulary_size", Status.LOST, rows, note=note))
-    for key, feature in sorted(read.features.items()):
+    for key, feature in sorted(resolved.features.items()):
         if feature.max_sequence_length and feature.table_id in tables:
             length, note = feature.max_sequence_length, f"feature {key}"
             entries.append(
@@ -177,7 +179,7 @@ def _entries(read: Source, tables: list[str]) -> list[Entry]:
     return entries
 
 
-def _examples_per_chip(read: Source, batch_size: int, num_chips: int, cores: int) -> int:
+def _examples_per_chip(resolved: ResolvedSpec, batch_size: int, num_chips: int, cores: int) -> int:
     checks.positive(batch_size=batch_size, num_chips=num_chips, num_sparse_cores_per_chip=cores)
     if batch_size % (num_chips * cores):
         raise ValueError(
@@ -188,8 +190,8 @@ def _examples_per_chip(read: Source, batch_size: int, num_chips: int, cores: int
     return batch_size // num_chips
 
 
-def _check_optimizers(read: Source, tables: list[str]) -> None:
-    missing = [table for table in tables if read.parameters(table) is None]
+def _check_optimizers(resolved: ResolvedSpec, tables: list[str]) -> None:
+    missing = [table for table in tables if resolved.parameters(table) is None]
     if missing:
         raise ValueError(
             f"Tables {missing} have no optimizer, and TPUEmbeddingV2 needs one. Give the spec "
@@ -198,18 +200,18 @@ def _check_optimizers(read: Source, tables: list[str]) -> None:
 
 
 def _layouts(
-    stacker: Any, read: Source, optimizers: dict[str, Any], shapes: dict[str, list[int]]
+    stacker: Any, resolved: ResolvedSpec, optimizers: dict[str, Any], shapes: dict[str, list[int]]
 ) -> dict[str, Any]:
-    """Where each table lies. Tables of one optimizer and width may be stacked."""
+    """Returns the layout of each table. Tables of equal optimizer and dimension may be stacked."""
     groups = {id(optimizer): number for number, optimizer in enumerate(optimizers.values())}
     for table in sorted(optimizers):
-        users = [key for key in read.users(table) if key in shapes]
+        features = [key for key in resolved.features_of(table) if key in shapes]
         stacker.AddTable(
             table_name=table,
-            table_height=read.tables[table].vocabulary_size,
-            table_width=read.tables[table].dimension,
+            table_height=resolved.tables[table].vocabulary_size,
+            table_width=resolved.tables[table].dimension,
             group=f"optimizer_{groups[id(optimizers[table])]}",
-            output_samples=sum(math.prod(shapes[key]) for key in users),
-            num_features=len(users),
+            output_samples=sum(math.prod(shapes[key]) for key in features),
+            num_features=len(features),
         )
     return {layout.table_name: layout for layout in stacker.GetLayouts().tables}

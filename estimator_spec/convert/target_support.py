@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each optimizer, and of each of its arguments, in each target: one table.
+"""Defines how each target supports each optimizer and its arguments.
 
-The conversions, their reports and `docs/optimizers.md` all read it. A fact names the target's
-argument, says for which values the meaning stays, and whether the target has another default.
+Conversions, reports and `docs/optimizers.md` read this table. A rule names the target's argument,
+the values that keep their meaning, and the target's default if it differs.
 
-| target             | what it is                                             |
+| target             | system                                                 |
 |--------------------|--------------------------------------------------------|
 | `config_proto`     | the old system's own message                           |
 | `tpu_embedding`    | `tf.tpu.experimental.embedding.TPUEmbedding`           |
@@ -25,7 +25,7 @@ from estimator_spec.embedding.optimizers import OptimizationParameters
 
 TARGETS = ("config_proto", "tpu_embedding", "tpu_embedding_v2", "keras", "keras_core")
 
-# What a table's `learning_rate_fn`, a function of the global step, becomes in each target.
+# The counterpart of a table's `learning_rate_fn`, a function of the global step, in each target.
 RATE_FUNCTIONS = {
     "config_proto": "a tag: the program sends the rate with each step",
     "tpu_embedding": "a function without arguments, which reads `conversion.step`",
@@ -36,12 +36,12 @@ RATE_FUNCTIONS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Only:
-    """The values of an argument whose meaning a target keeps.
+class Condition:
+    """Values of an argument that keep their meaning in a target.
 
     Attributes:
-        text: the values in words, for a person.
-        holds: whether the optimizer's parameters are among them.
+        text: description of the values.
+        holds: returns whether the optimizer's parameters have such a value.
     """
 
     text: str
@@ -49,81 +49,81 @@ class Only:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fact:
-    """What becomes of one argument of an optimizer in one target.
+class ArgumentRule:
+    """Rule for one argument of an optimizer in one target.
 
     Attributes:
-        becomes: the target's argument; '' if it needs none.
-        default: the target's own default, if it isn't ours; else None.
-        only: the values that keep their meaning; None: all.
-        otherwise: what happens with other values.
+        target_argument: the target's argument; '' if it needs none.
+        default: the target's default if it differs from ours, or None.
+        condition: the values that keep their meaning; None: all.
+        consequence: the target's behaviour for other values.
     """
 
-    becomes: str = ""
+    target_argument: str = ""
     default: float | None = None
-    only: Only | None = None
-    otherwise: str = ""
+    condition: Condition | None = None
+    consequence: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
-class TargetOptimizer:
-    """What becomes of one optimizer in one target.
+class OptimizerSupport:
+    """Support of one optimizer in one target.
 
     Attributes:
-        name: class that takes its place.
-        facts: by our argument.
-        fixed: arguments of the target that make it agree, by name.
-        lost: why it has no counterpart; '' if it has.
-        besides: further differences: name, when the optimizers agree all the same, what happens.
+        name: the target's class.
+        arguments: `ArgumentRule` by our argument.
+        fixed: constant arguments of the target that make the optimizers agree.
+        lost: why there is no counterpart; '' if there is one.
+        other_differences: (name, condition under which results agree, consequence) of each.
     """
 
     name: str
-    facts: Mapping[str, Fact]
+    arguments: Mapping[str, ArgumentRule]
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     lost: str = ""
-    besides: tuple[tuple[str, Only, str], ...] = ()
+    other_differences: tuple[tuple[str, Condition, str], ...] = ()
 
 
-def becomes(target: str, parameters: OptimizationParameters | type) -> TargetOptimizer:
-    """What becomes of an optimizer.
+def find_support(target: str, parameters: OptimizationParameters | type) -> OptimizerSupport:
+    """Returns the support of an optimizer in a target.
 
-    >>> becomes('tpu_embedding', ours.AdamParameters).facts['beta1'].becomes
+    >>> find_support('tpu_embedding', ours.AdamParameters).arguments['beta1'].target_argument
     'beta_1'
 
     Args:
         target: one of `TARGETS`.
-        parameters: the optimizer, or its class.
+        parameters: the optimizer or its class.
     """
     kind = parameters if isinstance(parameters, type) else type(parameters)
     return _table()[target][kind]
 
 
 def optimizers() -> list[type]:
-    """The ten classes of parameters."""
+    """Returns the ten parameter classes."""
     return list(_table()["config_proto"])
 
 
-def arguments(kind: type) -> list[str]:
-    """The arguments of an optimizer, in their order."""
+def argument_names(kind: type) -> list[str]:
+    """Returns the arguments of an optimizer in their order."""
     return [field.name for field in dataclasses.fields(kind) if field.init]
 
 
 def our_default(kind: type, argument: str) -> Any:
-    """The default of one of our arguments; `dataclasses.MISSING` if it has none."""
+    """Returns the default of one of our arguments; `dataclasses.MISSING` if it has none."""
     return {field.name: field.default for field in dataclasses.fields(kind)}[argument]
 
 
-def _is(argument: str, *values: Any) -> Only:
+def _is(argument: str, *values: Any) -> Condition:
     text = " or ".join(map(str, values))
-    return Only(text, lambda parameters: getattr(parameters, argument) in values)
+    return Condition(text, lambda parameters: getattr(parameters, argument) in values)
 
 
-def _above(argument: str, least: float) -> Only:
-    return Only(f"> {least:g}", lambda parameters: getattr(parameters, argument) > least)
+def _above(argument: str, least: float) -> Condition:
+    return Condition(f"> {least:g}", lambda parameters: getattr(parameters, argument) > least)
 
 
-def _same(*names: str) -> dict[str, Fact]:
-    return {name: Fact(name) for name in names}
+def _same(*names: str) -> dict[str, ArgumentRule]:
+    return {name: ArgumentRule(name) for name in names}
 
 
 _COMMON = (
@@ -136,13 +136,15 @@ _COMMON = (
 )
 _NO_DECAY = _is("weight_decay_factor", None, 0)
 _NO_PROXIMAL_STEP = {
-    name: Fact(only=_is(name, 0), otherwise="there is no proximal step: rows aren't pulled to 0")
+    name: ArgumentRule(
+        condition=_is(name, 0), consequence="there is no proximal step: rows aren't pulled to 0"
+    )
     for name in ("l1_regularization_strength", "l2_regularization_strength")
 }
 
 
-def _proto() -> dict[type, TargetOptimizer]:
-    """Every argument has a field, or begins a slot variable, which isn't in the message."""
+def _proto() -> dict[type, OptimizerSupport]:
+    """Returns the support in the message: arguments are fields or initial values of slots."""
     names = {
         ours.StochasticGradientDescentParameters: "stochastic_gradient_descent",
         ours.AdagradParameters: "adagrad",
@@ -156,27 +158,29 @@ def _proto() -> dict[type, TargetOptimizer]:
         ours.FrequencyEstimatorParameters: "frequency_estimator",
     }
     return {
-        kind: TargetOptimizer(name, {argument: Fact() for argument in arguments(kind)})
+        kind: OptimizerSupport(
+            name, {argument: ArgumentRule() for argument in argument_names(kind)}
+        )
         for kind, name in names.items()
     }
 
 
-def _mid_level(common: dict[str, Fact], v2: bool) -> dict[type, TargetOptimizer]:
-    """The optimizers under `tf.tpu.experimental.embedding`, as one of its classes uses them."""
+def _mid_level(common: dict[str, ArgumentRule], v2: bool) -> dict[type, OptimizerSupport]:
+    """Returns the support of the optimizers of `tf.tpu.experimental.embedding`."""
     accumulator = {
-        "initial_accumulator_value": Fact(
+        "initial_accumulator_value": ArgumentRule(
             "initial_accumulator_value",
-            only=_above("initial_accumulator_value", 0),
-            otherwise="must be positive: begins at 1e-30",
+            condition=_above("initial_accumulator_value", 0),
+            consequence="must be positive: begins at 1e-30",
         )
     }
-    adagrad = {"initial_accumulator": Fact("initial_accumulator_value")}
+    adagrad = {"initial_accumulator": ArgumentRule("initial_accumulator_value")}
     adam = {
-        "beta1": Fact("beta_1"),
-        "beta2": Fact("beta_2"),
-        "epsilon": Fact("epsilon", default=1e-7),
-        "lazy_adam": Fact("lazy_adam"),
-        "sum_inside_sqrt": Fact("sum_inside_sqrt"),
+        "beta1": ArgumentRule("beta_1"),
+        "beta2": ArgumentRule("beta_2"),
+        "epsilon": ArgumentRule("epsilon", default=1e-7),
+        "lazy_adam": ArgumentRule("lazy_adam"),
+        "sum_inside_sqrt": ArgumentRule("sum_inside_sqrt"),
     }
     ftrl = {
         **_same("learning_rate_power", "l1_regularization_strength", "l2_regularization_strength"),
@@ -184,41 +188,45 @@ def _mid_level(common: dict[str, Fact], v2: bool) -> dict[type, TargetOptimizer]
         **accumulator,
     }
     if v2:
-        adam["lazy_adam"] = Fact(
-            only=_is("lazy_adam", True),
-            otherwise="is ignored: only rows that a step looks up move",
+        adam["lazy_adam"] = ArgumentRule(
+            condition=_is("lazy_adam", True),
+            consequence="is ignored: only rows that a step looks up move",
         )
-        ftrl["allow_zero_accumulator"] = Fact(
-            only=_is("allow_zero_accumulator", False),
-            otherwise="is ignored: an accumulator of 0 may give NaN",
+        ftrl["allow_zero_accumulator"] = ArgumentRule(
+            condition=_is("allow_zero_accumulator", False),
+            consequence="is ignored: an accumulator of 0 may give NaN",
         )
-    momentum = Fact(only=_is("momentum", 0), otherwise="there is no momentum")
+    momentum = ArgumentRule(condition=_is("momentum", 0), consequence="there is no momentum")
     return {
-        ours.StochasticGradientDescentParameters: TargetOptimizer(
+        ours.StochasticGradientDescentParameters: OptimizerSupport(
             "SGD", _linear(common) if v2 else common
         ),
-        ours.AdagradParameters: TargetOptimizer("Adagrad", {**common, **adagrad}),
-        ours.AdagradMomentumParameters: TargetOptimizer(
+        ours.AdagradParameters: OptimizerSupport("Adagrad", {**common, **adagrad}),
+        ours.AdagradMomentumParameters: OptimizerSupport(
             "AdagradMomentum",
             {**common, **_same("momentum", "use_nesterov", "exponent", "beta2", "epsilon")},
         ),
-        ours.AdamParameters: TargetOptimizer("Adam", {**common, **adam}),
-        ours.FtrlParameters: TargetOptimizer("FTRL", {**common, **ftrl}),
-        ours.ProximalAdagradParameters: TargetOptimizer(
+        ours.AdamParameters: OptimizerSupport("Adam", {**common, **adam}),
+        ours.FtrlParameters: OptimizerSupport("FTRL", {**common, **ftrl}),
+        ours.ProximalAdagradParameters: OptimizerSupport(
             "Adagrad", {**common, **adagrad, **_NO_PROXIMAL_STEP}
         ),
-        ours.MomentumParameters: TargetOptimizer(
-            "SGD", {**common, "momentum": momentum, "use_nesterov": Fact()}
+        ours.MomentumParameters: OptimizerSupport(
+            "SGD", {**common, "momentum": momentum, "use_nesterov": ArgumentRule()}
         ),
-        # With beta_1 = 0, m is the gradient itself: Adam is RMSProp without momentum.
-        ours.RMSPropParameters: TargetOptimizer(
+        # With beta_1 = 0, m is the gradient: Adam equals RMSProp without momentum.
+        ours.RMSPropParameters: OptimizerSupport(
             "Adam",
             {
                 **common,
-                "rho": Fact("beta_2", only=_in_0_1("rho"), otherwise="must be in [0, 1)"),
+                "rho": ArgumentRule(
+                    "beta_2", condition=_in_0_1("rho"), consequence="must be in [0, 1)"
+                ),
                 "momentum": momentum,
-                "epsilon": Fact(
-                    "epsilon (its square root)", only=_above("epsilon", 0), otherwise="must be > 0"
+                "epsilon": ArgumentRule(
+                    "epsilon (its square root)",
+                    condition=_above("epsilon", 0),
+                    consequence="must be > 0",
                 ),
             },
             fixed={"beta_1": 0.0, "lazy_adam": True, "sum_inside_sqrt": True},
@@ -227,143 +235,159 @@ def _mid_level(common: dict[str, Fact], v2: bool) -> dict[type, TargetOptimizer]
     }
 
 
-def _linear(common: dict[str, Fact]) -> dict[str, Fact]:
-    """The facts of SGD: one step by the sum is all the steps by its parts."""
-    return {**common, "use_gradient_accumulation": Fact()}
+def _linear(common: dict[str, ArgumentRule]) -> dict[str, ArgumentRule]:
+    """Returns the rules of SGD, whose step by a sum of gradients equals the steps by each."""
+    return {**common, "use_gradient_accumulation": ArgumentRule()}
 
 
-def _in_0_1(argument: str) -> Only:
-    return Only("in [0, 1)", lambda parameters: 0 <= getattr(parameters, argument) < 1)
+def _in_0_1(argument: str) -> Condition:
+    return Condition("in [0, 1)", lambda parameters: 0 <= getattr(parameters, argument) < 1)
 
 
-def _without_counterpart() -> dict[type, TargetOptimizer]:
-    yogi = arguments(ours.ProximalYogiParameters)
-    estimator = arguments(ours.FrequencyEstimatorParameters)
+def _without_counterpart() -> dict[type, OptimizerSupport]:
+    yogi = argument_names(ours.ProximalYogiParameters)
+    estimator = argument_names(ours.FrequencyEstimatorParameters)
     return {
-        ours.ProximalYogiParameters: TargetOptimizer(
+        ours.ProximalYogiParameters: OptimizerSupport(
             "Adam",
-            dict.fromkeys(yogi, Fact()),
+            dict.fromkeys(yogi, ArgumentRule()),
             lost="there is no Yogi: Adam with its rate, betas and epsilon takes its place",
         ),
-        ours.FrequencyEstimatorParameters: TargetOptimizer(
+        ours.FrequencyEstimatorParameters: OptimizerSupport(
             "SGD",
-            dict.fromkeys(estimator, Fact()),
+            dict.fromkeys(estimator, ArgumentRule()),
             lost="nothing counts steps: SGD of rate 0 leaves the table as it is",
         ),
     }
 
 
-def _tpu_embedding() -> dict[type, TargetOptimizer]:
-    clip = {name: Fact("clipvalue") for name in ("clip_gradient_min", "clip_gradient_max")}
+def _tpu_embedding() -> dict[type, OptimizerSupport]:
+    clip = {name: ArgumentRule("clipvalue") for name in ("clip_gradient_min", "clip_gradient_max")}
     return _mid_level({**_same(*_COMMON), **clip}, v2=False)
 
 
-def _tpu_embedding_v2() -> dict[type, TargetOptimizer]:
+def _tpu_embedding_v2() -> dict[type, OptimizerSupport]:
     common = {
-        "learning_rate": Fact("learning_rate"),
-        "use_gradient_accumulation": Fact(
-            only=_is("use_gradient_accumulation", True),
-            otherwise="is ignored: the gradients of a row are summed",
+        "learning_rate": ArgumentRule("learning_rate"),
+        "use_gradient_accumulation": ArgumentRule(
+            condition=_is("use_gradient_accumulation", True),
+            consequence="is ignored: the gradients of a row are summed",
         ),
         **{
-            name: Fact(only=_is(name, None), otherwise="is ignored: nothing is clipped")
+            name: ArgumentRule(
+                condition=_is(name, None), consequence="is ignored: nothing is clipped"
+            )
             for name in (
                 *("clip_weight_min", "clip_weight_max"),
                 *("clip_gradient_min", "clip_gradient_max"),
             )
         },
-        "weight_decay_factor": Fact(only=_NO_DECAY, otherwise="isn't implemented: no decay"),
-        "multiply_weight_decay_factor_by_learning_rate": Fact(),
+        "weight_decay_factor": ArgumentRule(
+            condition=_NO_DECAY, consequence="isn't implemented: no decay"
+        ),
+        "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
     }
     return _mid_level(common, v2=True)
 
 
-def _keras_common() -> dict[str, Fact]:
-    """What all optimizers of Keras share."""
+def _keras_common() -> dict[str, ArgumentRule]:
+    """Returns the rules that all Keras optimizers share."""
     return {
-        "learning_rate": Fact("learning_rate"),
-        "use_gradient_accumulation": Fact(
-            only=_is("use_gradient_accumulation", True),
-            otherwise="the gradients of a row are summed",
+        "learning_rate": ArgumentRule("learning_rate"),
+        "use_gradient_accumulation": ArgumentRule(
+            condition=_is("use_gradient_accumulation", True),
+            consequence="the gradients of a row are summed",
         ),
         **{
-            name: Fact(only=_is(name, None), otherwise="weights aren't clipped")
+            name: ArgumentRule(condition=_is(name, None), consequence="weights aren't clipped")
             for name in ("clip_weight_min", "clip_weight_max")
         },
-        "weight_decay_factor": Fact(
-            only=_NO_DECAY, otherwise="would shrink all rows, looked up or not: no decay"
+        "weight_decay_factor": ArgumentRule(
+            condition=_NO_DECAY, consequence="would shrink all rows, looked up or not: no decay"
         ),
-        "multiply_weight_decay_factor_by_learning_rate": Fact(),
+        "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
         **{
-            name: Fact(
+            name: ArgumentRule(
                 "clipvalue",
-                only=Only("None, or -min = max", _symmetric),
-                otherwise="limits that aren't -c and c: gradients aren't clipped",
+                condition=Condition("None, or -min = max", _symmetric),
+                consequence="limits that aren't -c and c: gradients aren't clipped",
             )
             for name in ("clip_gradient_min", "clip_gradient_max")
         },
     }
 
 
-def _keras() -> dict[type, TargetOptimizer]:
-    """The optimizers of Keras 3, most of which update all rows of a table.
+def _keras() -> dict[type, OptimizerSupport]:
+    """Returns the support of Keras 3's optimizers, most of which update all rows of a table.
 
-    With repeated ids their gradients are summed first, as a core does: Keras alone doesn't.
+    Gradients of repeated ids are summed first, as in an embedding core, unlike in Keras.
     """
     common = _keras_common()
-    adagrad = {"initial_accumulator": Fact("initial_accumulator_value")}
+    adagrad = {"initial_accumulator": ArgumentRule("initial_accumulator_value")}
     rows_move = "rows not looked up"
-    never = Only("", lambda parameters: False)
-    without_momentum = Only("with a momentum of 0", lambda parameters: parameters.momentum == 0)
+    never = Condition("", lambda parameters: False)
+    without_momentum = Condition(
+        "with a momentum of 0", lambda parameters: parameters.momentum == 0
+    )
     return {
-        ours.StochasticGradientDescentParameters: TargetOptimizer("SGD", _linear(common)),
-        ours.AdagradParameters: TargetOptimizer("Adagrad", {**common, **adagrad}, {"epsilon": 0.0}),
-        ours.ProximalAdagradParameters: TargetOptimizer(
+        ours.StochasticGradientDescentParameters: OptimizerSupport("SGD", _linear(common)),
+        ours.AdagradParameters: OptimizerSupport(
+            "Adagrad", {**common, **adagrad}, {"epsilon": 0.0}
+        ),
+        ours.ProximalAdagradParameters: OptimizerSupport(
             "Adagrad", {**common, **adagrad, **_NO_PROXIMAL_STEP}, {"epsilon": 0.0}
         ),
-        # Without momentum and with an exponent of 2 it is Adagrad with an epsilon.
-        ours.AdagradMomentumParameters: TargetOptimizer(
+        # Without momentum and with exponent 2 it equals Adagrad with an epsilon.
+        ours.AdagradMomentumParameters: OptimizerSupport(
             "Adagrad",
             {
                 **common,
-                "momentum": Fact(only=_is("momentum", 0), otherwise="there is no momentum"),
-                "use_nesterov": Fact(),
-                "exponent": Fact(only=_is("exponent", 2), otherwise="the root is the square root"),
-                "beta2": Fact(only=_is("beta2", 1), otherwise="the accumulator doesn't decay"),
-                "epsilon": Fact("epsilon", default=1e-7),
+                "momentum": ArgumentRule(
+                    condition=_is("momentum", 0), consequence="there is no momentum"
+                ),
+                "use_nesterov": ArgumentRule(),
+                "exponent": ArgumentRule(
+                    condition=_is("exponent", 2), consequence="the root is the square root"
+                ),
+                "beta2": ArgumentRule(
+                    condition=_is("beta2", 1), consequence="the accumulator doesn't decay"
+                ),
+                "epsilon": ArgumentRule("epsilon", default=1e-7),
             },
             {"initial_accumulator_value": 0.0},
         ),
-        ours.AdamParameters: TargetOptimizer(
+        ours.AdamParameters: OptimizerSupport(
             "Adam",
             {
                 **common,
-                "learning_rate": Fact("learning_rate, as a schedule that undoes bias correction"),
-                "beta1": Fact("beta_1"),
-                "beta2": Fact("beta_2"),
-                "epsilon": Fact("epsilon", default=1e-7),
-                "lazy_adam": Fact(
-                    only=_is("lazy_adam", False), otherwise="rows not looked up move as well"
+                "learning_rate": ArgumentRule(
+                    "learning_rate, as a schedule that undoes bias correction"
                 ),
-                "sum_inside_sqrt": Fact(
-                    only=_is("sum_inside_sqrt", False),
-                    otherwise="epsilon stands outside of the root: differs where √v is near it",
+                "beta1": ArgumentRule("beta_1"),
+                "beta2": ArgumentRule("beta_2"),
+                "epsilon": ArgumentRule("epsilon", default=1e-7),
+                "lazy_adam": ArgumentRule(
+                    condition=_is("lazy_adam", False), consequence="rows not looked up move as well"
+                ),
+                "sum_inside_sqrt": ArgumentRule(
+                    condition=_is("sum_inside_sqrt", False),
+                    consequence="epsilon stands outside of the root: differs where √v is near it",
                 ),
             },
         ),
-        ours.FtrlParameters: TargetOptimizer(
+        ours.FtrlParameters: OptimizerSupport(
             "Ftrl",
             {
                 **common,
                 **_same("learning_rate_power", "initial_accumulator_value", "beta"),
                 **_same("l1_regularization_strength", "l2_regularization_strength"),
-                "multiply_linear_by_learning_rate": Fact(
-                    only=_is("multiply_linear_by_learning_rate", False),
-                    otherwise="the linear slot holds z, not z·lr",
+                "multiply_linear_by_learning_rate": ArgumentRule(
+                    condition=_is("multiply_linear_by_learning_rate", False),
+                    consequence="the linear slot holds z, not z·lr",
                 ),
-                "allow_zero_accumulator": Fact(),
+                "allow_zero_accumulator": ArgumentRule(),
             },
-            besides=(
+            other_differences=(
                 (
                     rows_move,
                     never,
@@ -371,36 +395,41 @@ def _keras() -> dict[type, TargetOptimizer]:
                 ),
             ),
         ),
-        ours.MomentumParameters: TargetOptimizer(
+        ours.MomentumParameters: OptimizerSupport(
             "SGD",
-            {**common, "momentum": Fact("momentum"), "use_nesterov": Fact("nesterov")},
-            besides=((rows_move, without_momentum, "go on moving by their momentum"),),
+            {
+                **common,
+                "momentum": ArgumentRule("momentum"),
+                "use_nesterov": ArgumentRule("nesterov"),
+            },
+            other_differences=((rows_move, without_momentum, "go on moving by their momentum"),),
         ),
-        ours.RMSPropParameters: TargetOptimizer(
+        ours.RMSPropParameters: OptimizerSupport(
             "RMSprop",
             {
                 **common,
                 **_same("rho", "momentum"),
-                "epsilon": Fact("epsilon"),
+                "epsilon": ArgumentRule("epsilon"),
             },
-            besides=((rows_move, never, "forget: their ms decays in every step"),),
+            other_differences=((rows_move, never, "forget: their ms decays in every step"),),
         ),
         **_without_counterpart(),
     }
 
 
-def _keras_core() -> dict[type, TargetOptimizer]:
-    """Every argument as it is: it is the host core's code."""
-    summed = Fact(
-        only=_is("use_gradient_accumulation", True), otherwise="the gradients of a row are summed"
+def _keras_core() -> dict[type, OptimizerSupport]:
+    """Returns the support of our optimizer, which runs the host core's update rules."""
+    summed = ArgumentRule(
+        condition=_is("use_gradient_accumulation", True),
+        consequence="the gradients of a row are summed",
     )
     table = {}
     for kind in _proto():
-        facts = {argument: Fact() for argument in arguments(kind)}
-        if "use_gradient_accumulation" in facts:
+        supported = {argument: ArgumentRule() for argument in argument_names(kind)}
+        if "use_gradient_accumulation" in supported:
             sgd = kind is ours.StochasticGradientDescentParameters
-            facts["use_gradient_accumulation"] = summed if not sgd else _SUMMED_SGD
-        table[kind] = TargetOptimizer("EmbeddingCoreOptimizer", facts)
+            supported["use_gradient_accumulation"] = summed if not sgd else _SUMMED_SGD
+        table[kind] = OptimizerSupport("EmbeddingCoreOptimizer", supported)
     return table
 
 
@@ -409,20 +438,20 @@ def _symmetric(parameters: Any) -> bool:
     return low is high is None or (low is not None and high is not None and low == -high < 0)
 
 
-_SUMMED_SGD = Fact(
-    only=Only(
+_SUMMED_SGD = ArgumentRule(
+    condition=Condition(
         "True, or without weight limits",
         lambda parameters: (
             parameters.use_gradient_accumulation
             or parameters.clip_weight_min is parameters.clip_weight_max is None
         ),
     ),
-    otherwise="weights are clipped once a step",
+    consequence="weights are clipped once a step",
 )
 
 
 @functools.cache
-def _table() -> dict[str, dict[type, TargetOptimizer]]:
+def _table() -> dict[str, dict[type, OptimizerSupport]]:
     return {
         "config_proto": _proto(),
         "tpu_embedding": _tpu_embedding(),

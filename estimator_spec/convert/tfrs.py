@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The field's own partial layer, `PartialTPUEmbedding` of tensorflow-recommenders.
+"""Converts a spec to tensorflow-recommenders' `PartialTPUEmbedding`.
 
-Needs the extra `tfrs` and legacy Keras (TF_USE_LEGACY_KERAS=1 from TensorFlow 2.16 on). It looks
-small tables up without combiner, weights and sequences; `to_partial_embedding` does with them.
+Needs the extra `tfrs` and legacy Keras (TF_USE_LEGACY_KERAS=1 from TensorFlow 2.16 on). The layer
+looks up small tables without combiner, weights and sequences, unlike `to_partial_embedding`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec.convert import spec_source
-from estimator_spec.convert.attached_report import attach
-from estimator_spec.convert.mid_level import configurations
+from estimator_spec.convert import resolved_spec
+from estimator_spec.convert.conversion_base import attach
+from estimator_spec.convert.mid_level import build_configurations
 from estimator_spec.convert.optional_packages import load_extra
-from estimator_spec.convert.partial import SIZE_THRESHOLD, PartialConversion, is_large
+from estimator_spec.convert.partial import SIZE_THRESHOLD, PartialConversion, exceeds_threshold
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
@@ -39,41 +39,42 @@ def to_partial_tpu_embedding(
     Args:
         spec: columns or dictionaries.
         checkpoint: a legacy checkpoint's prefix, or a directory; None: initial values.
-        size_threshold: tables with more rows are the TPU's. 0: all; None: none.
+        size_threshold: tables with more rows are on the TPU. 0: all; None: none.
         batch_size: examples of a step, or None.
-        step: what `learning_rate_fn`s of large tables read; see `to_mid_level`.
+        step: step that `learning_rate_fn`s of large tables read; see `to_mid_level`.
         num_shards: as in `to_serving`.
         variable_names: as in `to_serving`.
-        hardware: whose meaning a column's combiner of None has: mean on a CPU, sum on a TPU.
-        allow_lossy: convert, and only report what is lost: for small tables nearly always
-            something is.
+        hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
+            TPU.
+        allow_lossy: converts in spite of losses, and reports them. Small tables nearly always
+            have losses.
 
     Returns:
-        The layer, with its conversion as the attribute `conversion`.
+        The layer, with the conversion as its attribute `conversion`.
 
     Raises:
         ImportError: tensorflow-recommenders isn't installed (the message names the extra), or
             `tf.keras` is Keras 3.
-        LossyConversionError: something is lost, and `allow_lossy` is False.
+        LossyConversionError: an option is lost, and `allow_lossy` is False.
         CheckpointError: the checkpoint is missing or damaged, or lacks a table.
         ValueError, TypeError: as `tables_and_features`.
     """
     recommenders = load_extra("tensorflow_recommenders", "tfrs")
-    read = spec_source.read(spec, hardware)
-    # Any table may be the TPU's, but there is no way to keep a large one from it.
+    resolved = resolved_spec.resolve(spec, hardware)
+    # The layer puts every large table on the TPU, including those of the tensor core.
     large = [
         table
-        for table, config in sorted(read.tables.items())
-        if is_large(config.vocabulary_size, size_threshold)
+        for table, config in sorted(resolved.tables.items())
+        if exceeds_threshold(config.vocabulary_size, size_threshold)
     ]
-    plain = sorted(set(read.tables) - set(large))
-    more, trained = _losses(read, plain), None
+    plain = sorted(set(resolved.tables) - set(large))
+    more, trained = _lossy_entries(resolved, plain), None
     if checkpoint is not None:
-        trained = TrainedTables(read, checkpoint, num_shards, variable_names)
+        trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
         more += trained.slot_entries(large, "initial values", "they begin anew")
-    converted = configurations(
+    converted = build_configurations(
         "PartialTPUEmbedding",
-        read,
+        resolved,
         large,
         plain,
         batch_size,
@@ -104,14 +105,16 @@ def _by_name(tables: Mapping[Any, Any], name: str) -> Any:
     return next(variable for config, variable in tables.items() if config.name == name)
 
 
-def _losses(read: Source, plain: list[str]) -> list[Entry]:
-    """What the layer can't take."""
+def _lossy_entries(resolved: ResolvedSpec, plain: list[str]) -> list[Entry]:
+    """Returns the entries of options that the layer doesn't support."""
     entries = []
-    for table in sorted(read.tables):
-        users = [read.features[key] for key in read.users(table)]
+    for table in sorted(resolved.tables):
+        users = [resolved.features[key] for key in resolved.features_of(table)]
         if table in plain:
             note = "a small table takes dense ids and gives a row for each: nothing is combined"
-            entries.append(Entry(table, "combiner", Status.LOST, read.combiner(table), note=note))
+            entries.append(
+                Entry(table, "combiner", Status.LOST, resolved.combiner(table), note=note)
+            )
             if any(feature.max_sequence_length for feature in users):
                 note = "a small table neither cuts nor pads"
                 entries.append(Entry(table, "max_sequence_length", Status.LOST, note=note))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The large side of a partial embedding: a Keras layer around TensorFlow's mid-level objects.
+"""Defines the Keras layer of a partial embedding's large tables.
 
-Off a TPU its tables are plain weights. On one it enqueues and dequeues, and its gradient is what
-applies the tables' own optimizers.
+Off a TPU its tables are plain weights. On a TPU it enqueues and dequeues, and its gradient function
+applies the gradients to the embedding core.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import report, spec_source
+from estimator_spec.convert import report, resolved_spec
 from estimator_spec.convert.keras_initializers import keras_initializer
-from estimator_spec.convert.mid_level import Optimizers, mended
+from estimator_spec.convert.mid_level import Optimizers, fix_packing_status
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
 
-_Base: Any = object  # Keras' Layer, see `partial.tpu_embedding_class`
+_Base: Any = object  # replaced by Keras' Layer, see `partial.tpu_embedding_class`
 
 
 class TPUTables(_Base):
-    """Embeddings of the tables that a TPU's embedding core holds, where there is one.
+    """Embedding layer of the tables on a TPU's embedding core; plain weights without a TPU.
 
     Args:
         feature_config: `FeatureConfig` by feature name.
-        optimizer: of the tables that have none of their own, a mid-level one, or None.
+        optimizer: mid-level optimizer of tables that have none of their own, or None.
         pipeline_execution_with_tensor_core: see `PartialEmbedding`.
         batch_size: see `PartialEmbedding`.
     """
@@ -43,12 +43,12 @@ class TPUTables(_Base):
     ) -> None:
         super().__init__(**more)
         self.batch_size = batch_size
-        held = _Held(dict(feature_config))
+        held = _UntrackedState(dict(feature_config))
         self._held = held
         strategy = tf.distribute.get_strategy()
         if isinstance(strategy, tf.distribute.TPUStrategy):
             held.api = _on_tpu(held.features, optimizer, pipeline_execution_with_tensor_core)
-            # What the gradient of a lookup is taken with respect to.
+            # A trainable variable, so that the lookup has a gradient function.
             self._trap = self.add_weight(
                 name="tpu_embedding_gradient", shape=(1,), initializer="zeros", trainable=True
             )
@@ -67,7 +67,7 @@ class TPUTables(_Base):
 
     @property
     def embedding_tables(self) -> dict[Any, Any]:
-        """Variables by `TableConfig`; on a TPU those that a checkpoint is saved from."""
+        """Returns variables by `TableConfig`; on a TPU those that checkpoints save."""
         if self._held.api is not None:
             return self._held.api.embedding_tables
         return {
@@ -76,7 +76,7 @@ class TPUTables(_Base):
         }
 
     def call(self, features: Mapping[str, Any], weights: Mapping[str, Any] | None = None) -> Any:
-        """Looks features up; see `PartialEmbedding.call`."""
+        """Looks up features; see `PartialEmbedding.call`."""
         weights = weights or {}
         held = self._held
         if held.api is not None:
@@ -104,19 +104,19 @@ class TPUTables(_Base):
             if self.batch_size is not None:
                 held.api.build(per_replica_batch_size=self.batch_size)
             held.calls += 1
-            # TensorFlow matches lookups and their gradients by this name, and takes a lookup
-            # without one for evaluation.
+            # TensorFlow matches lookups and gradients by this name, and treats a lookup
+            # without a name as evaluation.
             name = str(held.calls)
             held.api.enqueue(found, factors, training=True, name=name)
-            return self._trapped(
+            return self._with_core_gradients(
                 lambda: (held.api.dequeue(name=name), {"name": name}),
             )
         if hasattr(held.api, "apply_gradients"):
-            return self._trapped(lambda: _keyed(held.api(found, factors)))
+            return self._with_core_gradients(lambda: _split_outputs(held.api(found, factors)))
         return held.api(found, factors)
 
-    def _trapped(self, look_up_now: Any) -> Any:
-        """Activations whose gradient is handed to the embedding core."""
+    def _with_core_gradients(self, look_up_now: Any) -> Any:
+        """Returns activations whose gradient function passes gradients to the embedding core."""
         held = self._held
 
         @tf.custom_gradient
@@ -134,8 +134,8 @@ class TPUTables(_Base):
         return tf.nest.pack_sequence_as(held.features, trapped)
 
 
-class _Held:
-    """What Keras must not look into."""
+class _UntrackedState:
+    """State that Keras must not track."""
 
     def __init__(self, features: dict[str, Any]) -> None:
         self.features = features
@@ -144,17 +144,17 @@ class _Held:
         self.calls = 0
 
 
-def _keyed(result: Any) -> tuple[Any, dict[str, Any]]:
+def _split_outputs(result: Any) -> tuple[Any, dict[str, Any]]:
     activations, preserved = result
     return activations, {"preserved_outputs": preserved}
 
 
 def _on_tpu(features: dict[str, Any], optimizer: Any, pipelined: bool) -> Any:
-    """The object for this TPU's generation."""
+    """Creates the embedding object for this TPU's generation."""
     api = tf.tpu.experimental.embedding
     known = tf.tpu.experimental.HardwareFeature.EmbeddingFeature
     for feature in features.values():
-        mended(feature.table.optimizer)
+        fix_packing_status(feature.table.optimizer)
     generation = tf.distribute.get_strategy().extended.tpu_hardware_feature.embedding_feature
     if generation == known.V1:
         return api.TPUEmbedding(features, optimizer, pipelined)
@@ -164,7 +164,7 @@ def _on_tpu(features: dict[str, Any], optimizer: Any, pipelined: bool) -> Any:
 
 
 _BY_NAME = {"sgd": "SGD", "adagrad": "Adagrad", "adam": "Adam", "ftrl": "FTRL"}
-# Of Keras' optimizers: our argument's name there, and what must not be used.
+# Keras' optimizers: supported arguments, and arguments that must be unset.
 _KERAS = {
     "SGD": ((), ("momentum", "nesterov")),
     "Adagrad": (("initial_accumulator_value",), ()),
@@ -181,23 +181,24 @@ _KERAS_LIMITS = ("clipnorm", "global_clipnorm", "use_ema", "decay", "weight_deca
 
 
 def mid_level_optimizer(optimizer: Any) -> Any:
-    """An optimizer of `tf.tpu.experimental.embedding` for what a caller gave.
+    """Converts an optimizer to one of `tf.tpu.experimental.embedding`.
 
     Args:
-        optimizer: one of these, a name, one of our parameter classes, a Keras optimizer, or None.
+        optimizer: such an optimizer, a name, one of our parameter classes, a Keras optimizer, or
+            None.
 
     Raises:
-        ValueError: it can't be translated.
-        LossyConversionError: our parameters have no exact counterpart.
+        ValueError: it can't be converted.
+        LossyConversionError: a parameter class has no exact counterpart.
     """
     api = tf.tpu.experimental.embedding
     kinds = (api.SGD, api.Adagrad, api.AdagradMomentum, api.Adam, api.FTRL)
     if optimizer is None or isinstance(optimizer, kinds):
-        return mended(optimizer)
+        return fix_packing_status(optimizer)
     if isinstance(optimizer, str):
         if optimizer not in _BY_NAME:
             raise ValueError(f"optimizer must be one of {sorted(_BY_NAME)}, got {optimizer!r}.")
-        return mended(getattr(api, _BY_NAME[optimizer])())
+        return fix_packing_status(getattr(api, _BY_NAME[optimizer])())
     if isinstance(optimizer, OptimizationParameters):
         return _of_parameters(optimizer)
     return _of_keras(optimizer)
@@ -209,9 +210,9 @@ def _of_parameters(parameters: OptimizationParameters) -> Any:
         table_to_config_dict={"table": TableConfig(1, 1)},
         optimization_parameters=parameters,
     )
-    read = spec_source.read(spec)
-    report.make("tf.tpu.experimental.embedding", read, [], False, "tpu_embedding")
-    return Optimizers("tpu_embedding", read, None).of("table")
+    resolved = resolved_spec.resolve(spec)
+    report.build_report("tf.tpu.experimental.embedding", resolved, [], False, "tpu_embedding")
+    return Optimizers("tpu_embedding", resolved, None).for_table("table")
 
 
 def _of_keras(optimizer: Any) -> Any:
@@ -238,14 +239,16 @@ def _of_keras(optimizer: Any) -> Any:
     if config.get("clipvalue") is not None:
         arguments["clipvalue"] = config["clipvalue"]
     kind = "FTRL" if name == "Ftrl" else name
-    return mended(getattr(tf.tpu.experimental.embedding, kind)(learning_rate=rate, **arguments))
+    return fix_packing_status(
+        getattr(tf.tpu.experimental.embedding, kind)(learning_rate=rate, **arguments)
+    )
 
 
 def _rate_now(optimizer: Any) -> Any:
-    """The rate of a Keras optimizer with a schedule or a function, in this step."""
+    """Returns the current rate of a Keras optimizer with a schedule or a function."""
     rate = getattr(optimizer, "_learning_rate", None)
     if hasattr(rate, "get_config") and callable(rate):
-        # tf_keras' own property is what the last step's rate was.
+        # tf_keras' own property is the rate of the previous step.
         return rate(optimizer.iterations)
     if hasattr(optimizer, "_decayed_lr"):
         return optimizer._decayed_lr(tf.float32)

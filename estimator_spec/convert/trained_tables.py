@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trained tables of a legacy checkpoint, by the spec's table keys, rows in their own order."""
+"""Reads trained tables and slot variables of a legacy checkpoint by the spec's table keys."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from estimator_spec.checkpoints import spec_tables
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.convert import checks
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.convert.spec_source import Source
+from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.embedding.optimizers import OptimizationParameters, slot_initial_values
 
 
 class TrainedTables:
-    """The tables and slots of a checkpoint that `TPUEstimator` wrote, on a CPU or a TPU.
+    """Tables and slot variables of a checkpoint of `TPUEstimator`, on a CPU or TPU.
 
     Args:
-        source: the spec that it belongs to.
-        checkpoint: its prefix, or a directory, whose latest checkpoint is meant.
-        num_shards: shards of each table, if the checkpoint has no record of them; None: as many as
+        source: the resolved spec.
+        checkpoint: its prefix, or a directory with the latest checkpoint.
+        num_shards: shards of each table, if the checkpoint has no record; None: as many as
             a table is stored in. Matters with partition_strategy='mod' only.
-        variable_names: full names of tables' variables, for those that the spec doesn't tell.
+        variable_names: full variable names by table key, if the spec doesn't determine them.
 
     Raises:
         CheckpointError: it is missing or damaged, or lacks a table.
-        ValueError: a table is there several times, and nobody says which is meant; or an argument
-            is wrong.
+        ValueError: a table has several candidates and no entry in `variable_names`; or an argument
+            is invalid.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: ResolvedSpec,
         checkpoint: Any,
         num_shards: int | None = None,
         variable_names: Mapping[str, str] | None = None,
@@ -53,25 +53,25 @@ class TrainedTables:
 
     @property
     def global_step(self) -> int:
-        """The step that the checkpoint was written at, 0 if it doesn't say."""
+        """Returns the checkpoint's global step, 0 if it has none."""
         if "global_step" not in self._shapes:
             return 0
         return int(tf.train.load_checkpoint(self._prefix).get_tensor("global_step"))
 
     def blocks(self, table: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The rows of a table, some at a time.
+        """Yields the rows of a table in blocks.
 
         Yields:
-            (number of the first row, float32 [n, D]).
+            (index of the first row, float32 [n, D]).
         """
         yield from self._blocks(table, self.names[table])
 
     def rows(self, table: str) -> np.ndarray:
-        """A table whole: float32, [V, D]."""
+        """Returns a whole table: float32 [V, D]."""
         return self._whole(table, self.names[table])
 
     def assign_to(self, variable: Any, table: str) -> None:
-        """Writes a table into a variable, some rows at a time.
+        """Assigns a table to a variable in blocks.
 
         Args:
             variable: a TensorFlow variable, [V, D].
@@ -82,17 +82,17 @@ class TrainedTables:
             variable.scatter_update(tf.IndexedSlices(block, rows))
 
     def slots(self, table: str, parameters: OptimizationParameters) -> dict[str, np.ndarray]:
-        """The slots of a table that an optimizer can go on with, by its slots' names.
+        """Returns the slot variables that an optimizer can continue with, by slot name.
 
         Args:
-            table: its key.
-            parameters: the optimizer; TF1's CPU optimizer of the same name serves, too.
+            table: the table's key.
+            parameters: the optimizer; slots of TF1's CPU optimizer of the same name match, too.
         """
         names = self.slot_variables(table, parameters)
         return {slot: self._whole(table, name) for slot, name in names.items()}
 
     def slot_variables(self, table: str, parameters: OptimizationParameters) -> dict[str, str]:
-        """The variables of these slots, by the slots' names; none if one is missing.
+        """Returns the names of these variables by slot name; an empty dict if one is missing.
 
         Args:
             table: as for `slots`.
@@ -111,14 +111,14 @@ class TrainedTables:
         return {}
 
     def slot_entries(
-        self, tables: Iterable[str], becomes: str | None = None, note: str = ""
+        self, tables: Iterable[str], replacement: str | None = None, note: str = ""
     ) -> list[Entry]:
-        """The lines of a report about optimizers' slots.
+        """Returns the report's entries of slot variables.
 
         Args:
-            tables: those whose optimizers have slots in the target.
-            becomes: what becomes of slots that the checkpoint has; None: they are taken over.
-            note: how so.
+            tables: tables whose optimizers have slots in the target.
+            replacement: what replaces the checkpoint's slots; None: they are kept.
+            note: explanation.
         """
         entries = []
         for table in tables:
@@ -131,11 +131,11 @@ class TrainedTables:
                 old, new = "the checkpoint's", "initial values"
                 why = f"it has none of {name}: they begin anew"
                 entries.append(Entry(table, "slots", Status.CHANGED, None, old, new, why))
-            elif becomes is None:
+            elif replacement is None:
                 entries.append(Entry(table, "slots", Status.EXACT, ", ".join(found)))
             else:
                 old = ", ".join(found)
-                entries.append(Entry(table, "slots", Status.CHANGED, old, old, becomes, note))
+                entries.append(Entry(table, "slots", Status.CHANGED, old, old, replacement, note))
         return entries
 
     def _whole(self, table: str, name: str) -> np.ndarray:
@@ -148,17 +148,17 @@ class TrainedTables:
             self._prefix,
             name,
             spec,
-            # Told only together; otherwise the record beside the checkpoint, or the spec, says.
+            # Only both together; otherwise the record or the spec determines the layout.
             strategy=None if self._shards is None else spec.partition_strategy,
             shards=self._shards,
             tables=sorted(self.names.values()),
         ):
-            # Small tables are filled up, so that every host has a row.
+            # Small tables have padding rows, so that every host has a row.
             kept = block[: max(0, rows - first)]
             if len(kept):
                 yield first, kept.astype(np.float32)
 
-    def _find(self, told: dict[str, str]) -> dict[str, str]:
+    def _find(self, given: dict[str, str]) -> dict[str, str]:
         candidates: dict[str, list[str]] = {table: [] for table in self._source.tables}
         for name, table in spec_tables.match(
             spec_tables.of(self._source.spec), sorted(self._shapes)
@@ -167,11 +167,11 @@ class TrainedTables:
                 candidates[table.key].append(name)
         names = {}
         for key, found in candidates.items():
-            if key in told:
-                found = [told[key]]
-                if told[key] not in self._shapes:
+            if key in given:
+                found = [given[key]]
+                if given[key] not in self._shapes:
                     raise checkpoints.CheckpointError(
-                        self._prefix, f"There is no variable {told[key]!r} in {self._prefix!r}."
+                        self._prefix, f"There is no variable {given[key]!r} in {self._prefix!r}."
                     )
             if len(found) > 1:
                 raise ValueError(

@@ -6,9 +6,10 @@ printable, picklable. Their arguments keep the order they always had. Without a 
 core on the host) they have no effect: tables are then ordinary variables under the `model_fn`'s own
 optimizer.
 
-The docstrings use g for the gradient of a row (the sum over its occurrences in a step), w for the
-row and lr for the learning rate. √, powers and products are elementwise. The rules are those of
-the field's `optimization_parameters.proto`.
+In the formulas, t counts the steps that look a row up: a step changes no other row and none of its
+slots (but for Adam that isn't lazy). All operations are elementwise. The rules are those of the
+comments in TensorFlow's `optimization_parameters.proto`; each class names its paper as well. The
+examples make one step by `update_rules.apply`, which is what the embedding core on the host runs.
 
 The variables beside a table, by the ending of their names, and where they begin (each class'
 `SLOTS`; ask `slot_names` and `slot_initial_values`):
@@ -56,15 +57,31 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class AdagradParameters(OptimizationParameters):
-    """Adagrad: `a += g²; w -= lr·g/√a`.
+    r"""Adagrad: divides each element's step by the root of its summed squared gradients.
 
-    >>> AdagradParameters(0.1) == AdagradParameters(learning_rate=0.1)
-    True
+    For the gradient $g_t$ of a row $w$ and the learning rate $η$:
+
+    $$a_t = a_{t-1} + g_t^2$$
+
+    $$w_t = w_{t-1} - η\, g_t / \sqrt{a_t}$$
+
+    $a_0$ is `initial_accumulator`; there is no ε. As $a$ only grows, steps become smaller
+    throughout a training.
+
+    Source: Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning and
+    Stochastic Optimization", JMLR 12, 2011.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> adagrad = AdagradParameters(0.1, initial_accumulator=0.75)
+    >>> w, g = tf.constant([1.0, 1.0]), tf.constant([0.5, 0.0])
+    >>> w, slots = update_rules.apply(adagrad, w, slot_initial_values(adagrad), g, 0.1, 0)
+    >>> w.numpy().round(3), slots["accumulator"].numpy()
+    (array([0.95, 1.  ], dtype=float32), array([1.  , 0.75], dtype=float32))
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here.
-        initial_accumulator: where a begins, > 0. Default 0.1. A greater one makes the first steps
-            smaller.
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        initial_accumulator: $a_0$, > 0. Default 0.1. A greater one makes the first steps smaller.
 
     Raises:
         ValueError: a value out of range.
@@ -93,18 +110,44 @@ class AdagradParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class AdagradMomentumParameters(OptimizationParameters):
-    """Adagrad with momentum on the scale.
+    r"""Adagrad whose momentum accumulates the scale of the steps instead of the gradients.
 
-    `a = beta2 == 1 ? a + g² : beta2·a + (1 - beta2)·g²; s = (a + epsilon)^(-1/exponent);
-    m = momentum·m + s; u = use_nesterov ? momentum·m + s : m; w -= lr·g·u`. a and m begin at 0.
+    For the gradient $g_t$ of a row $w$, the learning rate $η$ and the momentum $μ$:
+
+    $$a_t = β_2\, a_{t-1} + (1 - β_2)\, g_t^2$$
+
+    $$s_t = (a_t + ε)^{-1/p}$$
+
+    $$m_t = μ\, m_{t-1} + s_t$$
+
+    $$w_t = w_{t-1} - η\, g_t\, m_t$$
+
+    With `use_nesterov` the last factor is $μ\, m_t + s_t$. With $β_2 = 1$ squares are summed as
+    Adagrad does: $a_t = a_{t-1} + g_t^2$. $a_0 = m_0 = 0$.
+
+    $m$ tends to $s / (1 - μ)$: the learning rate $(1 - μ)\, η$ gives steps of Adagrad's length.
+    Since $a_0 = 0$, the first step of the default exponent is $η$, however small the gradient.
+
+    Source: Agarwal et al., "Disentangling Adaptive Gradient Methods from Learning Rates",
+    arXiv:2002.11803, 2020.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> optimizer = AdagradMomentumParameters(0.1, momentum=0.9)
+    >>> w, slots = tf.constant([1.0]), slot_initial_values(optimizer)
+    >>> for step in range(2):
+    ...     w, slots = update_rules.apply(optimizer, w, slots, tf.constant([0.5]), 0.1, step)
+    >>> w.numpy().round(3), slots["momenta"].numpy().round(3)
+    (array([0.739], dtype=float32), array([3.214], dtype=float32))
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here.
-        momentum: part of m that is kept in a step.
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        momentum: $μ$, the part of $m$ that a step keeps, usually in [0, 1).
         use_nesterov: whether the step looks ahead by one more momentum. Default False.
-        exponent: root of the accumulator, > 0. The default 2 is Adagrad's square root.
-        beta2: part of a that is kept; the default 1 sums as Adagrad does.
-        epsilon: keeps the root from 0, > 0. Default 1e-10.
+        exponent: $p$, the root that is taken of the accumulator, > 0. The default 2 is Adagrad's
+            square root.
+        beta2: $β_2$, the part of $a$ that a step keeps, usually in (0, 1]. The default 1 sums.
+        epsilon: $ε$, keeps the root from 0, > 0. Default 1e-10.
 
     Raises:
         ValueError: a value out of range.
@@ -144,15 +187,36 @@ class AdagradMomentumParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class ProximalAdagradParameters(OptimizationParameters):
-    """Adagrad with regularization by a proximal step.
+    r"""Adagrad with L1 and L2 regularization by a proximal step.
 
-    `a += g²; η = lr/√a; w' = w - η·g; w = sign(w')·max(|w'| - η·l1, 0)/(1 + η·l2)`.
+    For the gradient $g_t$ of a row $w$ and the learning rate $η$:
+
+    $$a_t = a_{t-1} + g_t^2$$
+
+    $$η_t = η / \sqrt{a_t}$$
+
+    $$u_t = w_{t-1} - η_t\, g_t$$
+
+    $$w_t = \operatorname{sign}(u_t) \max(|u_t| - η_t λ_1, 0) / (1 + η_t λ_2)$$
+
+    Without penalties this is Adagrad. Penalties act only on rows that a step looks up.
+
+    Source: Duchi and Singer, "Efficient Learning using Forward-Backward Splitting", NIPS 2009, with
+    the rates of Adagrad.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> optimizer = ProximalAdagradParameters(0.1, 0.75, l1_regularization_strength=0.2)
+    >>> w, g = tf.constant([1.0, 0.06]), tf.constant([0.5, 0.5])
+    >>> w, slots = update_rules.apply(optimizer, w, slot_initial_values(optimizer), g, 0.1, 0)
+    >>> w.numpy().round(3)
+    array([0.93, 0.  ], dtype=float32)
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here.
-        initial_accumulator: where a begins, > 0. Default 0.1.
-        l1_regularization_strength: l1, >= 0: pulls small elements to exactly 0. Default 0.
-        l2_regularization_strength: l2, >= 0: shrinks all elements. Default 0.
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        initial_accumulator: $a_0$, > 0. Default 0.1.
+        l1_regularization_strength: $λ_1$, >= 0: pulls small elements to exactly 0. Default 0.
+        l2_regularization_strength: $λ_2$, >= 0: shrinks all elements. Default 0.
 
     Raises:
         ValueError: a value out of range.
@@ -184,20 +248,49 @@ class ProximalAdagradParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class AdamParameters(OptimizationParameters):
-    """Adam without bias correction, lazy unless told otherwise.
+    r"""Adam without bias correction, lazy unless `lazy_adam=False`.
 
-    `m = beta1·m + (1 - beta1)·g; v = beta2·v + (1 - beta2)·g²; w -= lr·m/√(v + epsilon²)`, or
-    `w -= lr·m/(√v + epsilon)` without `sum_inside_sqrt`. For the bias correction of the paper, a
-    `learning_rate_fn` returns `lr·√(1 - beta2^t)/(1 - beta1^t)` at step t.
+    For the gradient $g_t$ of a row $w$ and the learning rate $η$:
+
+    $$m_t = β_1\, m_{t-1} + (1 - β_1)\, g_t$$
+
+    $$v_t = β_2\, v_{t-1} + (1 - β_2)\, g_t^2$$
+
+    $$w_t = w_{t-1} - η\, m_t / \sqrt{v_t + ε^2}$$
+
+    With `sum_inside_sqrt=False` the divisor is $\sqrt{v_t} + ε$. $m_0 = v_0 = 0$.
+
+    Without bias correction, step t is $(1 - β_1^t) / \sqrt{1 - β_2^t}$ times as long as the
+    paper's: with the default $β$ 3.2 times at first, and up to 6.6 times (t = 12). A
+    `learning_rate_fn` that returns $η \sqrt{1 - β_2^t} / (1 - β_1^t)$ corrects it; it counts the
+    global step, not the lookups of a row.
+
+    Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> adam = AdamParameters(0.001)
+    >>> w, g = tf.constant([1.0, 1.0]), tf.constant([0.5, -5.0])
+    >>> w, slots = update_rules.apply(adam, w, slot_initial_values(adam), g, 0.001, 0)
+    >>> w.numpy().round(5)
+    array([0.99684, 1.00316], dtype=float32)
+
+    The paper's rate, for a `TableConfig` in place of the static one:
+
+    >>> def learning_rate_fn(global_step):
+    ...     t = tf.cast(global_step, tf.float32) + 1
+    ...     return 0.001 * tf.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+    >>> round(float(learning_rate_fn(0)), 6)
+    0.000316
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here.
-        beta1: part of m that is kept, in [0, 1). Default 0.9.
-        beta2: part of v that is kept, in [0, 1). Default 0.999.
-        epsilon: keeps the root from 0, > 0. Default 1e-8.
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        beta1: $β_1$, the part of $m$ that a step keeps, in [0, 1). Default 0.9.
+        beta2: $β_2$, the part of $v$ that a step keeps, in [0, 1). Default 0.999.
+        epsilon: $ε$, keeps the root from 0, > 0. Default 1e-8.
         lazy_adam: True (the default) moves only the rows looked up in a step; False moves all of
-            them, as their m is not zero yet, and needs gradient accumulation.
-        sum_inside_sqrt: whether epsilon stands inside the root. Default True, which is faster.
+            them, as their $m$ is not zero yet, and needs gradient accumulation.
+        sum_inside_sqrt: whether $ε$ stands inside the root. Default True, which is faster.
 
     Raises:
         ValueError: a value out of range.
@@ -228,22 +321,40 @@ class AdamParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class FtrlParameters(OptimizationParameters):
-    """Follow the regularized leader (McMahan et al., KDD 2013).
+    r"""FTRL: follow the regularized leader, with L1 and L2 regularization.
 
-    With p = learning_rate_power and z the linear slot:
-    `a' = a + g²; z += g - (a'^-p - a^-p)/lr·w; a = a';
-    w = |z| > l1 ? (sign(z)·l1 - z)/(a^-p/lr + 2·(l2 + beta/(2·lr))) : 0`. z begins at 0.
+    For the gradient $g_t$ of a row $w$, the learning rate $η$ and $p$ = `learning_rate_power`:
+
+    $$a_t = a_{t-1} + g_t^2$$
+
+    $$z_t = z_{t-1} + g_t - (a_t^{-p} - a_{t-1}^{-p})\, w_{t-1} / η$$
+
+    $$w_t = \frac{\operatorname{sign}(z_t)\, λ_1 - z_t}{(a_t^{-p} + β) / η + 2 λ_2}$$
+
+    where $|z_t| > λ_1$; elsewhere $w_t = 0$. $z_0 = 0$.
+
+    The rule computes $w_t$ from $z_t$ and $a_t$ alone. An element whose first gradient is 0 becomes
+    0, whatever its initial value.
+
+    Source: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> ftrl = FtrlParameters(0.1, initial_accumulator_value=0.75)
+    >>> w, g = tf.constant([1.0, 1.0]), tf.constant([0.5, 0.0])
+    >>> w, slots = update_rules.apply(ftrl, w, slot_initial_values(ftrl), g, 0.1, 0)
+    >>> w.numpy().round(3), slots["linear"].numpy().round(3)
+    (array([0.084, 0.   ], dtype=float32), array([-0.84,  0.  ], dtype=float32))
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here.
-        learning_rate_power: p, <= 0: how fast steps become smaller. Default -0.5; 0 keeps them.
-        initial_accumulator_value: where a begins, >= 0. Default 0.1; 0 wants
-            `allow_zero_accumulator`.
-        l1_regularization_strength: l1, >= 0: pulls small elements to exactly 0. Default 0.
-        l2_regularization_strength: l2, >= 0: shrinks all elements. Default 0.
-        multiply_linear_by_learning_rate: whether the linear slot holds z·lr, which allows a rate
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate_power: $p$, <= 0: how fast steps become smaller. Default -0.5; 0 keeps them.
+        initial_accumulator_value: $a_0$, >= 0. Default 0.1; 0 wants `allow_zero_accumulator`.
+        l1_regularization_strength: $λ_1$, >= 0: pulls small elements to exactly 0. Default 0.
+        l2_regularization_strength: $λ_2$, >= 0: shrinks all elements. Default 0.
+        multiply_linear_by_learning_rate: whether the linear slot holds $η z$, which allows a rate
             that grows from 0. Default False. Checkpoints of either kind don't fit the other.
-        beta: smooths the first steps. Default 0.
+        beta: $β$, smooths the first steps, usually >= 0. Default 0.
         allow_zero_accumulator: whether the root is computed so that an accumulator of 0 gives no
             NaN, a little slower. Default False.
 
@@ -293,20 +404,43 @@ class FtrlParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class ProximalYogiParameters(OptimizationParameters):
-    """Yogi (Zaheer et al., NeurIPS 2018) with a proximal step, without bias correction.
+    r"""Yogi with L1 and L2 regularization by a proximal step, without bias correction.
 
-    `m = beta1·m + (1 - beta1)·g; v -= (1 - beta2)·sign(v - g²)·g²; η = lr/(√v + epsilon);
-    w' = w - η·m; w = sign(w')·max(|w'| - η·l1, 0)/(1 + η·l2)`. m begins at 0.
+    For the gradient $g_t$ of a row $w$ and the learning rate $η$:
+
+    $$m_t = β_1\, m_{t-1} + (1 - β_1)\, g_t$$
+
+    $$v_t = v_{t-1} - (1 - β_2) \operatorname{sign}(v_{t-1} - g_t^2)\, g_t^2$$
+
+    $$η_t = η / (\sqrt{v_t} + ε)$$
+
+    $$u_t = w_{t-1} - η_t\, m_t$$
+
+    $$w_t = \operatorname{sign}(u_t) \max(|u_t| - η_t λ_1, 0) / (1 + η_t λ_2)$$
+
+    A step changes $v$ by $(1 - β_2)\, g_t^2$, however large $v$ is; Adam's $v$ decays by a factor.
+    $m_0 = 0$. There is no bias correction.
+
+    Source: Zaheer et al., "Adaptive Methods for Nonconvex Optimization", NeurIPS 2018. The proximal
+    step is the embedding core's.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> yogi = ProximalYogiParameters()
+    >>> w, g = tf.constant([1.0]), tf.constant([0.5])
+    >>> w, slots = update_rules.apply(yogi, w, slot_initial_values(yogi), g, 0.01, 0)
+    >>> w.numpy().round(4), slots["v"].numpy().round(6)
+    (array([0.9703], dtype=float32), array([0.000251], dtype=float32))
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here. Default
-            0.01.
-        beta1: part of m that is kept, in [0, 1). Default 0.9.
-        beta2: how slowly v follows g², in [0, 1). Default 0.999.
-        epsilon: keeps the root from 0, > 0. Default 1e-3.
-        l1_regularization_strength: l1, >= 0: pulls small elements to exactly 0. Default 0.
-        l2_regularization_strength: l2, >= 0: shrinks all elements. Default 0.
-        initial_accumulator_value: where v begins. Default 1e-6.
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+            Default 0.01.
+        beta1: $β_1$, the part of $m$ that a step keeps, in [0, 1). Default 0.9.
+        beta2: $β_2$, how slowly $v$ follows $g^2$, in [0, 1). Default 0.999.
+        epsilon: $ε$, keeps the divisor from 0, > 0. Default 1e-3.
+        l1_regularization_strength: $λ_1$, >= 0: pulls small elements to exactly 0. Default 0.
+        l2_regularization_strength: $λ_2$, >= 0: shrinks all elements. Default 0.
+        initial_accumulator_value: $v_0$, usually >= 0. Default 1e-6.
 
     Raises:
         ValueError: a value out of range.
@@ -340,13 +474,35 @@ class ProximalYogiParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class MomentumParameters(OptimizationParameters):
-    """Momentum: `m = momentum·m + g; w -= lr·m`, or `w -= lr·(g + momentum·m)` with Nesterov.
+    r"""Gradient descent with momentum, Nesterov's or the plain one.
+
+    For the gradient $g_t$ of a row $w$, the learning rate $η$ and the momentum $μ$:
+
+    $$m_t = μ\, m_{t-1} + g_t$$
+
+    $$w_t = w_{t-1} - η\, m_t$$
+
+    With `use_nesterov` the second line is $w_t = w_{t-1} - η\, (g_t + μ\, m_t)$. $m_0 = 0$.
+
+    Under a constant gradient steps grow to $η\, g / (1 - μ)$. A row that isn't looked up doesn't
+    move on by its momentum, as it would in dense training.
+
+    Source: Sutskever et al., "On the importance of initialization and momentum in deep learning",
+    ICML 2013; gradients are taken at $w$ itself.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> momentum = MomentumParameters(0.1, momentum=0.9)
+    >>> w, slots = tf.constant([1.0]), slot_initial_values(momentum)
+    >>> for step in range(2):
+    ...     w, slots = update_rules.apply(momentum, w, slots, tf.constant([0.5]), 0.1, step)
+    >>> w.numpy().round(3), slots["momenta"].numpy().round(3)
+    (array([0.855], dtype=float32), array([0.95], dtype=float32))
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here.
-        momentum: part of m that is kept in a step.
-        use_nesterov: whether the step looks ahead by one more momentum (Sutskever et al., 2013),
-            with gradients taken at w itself. Default False.
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        momentum: $μ$, the part of $m$ that a step keeps, usually in [0, 1).
+        use_nesterov: whether the step looks ahead by one more momentum. Default False.
 
     Raises:
         ValueError: a value out of range.
@@ -369,15 +525,34 @@ class MomentumParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class RMSPropParameters(OptimizationParameters):
-    """RMSProp: `ms = rho·ms + (1 - rho)·g²; mom = momentum·mom + lr·g/√(ms + epsilon); w -= mom`.
+    r"""RMSProp with momentum: divides steps by the root of a moving mean of squared gradients.
 
-    ms begins at 0 here, at 1 in TensorFlow's optimizer of the same name: the first steps differ.
+    For the gradient $g_t$ of a row $w$, the learning rate $η$ and the momentum $μ$:
+
+    $$s_t = ρ\, s_{t-1} + (1 - ρ)\, g_t^2$$
+
+    $$m_t = μ\, m_{t-1} + η\, g_t / \sqrt{s_t + ε}$$
+
+    $$w_t = w_{t-1} - m_t$$
+
+    The slot `ms` is $s$, `mom` is $m$; $s_0 = m_0 = 0$. TensorFlow's optimizer of the same name
+    begins with $s_0 = 1$; here the first step is $η / \sqrt{1 - ρ}$, however small the gradient.
+
+    Source: Tieleman and Hinton, "Lecture 6.5: rmsprop", Neural Networks for Machine Learning, 2012.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> rms_prop = RMSPropParameters(0.1, rho=0.75, momentum=0.0, epsilon=1e-10)
+    >>> w, g = tf.constant([1.0, 1.0]), tf.constant([0.5, 0.05])
+    >>> w, slots = update_rules.apply(rms_prop, w, slot_initial_values(rms_prop), g, 0.1, 0)
+    >>> w.numpy().round(3)
+    array([0.8, 0.8], dtype=float32)
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for the arguments not named here.
-        rho: part of ms that is kept.
-        momentum: part of mom that is kept.
-        epsilon: keeps the root from 0.
+        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        rho: $ρ$, the part of $s$ that a step keeps, usually in [0, 1).
+        momentum: $μ$, the part of $m$ that a step keeps, usually in [0, 1).
+        epsilon: $ε$, keeps the root from 0, usually > 0.
 
     Raises:
         ValueError: a value out of range.
@@ -401,10 +576,27 @@ class RMSPropParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class StochasticGradientDescentParameters(OptimizationParameters):
-    """Gradient descent: `w -= lr·g`. It keeps no state.
+    r"""Stochastic gradient descent. It keeps no state.
+
+    For the gradient $g_t$ of a row $w$ and the learning rate $η$:
+
+    $$w_t = w_{t-1} - η\, g_t$$
+
+    The gradient is the sum over a row's occurrences in a step, not their mean: frequent rows make
+    longer steps.
+
+    Source: Robbins and Monro, "A Stochastic Approximation Method", Annals of Mathematical
+    Statistics 22, 1951.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> sgd = StochasticGradientDescentParameters(0.1)
+    >>> w, slots = update_rules.apply(sgd, tf.constant([1.0]), {}, tf.constant([0.5]), 0.1, 0)
+    >>> w.numpy().round(3), slots
+    (array([0.95], dtype=float32), {})
 
     Args:
-        learning_rate: see `OptimizationParameters`, as for all arguments.
+        learning_rate: $η$; see `OptimizationParameters`, as for all arguments.
 
     Raises:
         ValueError: a value out of range.
@@ -423,19 +615,38 @@ class StochasticGradientDescentParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class FrequencyEstimatorParameters(OptimizationParameters):
-    """Counts instead of learning: the table holds how many steps apart a row is looked up.
+    r"""Estimates how many steps apart a row is looked up, instead of learning.
 
-    For row i of a table of width 1, in the step that looks it up:
-    `δ = step - last[i]; c = min(δ, max_delta);
-    D[i] = δ >= outlier_threshold·D[i] ? c : D[i]·(1 - tau) + c·tau; last[i] = step`.
-    The step comes in as the table's `learning_rate_fn`, the global step as float32; the gradient
-    must be zero, so put `tf.stop_gradient` on the activations.
+    For row $i$ of a table of dimension 1 in a global step $t$ that looks it up, with its estimate
+    $D_i$, the step $l_i$ of the lookup before, and the arguments $τ$, $θ$ and $δ_{max}$:
+
+    $$δ = t - l_i, \quad c = \min(δ, δ_{max})$$
+
+    $$D_i' = \begin{cases} c & δ \ge θ D_i \\ (1 - τ) D_i + τ c & \text{otherwise} \end{cases}$$
+
+    $D_i'$ and $t$ take the places of $D_i$ and $l_i$. $1 / D_i$ estimates the fraction of steps
+    that look the row up. Initialize the table with `max_delta`. The step is the value of the
+    table's `learning_rate_fn`, the global step as float32. The gradient must be zero, so put
+    `tf.stop_gradient` on the activations.
+
+    Source: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
+    Recommendations", RecSys 2019.
+
+    >>> import tensorflow as tf
+    >>> from estimator_spec.cores import update_rules
+    >>> estimator = FrequencyEstimatorParameters(0.25, 1000.0, 2.0, 1.0)
+    >>> steps_apart, slots = tf.constant([1000.0]), slot_initial_values(estimator)
+    >>> for step in (40, 48, 56, 64):
+    ...     steps_apart, slots = update_rules.apply(
+    ...         estimator, steps_apart, slots, tf.constant([0.0]), float(step), step)
+    >>> steps_apart.numpy().round(1)
+    array([325.2], dtype=float32)
 
     Args:
-        tau: how fast the estimate follows, in (0, 1).
-        max_delta: the longest gap that counts, in steps.
-        outlier_threshold: a gap so many times the estimate replaces it.
-        weight_exponent: exponent by which a gap is made a weight.
+        tau: $τ$, how fast the estimate follows, in (0, 1).
+        max_delta: $δ_{max}$, the longest gap that counts, in steps, > 0.
+        outlier_threshold: $θ$, usually > 1: a gap of so many times the estimate replaces it.
+        weight_exponent: exponent $e$ of the weights $(D_i / δ_{max})^e$. The update doesn't use it.
 
     Raises:
         TypeError: a value of another type.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports: what is exact, changed and lost; the page of optimizers is made from the same facts."""
+"""Reports of exact, changed and lost options, and the page of optimizers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec.convert import report, spec_source, target_support
+from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.report import LossyConversionError, Status
 from tpu_columns import Hardware, embedding_column
 
@@ -22,30 +22,32 @@ ADAM = estimator_spec.AdamParameters(0.1)
 
 
 def read(parameters=ADAM, hardware=None, table=None, **arguments):
-    """A spec of one table, read."""
+    """Returns a resolved spec of one table."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": FeatureConfig("words")},
         table_to_config_dict={"words": table or TableConfig(10, 4)},
         optimization_parameters=parameters,
         **arguments,
     )
-    return spec_source.read(spec, hardware)
+    return resolved_spec.resolve(spec, hardware)
 
 
 def made(target, parameters, allow_lossy=True):
-    """The report of one optimizer in one target."""
-    return report.make(target, read(parameters), [], allow_lossy, target)
+    """Returns the report of one optimizer in one target."""
+    return report.build_report(target, read(parameters), [], allow_lossy, target)
 
 
 @pytest.mark.parametrize("kind", target_support.optimizers())
 @pytest.mark.parametrize("target", target_support.TARGETS)
 def test_each_argument_of_each_optimizer_has_a_fact(target, kind):
-    """No argument of ours is forgotten in any target, and no fact is about one that isn't."""
-    assert set(target_support.becomes(target, kind).facts) == set(target_support.arguments(kind))
+    """Each target has a rule for each argument, and no other rules."""
+    assert set(target_support.find_support(target, kind).arguments) == set(
+        target_support.argument_names(kind)
+    )
 
 
 def test_a_report_has_a_line_for_each_argument():
-    """Table and argument, with the value; other defaults are shown as old → new."""
+    """Entries have table, argument and value; changed defaults are shown as old → new."""
     found = made("tpu_embedding", ADAM)
     lines = {entry.argument.removeprefix("Adam."): entry for entry in found.entries}
     assert list(lines) == [field.name for field in dataclasses.fields(ADAM)]
@@ -58,7 +60,7 @@ def test_a_report_has_a_line_for_each_argument():
 
 
 def test_a_report_has_each_tables_own_rate():
-    """Rates of tables take the place of the optimizer's; functions say what they become."""
+    """A table's rate replaces the optimizer's; the report names the counterpart of functions."""
 
     def decayed(step):
         return 0.1
@@ -73,7 +75,7 @@ def test_a_report_has_each_tables_own_rate():
         optimization_parameters=ADAM,
     )
     for target in target_support.TARGETS:
-        found = report.make(target, spec_source.read(spec), [], True, target)
+        found = report.build_report(target, resolved_spec.resolve(spec), [], True, target)
         rates = {e.table: e for e in found.entries if "learning_rate" in e.argument[:18]}
         assert (rates["a"].value, rates["b"].value) == (0.1, 0.5)
         assert rates["c"].argument == "learning_rate_fn"
@@ -85,13 +87,13 @@ def test_a_report_has_each_tables_own_rate():
 
 
 def test_a_rate_of_zero_is_none_of_its_own():
-    """A table whose learning_rate is 0 has always had the optimizer's."""
+    """A table with learning_rate 0 has the optimizer's."""
     found = read(table=TableConfig(10, 4, learning_rate=0.0))
-    assert found.learning_rate("words") == found.rate_to_train("words") == 0.1
+    assert found.learning_rate("words") == found.required_learning_rate("words") == 0.1
 
 
 def test_a_feature_is_one_cores():
-    """Columns of one feature on both cores: the error names the feature and the way out."""
+    """A feature with columns on both cores is refused with advice."""
     words = tf.feature_column.categorical_column_with_identity("word", 10)
     weighted = tf.feature_column.weighted_categorical_column(words, "weight")
     spec = estimator_spec.EmbeddingConfigSpec(
@@ -104,11 +106,11 @@ def test_a_feature_is_one_cores():
         ADAM,
     )
     with pytest.raises(ValueError, match="both want the feature 'word'.*embedding_lookup_device"):
-        spec_source.read(spec)
+        resolved_spec.resolve(spec)
 
 
 def test_a_report_in_full_has_all_lines():
-    """What is exact is left out of the short text only."""
+    """Only the short text leaves out exact entries."""
     found = made("tpu_embedding", ADAM)
     assert len(found.in_full().splitlines()) == 1 + len(found.entries)
     assert len(str(found).splitlines()) == 1 + len(found.changed)
@@ -116,7 +118,7 @@ def test_a_report_in_full_has_all_lines():
 
 
 def test_defaults_are_those_of_the_installed_packages():
-    """Where a target's default isn't ours, the facts have it; where they have none, it is ours."""
+    """Rules have a target's default exactly if it differs from ours."""
     api = tf.tpu.experimental.embedding
     classes = {"tpu_embedding": api, "tpu_embedding_v2": api}
     keras = keras_3()
@@ -124,25 +126,25 @@ def test_defaults_are_those_of_the_installed_packages():
         classes["keras"] = keras.optimizers
     for target, module in classes.items():
         for kind in target_support.optimizers():
-            becomes = target_support.becomes(target, kind)
-            known = inspect.signature(getattr(module, becomes.name)).parameters
-            assert set(becomes.fixed) <= set(known)
-            for argument, fact in becomes.facts.items():
-                theirs, ours = becoming(fact), target_support.our_default(kind, argument)
+            support = target_support.find_support(target, kind)
+            known = inspect.signature(getattr(module, support.name)).parameters
+            assert set(support.fixed) <= set(known)
+            for argument, rule in support.arguments.items():
+                theirs, ours = becoming(rule), target_support.our_default(kind, argument)
                 if theirs in ("", "clipvalue"):
                     continue
                 default = known[theirs].default
                 differs = ours is not dataclasses.MISSING and ours != default
-                assert fact.default == (default if differs else None), (target, kind, argument)
+                assert rule.default == (default if differs else None), (target, kind, argument)
 
 
-def becoming(fact):
-    """The target's argument, without the words that the facts add."""
-    return fact.becomes.split(",")[0].split(" (")[0]
+def becoming(rule):
+    """Returns the target's argument without the rule's comment."""
+    return rule.target_argument.split(",")[0].split(" (")[0]
 
 
 def keras_3():
-    """Keras 3, or None."""
+    """Returns Keras 3, or None."""
     if importlib.util.find_spec("keras") is None:
         return None
     import keras
@@ -151,7 +153,7 @@ def keras_3():
 
 
 def test_what_is_lost_is_an_error_that_says_what():
-    """SparseCore ignores lazy_adam=False; the error has the line, the report and the way out."""
+    """lazy_adam=False is lost on SparseCore; the error has entry, report and advice."""
     parameters = dataclasses.replace(ADAM, lazy_adam=False)
     with pytest.raises(LossyConversionError, match="words  Adam.lazy_adam: False") as caught:
         made("tpu_embedding_v2", parameters, allow_lossy=False)
@@ -161,7 +163,7 @@ def test_what_is_lost_is_an_error_that_says_what():
 
 
 def test_allowed_losses_are_logged_as_warnings(monkeypatch):
-    """With allow_lossy the report is a warning; without losses it is information."""
+    """The report is logged as a warning with losses, as information without."""
     logged = []
     log = tf.compat.v1.logging
     monkeypatch.setattr(log, "warning", lambda text, report: logged.append("warning"))
@@ -173,7 +175,7 @@ def test_allowed_losses_are_logged_as_warnings(monkeypatch):
 
 @pytest.mark.parametrize("target", ["tpu_embedding", "tpu_embedding_v2", "keras"])
 def test_an_optimizer_without_counterpart_is_one_line(target):
-    """Of Yogi nothing is left but what takes its place."""
+    """The report of Yogi has one entry with its replacement."""
     found = made(target, estimator_spec.ProximalYogiParameters(0.1))
     assert [entry.argument for entry in found.lost] == ["ProximalYogi"]
     assert "Adam" in found.lost[0].note
@@ -197,14 +199,14 @@ def test_an_optimizer_without_counterpart_is_one_line(target):
     ],
 )
 def test_only_values_with_an_effect_are_lost(target, arguments, lost):
-    """What counts is the value: None, 0 and what comes to the same lose nothing."""
+    """Unset arguments and equivalent values lose nothing."""
     parameters = estimator_spec.StochasticGradientDescentParameters(0.1, **arguments)
     found = [entry.argument for entry in made(target, parameters).lost]
     assert found == [name.replace("SGD", "StochasticGradientDescent") for name in lost]
 
 
 def test_a_combiner_of_none_must_be_told_for_columns():
-    """It is mean on a CPU and sum on a TPU; dictionaries mean sum on both."""
+    """A combiner of None is mean on a CPU, sum on a TPU, and sum for dictionaries."""
     words = tf.feature_column.categorical_column_with_identity("word", 10)
     spec = estimator_spec.EmbeddingConfigSpec([embedding_column(words, 4, combiner=None)], ADAM)
     for hardware, combiner, status in (
@@ -212,29 +214,29 @@ def test_a_combiner_of_none_must_be_told_for_columns():
         (Hardware.CPU, "mean", Status.CHANGED),
         (Hardware.TPU, "sum", Status.CHANGED),
     ):
-        found = spec_source.read(spec, hardware)
-        (entry,) = report.of_tables(found, ["tbl_word"])
+        found = resolved_spec.resolve(spec, hardware)
+        (entry,) = report.table_entries(found, ["tbl_word"])
         assert (entry.status, entry.new) == (status, combiner)
         assert found.combiner("tbl_word") == combiner
-    (entry,) = report.of_tables(read(table=TableConfig(10, 4, combiner=None)), ["words"])
+    (entry,) = report.table_entries(read(table=TableConfig(10, 4, combiner=None)), ["words"])
     assert (entry.status, entry.new) == (Status.CHANGED, "sum")
 
 
 def test_a_spec_as_a_whole_has_lines_too():
-    """Shards and profiles change nothing but speed; a multiplier of gradients is lost."""
+    """Shards and profiles are changed; a gradient multiplier is lost."""
     found = read(
         partition_strategy="mod",
         profile_data_directory="/tmp",
         experimental_gradient_multiplier_fn=lambda step: 2.0,
     )
-    assert [entry.status for entry in report.of_layout(found)] == [Status.CHANGED] * 2
-    assert [entry.status for entry in report.of_multiplier(found, "")] == [Status.LOST]
-    assert report.of_layout(read()) == report.of_multiplier(read(), "") == []
+    assert [entry.status for entry in report.layout_entries(found)] == [Status.CHANGED] * 2
+    assert [entry.status for entry in report.multiplier_entries(found, "")] == [Status.LOST]
+    assert report.layout_entries(read()) == report.multiplier_entries(read(), "") == []
 
 
 @pytest.fixture(scope="module")
 def make_optimizers():
-    """The script that makes the page of optimizers."""
+    """Imports the script that generates the page of optimizers."""
     spec = importlib.util.spec_from_file_location("make_optimizers", DOCS / "make_optimizers.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -242,12 +244,12 @@ def make_optimizers():
 
 
 def test_the_page_of_optimizers_is_current(make_optimizers):
-    """docs/optimizers.md is what the script makes of the facts."""
+    """docs/optimizers.md equals the script's output."""
     assert (DOCS / "optimizers.md").read_text(encoding="utf-8") == make_optimizers.page()
 
 
 def test_a_stale_page_is_noticed(make_optimizers, tmp_path, monkeypatch, capsys):
-    """`--check` fails on another page, and writing it again mends that."""
+    """`--check` fails on another page, and passes after the page is written again."""
     page = tmp_path / "optimizers.md"
     page.write_text(make_optimizers.page().replace("1e-07", "1e-06", 1), encoding="utf-8")
     monkeypatch.setattr(make_optimizers, "PAGE", page)
@@ -257,7 +259,7 @@ def test_a_stale_page_is_noticed(make_optimizers, tmp_path, monkeypatch, capsys)
 
 
 def test_the_page_says_what_reports_say():
-    """Each optimizer's table on the page marks as lost what a report of it loses."""
+    """Each optimizer's table on the page marks the options that its report loses."""
     sections = (DOCS / "optimizers.md").read_text(encoding="utf-8").split("\n## ")[1:]
     assert len(sections) == 10
     for section in sections:
@@ -266,11 +268,11 @@ def test_the_page_says_what_reports_say():
         header = [cell.strip() for cell in rows[1].split("|")[1:-1]]
         for row in (row for row in rows if row.startswith("| `")):
             argument, _, *cells = (cell.strip() for cell in row.split("|")[1:-1])
-            assert argument.strip("`") in target_support.arguments(kind)
+            assert argument.strip("`") in target_support.argument_names(kind)
             assert len(cells) == len(header) - 2
             for target, cell in zip(target_support.TARGETS, cells, strict=True):
-                fact = target_support.becomes(target, kind)
-                assert cell.startswith("**lost**") == bool(fact.lost)
-                if not fact.lost:
-                    has_limits = fact.facts[argument.strip("`")].only is not None
+                rule = target_support.find_support(target, kind)
+                assert cell.startswith("**lost**") == bool(rule.lost)
+                if not rule.lost:
+                    has_limits = rule.arguments[argument.strip("`")].condition is not None
                     assert ("only" in cell) == has_limits

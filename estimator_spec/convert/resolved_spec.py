@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every target reads of a spec: its tables and features, those of the tensor core included."""
+"""Resolves a spec to tables and features for conversions, including those of the tensor core."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from tpu_columns import Hardware, TPUEmbeddingColumn
 
 
 class Vocabularies:
-    """The tables that turn strings into ids, made once: what a column calls a state manager."""
+    """Vocabulary lookup tables of columns, created once; a state manager of columns."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[Any, str], Any] = {}
 
     def has_resource(self, column: Any, name: str) -> bool:
-        """Whether a column's table was made."""
+        """Returns whether a column's table exists."""
         return _eager() and (column, name) in self._tables
 
     def get_resource(self, column: Any, name: str) -> Any:
-        """A column's table."""
+        """Returns a column's table."""
         return self._tables[column, name]
 
     def add_resource(self, column: Any, name: str, resource: Any) -> None:
-        """Keeps a column's table."""
+        """Stores a column's table."""
         if _eager():
             self._tables[column, name] = resource
 
     def resources(self) -> list[Any]:
-        """All tables, for a SavedModel."""
-        # One with buckets of its own hides the table that knows its file from the SavedModel,
-        # which would look for the file where it was, in place of bringing it along.
+        """Returns all tables, for a SavedModel."""
+        # A table with out-of-vocabulary buckets hides the inner table from the SavedModel, whose
+        # vocabulary file would not be saved.
         return [getattr(table, "_table", None) or table for table in self._tables.values()]
 
 
 def _eager() -> bool:
-    """Whether this is no graph of TF1, which has tables of its own."""
+    """Returns whether there is no TF1 graph, which would have tables of its own."""
     return tf.compat.v1.executing_eagerly_outside_functions()
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
-    """A spec, read.
+class ResolvedSpec:
+    """Tables, features and columns of a spec.
 
     Attributes:
-        spec: it.
-        hardware: whose meaning is taken where CPU and TPU differ (combiner None of columns: mean
-            on a CPU, sum on a TPU); None where nobody said.
+        spec: the spec.
+        hardware: the hardware whose semantics apply where CPU and TPU differ (`combiner=None` of
+            columns: mean on a CPU, sum on a TPU); None if unspecified.
         tables: `TableConfig` by table key.
         features: `FeatureConfig` by feature key.
         columns: the column of each feature; empty in dict mode.
-        on_tensor_core: keys of the tables whose lookups belong to the tensor core.
-        vocabularies: of the columns.
+        on_tensor_core: keys of the tables that the tensor core looks up.
+        vocabularies: vocabulary lookup tables of the columns.
     """
 
     spec: EmbeddingConfigSpec
@@ -75,24 +75,24 @@ class Source:
     )
 
     def parameters(self, table: str) -> OptimizationParameters | None:
-        """The optimizer of a table, its own or the spec's."""
+        """Returns the optimizer of a table, its own or the spec's."""
         return self.tables[table].optimization_parameters or self.spec.optimization_parameters
 
     def learning_rate(self, table: str) -> Any:
-        """The rate of a table: a number, a function of the global step, or None."""
+        """Returns a table's learning rate: a number, a function of the global step, or None."""
         config = self.tables[table]
         if config.learning_rate_fn is not None:
             return config.learning_rate_fn
-        if config.learning_rate:  # a rate of 0 has always counted as none given
+        if config.learning_rate:  # 0 counts as unset, as in the old system
             return config.learning_rate
         parameters = self.parameters(table)
         return None if parameters is None else parameters.learning_rate
 
-    def rate_to_train(self, table: str) -> Any:
-        """The rate of a table that is to be trained.
+    def required_learning_rate(self, table: str) -> Any:
+        """Returns the learning rate of a table that is trained.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the table has none.
         """
         rate, parameters = self.learning_rate(table), self.parameters(table)
         if rate is None and not isinstance(parameters, FrequencyEstimatorParameters):
@@ -103,34 +103,34 @@ class Source:
         return rate
 
     def combiner(self, table: str) -> str:
-        """How the rows of an example become one: None in words."""
+        """Returns the combiner of a table, with None resolved."""
         combiner = self.tables[table].combiner
         if combiner is not None:
             return combiner
         by_column = self.spec.feature_columns is not None
         return "mean" if by_column and self.hardware is Hardware.CPU else "sum"
 
-    def combiner_is_open(self, table: str) -> bool:
-        """Whether a combiner of None means different things on CPU and TPU, and nobody chose."""
+    def combiner_is_ambiguous(self, table: str) -> bool:
+        """Returns whether a combiner of None depends on the hardware, and none is specified."""
         by_column = self.spec.feature_columns is not None
         return self.tables[table].combiner is None and by_column and self.hardware is None
 
-    def users(self, table: str) -> list[str]:
-        """The sorted features of a table."""
+    def features_of(self, table: str) -> list[str]:
+        """Returns the sorted features of a table."""
         return sorted(key for key, feature in self.features.items() if feature.table_id == table)
 
 
-def read(spec: EmbeddingConfigSpec, hardware: Hardware | None = None) -> Source:
-    """Reads a spec.
+def resolve(spec: EmbeddingConfigSpec, hardware: Hardware | None = None) -> ResolvedSpec:
+    """Resolves a spec.
 
     Args:
         spec: columns or dictionaries.
-        hardware: see `Source`.
+        hardware: see `ResolvedSpec`.
 
     Raises:
-        TypeError: as `tables_and_features`; or `hardware` is none.
-        ValueError: as `tables_and_features`; or a feature or table that the tensor core and the
-            embedding core both want.
+        TypeError: as `tables_and_features`; or `hardware` has another type.
+        ValueError: as `tables_and_features`; or a feature or table is on the tensor core and on the
+            embedding core.
     """
     if hardware is not None and not isinstance(hardware, Hardware):
         raise TypeError(f"hardware must be a tpu_columns.Hardware or None, got {hardware!r}.")
@@ -138,7 +138,7 @@ def read(spec: EmbeddingConfigSpec, hardware: Hardware | None = None) -> Source:
     found = {column.get_feature_key_name(): column for column in spec.feature_columns or ()}
     on_tensor_core = spec.tensor_core_feature_columns or []
     if on_tensor_core:
-        # The bare tuple, without the rule of sizes: that has been applied.
+        # The plain tuple, without the rule of sizes, which was applied already.
         bare = EmbeddingConfigSpec._make(tuple(spec))
         more_tables, more_features = tables_and_features(
             bare._replace(feature_columns=on_tensor_core, tensor_core_feature_columns=[])
@@ -149,7 +149,7 @@ def read(spec: EmbeddingConfigSpec, hardware: Hardware | None = None) -> Source:
         found.update((column.get_feature_key_name(), column) for column in on_tensor_core)
     else:
         more_tables = {}
-    return Source(spec, hardware, tables, features, found, frozenset(more_tables))
+    return ResolvedSpec(spec, hardware, tables, features, found, frozenset(more_tables))
 
 
 def _check_apart(what: str, first: dict[str, Any], second: dict[str, Any]) -> None:

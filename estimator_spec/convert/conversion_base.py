@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every conversion has, whatever it converts to."""
+"""Defines the base class of conversion results."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from estimator_spec.convert.features import Intake
+from estimator_spec.convert.features import FeatureFormat
 from estimator_spec.convert.report import Report
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Conversion(Intake):
-    """A spec in the form of one of today's systems.
+class Conversion(FeatureFormat):
+    """Base class of the result of a conversion.
 
     Attributes:
-        report: what is exact, changed and lost.
+        report: options that are exact, changed and lost.
     """
 
     report: Report = dataclasses.field(repr=False)
 
 
 def attach(made: Any, conversion: Conversion) -> Any:
-    """Gives a converted object its conversion, as the attribute `conversion`.
+    """Sets the attribute `conversion` of a converted object.
 
     Args:
         made: an object of another library.
-        conversion: where it comes from.
+        conversion: the conversion.
 
     Returns:
         The object.
     """
-    # Past its own __setattr__, which would track (and save) it.
+    # Bypasses __setattr__ of Keras and tf.Module, which would track and save the value.
     object.__setattr__(made, "conversion", conversion)
     return made
