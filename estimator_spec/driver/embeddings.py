@@ -114,17 +114,10 @@ class PlainEmbeddings:
 class HostEmbeddings(PlainEmbeddings):
     """Tables on the host's embedding core, looked up and trained as on a TPU.
 
-    In an export they are ordinary variables.
-
-    Args:
-        spec: the embedding specification.
-        shards: number of shards of each table.
+    In an export they are ordinary variables. The specification is required.
     """
 
     _spec: EmbeddingConfigSpec
-
-    def __init__(self, spec: EmbeddingConfigSpec, shards: int = 1) -> None:
-        super().__init__(spec, shards)
 
     def hardware(self, mode: Mode) -> Hardware:
         """Returns TPU, except in a graph that is exported for serving on a CPU."""
@@ -204,7 +197,8 @@ class TpuEmbeddings(HostEmbeddings):
         # Imports `convert`, which is needed on a TPU only.
         from estimator_spec.driver import tpu_engine
 
-        engine = tpu_engine.make_engine(spec, batch_size, training)
+        assert batch_size is not None  # checked for every run on a TPU
+        engine = tpu_engine.MidLevelEngine(spec, batch_size)
         return tpu.TpuCore(spec, engine, training, self._host_devices, self.pad)
 
 
@@ -261,7 +255,13 @@ def choose_embeddings(
         TypeError: the number of shards isn't an int.
     """
     if shards != 1:
-        _check_shards(spec, use_tpu, shards)
+        RowPartition("div", 0, shards)
+        if spec is None or use_tpu:
+            raise ValueError(
+                f"embedding_shards={shards} cuts the tables of an embedding_config_spec on the "
+                "host: "
+                + ("there is no spec." if spec is None else "with use_tpu=True the TPU cuts them.")
+            )
     if core is None:
         return PlainEmbeddings(spec, shards)
     if core not in CORES:
@@ -277,16 +277,6 @@ def choose_embeddings(
             "embedding core of its own. Set use_tpu=False."
         )
     return HostEmbeddings(spec, shards)
-
-
-def _check_shards(spec: EmbeddingConfigSpec | None, use_tpu: bool, shards: Any) -> None:
-    """Checks the number of shards, and that tables can be split on the host."""
-    RowPartition("div", 0, shards)
-    if spec is None or use_tpu:
-        raise ValueError(
-            f"embedding_shards={shards} cuts the tables of an embedding_config_spec on the host: "
-            + ("there is no spec." if spec is None else "with use_tpu=True the TPU cuts them.")
-        )
 
 
 class ApplyHeldUpdates(TablesListener):

@@ -361,11 +361,13 @@ class Estimator:
                 trained, or has its own saver.
             CheckpointError: the checkpoint is missing or damaged.
         """
+        if serving_input_receiver_fn is None:
+            raise ValueError("An input_receiver_fn must be defined.")
         # Overrides of `_export_all_saved_models` may not take `tables`.
         quantized: Any = {} if tables == "float32" else {"tables": tables}
         return self._export_all_saved_models(
             export_dir_base,
-            {experimental_mode: _required_receiver_fn(serving_input_receiver_fn)},
+            {experimental_mode: serving_input_receiver_fn},
             assets_extra=assets_extra,
             as_text=as_text,
             checkpoint_path=checkpoint_path,
@@ -431,9 +433,11 @@ class Estimator:
             ValueError: as for `export_saved_model`.
             CheckpointError: as for `export_saved_model`.
         """
+        if serving_input_receiver_fn is None:
+            raise ValueError("An input_receiver_fn must be defined.")
         return self._export_all_saved_models(
             export_dir_base,
-            {ModeKeys.PREDICT: _required_receiver_fn(serving_input_receiver_fn)},
+            {ModeKeys.PREDICT: serving_input_receiver_fn},
             assets_extra=assets_extra,
             as_text=as_text,
             checkpoint_path=checkpoint_path,
@@ -511,26 +515,9 @@ class Estimator:
                     loop=built.loop,
                 )
 
-    def _export_all_saved_models(
-        self,
-        export_dir_base: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-        strip_default_attrs: bool = True,
-        tables: str = "float32",
-    ) -> bytes:
-        """Writes one SavedModel with a graph for each mode; returns its path."""
-        return self._exporter.export(
-            export_dir_base,
-            input_receiver_fn_map,
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-            strip_default_attrs=strip_default_attrs,
-            tables=tables,
-        )
+    def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
+        """Writes one SavedModel; the arguments are those of `SavedModelExporter.export`."""
+        return self._exporter.export(*args, **kwargs)
 
     # Methods that `TPUEstimator` extends.
 
@@ -541,14 +528,18 @@ class Estimator:
             cluster_roles.refuse_several_processes(self._config)
         checkpoint_state.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
 
-    def _build(self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str) -> BuiltGraph:
-        """Builds the graph of a run in `graph`, which is empty and the default graph."""
-        return self._graphs.build(graph, input_fn, mode)
-
-    def _build_on_one_device(
-        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str
+    def _build(
+        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, one_device: bool = False
     ) -> BuiltGraph:
-        """Builds a graph like `_build`, but without replicas."""
+        """Builds the graph of a run in `graph`, which is empty and the default graph.
+
+        Args:
+            graph: the graph.
+            input_fn: the user's function.
+            mode: one of `ModeKeys`.
+            one_device: builds without replicas, even if runs of this mode have some.
+        """
+        del one_device
         return self._graphs.build(graph, input_fn, mode)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
@@ -576,17 +567,6 @@ class Estimator:
                 task,
             )
         return checkpoint
-
-
-def _required_receiver_fn(input_receiver_fn: Callable[[], Any] | None) -> Callable[[], Any]:
-    """Returns the receiver function.
-
-    Raises:
-        ValueError: it is None.
-    """
-    if input_receiver_fn is None:
-        raise ValueError("An input_receiver_fn must be defined.")
-    return input_receiver_fn
 
 
 def _resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:

@@ -70,7 +70,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         estimator._check_before_graph(ModeKeys.EVAL, self._input_fn)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            built = estimator._build_on_one_device(self._graph, self._input_fn, ModeKeys.EVAL)
+            built = estimator._build(self._graph, self._input_fn, ModeKeys.EVAL, one_device=True)
             spec = built.spec
             self._update_op, self._values = evaluation.metric_ops(spec)
             self._scaffold = evaluation.scaffold(spec.scaffold)

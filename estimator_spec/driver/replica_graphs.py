@@ -14,7 +14,7 @@ from estimator_spec.driver.embeddings import PlainEmbeddings
 from estimator_spec.driver.graph_builder import BuiltGraph, EstimatorMethods, GraphBuilder
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import ReplicaEmbeddings, Replicas
-from estimator_spec.driver.run_context import RunContext
+from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.driver.systems import System
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
@@ -78,7 +78,7 @@ class ReplicaGraphBuilder:
                 return spec
 
             replicas = Replicas(strategy, core, replica_embeddings.results, mode, model)
-            with ctx.building(embeddings=replica_embeddings), device:
+            with ctx.building(BuildArguments(embeddings=replica_embeddings)), device:
                 spec = _build_steps(replicas, inputs, ctx)
         hooks = inputs.hooks
         first_hooks: list[Any] = []
@@ -103,7 +103,10 @@ class ReplicaGraphBuilder:
         """Calls `input_fn` for all replicas, as often as the configuration says."""
         sources = []
         for call in replica_inputs.input_calls(ctx.sharing, system.num_replicas, system.num_hosts):
-            with ctx.building(input_call=call), tf.device(system.host_device(call.host)):
+            with (
+                ctx.building(BuildArguments(input_call=call)),
+                tf.device(system.host_device(call.host)),
+            ):
                 sources.append((call, self._estimator._call_input_fn(input_fn, ctx.mode)))
         return ReplicaInputs(
             ctx.sharing,

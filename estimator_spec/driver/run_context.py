@@ -6,9 +6,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import copy
-import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -23,8 +22,7 @@ from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
 
 
-@dataclasses.dataclass(frozen=True)
-class BuildArguments:
+class BuildArguments(NamedTuple):
     """Arguments of the current build for methods whose signatures can't have them.
 
     Programs override `_call_input_fn` and `_call_model_fn` with the signatures of `tf.estimator`
@@ -104,9 +102,8 @@ class RunContext:
         return (_BUILDS.get() or {}).get(self._key, BuildArguments())
 
     @contextlib.contextmanager
-    def building(self, **changes: Any) -> Iterator[None]:
-        """Changes fields of `build` within the block, for this estimator."""
-        arguments = dataclasses.replace(self.build, **changes)
+    def building(self, arguments: BuildArguments) -> Iterator[None]:
+        """Sets `build` within the block, for this estimator."""
         token = _BUILDS.set({**(_BUILDS.get() or {}), self._key: arguments})
         try:
             yield
@@ -127,14 +124,14 @@ class RunContext:
     @property
     def num_replicas(self) -> int:
         """Number of replicas of the model in this mode."""
-        system = self.system() if self._mode is not None else None
-        return 1 if system is None else system.num_replicas
+        system = None if self._mode is None else self.system()
+        return system.num_replicas if system else 1
 
     @property
     def num_hosts(self) -> int:
         """Number of hosts that feed the replicas."""
-        system = self.system() if self._mode is not None else None
-        return 1 if system is None else system.num_hosts
+        system = None if self._mode is None else self.system()
+        return system.num_hosts if system else 1
 
     @property
     def global_batch_size(self) -> int | None:

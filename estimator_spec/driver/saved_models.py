@@ -50,30 +50,25 @@ class SavedModelExporter:
         self,
         export_dir_base: Any,
         input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        assets_extra: Mapping[str, str] | None,
-        as_text: bool,
-        checkpoint_path: str | None,
-        strip_default_attrs: bool,
-        tables: str,
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        strip_default_attrs: bool = True,
+        tables: str = "float32",
     ) -> bytes:
         """Writes one SavedModel with a graph for each mode.
 
         Args:
-            export_dir_base: the SavedModel becomes a directory below it, named by the time.
+            export_dir_base: as for `Estimator.export_saved_model`.
             input_receiver_fn_map: receiver functions by mode.
             assets_extra: files to copy, by their destination below `assets.extra`.
             as_text: writes the graph as text.
             checkpoint_path: prefix of the checkpoint; None: the latest, or that of a warm start.
             strip_default_attrs: leaves out attributes that have their default value.
-            tables: dtype of the embedding tables: 'float32', 'float16' or 'int8'.
+            tables: dtype of the embedding tables.
 
         Returns:
             The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: no known mode, no checkpoint, variables that it lacks, or quantized tables
-                of a graph that can't have them.
-            CheckpointError: the checkpoint is missing or damaged.
         """
         stored = storage.TableStorage(dtype=tables)
         checkpoint = self._checkpoint(checkpoint_path)

@@ -23,11 +23,9 @@ def check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
     """
     if train is None:
         raise ValueError("`train_batch_size` cannot be `None`")
-    check_positive_integer(train, "train_batch_size")
-    if evaluate is not None:
-        check_positive_integer(evaluate, "eval_batch_size")
-    if predict is not None:
-        check_positive_integer(predict, "predict_batch_size")
+    for name, size in (("train", train), ("eval", evaluate), ("predict", predict)):
+        if size is not None:
+            check_positive_integer(size, f"{name}_batch_size")
 
 
 def check_batch_axis(batch_axis: Any) -> None:

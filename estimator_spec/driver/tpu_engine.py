@@ -13,7 +13,7 @@ from typing import Any
 
 from estimator_spec._tensorflow import tpu_embedding
 from estimator_spec.convert import mid_level
-from estimator_spec.cores.tpu import Engine, Shards
+from estimator_spec.cores.tpu import Shards
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
@@ -73,16 +73,3 @@ class MidLevelEngine:
     def retrieve(self, shards: Shards) -> Any:
         """Implements `Engine`."""
         return tpu_embedding.retrieve_tpu_embedding(self._embedding, shards)
-
-
-def make_engine(spec: EmbeddingConfigSpec, batch_size: int | None, training: bool) -> Engine:
-    """Returns the engine of a TPU. Call it in the scope of the graph's strategy.
-
-    Args:
-        spec: the embedding specification.
-        batch_size: examples of a step on one replica.
-        training: unused: the configuration is the same for all graphs.
-    """
-    del training
-    assert batch_size is not None  # checked for every run on a TPU
-    return MidLevelEngine(spec, batch_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -19,7 +19,7 @@ from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hooks import ExamplesPerSecond
 from estimator_spec.driver.replica_graphs import ReplicaGraphBuilder
-from estimator_spec.driver.run_context import RunContext
+from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.model.model_spec import ModeKeys
 from tpu_columns import placement
 
@@ -204,14 +204,9 @@ class TPUEstimator(Estimator):
         model_embeddings = self._ctx.build.embeddings or self._embeddings
 
         def model(features: Any) -> Any:
+            processed = model_embeddings.process_result
             return model_calls.call(
-                self._model_fn,
-                features,
-                labels,
-                mode,
-                params,
-                config,
-                model_embeddings.process_result,
+                self._model_fn, features, labels, mode, params, config, processed
             )
 
         with host_fallback.one_replica() if for_tpu and on_cpu else contextlib.nullcontext():
@@ -229,18 +224,14 @@ class TPUEstimator(Estimator):
         listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
         return super()._train_model(input_fn, hooks, listeners)
 
-    def _build(self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str) -> BuiltGraph:
-        with self._ctx.with_mode(mode) as ctx:
+    def _build(
+        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, one_device: bool = False
+    ) -> BuiltGraph:
+        with self._ctx.with_mode(mode) as ctx, ctx.building(BuildArguments(one_device=one_device)):
             system = ctx.system()
             if system is None:
                 return super()._build(graph, input_fn, mode)
             return self._replica_graphs.build(graph, input_fn, ctx, system)
-
-    def _build_on_one_device(
-        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str
-    ) -> BuiltGraph:
-        with self._ctx.building(one_device=True):
-            return super()._build_on_one_device(graph, input_fn, mode)
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
@@ -280,13 +271,7 @@ class TPUEstimator(Estimator):
         output_dir = self._model_dir if self._config.save_summary_steps else None
         return [ExamplesPerSecond(batch_size, steps, seconds, output_dir)]
 
-    def _export_all_saved_models(
-        self,
-        export_dir_base: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        *args: Any,
-        **kwargs: Any,
-    ) -> bytes:
+    def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
         tpu_checks.check_takes_params("model_fn", self._model_fn)
         if not self._export_to_cpu:
             if not self._export_to_tpu:
@@ -299,9 +284,7 @@ class TPUEstimator(Estimator):
             tf1.logging.info(
                 "export_to_tpu is skipped: the SavedModel gets the graph for serving on a CPU."
             )
-        return super()._export_all_saved_models(
-            export_dir_base, input_receiver_fn_map, *args, **kwargs
-        )
+        return super()._export_all_saved_models(*args, **kwargs)
 
 
 def _is_exporting() -> bool:

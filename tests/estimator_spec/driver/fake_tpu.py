@@ -41,7 +41,7 @@ class FakeEngine:
 
     configuration = "tables of the fake"
 
-    def __init__(self, spec, batch_size, training):
+    def __init__(self, spec, batch_size):
         self.tables, self.features = tables_and_features(spec)
         self.spec = spec
         self.batch_size = batch_size

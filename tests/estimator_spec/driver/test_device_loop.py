@@ -278,6 +278,62 @@ def test_batch_sizes(tmp_path):
     assert seen == [("train", BATCH // 2, BATCH // 2)] * 2
 
 
+def scores_with_params(features, labels, mode, params):
+    """A model without tables; its scaffold_fn is noted in params."""
+
+    def scaffold_fn():
+        params["scaffolds"].append(mode)
+        return tf1.train.Scaffold()
+
+    predictions = {"p": tf.cast(features["number"], tf.float32) + 1.0}
+    return es.TPUEstimatorSpec(mode, predictions=predictions, scaffold_fn=scaffold_fn)
+
+
+def test_overrides_on_replicas(tmp_path):
+    """Overrides with the legacy arguments are called on replicas; a build changes no attribute."""
+    calls = []
+
+    class Mine(es.TPUEstimator):
+        def _call_input_fn(self, input_fn, mode, input_context=None):
+            calls.append("input_fn")
+            return super()._call_input_fn(input_fn, mode)
+
+        def _call_model_fn(self, features, labels, mode, config):
+            calls.append((type(self._embeddings).__name__, dict(vars(self)) == before))
+            return super()._call_model_fn(features, labels, mode, config)
+
+    estimator = make(tmp_path, 2)
+    estimator.__class__ = Mine
+    before = dict(vars(estimator))
+    estimator.train(input_fn, steps=1)
+    assert calls == ["input_fn", *[("HostEmbeddings", True)] * 2]
+    assert vars(estimator) == before
+
+
+def test_another_estimators_model_on_replicas(tmp_path):
+    """A model_fn on replicas may call another estimator's: that one has its own lookups."""
+    scaffolds = []
+    teacher = es.TPUEstimator(
+        lambda features, labels, mode, params: scores_with_params(
+            features, labels, mode, {"scaffolds": scaffolds}
+        ),
+        config=es.RunConfig(model_dir=str(tmp_path / "teacher")),
+        use_tpu=False,
+    )
+
+    def student(features, labels, mode, params, config):
+        taught = teacher.model_fn(features, None, mode, config)
+        spec = model_fn(features, labels, mode, params, config)
+        both = {"p": spec.predictions["p"], "taught": taught.predictions["p"]}
+        return spec._replace(predictions=both)
+
+    estimator = make(tmp_path, 2)
+    estimator._model_fn = student
+    found = list(estimator.predict(lambda params: input_fn({**params, "repeat": 1})))
+    assert len(found) == 40 * BATCH and set(found[0]) == {"p", "taught"}
+    assert scaffolds == ["infer"] * 2
+
+
 def test_host_calls_run_every_step_on_all_replicas(tmp_path):
     """The host function gets the replicas' tensors one after the other, once a step."""
     estimator = make(tmp_path, 2, host=True)

@@ -52,7 +52,7 @@ def on_fake(monkeypatch):
     def find(replicas=2, hosts=1):
         system = fake_tpu.FakeSystem(replicas, hosts)
         monkeypatch.setattr(systems, "find", lambda config, master: system)
-        monkeypatch.setattr(tpu_engine, "make_engine", fake_tpu.FakeEngine)
+        monkeypatch.setattr(tpu_engine, "MidLevelEngine", fake_tpu.FakeEngine)
         return system
 
     find()
