@@ -17,11 +17,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.config.tpu_config import (
-    TPUConfig,
-    check_positive_integer,
-    parse_iterations_per_loop,
-)
+from estimator_spec.config.tpu_config import TPUConfig, parse_iterations_per_loop
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import Replicas, ReplicaStep
 from estimator_spec.model import host_call as host_call_lib
@@ -32,28 +28,6 @@ tf1 = tf.compat.v1
 
 _LENGTH = "steps_of_this_loop"
 _MOST_STEPS = 100_000  # of a loop whose duration is given
-
-
-def check_host_replicas(replicas: Any, use_tpu: bool, batch_sizes: dict[str, int | None]) -> None:
-    """Checks the argument `host_replicas` of `TPUEstimator`.
-
-    Args:
-        replicas: number of replicas.
-        use_tpu: whether the program runs on a TPU.
-        batch_sizes: examples of a step, by 'train', 'eval' and 'predict'.
-
-    Raises:
-        TypeError: `replicas` isn't an int.
-        ValueError: it isn't positive, doesn't divide a batch size, or is given with `use_tpu`.
-    """
-    check_positive_integer(replicas, "host_replicas")
-    if use_tpu:
-        raise ValueError("host_replicas runs a TPU's loop on the host. Set use_tpu=False.")
-    for name, size in batch_sizes.items():
-        if size is not None and size % replicas:
-            raise ValueError(
-                f"{name} batch size {size} must be divisible by number of replicas {replicas}."
-            )
 
 
 class LoopLimit(NamedTuple):

@@ -109,11 +109,12 @@ def input_batch_size(kind: InputSharing, whole: int, num_replicas: int, num_host
     >>> input_batch_size(InputSharing.BATCH_PER_REPLICA, 64, 8, 2)
     8
     """
-    if kind in (InputSharing.BROADCAST, InputSharing.SPLIT_GLOBAL_BATCH):
-        return whole
-    if kind is InputSharing.SPLIT_HOST_BATCH:
-        return whole // num_hosts
-    return whole // num_replicas
+    parts = {
+        InputSharing.BROADCAST: 1,
+        InputSharing.SPLIT_GLOBAL_BATCH: 1,
+        InputSharing.SPLIT_HOST_BATCH: num_hosts,
+    }
+    return whole // parts.get(kind, num_replicas)
 
 
 class ReplicaInputs:

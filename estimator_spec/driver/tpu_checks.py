@@ -93,6 +93,28 @@ def check_embeddings(tpu_config: TPUConfig, embedding_config_spec: Any) -> None:
         )
 
 
+def check_host_replicas(replicas: Any, use_tpu: bool, batch_sizes: dict[str, int | None]) -> None:
+    """Checks the argument `host_replicas` of `TPUEstimator`.
+
+    Args:
+        replicas: number of replicas.
+        use_tpu: whether the program runs on a TPU.
+        batch_sizes: examples of a step, by 'train', 'eval' and 'predict'.
+
+    Raises:
+        TypeError: `replicas` isn't an int.
+        ValueError: it isn't positive, doesn't divide a batch size, or is given with `use_tpu`.
+    """
+    check_positive_integer(replicas, "host_replicas")
+    if use_tpu:
+        raise ValueError("host_replicas runs a TPU's loop on the host. Set use_tpu=False.")
+    for name, size in batch_sizes.items():
+        if size is not None and size % replicas:
+            raise ValueError(
+                f"{name} batch size {size} must be divisible by number of replicas {replicas}."
+            )
+
+
 def check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
     """Checks that a user's function has an argument `params`.
 

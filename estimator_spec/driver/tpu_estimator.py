@@ -130,7 +130,7 @@ class TPUEstimator(Estimator):
             sizes = {"train": train_batch_size, "predict": predict_batch_size}
             if eval_on_tpu:
                 sizes["eval"] = eval_batch_size
-            device_loop.check_host_replicas(host_replicas, use_tpu, sizes)
+            tpu_checks.check_host_replicas(host_replicas, use_tpu, sizes)
         if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
             raise ValueError(
                 "export_saved_model_api_version should be 1 or 2; got "
