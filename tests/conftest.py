@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -11,10 +12,16 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 from hypothesis import settings
 
-try:
-    TENSORFLOW = version("tensorflow")
-except PackageNotFoundError:
-    TENSORFLOW = version("tensorflow-cpu")
+
+def _tensorflow_version() -> str:
+    """Returns the version of the distribution that provides TensorFlow, without importing it."""
+    for name in ("tensorflow", "tensorflow-cpu", "tf-nightly"):
+        with contextlib.suppress(PackageNotFoundError):
+            return version(name)
+    raise PackageNotFoundError("tensorflow")
+
+
+TENSORFLOW = _tensorflow_version()
 
 # Graph-mode model functions need Keras 2, which TensorFlow includes up to 2.15.
 if tuple(map(int, TENSORFLOW.split(".")[:2])) >= (2, 16):

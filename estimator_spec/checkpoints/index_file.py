@@ -16,10 +16,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow.core.protobuf import tensor_bundle_pb2
-
+from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints import crc32c
 from estimator_spec.checkpoints.errors import DamagedCheckpointError
+
+tensor_bundle_pb2 = private.tensor_bundle_pb2
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48

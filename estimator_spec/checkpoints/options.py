@@ -10,7 +10,8 @@ from typing import Any
 from estimator_spec.checkpoints import slots
 from estimator_spec.checkpoints.objects import Objects
 from estimator_spec.checkpoints.renaming import Rename
-from tpu_columns.partition import STRATEGIES, RowPartition
+from tpu_columns.checks import is_int
+from tpu_columns.partition import RowPartition, check_strategy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,14 +39,12 @@ class Wishes:
     objects: Objects | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy is not None and self.strategy not in STRATEGIES:
-            raise ValueError(
-                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
-            )
+        if self.strategy is not None:
+            check_strategy(self.strategy)
         if self.shards is not None:
             RowPartition("div", 0, self.shards)
         for table, rows in (self.grow or {}).items():
-            if isinstance(rows, bool) or not hasattr(rows, "__index__"):
+            if not is_int(rows):
                 raise ValueError(
                     f"grow: the number of rows of {table!r} must be an int, got {rows!r}."
                 )

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, table_optimizer
 from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.tables import WEIGHTS
 
@@ -68,7 +68,7 @@ def of(spec: EmbeddingConfigSpec) -> list[SpecTable]:
             width=config.dimension,
             combiner=config.combiner,
             features=tuple(f for f, c in spec.feature_to_config_dict.items() if c.table_id == key),
-            optimizer=config.optimization_parameters or spec.optimization_parameters,
+            optimizer=table_optimizer(spec, config),
             own_optimizer=config.optimization_parameters,
             initializer=config.initializer,
             learning_rate_fn=config.learning_rate_fn,

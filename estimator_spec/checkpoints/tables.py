@@ -19,7 +19,9 @@ from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
-def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> Any:
+def read_table(
+    path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any
+) -> np.ndarray:
     """A table, or one of its slots, in memory.
 
     Args:

@@ -17,6 +17,7 @@ from estimator_spec.convert import checks
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.embedding.optimizers import OptimizationParameters, slot_initial_values
+from estimator_spec.validation.checks import check_positive_ints
 
 
 class TrainedTables:
@@ -42,7 +43,7 @@ class TrainedTables:
         num_shards: int | None = None,
         variable_names: Mapping[str, str] | None = None,
     ) -> None:
-        checks.positive_or_none(num_shards=num_shards)
+        check_positive_ints(optional=True, num_shards=num_shards)
         checks.known("variable_names", "table", variable_names or (), source.tables)
         with Checkpoint(checkpoint) as opened:
             self._prefix = opened.prefix

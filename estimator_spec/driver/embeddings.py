@@ -13,7 +13,8 @@ from estimator_spec.cores import tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener
 from estimator_spec.driver import dict_mode
-from estimator_spec.driver.stored_tables import RecordTables, expect_strategy
+from estimator_spec.driver.table_records import TableRecordListener
+from estimator_spec.driver.table_restore import set_default_strategy
 from estimator_spec.embedding import device_assignment
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
@@ -65,7 +66,7 @@ class PlainEmbeddings:
 
     def listeners(self, config: Any) -> list[TablesListener]:
         """Returns the checkpoint listeners that tables need."""
-        return [RecordTables(config.model_dir, self._spec)] if self._spec else []
+        return [TableRecordListener(config.model_dir, self._spec)] if self._spec else []
 
     @contextlib.contextmanager
     def storing_tables(self, exporting: bool) -> Iterator[None]:
@@ -73,7 +74,7 @@ class PlainEmbeddings:
         if self._spec is None:
             yield
             return
-        expect_strategy(self._spec.partition_strategy)
+        set_default_strategy(self._spec.partition_strategy)
         sharded = TableStorage(self._spec.partition_strategy, self._shards)
         with storage.storing(storage.current() if exporting else sharded):
             yield
@@ -145,8 +146,8 @@ class HostEmbeddings(PlainEmbeddings):
 
     def make_core(self, mode: str) -> EmbeddingCore | None:
         """Makes the host core of a new graph; None if no feature is looked up on it."""
-        expect_strategy(self._spec.partition_strategy)
-        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
+        set_default_strategy(self._spec.partition_strategy)
+        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
@@ -189,8 +190,8 @@ class TpuEmbeddings(HostEmbeddings):
 
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """Makes the TPU's core. Call it within the strategy's scope."""
-        expect_strategy(self._spec.partition_strategy)
-        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
+        set_default_strategy(self._spec.partition_strategy)
+        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN

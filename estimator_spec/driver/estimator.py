@@ -12,7 +12,7 @@ import copy
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -31,7 +31,7 @@ from estimator_spec.driver import (
     input_pipeline,
     model_calls,
     prediction,
-    stored_tables,
+    table_restore,
     training,
 )
 from estimator_spec.driver import hooks as hooks_lib
@@ -39,11 +39,14 @@ from estimator_spec.driver.graph_builder import BuiltGraph, GraphBuilder, warm_s
 from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.driver.saved_models import SavedModelExporter
 from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
+from estimator_spec.model.warm_start import WarmStartSettings
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
+
+_Estimator = TypeVar("_Estimator", bound="Estimator")
 
 
 class Estimator:
@@ -81,12 +84,12 @@ class Estimator:
         model_dir: Any = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
         *,
         fast_updates: bool | None = None,
     ) -> None:
         self._assert_members_are_not_overridden()
-        self._fast_updates = updates.wanted(fast_updates)
+        self._fast_updates = updates.should_optimize(fast_updates)
         model_calls.check_arguments(model_fn, params, self._adds_params)
         self._config = _resolve_config(config, model_dir)
         self._model_dir = str(self._config.model_dir)
@@ -129,7 +132,7 @@ class Estimator:
             ValueError: there is no checkpoint.
             CheckpointError: the checkpoint is damaged.
         """
-        prefix = checkpoint_state.required(self.model_dir)
+        prefix = checkpoint_state.require_latest(self.model_dir)
         return [name for name, _ in tf.train.list_variables(prefix)]
 
     def get_variable_value(self, name: str) -> Any:
@@ -146,7 +149,7 @@ class Estimator:
             ValueError: there is no checkpoint.
             CheckpointError: the checkpoint is damaged.
         """
-        return stored_tables.load_variable(checkpoint_state.required(self.model_dir), name)
+        return table_restore.load_variable(checkpoint_state.require_latest(self.model_dir), name)
 
     def latest_checkpoint(self) -> str | None:
         """Returns the path of the latest checkpoint, or None.
@@ -154,7 +157,7 @@ class Estimator:
         Raises:
             CheckpointError: the checkpoint is damaged.
         """
-        return checkpoint_state.latest(self.model_dir)
+        return checkpoint_state.find_latest(self.model_dir)
 
     def eval_dir(self, name: str | None = None) -> str:
         """Returns the directory of an evaluation's summaries.
@@ -165,13 +168,13 @@ class Estimator:
         return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
 
     def train(
-        self,
+        self: _Estimator,
         input_fn: Callable[..., Any],
         hooks: Iterable[Any] | None = None,
         steps: int | None = None,
         max_steps: int | None = None,
         saving_listeners: Iterable[Any] | None = None,
-    ) -> Any:
+    ) -> _Estimator:
         """Trains the model, from the latest checkpoint if there is one.
 
         Args:
@@ -199,12 +202,12 @@ class Estimator:
                 "calls proper API according to given configuration. Current configuration: "
                 f"{self._config}."
             )
-        training.check_steps(steps, max_steps)
-        all_hooks = hooks_lib.checked(hooks)
-        listeners = hooks_lib.checked_listeners(saving_listeners)
+        hooks_lib.check_steps(steps, max_steps)
+        all_hooks = hooks_lib.check_hooks(hooks)
+        listeners = hooks_lib.check_listeners(saving_listeners)
         self._check_before_graph(ModeKeys.TRAIN, input_fn)
         if max_steps is not None:
-            done = checkpoint_state.global_step(checkpoint_state.latest(self._model_dir))
+            done = checkpoint_state.read_global_step(checkpoint_state.find_latest(self._model_dir))
             if max_steps <= done:
                 tf1.logging.info("Skipping training since max_steps has already saved.")
                 return self
@@ -241,8 +244,8 @@ class Estimator:
             ModelDirError: `model_dir` can't be written.
             CheckpointError: the checkpoint is missing or damaged.
         """
-        all_hooks = hooks_lib.checked(hooks)
-        evaluation.check_steps(steps)
+        all_hooks = hooks_lib.check_hooks(hooks)
+        hooks_lib.check_steps(steps)
         self._check_before_graph(ModeKeys.EVAL, input_fn)
         all_hooks.extend(self._convert_eval_steps_to_hooks(steps))
         checkpoint = self._checkpoint_for("evaluate", checkpoint_path)
@@ -251,11 +254,11 @@ class Estimator:
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
             if self._fast_updates:
-                updates.made_to_read_faster(graph)
+                updates.optimize_inference_graph(graph)
             warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 results = evaluation.run(
-                    evaluation.scaffold(spec.scaffold),
+                    evaluation.add_default_local_init(spec.scaffold),
                     update_op,
                     values,
                     config=built.config,
@@ -296,7 +299,7 @@ class Estimator:
             TypeError: a hook has another type.
             CheckpointError: the checkpoint is missing or damaged.
         """
-        all_hooks = hooks_lib.checked(hooks)
+        all_hooks = hooks_lib.check_hooks(hooks)
         self._check_before_graph(ModeKeys.PREDICT, input_fn)
         checkpoint = self._checkpoint_for("predict", checkpoint_path)
         graph = tf.Graph()
@@ -304,14 +307,14 @@ class Estimator:
             built = self._build(graph, input_fn, ModeKeys.PREDICT)
             spec = built.spec
             warm_start(self._warm_start_settings, checkpoint)
-            predictions = prediction.choose(spec.predictions, predict_keys)
+            predictions = prediction.select_predictions(spec.predictions, predict_keys)
             if self._fast_updates:
-                updates.made_to_read_faster(graph)
+                updates.optimize_inference_graph(graph)
         # closing: the session ends with this generator, not at garbage collection.
         with (
             built.running(),
             contextlib.closing(
-                prediction.batches(
+                prediction.predict_batches(
                     graph,
                     predictions,
                     scaffold=spec.scaffold,
@@ -323,7 +326,7 @@ class Estimator:
         ):
             for values in batches:
                 if yield_single_examples:
-                    yield from prediction.examples(values)
+                    yield from prediction.split_batch(values)
                 else:
                     yield values
 
@@ -466,11 +469,13 @@ class Estimator:
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
     ) -> Any:
         """Calls the user's `input_fn` with the arguments that it takes."""
-        return input_pipeline.call(input_fn, mode, self.params, self.config, input_context)
+        return input_pipeline.call_input_fn(input_fn, mode, self.params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls the user's `model_fn` with the arguments it takes; returns an `EstimatorSpec`."""
-        return model_calls.call(self._model_fn, features, labels, mode, self.params, config)
+        return model_calls.call_model_fn(
+            self._model_fn, features, labels, mode, self.params, config
+        )
 
     def _create_global_step(self, graph: tf.Graph) -> Any:
         """Creates the global step."""
@@ -484,19 +489,19 @@ class Estimator:
 
     def _convert_eval_steps_to_hooks(self, steps: int | None) -> list[Any]:
         """Returns the hooks that end an evaluation."""
-        evaluation.check_steps(steps)
+        hooks_lib.check_steps(steps)
         return [] if steps is None else [hooks_lib.StopAfterBatches(steps)]
 
     def _train_model(
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:
         """Builds the training graph and runs it; returns the last loss."""
-        checkpoint = checkpoint_state.latest(self._model_dir)
+        checkpoint = checkpoint_state.find_latest(self._model_dir)
         with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             spec = built.spec
             if self._fast_updates and not built.loop:
-                train_op = updates.made_faster(
+                train_op = updates.optimize_training_graph(
                     graph, spec.train_op, self._session_config, graph.get_collection(GRADIENT_OPS)
                 )
                 spec = spec._replace(train_op=train_op)
@@ -525,8 +530,8 @@ class Estimator:
         """Checks what can be checked before a graph is built."""
         del input_fn
         if mode != ModeKeys.EVAL:  # An evaluation always runs in one process.
-            cluster_roles.refuse_several_processes(self._config)
-        checkpoint_state.check_directory(self._model_dir, writable=mode != ModeKeys.PREDICT)
+            cluster_roles.check_single_process(self._config)
+        checkpoint_state.check_model_dir(self._model_dir, writable=mode != ModeKeys.PREDICT)
 
     def _build(
         self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, one_device: bool = False
@@ -559,7 +564,7 @@ class Estimator:
 
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
         """Returns the prefix of the checkpoint to evaluate or predict with, or None."""
-        checkpoint = checkpoint_state.chosen(checkpoint_path, self._model_dir)
+        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, self._model_dir)
         if checkpoint is None:
             tf1.logging.info(
                 "Could not find trained model in model_dir: %s, running initialization to %s.",

@@ -12,7 +12,7 @@ import tensorflow as tf
 from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import private
 from estimator_spec.config.run_config import RunConfig
-from estimator_spec.driver import input_pipeline, stored_tables
+from estimator_spec.driver import input_pipeline, table_warm_start
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
 from tpu_columns import placement
 
@@ -111,7 +111,7 @@ class GraphBuilder:
         estimator = self._estimator
         self.start(graph, mode)
         with self.user_code(placement.Mode(mode)):
-            inputs = input_pipeline.parse(estimator._call_input_fn(input_fn, mode), input_fn)
+            inputs = input_pipeline.parse_result(estimator._call_input_fn(input_fn, mode), input_fn)
             if mode == ModeKeys.PREDICT:
                 input_pipeline.warn_if_endless()
             labels = None if mode == ModeKeys.PREDICT else inputs.labels
@@ -128,7 +128,7 @@ class GraphBuilder:
             mode: the mode that columns look up in.
             hardware: the hardware that columns look up on; None: the estimator's in this mode.
         """
-        legacy_keras.prefer()
+        legacy_keras.select_legacy_keras()
         with placement.running(mode, hardware or self._estimator._hardware(mode)):
             yield
 
@@ -143,4 +143,4 @@ def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> No
     if checkpoint or not settings:
         return
     tf1.logging.info("Warm-starting with WarmStartSettings: %s", settings)
-    tf1.train.warm_start(*stored_tables.fit_warm_start(settings))
+    tf1.train.warm_start(*table_warm_start.relayout_checkpoint(settings))

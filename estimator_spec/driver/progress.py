@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import tensorflow as tf
 
-from estimator_spec.driver.hookless_steps import Sparing
+from estimator_spec.driver.hookless_steps import SkippableHook
 
 tf1 = tf.compat.v1
 
@@ -45,7 +45,7 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-class ProgressLine(Sparing, tf1.train.SessionRunHook):
+class ProgressLine(SkippableHook, tf1.train.SessionRunHook):
     """Keeps one line of `stream` up to date, if it is a terminal and training takes long.
 
     It finds the loss in the graph, where training puts it last into the collection of losses.

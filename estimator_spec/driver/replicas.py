@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec import legacy_keras
-from estimator_spec.cores.interface import LoopCore, by_replica, replica_number
+from estimator_spec._tensorflow import private
+from estimator_spec.cores.interface import LoopCore, distribute_values, replica_id
 from estimator_spec.driver.embeddings import HostEmbeddings, Model, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import ReplicaBatch, pack_present
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
@@ -68,7 +69,7 @@ class ReplicaEmbeddings:
 
     def process_result(self, result: Any) -> Any:
         """Removes the functions that run on the host, once for all replicas."""
-        self.results[replica_number()] = result
+        self.results[replica_id()] = result
         if not hasattr(result, "host_call"):
             return result
         return result._replace(host_call=None, scaffold_fn=None, eval_metrics=None)
@@ -139,15 +140,15 @@ class Replicas:
         structure = values[0]
         flat = [[t for t in tf.nest.flatten(value) if t is not None] for value in values]
         arguments = [
-            by_replica(self._strategy, list(tensors)) for tensors in zip(*flat, strict=True)
+            distribute_values(self._strategy, list(tensors)) for tensors in zip(*flat, strict=True)
         ]
         # A replica may be a new thread, which doesn't inherit the context variables of this one.
         contexts = [contextvars.copy_context() for _ in values]
 
         def replica(*tensors: Any) -> list[Any]:
-            number = replica_number()
+            number = replica_id()
             if number:
-                legacy_keras.forget_layer_names()
+                legacy_keras.reset_layer_names()
             return contexts[number].run(self._outputs, number, pack_present(structure, tensors))
 
         # Variables are created in the graph around the loop, so the strategy's scope is entered
@@ -157,7 +158,7 @@ class Replicas:
             tf.init_scope(),
             self._strategy.scope(),
             body.as_default(),
-            _scaled_losses(self._strategy),
+            private.average_losses(self._strategy),
         ):
             # Otherwise the strategy would apply AutoGraph to the user's code, and pad batches.
             gathered = self._strategy.run(
@@ -212,8 +213,3 @@ class Replicas:
                 "the other, so each needs a dimension for that: tf.reshape(tensor, [1])."
             )
         return function, tf.nest.map_structure(lambda *values: tf.concat(values, 0), *given)
-
-
-def _scaled_losses(strategy: Any) -> Any:
-    """Makes TF1's optimizers divide the loss by the number of replicas, as in `tf.estimator`."""
-    return strategy._scale_loss_for_estimator_enabled()

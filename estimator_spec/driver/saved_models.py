@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
-from estimator_spec.driver import checkpoint_state, stored_tables
+from estimator_spec.driver import checkpoint_state, quantized_export, table_restore
 from estimator_spec.driver.graph_builder import EstimatorMethods, GraphBuilder
 from estimator_spec.driver.signatures import build_signatures
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
@@ -94,13 +94,13 @@ class SavedModelExporter:
                     strip_default_attrs=strip_default_attrs,
                 )
             builder.save(as_text)
-            stored_tables.report_losses(losses, tables, temporary)
+            quantized_export.report_losses(losses, tables, temporary)
         return tf.compat.as_bytes(final)
 
     def _checkpoint(self, checkpoint_path: str | None) -> str:
         """Returns the prefix of the checkpoint to export."""
         model_dir, settings = self._estimator._model_dir, self._estimator._warm_start_settings
-        checkpoint = checkpoint_state.chosen(checkpoint_path, model_dir)
+        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, model_dir)
         if checkpoint is None and settings:
             path = settings.ckpt_to_initialize_from
             checkpoint = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
@@ -130,7 +130,7 @@ class SavedModelExporter:
                 labels = getattr(receiver, "labels", None)
                 spec = estimator._call_model_fn(receiver.features, labels, mode, estimator.config)
             if estimator._fast_updates:
-                updates.straight_from_tables(graph)
+                updates.sum_from_tables(graph)
             meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
             with tf1.Session(config=estimator._session_config) as session:
                 losses = _restore(meta_graph["saver"], session, checkpoint, mode)
@@ -149,7 +149,7 @@ def _meta_graph(
     local_init_op = spec.scaffold.local_init_op
     if local_init_op is None:
         local_init_op = tf1.train.Scaffold.default_local_init_op()
-    stored_tables.check_saver(spec.scaffold.saver)
+    quantized_export.check_saver(spec.scaffold.saver)
     saver = spec.scaffold.saver or tf1.train.Saver(sharded=True)
     if spec.train_op is not None:
         tf1.add_to_collection(_TRAIN_OP_COLLECTION, spec.train_op)
@@ -166,8 +166,8 @@ def _meta_graph(
 def _restore(saver: Any, session: Any, checkpoint: str, mode: str) -> Mapping[str, Any]:
     """Restores a checkpoint; returns the errors of quantized tables, by table."""
     try:
-        with checkpoint_state.restoring(checkpoint):
-            return stored_tables.restore(saver, session, checkpoint)
+        with checkpoint_state.explain_damage(checkpoint):
+            return table_restore.restore_tables(saver, session, checkpoint)
     except tf.errors.NotFoundError as error:
         saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
         # A checkpoint has partitioned variables as a whole.

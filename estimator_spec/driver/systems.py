@@ -10,7 +10,6 @@ on both.
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -176,10 +175,7 @@ class TpuSystem:
 
     def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
         """Returns the configuration with the address and the jobs of the system."""
-        changed = copy.deepcopy(config)
-        changed._master = changed._evaluation_master = self.master
-        changed._session_config = _add_cluster(config.session_config, self._resolver)
-        return changed
+        return config.on_system(self.master, _add_cluster(config.session_config, self._resolver))
 
     @contextlib.contextmanager
     def running(self, embedding_config: Any) -> Iterator[None]:

@@ -45,7 +45,7 @@ class MidLevelEngine:
 
     def enqueue(self, ids: Any, weights: Any, training: bool) -> list[Any]:
         """Implements `Engine`."""
-        return tpu_embedding.ops_made_by(
+        return tpu_embedding.ops_created_by(
             lambda: self._embedding.enqueue(ids, weights=weights, training=training),
             "EnqueueTPUEmbedding",
         )
@@ -57,7 +57,7 @@ class MidLevelEngine:
     def apply_gradients(self, gradients: Mapping[str, Any], step: Any) -> list[Any]:
         """Implements `Engine`."""
         self._step = step
-        return tpu_embedding.ops_made_by(
+        return tpu_embedding.ops_created_by(
             lambda: self._embedding.apply_gradients(dict(gradients)), "SendTPUEmbeddingGradients"
         )
 

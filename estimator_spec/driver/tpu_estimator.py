@@ -20,7 +20,9 @@ from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hooks import ExamplesPerSecond
 from estimator_spec.driver.replica_graphs import ReplicaGraphBuilder
 from estimator_spec.driver.run_context import BuildArguments, RunContext
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.model.warm_start import WarmStartSettings
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
@@ -101,8 +103,8 @@ class TPUEstimator(Estimator):
         eval_on_tpu: bool = True,
         export_to_tpu: bool = True,
         export_to_cpu: bool = True,
-        warm_start_from: Any = None,
-        embedding_config_spec: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+        embedding_config_spec: EmbeddingConfigSpec | None = None,
         export_saved_model_api_version: Any = ExportSavedModelApiVersion.V1,
         *,
         embedding_core: str | None = None,
@@ -186,7 +188,7 @@ class TPUEstimator(Estimator):
             _set_param(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
             if ctx.is_meant_for_tpu():
                 _set_param(params, _CONTEXT, TPUContext(True, ctx.deployment()))
-        return input_pipeline.call(input_fn, mode, params, self.config, input_context)
+        return input_pipeline.call_input_fn(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         params = self.params
@@ -205,7 +207,7 @@ class TPUEstimator(Estimator):
 
         def model(features: Any) -> Any:
             processed = model_embeddings.process_result
-            return model_calls.call(
+            return model_calls.call_model_fn(
                 self._model_fn, features, labels, mode, params, config, processed
             )
 

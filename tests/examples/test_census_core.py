@@ -19,11 +19,16 @@ tf1 = tf.compat.v1
 
 @pytest.fixture
 def census(monkeypatch):
-    """Returns the example's modules without dropout, whose seed depends on the graph."""
+    """Returns the example's modules without dropout, whose seed depends on the graph.
+
+    Its activation is replaced by a smooth one: with ReLU, rounding decides whether a unit's
+    gradient is zero.
+    """
     monkeypatch.syspath_prepend(str(EXAMPLE))
     data = importlib.import_module("census_data")
     model = importlib.import_module("census_model")
     monkeypatch.setattr(model, "DROPOUT", 0.0)
+    monkeypatch.setattr(tf.nn, "relu", tf.nn.softplus)
     monkeypatch.setattr(tf1.train, "AdamOptimizer", tf1.train.GradientDescentOptimizer)
     return data, model
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import estimator_spec
 from estimator_spec import FeatureConfig, ModeKeys, TableConfig
-from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow import private
 from estimator_spec.convert import config_proto_report, to_config_proto, to_mid_level
 from tpu_columns import Mode
 
@@ -25,7 +25,7 @@ _SPEC = importlib.util.spec_from_file_location("proto_family", FAMILY)
 proto_family = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(proto_family)
 
-Configuration = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
+Configuration = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
 OURS = proto_family.Ours()
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints import CheckpointError
 from estimator_spec.convert import look_up, to_config_proto, to_mid_level, to_tpu_embedding
 from estimator_spec.convert.report import LossyConversionError, Status
@@ -164,7 +164,7 @@ def test_exact_optimizers_tell_the_core_the_same(parameters):
     converted = to_mid_level(spec_of(parameters))
     assert converted.report.lost == ()
     table = converted.feature_config["word"].table
-    ours = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    ours = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
     table._set_table_descriptor(ours, 1, {})
     theirs = to_config_proto(spec_of(parameters), 8).table_descriptor[0]
     for proto in (ours, theirs):

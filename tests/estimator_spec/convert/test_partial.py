@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig, convert
-from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow import private
 from estimator_spec.convert import (
     features_for,
     partial_embedding_class,
@@ -370,7 +370,7 @@ def test_ids_outside_of_a_table_are_named(keras, threshold):
 def test_optimizers_of_large_tables_can_write_their_message(given):
     """Optimizers can be serialized with protobuf 7.34, which accepts no bool for an enum."""
     own = api.TableConfig(20, 4, optimizer=mid_level_optimizer(given), name="own")
-    message = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    message = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
     own._set_table_descriptor(message, 1, {})
     assert message.optimization_parameters.WhichOneof("parameters") == "adam"
 
@@ -527,7 +527,7 @@ def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
     core = layer.tpu_embedding._held.api
     assert isinstance(core.optimizer, api.SGD)
     assert core.pipelined is True
-    message = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    message = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
     large.name = "large"
     large._set_table_descriptor(message, 1, {})
     np.testing.assert_array_equal(found["b"], np.ones([2, 4]))

@@ -13,7 +13,7 @@ import tensorflow as tf
 import estimator_spec as es
 import fake_tpu
 import test_device_loop as program
-from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow import private
 from estimator_spec.driver import systems, tpu_engine
 
 tf1 = tf.compat.v1
@@ -484,7 +484,7 @@ class TestGraphsForATpu:
         )
         (send,) = [node for node in nodes if node.op == "SendTPUEmbeddingGradients"]
         assert send.attr["NN"].i == 1
-        messages = tpu_embedding_configuration_pb2
+        messages = private.tpu_embedding_configuration_pb2
         config = messages.TPUEmbeddingConfiguration.FromString(send.attr["config"].s)
         assert config.pipeline_execution_with_tensor_core
         assert config.num_tensor_cores == 2

@@ -54,7 +54,10 @@ def _trained(merge, gate, use_resource, after_updates=False):
         wanted = tf.identity(gradient)
         again = _made_since(graph, count)[:-1]
         if merge:
-            assert backward_pass.with_earlier_ops(graph, again, graph.get_operations()) > 5 * LAYERS
+            assert (
+                backward_pass.remove_duplicate_backward_pass(graph, again, graph.get_operations())
+                > 5 * LAYERS
+            )
             read = [value.op for op in again for value in op.inputs if value.op not in again]
             held_back = [op for op in read if op.type == "Identity" and op.control_inputs]
             assert bool(held_back) == (gate == "op")
@@ -108,7 +111,7 @@ def _with_conditions(merge, training):
         again = _made_since(graph, count)
         wanted = tf.identity(gradient)
         if merge:
-            backward_pass.with_earlier_ops(graph, again, graph.get_operations())
+            backward_pass.remove_duplicate_backward_pass(graph, again, graph.get_operations())
         session.run(tf1.global_variables_initializer())
         given = {activations: np.full((3, 4), 0.1, np.float32), is_training: training}
         return session.run([wanted, step], given)[0]
@@ -140,7 +143,7 @@ def _twice(graph, once, other):
     second = other()
     again = _made_since(graph, count)
     after = tf.identity(second)
-    backward_pass.with_earlier_ops(graph, again, graph.get_operations())
+    backward_pass.remove_duplicate_backward_pass(graph, again, graph.get_operations())
     return first, after
 
 
@@ -244,7 +247,9 @@ def test_what_no_step_runs():
         (gradient,) = tf1.gradients(loss, [activations])
         again = _made_since(graph, count)
         step = tf.identity(gradient)
-        backward_pass.with_earlier_ops(graph, again, dependencies.run_with(step))
+        backward_pass.remove_duplicate_backward_pass(
+            graph, again, dependencies.collect_ancestors(step)
+        )
         session.run(tf1.global_variables_initializer())
         alone = session.run(step)
         assert session.run(asked) == 0

@@ -67,7 +67,7 @@ def test_an_update_that_is_refused(name, use_resource, unique):
         gradients = optimizer.compute_gradients(tf.reduce_sum(rows * rows + rows))
         with tf.control_dependencies([_slowly_refused()]):
             train_op = optimizer.apply_gradients(gradients)
-        train_op = updates.made_faster(graph, train_op)
+        train_op = updates.optimize_training_graph(graph, train_op)
         names = [op.name for op in graph.get_operations()]
         faster = any("_by_formula" in each or "_in_one" in each for each in names)
         assert faster == (unique or name != "sgd")  # it adds repeated ids one by one
@@ -100,7 +100,7 @@ def test_two_updates_of_one_table(name, use_resource, in_order):
             with tf.control_dependencies([one] if in_order else []):
                 train_op = tf.group(one, second.apply_gradients(gradients[1]))
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             for _ in range(5):
                 session.run(train_op)
@@ -126,7 +126,7 @@ def test_rows_that_another_lookup_reads(places):
                 same = tf.reshape(unique, [-1, 1]) if places == "a matrix" else tf.identity(unique)
                 read = tf.gather(table, same)
             if fast:
-                update = updates.made_faster(graph, update)
+                update = updates.optimize_training_graph(graph, update)
                 assert any("_by_formula" in op.name for op in graph.get_operations())
             session.run(tf1.global_variables_initializer())
             session.run([update, read])
@@ -167,7 +167,7 @@ def test_what_else_writes(tmp_path, how, name, use_resource):
     with tf.Graph().as_default() as graph:
         table = _table(use_resource)
         update = OPTIMIZERS[name](0.1).minimize(tf.reduce_sum(_rows(table)))
-        updates.made_faster(graph, tf.group(update, _written(how, table, tmp_path)))
+        updates.optimize_training_graph(graph, tf.group(update, _written(how, table, tmp_path)))
         names = [op.name for op in graph.get_operations()]
         faster = any("_by_formula" in each or "_in_one" in each for each in names)
         assert faster == (how != "assignment")

@@ -53,7 +53,7 @@ def test_the_same_numbers(data):
                     "w": tf.SparseTensor(where, weights.reshape(-1), ids.shape),
                 }
             layer = _layer(features, combiner, weighted)
-            assert not fast or updates.straight_from_tables(graph) == 1
+            assert not fast or updates.sum_from_tables(graph) == 1
             session.run(tf1.global_variables_initializer())
             found.append(session.run(layer))
     np.testing.assert_array_equal(found[1], found[0])
@@ -71,7 +71,7 @@ def test_tables_that_others_touch(written):
             table.assign(tf.ones([ROWS, 3]))
         else:
             table.scatter_update(tf.IndexedSlices(tf.ones([1, 3]), tf.constant([1])))
-        assert updates.straight_from_tables(graph) == 0
+        assert updates.sum_from_tables(graph) == 0
 
 
 @pytest.mark.parametrize("by", ["saver", "program"])
@@ -84,7 +84,7 @@ def test_restoring_is_no_writing(by):
         else:
             (table,) = tf1.global_variables()
             table.assign(tf1.placeholder(tf.float32, [ROWS, 3]))
-        assert updates.straight_from_tables(graph) == 1
+        assert updates.sum_from_tables(graph) == 1
 
 
 def test_training_graphs_stay():
@@ -92,7 +92,7 @@ def test_training_graphs_stay():
     with tf.Graph().as_default() as graph:
         layer = _layer({"f": tf.constant([[1, 2]])}, mode=tpu_columns.Mode.TRAIN)
         tf1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(layer))
-        assert updates.straight_from_tables(graph) == 0
+        assert updates.sum_from_tables(graph) == 0
 
 
 @pytest.mark.parametrize("bad", [ROWS, 99, 2**31, 2**32 + 5])
@@ -100,7 +100,7 @@ def test_an_id_out_of_range(bad):
     """An id that the table doesn't have is refused in the user's words, however large it is."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         layer = _layer({"f": tf.constant([[1, bad]], tf.int64)})
-        assert updates.straight_from_tables(graph) == 1
+        assert updates.sum_from_tables(graph) == 1
         session.run(tf1.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError) as raised:
             session.run(layer)
@@ -118,10 +118,10 @@ def test_a_shared_table():
         features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3]])}
         with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
             tpu_columns.input_layer(features, columns)
-        assert updates.straight_from_tables(graph) == 0, "one id a row is gathered"
+        assert updates.sum_from_tables(graph) == 0, "one id a row is gathered"
         features["b"] = tf.constant([[3, 4]])
     with tf.Graph().as_default() as graph:
         features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3, 4]])}
         with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
             tpu_columns.input_layer(features, columns)
-        assert updates.straight_from_tables(graph) == 2
+        assert updates.sum_from_tables(graph) == 2

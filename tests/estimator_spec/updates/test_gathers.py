@@ -28,7 +28,7 @@ def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True
         table = tf1.get_variable("table", initializer=numbers, use_resource=use_resource)
         given = tf1.placeholder_with_default(ids, [None] * ids.ndim)
         rows = tf1.nn.embedding_lookup(table, given)
-        replaced = gathers.lookups_by_rows(graph) if replace else {}
+        replaced = gathers.replace_gathers(graph) if replace else {}
         session.run(tf1.global_variables_initializer())
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
@@ -85,7 +85,7 @@ def test_32_bit_ids_of_huge_tables():
         with tf.Graph().as_default() as graph:
             table = tf1.get_variable("table", [2**27, WIDTH], use_resource=True)
             tf1.nn.embedding_lookup(table, tf1.placeholder(kind, [None]))
-            assert len(gathers.lookups_by_rows(graph)) == count
+            assert len(gathers.replace_gathers(graph)) == count
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
@@ -104,7 +104,7 @@ def test_partitioned_tables(strategy, use_resource):
                 use_resource=use_resource,
             )
             rows = tf1.nn.embedding_lookup(table, ids, partition_strategy=strategy)
-            assert not replace or len(gathers.lookups_by_rows(graph)) == 2
+            assert not replace or len(gathers.replace_gathers(graph)) == 2
             session.run(tf1.global_variables_initializer())
             found.append(session.run(rows))
     np.testing.assert_array_equal(found[1], found[0])
@@ -128,7 +128,7 @@ def test_rows_of_something_else_stay():
         kinds = [op.type for op in graph.get_operations()]
         assert kinds.count("GatherV2") == 4
         assert "ResourceGather" in kinds
-        assert not gathers.lookups_by_rows(graph)
+        assert not gathers.replace_gathers(graph)
 
 
 def test_conditions():
@@ -143,7 +143,7 @@ def test_conditions():
 
             read()
             tf1.cond(tf1.placeholder_with_default(True, []), read, read)
-            (replaced,) = gathers.lookups_by_rows(graph)
+            (replaced,) = gathers.replace_gathers(graph)
             assert "cond" not in replaced.name
     finally:
         tf1.enable_control_flow_v2()
@@ -159,7 +159,7 @@ def test_what_waits_for_a_lookup():
         read = rows.op.inputs[0].op
         with tf.control_dependencies([read]):
             step = table.assign_add(tf.ones([ROWS, WIDTH]), read_value=False)
-        updates.made_faster(graph, step)
+        updates.optimize_training_graph(graph, step)
         session.run(tf1.global_variables_initializer())
         for count in range(20):
             options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
@@ -182,7 +182,7 @@ def test_old_lookups_wait_for_new_updates(monkeypatch):
         )
         with tf.control_dependencies([step]):
             after = tf1.nn.embedding_lookup(table, ids).op.inputs[0]
-        train_op = updates.made_faster(graph, step)
+        train_op = updates.optimize_training_graph(graph, step)
         assert train_op is not step
         session.run(tf1.global_variables_initializer())
         for count in range(1, 20):
@@ -197,7 +197,7 @@ def test_ids_of_two_tables():
         for name in "ab":
             table = tf1.get_variable(name, [ROWS, WIDTH], use_resource=True)
             tf1.nn.embedding_lookup(table, ids)
-        assert len(gathers.lookups_by_rows(graph)) == 2
+        assert len(gathers.replace_gathers(graph)) == 2
         assert [op.type for op in graph.get_operations()].count("ExpandDims") == 1
 
 

@@ -28,7 +28,7 @@ def _gradients(sliced, axis, widths, batch_size, known):
         loss = tf.reduce_sum(tf.tanh(tf.matmul(whole, factors) if axis == 1 else whole))
         gradients = [tf.identity(gradient) for gradient in tf.gradients(loss, parts)]
         if sliced:
-            gradient_slices.by_slices(graph)
+            gradient_slices.replace_split_by_slices(graph)
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         values = session.run(gradients, fed, options=options, run_metadata=metadata)

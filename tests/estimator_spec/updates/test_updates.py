@@ -71,7 +71,7 @@ def _update(kind, attributes, ids, gradient, shape, lr_power):
     variables, arguments = [], {}
     resource = kind.startswith("Resource")
     for name in inspect.signature(make).parameters:
-        if kernels.argument(name) in kernels.variables_of(kind):
+        if kernels.canonical_name(name) in kernels.variables_of(kind):
             initial = rng.uniform(0.5, 1.5, shape).astype(np.float32)
             variable = tf1.Variable(initial, use_resource=resource)
             variables.append(variable)
@@ -104,7 +104,7 @@ def test_formulas_equal_kernels(kind, attributes, lr_power):
         with tf.Graph().as_default(), tf1.Session() as session:
             op, variables = _update(kind, attributes, ids, gradient, (10, 3), lr_power)
             if by_formula:
-                op = kernels.by_formula(op, kernels.inputs(op))
+                op = kernels.apply_formula(op, kernels.inputs_by_name(op))
             session.run(tf1.global_variables_initializer())
             for _ in range(3):
                 session.run(op)
@@ -132,7 +132,7 @@ def _trained(optimizer, fast, use_resource, steps=5):
             step = tf1.train.get_or_create_global_step()
             train_op = optimizer().minimize(loss, step)
         if fast:
-            train_op = updates.made_faster(graph, train_op)
+            train_op = updates.optimize_training_graph(graph, train_op)
         session.run(tf1.global_variables_initializer())
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
@@ -179,7 +179,7 @@ def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
             rate = tf1.placeholder_with_default(0.1, [])
             train_op = tf1.train.AdamOptimizer(rate, epsilon=1e-3).minimize(loss)
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             rng = np.random.default_rng(5)
             for step in range(300):
@@ -209,7 +209,7 @@ def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
             asked = [op for op in asked if op.type in kinds]
             assert len(asked) == 5
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
                 assert any("_in_one" in op.name for op in graph.get_operations())
             session.run(tf1.global_variables_initializer())
             for _ in range(3):
@@ -230,7 +230,7 @@ def test_a_slot_that_is_read_in_between(never):
         decays = [op for op in m.handle.consumers() if op.type == "AssignVariableOp"]
         with tf.control_dependencies(decays[1:]):  # the first gives it its initial value
             between = tf.identity(m.read_value())
-        train_op = tf.group(updates.made_faster(graph, train_op), between)
+        train_op = tf.group(updates.optimize_training_graph(graph, train_op), between)
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         np.testing.assert_allclose(session.run(m)[:2], [[0, 0], [0.1, 0.1]], rtol=1e-6)
@@ -256,8 +256,11 @@ def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
         loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
         train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
         (update,) = [op for op in graph.get_operations() if op.type == "ResourceSparseApplyAdagrad"]
-        updates.made_faster(graph, train_op)
-        assert kernels.inputs(update)["grad"].op.type not in ("Reshape", "UnsortedSegmentSum")
+        updates.optimize_training_graph(graph, train_op)
+        assert kernels.inputs_by_name(update)["grad"].op.type not in (
+            "Reshape",
+            "UnsortedSegmentSum",
+        )
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         # 1 - 0.5 · 2 / √(0.44 + 2²)
@@ -274,7 +277,7 @@ def test_rows_are_read_once(always, written_by_others):
         before = [table.assign_add(tf.ones([5, 2])).op] if written_by_others else []
         with tf.control_dependencies([loss, *before]):
             train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
-        train_op = updates.made_faster(graph, train_op)
+        train_op = updates.optimize_training_graph(graph, train_op)
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         reads = [op for op in graph.get_operations() if op.type == "ResourceGather"]
@@ -297,7 +300,7 @@ def test_sums_by_a_product(always, width):
             loss = tf.reduce_sum(tf.gather(table, ids) * gradients)
             train_op = tf1.train.MomentumOptimizer(0.5, 0.9).minimize(loss)
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
                 types = [op.type for op in graph.get_operations()]
             session.run(tf1.global_variables_initializer())
             session.run(train_op)
@@ -317,7 +320,7 @@ def test_ids_that_may_repeat_are_summed(always):
             loss = tf.reduce_sum(first) + 2 * tf.reduce_sum(second)
             train_op = tf1.train.AdagradOptimizer(0.5).minimize(loss)
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             session.run(train_op)
             values.append(session.run(table))
@@ -351,7 +354,7 @@ def test_updates_within_a_condition_are_left_alone(always):
 
             train_op = tf1.cond(held, change, lambda: tf.constant(0))
             number = len(graph.get_operations())
-            assert updates.made_faster(graph, train_op) is train_op
+            assert updates.optimize_training_graph(graph, train_op) is train_op
             assert len(graph.get_operations()) == number
             session.run(tf1.global_variables_initializer())
             session.run(train_op, {held: False})
@@ -366,7 +369,7 @@ def test_an_update_that_is_the_train_op(always):
         op, variables = _update(
             "ResourceSparseApplyAdagrad", {}, [1, 3], np.ones((2, 2), np.float32), (5, 2), -0.5
         )
-        faster = updates.made_faster(graph, op)
+        faster = updates.optimize_training_graph(graph, op)
         assert faster is not op
         session.run(tf1.global_variables_initializer())
         before = session.run(variables[0])
@@ -389,7 +392,7 @@ def test_an_update_that_is_asked_for_by_name(always, kind, attributes):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
             gradient = np.ones((2, 3), np.float32)
             op, variables = _update(kind, attributes, [1, 3], gradient, (5, 3), -0.5)
-            train_op = updates.made_faster(graph, op) if fast else op
+            train_op = updates.optimize_training_graph(graph, op) if fast else op
             assert (train_op is not op) == fast
             session.run(tf1.global_variables_initializer())
             session.run([op, train_op])
