@@ -72,30 +72,20 @@ class ReplicaGraphBuilder:
 
             def model(features: Any, labels: Any) -> EstimatorSpec:
                 labels = None if mode == ModeKeys.PREDICT else labels
-                spec: EstimatorSpec = estimator._call_model_fn(
-                    features, labels, mode, estimator.config
-                )
-                return spec
+                return estimator._call_model_fn(features, labels, mode, estimator.config)
 
             replicas = Replicas(strategy, core, replica_embeddings.results, mode, model)
             with ctx.building(BuildArguments(embeddings=replica_embeddings)), device:
                 spec = _build_steps(replicas, inputs, ctx)
-        hooks = inputs.hooks
-        first_hooks: list[Any] = []
-        listeners: list[Any] = []
-        if mode == ModeKeys.TRAIN:
-            first_hooks, listeners = core.hooks(), core.listeners()
-        else:
-            hooks = [*hooks, *core.hooks()]
-        return BuiltGraph(
-            spec,
-            hooks,
-            system.session_run_config(estimator._config),
-            lambda: system.running(core.configuration),
-            tuple(first_hooks),
-            tuple(listeners),
-            loop=mode == ModeKeys.TRAIN,
-        )
+        config = system.session_run_config(estimator._config)
+
+        def running() -> contextlib.AbstractContextManager[None]:
+            return system.running(core.configuration)
+
+        if mode != ModeKeys.TRAIN:
+            return BuiltGraph(spec, [*inputs.hooks, *core.hooks()], config, running)
+        first, listeners = tuple(core.hooks()), tuple(core.listeners())
+        return BuiltGraph(spec, inputs.hooks, config, running, first, listeners, loop=True)
 
     def _call_input_fn(
         self, input_fn: Callable[..., Any], ctx: RunContext, system: System

@@ -108,8 +108,7 @@ class HostSystem:
         session_config.CopyFrom(config.session_config)
         count = max(self.num_replicas, session_config.device_count["CPU"])
         session_config.device_count["CPU"] = count
-        replaced: TPURunConfig = config.replace(session_config=session_config)
-        return replaced
+        return config.replace(session_config=session_config)
 
     @contextlib.contextmanager
     def running(self, embedding_config: Any) -> Iterator[None]:
