@@ -71,12 +71,11 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         estimator._check_before_graph(ModeKeys.EVAL, self._input_fn)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            estimator._start(self._graph)
-            batch = estimator._batch(self._input_fn, ModeKeys.EVAL)
-            spec = estimator._spec(batch.features, batch.labels, ModeKeys.EVAL)
+            built = estimator._build(self._graph, self._input_fn, ModeKeys.EVAL, one_device=True)
+            spec = built.spec
             self._update_op, self._values = evaluation.metric_ops(spec)
             self._scaffold = evaluation.add_default_local_init(spec.scaffold)
-            self._all_hooks = [*batch.hooks, *self._hooks, *spec.evaluation_hooks]
+            self._all_hooks = [*built.hooks, *self._hooks, *spec.evaluation_hooks]
             for what in ("saver", "init_fn"):
                 if getattr(spec.scaffold, what) is not None:
                     raise ValueError(
