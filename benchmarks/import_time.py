@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import tpu_columns, estimator_spec` adds to `import tensorflow`.
+"""Measures the time that `import tpu_columns, estimator_spec` adds to `import tensorflow`.
 
     python benchmarks/import_time.py --rounds=11
 
@@ -30,7 +30,7 @@ print(loaded - start, time.perf_counter() - loaded)
 
 
 def measure(statement: str) -> tuple[float, float]:
-    """Seconds of `import tensorflow`, and of `statement` after it, in a fresh process."""
+    """Returns seconds of `import tensorflow`, and of `statement` after it, in a fresh process."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", PROGRAM.format(statement=statement)]
     output = subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout
@@ -39,12 +39,12 @@ def measure(statement: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the measurements and prints them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="fresh processes of each kind")
     rounds = parser.parse_args().rounds
     alone, with_ours, added = [], [], []
-    measure("import tpu_columns, estimator_spec")  # writes the byte code
+    measure("import tpu_columns, estimator_spec")  # compiles to bytecode
     for _ in range(rounds):
         tensorflow, nothing = measure("pass")
         alone.append(tensorflow + nothing)

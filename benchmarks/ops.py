@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ops that tables are looked up and trained with cost, one by one, on this TensorFlow.
+"""Measures the cost of each op of lookups and updates on this TensorFlow.
 
     python benchmarks/ops.py                      1,024 ids, 16 wide, one thread
     python benchmarks/ops.py --ids 10240 --width 64
@@ -35,18 +35,18 @@ TABLES, BATCHES, PASSES = 26, 8, 12
 
 
 def fed(value: Any) -> Any:
-    """A tensor that TensorFlow can't fold."""
+    """Returns a tensor that constant folding doesn't replace."""
     value = np.asarray(value)
     return tf1.placeholder_with_default(value, [None] * value.ndim)
 
 
 def different(ids: int) -> int:
-    """How many different ones a batch has: log-uniform of 10⁵, as in training.py, 665 of 1,024."""
+    """Returns the unique ids of a batch: log-uniform of 10⁵, as in training.py, 665 of 1,024."""
     return max(1, int(ids * 0.65))
 
 
 def ops(ids: int, width: int) -> dict[str, Callable[[], Any]]:
-    """The ops, by what they do."""
+    """Returns the ops by description."""
     rng = np.random.default_rng(0)
     unique_count = different(ids)
     places = rng.integers(0, unique_count, ids)
@@ -106,7 +106,7 @@ def ops(ids: int, width: int) -> dict[str, Callable[[], Any]]:
 
 
 def one_after_the_other(make: Callable[[], Any]) -> Any:
-    """Many of an op, each after the last."""
+    """Builds a chain of one op, each depending on the last."""
     made: list[Any] = []
     for _ in range(IN_A_ROW):
         with tf.control_dependencies(made[-1:]):
@@ -115,14 +115,14 @@ def one_after_the_other(make: Callable[[], Any]) -> Any:
 
 
 def different_ids(seed: int, rows: int, count: int) -> np.ndarray:
-    """Different ids of a table, as a batch has: few of them are often there, most seldom."""
+    """Returns unique ids of a table with the skewed distribution of a batch."""
     drawn = workloads.log_uniform_ids(seed, 20 * count, rows)
     ids, first = np.unique(np.concatenate([drawn, np.arange(count)]), return_index=True)
     return ids[np.argsort(first)][:count]
 
 
 def reads_in_turn(rows: int, width: int, count: int, session: Any) -> dict[str, float]:
-    """Microseconds that reading so many different rows takes, by kernel; one table after another.
+    """Returns microseconds of gathering this many unique rows, by kernel.
 
     Args:
         rows: of each table.
@@ -159,7 +159,7 @@ def reads_in_turn(rows: int, width: int, count: int, session: Any) -> dict[str, 
     session.run(tf1.global_variables_initializer())
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(PASSES * BATCHES):
-        # Each kernel has another batch: the one before has just read the rows of its own.
+        # Another batch for each kernel, as the rows of the last one are cached.
         for place, (name, call) in enumerate(calls.items()):
             ids = batches[(number + 3 * place) % BATCHES]
             start = time.perf_counter()
@@ -173,7 +173,7 @@ def reads_in_turn(rows: int, width: int, count: int, session: Any) -> dict[str, 
 
 
 def main() -> None:
-    """Prints a table."""
+    """Prints a table of costs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--ids", type=int, default=1024, help="ids in a batch")
     parser.add_argument("--width", type=int, default=16, help="columns of a table")

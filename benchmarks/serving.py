@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serving on a CPU: our SavedModels beside the reference's, in one run.
+"""Compares serving latency of our SavedModels and the reference's on a CPU, in one run.
 
     TPU_COLUMNS_REFERENCE_PYTHON=.../python benchmarks/serving.py
 
@@ -43,7 +43,7 @@ MEMORY_GOAL = 1.1
 
 
 def features_of(batch: int) -> dict[str, Any]:
-    """A batch of ids and weights."""
+    """Returns a batch of ids and weights."""
     generator = np.random.default_rng(batch)
     found = {f"one{i}": generator.integers(0, ROWS, (batch, 1)) for i in range(SINGLE)}
     found["many"] = generator.integers(0, ROWS, (batch, WEIGHTED))
@@ -78,7 +78,7 @@ def export(side: str, directory: str, options: dict[str, Any]) -> None:
     shared = columns_of.shared_embedding_columns(pair, WIDTH)
 
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
-        # The reference takes shared columns in Keras' layer only.
+        # The reference accepts shared columns in Keras' layer only.
         first = tf1.feature_column.input_layer(features, columns)
         layer = tf.concat([first, tf.keras.layers.DenseFeatures(shared)(features)], 1)
         with tf1.variable_scope("head"):
@@ -147,7 +147,7 @@ print(resident() - before)
 
 
 def start(python: str, *arguments: str, rows: int = ROWS) -> str:
-    """The output of another process."""
+    """Runs another process and returns its output."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "ROWS": str(rows)}
     done = subprocess.run([python, *arguments], capture_output=True, text=True, env=env)
     if done.returncode:
@@ -156,7 +156,7 @@ def start(python: str, *arguments: str, rows: int = ROWS) -> str:
 
 
 def measure(paths: dict[str, str], batches: list[int], seconds: float) -> bool:
-    """Prints latencies; whether ours were no slower than the reference."""
+    """Prints latencies; returns whether ours were no slower than the reference."""
     import tensorflow as tf
 
     loaded = {name: tf.saved_model.load(path) for name, path in paths.items()}
@@ -170,7 +170,7 @@ def measure(paths: dict[str, str], batches: list[int], seconds: float) -> bool:
         end = time.perf_counter() + seconds * len(serve)
         calls = 0
         while time.perf_counter() < end or calls < 20:
-            # In another order each time: who comes first finds other caches.
+            # Alternating order: the first side finds other caches.
             names = list(serve)[calls % len(serve) :] + list(serve)[: calls % len(serve)]
             for name in names:
                 begin = time.perf_counter()
@@ -181,7 +181,7 @@ def measure(paths: dict[str, str], batches: list[int], seconds: float) -> bool:
         for name, median in medians.items():
             rows[name] += f"{median * 1000:>10.3f}{batch / median:>12,.0f}"
         if "reference" in medians:
-            # Medians of equal programs differ by some percent.
+            # Medians of equal programs differ by a few percent.
             good = good and medians["ours"] <= 1.05 * medians["reference"]
     for name, text in rows.items():
         print(f"{name:<24}{text}")
@@ -189,7 +189,7 @@ def measure(paths: dict[str, str], batches: list[int], seconds: float) -> bool:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Runs the measurements and prints them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10, help="for each model and batch size")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 1024])

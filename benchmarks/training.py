@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training, evaluating, predicting: ours beside TensorFlow 2.15.1's own TPUEstimator and keras-rs.
+"""Compares training, evaluation and prediction with TensorFlow 2.15.1's TPUEstimator and keras-rs.
 
     python benchmarks/training.py --output docs/benchmarks.md
     python benchmarks/training.py --workloads grid/1id-dense-1e5 --sides reference,default,host
@@ -35,25 +35,25 @@ python benchmarks/training.py --output docs/benchmarks.md             # the usua
 python benchmarks/training.py --more --workloads NAMES --sides SIDES  # in parts, as here
 python benchmarks/training.py --pages --output docs/benchmarks.md     # what the parts found"""
 DEFAULT_SIDES = "reference,default,host,keras_rs"
-# A process waits so many seconds at most until others leave the machine alone.
+# Seconds that a process waits for an idle machine at most.
 PATIENCE = 30
 
 
 def environment_variables(side: Side) -> dict[str, str]:
-    """What a side's process finds: its packages on the path, and a quiet TensorFlow."""
+    """Returns the environment of a side's process."""
     own = ROOT if side.ours else HERE / "training_time" / "reference"
     path = (own, HERE, ROOT / "examples" / "census")
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        # A machine's GPU would be used by some sides only.
+        # Only some sides would use a GPU.
         "CUDA_VISIBLE_DEVICES": "-1",
     }
 
 
 def wait_for_quiet() -> None:
-    """Returns when others leave the machine alone, or patience ends."""
+    """Waits until other processes leave the machine idle, or for a maximum time."""
     end = time.monotonic() + PATIENCE
     neighbours = clocks.Neighbours()
     time.sleep(0.5)
@@ -65,7 +65,7 @@ def wait_for_quiet() -> None:
 def measure(
     python: str, side: Side, workload: Workload, seconds: float, profile: bool = False
 ) -> tuple[dict, str | None]:
-    """Figures of one fresh process, or an error."""
+    """Returns the results of one fresh process, or an error."""
     task = {
         "workload": workload.name,
         "framework": side.framework,
@@ -95,14 +95,14 @@ def measure(
 
 
 def revision() -> str:
-    """Which state of ours is measured."""
+    """Returns the revision of this project."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     done = subprocess.run(command, capture_output=True, text=True)
     return f"at {done.stdout.strip()}" if done.returncode == 0 else ""
 
 
 def describe(run: Run) -> str:
-    """One process in a line."""
+    """Formats one process as a line."""
     if run.error:
         return f"FAILED: {run.error}"
     text = f"{run.value():8.2f} ms"
@@ -112,7 +112,7 @@ def describe(run: Run) -> str:
 
 
 def batch_of(found: Results, workload: Workload, who: list[Side]) -> tuple[str, list[int]]:
-    """The batch that all sides of a workload share, and the rounds that each has of it."""
+    """Returns the batch that all sides of a workload share, and the rounds of each."""
     runs = [found.of(workload.name, side.name) for side in who if side.runs(workload)]
     batches = {run.batch for side in runs for run in side}
     if len(batches) != 1 or not all(runs):
@@ -121,14 +121,14 @@ def batch_of(found: Results, workload: Workload, who: list[Side]) -> tuple[str, 
 
 
 def complete(found: Results, workload: Workload, who: list[Side], rounds: int) -> bool:
-    """Whether each side that can run a workload has so many rounds of it, all of one batch."""
+    """Returns whether each side of a workload has this many rounds in one batch."""
     return min(batch_of(found, workload, who)[1], default=0) >= rounds
 
 
 def run_all(
     chosen: list[Workload], who: list[Side], pythons: dict[str, str], options: argparse.Namespace
 ) -> Results:
-    """Runs everything in turn; the file is written after each process."""
+    """Runs all sides in turn; writes the file after each process."""
     path = Path(options.results)
     found = results.read(path)
     found.machine = results.machine()
@@ -141,7 +141,7 @@ def run_all(
         (workload, begun[workload][0] or now, round_, side)
         for workload in chosen
         for round_ in range(done[workload], done[workload] + options.rounds)
-        # In another order each round: who comes first finds another machine.
+        # Alternating order: the machine's speed drifts.
         for side in (who if round_ % 2 == 0 else who[::-1])
         if side.runs(workload)
     ]
@@ -173,7 +173,7 @@ def run_all(
 def print_profiles(
     chosen: list[Workload], who: list[Side], pythons: dict[str, str], seconds: float
 ) -> None:
-    """What the ops of a training step take, by workload and side."""
+    """Profiles the ops of a training step by workload and side."""
     for workload in chosen:
         for side in who:
             if side.framework == "estimator":
@@ -184,7 +184,7 @@ def print_profiles(
 
 
 def main() -> None:
-    """Measures, and writes the page."""
+    """Runs the measurements and writes the page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/optimizers.md from the table of facts that conversions and their reports read.
+"""Generates docs/optimizers.md from `estimator_spec.convert.target_support`.
 
 python docs/make_optimizers.py           writes the page
 python docs/make_optimizers.py --check   only says whether it is current: exit status 1 if not
@@ -17,21 +17,21 @@ from estimator_spec.convert.target_support import ArgumentRule, OptimizerSupport
 PAGE = Path(__file__).with_name("optimizers.md")
 
 TEXT = """\
-# What becomes of each optimizer
+# Optimizers in other systems
 
 <!-- Made by docs/make_optimizers.py from estimator_spec/convert/target_support.py; change that, and
 run it again. -->
 
-Each conversion of [`estimator_spec.convert`](../migration_guide.md#moving-on) reads this table,
-and says in its report what it means for a spec.
+Conversions of [`estimator_spec.convert`](../migration_guide.md#moving-on) use this table, and
+report what it means for a spec.
 
-- `exact`: the argument means the same there; another name is given.
-- `old → new`: the target's default is another one. Our value is passed, so results are the same.
-- `only …`: other values are **lost**. That is an error, unless the caller says `allow_lossy=True`.
+- `exact`: the same meaning; another name is given.
+- `old → new`: the target has another default. Our value is passed, so results are the same.
+- `only …`: other values are **lost**, which is an error without `allow_lossy=True`.
 
 The targets:
 
-- **proto**: `to_config_proto`, the old system's own message.
+- **proto**: `to_config_proto`, the old system's message.
 - **TPUEmbedding**: `to_mid_level`, `to_tpu_embedding`, and tables of `PartialEmbedding` above its
   threshold.
 - **TPUEmbeddingV2**: `to_tpu_embedding_v2`, for SparseCore.
@@ -56,7 +56,7 @@ HEADERS = dict(
 
 
 def page() -> str:
-    """The page."""
+    """Returns the page."""
     kinds = target_support.optimizers()
     rates = [
         f"- {HEADERS[target]}: {text}." for target, text in target_support.RATE_FUNCTIONS.items()
@@ -67,7 +67,7 @@ def page() -> str:
 
 
 def section(kind: type) -> str:
-    """One optimizer: a row an argument, a column a target."""
+    """Returns the table of one optimizer: a row for each argument, a column for each target."""
     targets = {
         target: target_support.find_support(target, kind) for target in target_support.TARGETS
     }
@@ -86,7 +86,7 @@ def section(kind: type) -> str:
 
 
 def cell(support: OptimizerSupport, argument: str, default: object) -> str:
-    """What becomes of one argument in one target."""
+    """Returns the cell of one argument and target."""
     if support.lost:
         return "**lost**"
     rule: ArgumentRule = support.arguments[argument]
@@ -104,7 +104,7 @@ def cell(support: OptimizerSupport, argument: str, default: object) -> str:
 
 
 def other_differences(targets: dict[str, OptimizerSupport]) -> list[str]:
-    """What a cell has no room for."""
+    """Returns the notes below a table."""
     lines: list[str] = []
     for target, support in targets.items():
         if support.lost:
@@ -125,7 +125,7 @@ def other_differences(targets: dict[str, OptimizerSupport]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks the page; returns the exit status."""
+    """Writes or checks the page, and returns the exit status."""
     current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if "--check" in arguments:
         if current != page():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/routing.md, whose table is what `tpu_columns.route` answers.
+"""Generates docs/routing.md from `tpu_columns.route`.
 
 python docs/make_routing.py           writes the page
 python docs/make_routing.py --check   only says whether it is current: exit status 1 if not
@@ -48,7 +48,7 @@ device, is looked up as if they requested `tpu_tensor_core`.
 
 
 def answer(device: LookupDevice | None, mode: Mode, hardware: Hardware) -> LookupDevice | str:
-    """What `route` says of a column that requests `device`: a device, or an error's message."""
+    """Returns the result of `route` for a column that requests `device`: a device or an error."""
     column = types.SimpleNamespace(name="column", embedding_lookup_device=device)
     try:
         return route(column, mode, hardware)
@@ -57,7 +57,7 @@ def answer(device: LookupDevice | None, mode: Mode, hardware: Hardware) -> Looku
 
 
 def page() -> str:
-    """The page."""
+    """Returns the page."""
     header = ["requested device", "hardware", *(mode.name for mode in Mode)]
     rows = [header, ["---"] * len(header)]
     errors: dict[str, str] = {}
@@ -78,7 +78,7 @@ def page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks the page; returns the exit status."""
+    """Writes or checks the page, and returns the exit status."""
     current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if "--check" in arguments:
         if current != page():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an embedding specification to a running, saved and served model.
+"""Trains, evaluates, saves and serves TensorFlow models with sharded embedding tables.
 
-The names that programs written for `TPUEstimator` use, sorted by the room they live in.
+The package has the names that programs written for `TPUEstimator` use.
 """
 
 from __future__ import annotations

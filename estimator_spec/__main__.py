@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: `python -m estimator_spec COMMAND ...`; each command is one module."""
+"""Command line: `python -m estimator_spec COMMAND ...`; each command is a module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-# Each module has `main(arguments)`, which returns the exit status.
+# Each module has a function `main(arguments)` that returns the exit status.
 COMMANDS = {
     "checkpoint": ("estimator_spec.checkpoints.cli", "looks at checkpoints, and converts them"),
     "run": ("estimator_spec.legacy.run", "runs an old program without an edit"),
@@ -15,9 +15,9 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """What there is."""
+    """Returns the help text."""
     lines = ["usage: python -m estimator_spec COMMAND ...", "", "commands:"]
-    lines += [f"  {name:<12}{what}" for name, (_, what) in COMMANDS.items()]
+    lines += [f"  {name:<12}{help_text}" for name, (_, help_text) in COMMANDS.items()]
     return "\n".join([*lines, "", "`COMMAND --help` says more about one.", ""])
 
 
@@ -25,14 +25,14 @@ def main(arguments: Sequence[str]) -> int:
     """Runs a command; returns the exit status.
 
     Args:
-        arguments: the command line behind `python -m estimator_spec`.
+        arguments: the command line after `python -m estimator_spec`.
     """
     if arguments and arguments[0] in ("-h", "--help"):
         sys.stdout.write(usage())
         return 0
     if not arguments or arguments[0] not in COMMANDS:
-        wrong = f"no command {arguments[0]!r}\n" if arguments else ""
-        sys.stderr.write(wrong + usage())
+        error = f"no command {arguments[0]!r}\n" if arguments else ""
+        sys.stderr.write(error + usage())
         return 2
     module, _ = COMMANDS[arguments[0]]
     status: int = importlib.import_module(module).main(arguments[1:])

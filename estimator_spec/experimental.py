@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that programs know as `tf.estimator.experimental.*`."""
+"""Names of `tf.estimator.experimental`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that programs know as `tf.estimator.export.*`."""
+"""Names of `tf.estimator.export`."""
 
 from __future__ import annotations
 

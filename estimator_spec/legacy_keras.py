@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the Keras that a graph-mode program needs, while there is still a choice.
+"""Selects tf_keras, the Keras for TF1 graphs, before the first use of `tf.keras`.
 
-From TensorFlow 2.16 on `tf.keras` is Keras 3, which can't build v1 graphs; `tf_keras` can, and
-TensorFlow takes it if TF_USE_LEGACY_KERAS is set at the first use of `tf.keras`.
+From TensorFlow 2.16 on `tf.keras` is Keras 3, which can't build TF1 graphs. tf_keras can;
+TensorFlow uses it if TF_USE_LEGACY_KERAS is set at the first use of `tf.keras`.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ def _release() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def prefer() -> bool:
-    """Makes `tf.keras` and `tf.compat.v1.layers` come from tf_keras, if that is still open.
+def select_legacy_keras() -> bool:
+    """Makes `tf.keras` and `tf.compat.v1.layers` use tf_keras, if neither was used yet.
 
-    Nothing happens if the variable is set (to whatever value), `tf.keras` was used already,
-    tf_keras isn't installed, or TensorFlow is older than 2.16 (its Keras is the legacy one).
+    Does nothing if the variable is set (to any value), `tf.keras` was used already, tf_keras isn't
+    installed, or TensorFlow is older than 2.16, whose Keras is the legacy one.
 
     Returns:
-        Whether this call chose it.
+        Whether this call selected tf_keras.
     """
-    if VARIABLE in os.environ or _release() < (2, 16) or private.keras_is_chosen():
+    if VARIABLE in os.environ or _release() < (2, 16) or private.keras_is_loaded():
         return False
     if importlib.util.find_spec("tf_keras") is None:
         return False
     os.environ[VARIABLE] = "1"
-    private.look_for_keras_in("tf_keras")
+    private.prefer_keras_package("tf_keras")
     return True
 
 
-def forget_layer_names() -> None:
-    """Makes Keras name layers from the beginning: each replica of a model has the same names."""
+def reset_layer_names() -> None:
+    """Restarts the numbering of Keras' layer names, which must be equal in all replicas."""
     for package in ("tf_keras", "keras"):
         backend = getattr(sys.modules.get(package), "backend", None)
         reset = getattr(backend, "reset_uids", None)
-        if reset is not None:  # Keras 3 has none, and no part in TF1's graphs
+        if reset is not None:  # Keras 3 has none, and builds no TF1 graphs
             reset()

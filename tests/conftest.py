@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that must stand before TensorFlow is imported, and which Python is the reference."""
+"""Settings before TensorFlow is imported, and the interpreter of the reference."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -11,17 +12,23 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 from hypothesis import settings
 
-try:
-    TENSORFLOW = version("tensorflow")
-except PackageNotFoundError:
-    TENSORFLOW = version("tensorflow-cpu")
 
-# Graph-mode model functions are programs of Keras 2, which TensorFlow has built in up to 2.15.
+def _tensorflow_version() -> str:
+    """Returns the version of the distribution that provides TensorFlow, without importing it."""
+    for name in ("tensorflow", "tensorflow-cpu", "tf-nightly"):
+        with contextlib.suppress(PackageNotFoundError):
+            return version(name)
+    raise PackageNotFoundError("tensorflow")
+
+
+TENSORFLOW = _tensorflow_version()
+
+# Graph-mode model functions need Keras 2, which TensorFlow includes up to 2.15.
 if tuple(map(int, TENSORFLOW.split(".")[:2])) >= (2, 16):
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-# A first call builds a graph, and the machine may be busy: how long an example took says nothing.
+# No deadline: the first example builds a graph, and the machine may be busy.
 settings.register_profile("patient", parent=settings.default, deadline=None)
 settings.load_profile("patient")
 
@@ -37,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def reference_python() -> str:
-    """The Python of TensorFlow 2.15.1 with its own Estimator: the one named, or this one."""
+    """Returns the interpreter with TensorFlow 2.15.1 and its Estimator: the named one, or this."""
     named = os.environ.get(REFERENCE)
     if named:
         assert os.access(named, os.X_OK), f"{REFERENCE}={named} isn't an executable file."
@@ -52,5 +59,5 @@ def reference_python() -> str:
 
 @pytest.fixture(scope="session")
 def tolerance() -> float:
-    """The relative difference that is left between two versions' kernels."""
+    """Returns the relative tolerance of two versions' kernels."""
     return 1e-5 if TENSORFLOW.startswith("2.15.") else 1e-4

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The "never" rules of docs/architecture.md, read off the source by its imports."""
+"""The invariants of docs/architecture.md, checked on the source: imports and private names."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +17,91 @@ SOURCES = {
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
 }
-ADAPTERS = ("tpu_columns/_tensorflow.py", "estimator_spec/_tensorflow/private.py")
 OPTIONAL = ("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "rich")
-# Rooms that work on specs and files alone: they must run where no model can.
-WITHOUT_DRIVER = ("convert", "checkpoints", "plan", "migrate")
+# Folders that work on specs and files alone: they must run where no model can.
+WITHOUT_DRIVER = ("convert", "checkpoints", "plan", "migrate", "heads")
+
+# The private names of TensorFlow that each adapter uses, and why no public name serves: modules and
+# their contents by full name, attributes of objects as `._name`. A name that isn't here fails
+# `test_no_invariant_is_broken`; one that is no longer used fails `test_every_known_name_is_used`.
+_COLUMN_CLASS = "only functions that return the class are public"
+_GRAPH = "no public method changes a graph"
+_CORE = "TPUEmbedding's public methods work in eager mode only"
+_V1_COLUMN = "TF1's feature-column protocol was never exported"
+_V1 = "tensorflow.python.feature_column.feature_column."
+_V2 = "tensorflow.python.feature_column.feature_column_v2."
+_INTERNAL = "tf.__internal__.feature_column."
+KNOWN_PRIVATE = {
+    "tpu_columns/_tensorflow.py": {
+        _V1 + "_DenseColumn": _V1_COLUMN,
+        _V1 + "_LazyBuilder": _V1_COLUMN,
+        _V1 + "_SequenceDenseColumn": _V1_COLUMN,
+        _V2 + "BucketizedColumn": _COLUMN_CLASS,
+        _V2 + "CategoricalColumn": _COLUMN_CLASS,
+        _V2 + "CrossedColumn": _COLUMN_CLASS,
+        _V2 + "HashedCategoricalColumn": _COLUMN_CLASS,
+        _V2 + "IdentityCategoricalColumn": _COLUMN_CLASS,
+        _V2 + "SequenceCategoricalColumn": _COLUMN_CLASS,
+        _V2 + "VocabularyFileCategoricalColumn": _COLUMN_CLASS,
+        _V2 + "VocabularyListCategoricalColumn": _COLUMN_CLASS,
+        _V2 + "WeightedCategoricalColumn": _COLUMN_CLASS,
+        "tensorflow.python.feature_column.serialization.register_feature_column": (
+            "without it DenseFeatures.from_config can't restore our columns"
+        ),
+        _INTERNAL + "DenseColumn": "exported for the Keras outside of TensorFlow only",
+        _INTERNAL + "SequenceDenseColumn": "exported for the Keras outside of TensorFlow only",
+        _INTERNAL + "deserialize_feature_column": "exported for the Keras outside of TensorFlow",
+        _INTERNAL + "serialize_feature_column": "exported for the Keras outside of TensorFlow",
+        "._get_sequence_dense_tensor": _V1_COLUMN,
+        "._variable_shape": _V1_COLUMN,
+    },
+    "estimator_spec/_tensorflow/private.py": {
+        _V1 + "_SharedEmbeddingColumn": _COLUMN_CLASS,
+        _V2 + "EmbeddingColumn": _COLUMN_CLASS,
+        _V2 + "NumericColumn": _COLUMN_CLASS,
+        _V2 + "SharedEmbeddingColumn": _COLUMN_CLASS,
+        "tensorflow.core.protobuf.tensor_bundle_pb2": "no public module has the messages",
+        "tensorflow.core.protobuf.tpu.optimization_parameters_pb2": "as above",
+        "tensorflow.core.protobuf.tpu.tpu_embedding_configuration_pb2": "as above",
+        "tensorflow.python.framework.config.is_op_determinism_enabled": "only its setter is public",
+        "tensorflow.python.ops.lookup_ops": "the id tables of tensorflow.contrib.lookup",
+        "tensorflow.python.ops.summary_ops_v2": "the signatures of tensorflow.contrib.summary",
+        "tensorflow.python.tpu._pywrap_sparse_core_layout": "a C++ class without a public name",
+        "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",
+        "tensorflow.python.tpu.training_loop": "the loops of tensorflow.contrib.tpu",
+        "tensorflow.python.training.training_util._get_or_create_global_step_read": (
+            "op seeds depend on when it is created"
+        ),
+        _INTERNAL + "FeatureTransformationCache": "exported for the Keras outside of TensorFlow",
+        "._decayed_lr": "the only rate of tf_keras' legacy optimizers in this step",
+        "._learning_rate": "tf_keras' public property holds the last step's rate of a schedule",
+        "._listeners": "the hook may be the user's, made without the listeners of tables",
+        "._scale_loss_for_estimator_enabled": "no public name; legacy Estimators ran within it",
+        "._table": "the vocabulary file behind a table with hash buckets",
+    },
+    "estimator_spec/_tensorflow/graph_surgery.py": {
+        "._add_control_input": _GRAPH,
+        "._add_control_inputs": _GRAPH,
+        "._get_control_flow_context": "op.control_flow_context isn't public either",
+        "._remove_all_control_inputs": _GRAPH,
+        "._update_input": _GRAPH,
+    },
+    "estimator_spec/_tensorflow/tpu_embedding.py": {
+        "._built": _CORE,
+        "._config_proto": _CORE,
+        "._create_config_proto": _CORE,
+        "._get_and_update_output_shapes_from_input": _CORE,
+        "._hosts": _CORE,
+        "._load": _CORE,
+        "._retrieve": _CORE,
+        "._slot_names": _CORE,
+        "._table_config": _CORE,
+        "._variables": "the public embedding_tables has the tables without their slots",
+    },
+}
+ADAPTERS = tuple(KNOWN_PRIVATE)
+# Documented members of named tuples.
+NAMEDTUPLE = ("_asdict", "_field_defaults", "_fields", "_make", "_replace")
 
 
 def imported(node: ast.AST, package: str) -> list[str]:
@@ -64,27 +146,114 @@ def within(name: str, *roots: str) -> bool:
     return any(name == root or name.startswith(root + ".") for root in roots)
 
 
-def broken_rules(path: str, source: str) -> list[str]:
-    """The "never" rules that a file breaks."""
+def private_modules(tree: ast.AST, path: str, package: str) -> Iterator[str]:
+    """Private modules of TensorFlow, or names in them, that a file imports or reaches by `tf`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = imported(node, package)
+            names = names[1:]  # without the module itself
+        elif isinstance(node, ast.Attribute):
+            names = [re.sub(r"^tf\.", "tensorflow.", ast.unparse(node))]
+            if ".__internal__." in names[0] and names[0].count(".") == 3:
+                yield names[0].replace("tensorflow.", "tf.", 1)
+        elif path in ADAPTERS and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value] if re.fullmatch(r"tensorflow\.[\w.]+", node.value) else []
+        else:
+            names = imported(node, package)
+        yield from (name for name in names if within(name, "tensorflow.python", "tensorflow.core"))
+
+
+def private_attributes(tree: ast.AST) -> Iterator[str]:
+    """Names of the attributes with one leading underscore of objects other than `self`, `cls`."""
+    for node in ast.walk(tree):
+        name, owner = "", None
+        if isinstance(node, ast.Attribute):
+            name, owner = node.attr, node.value
+        elif isinstance(node, ast.Call) and len(node.args) > 1:
+            by_name = getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr", "delattr")
+            if by_name and isinstance(node.args[1], ast.Constant):
+                name, owner = str(node.args[1].value), node.args[0]
+        if not re.match("_[^_]", name) or name in NAMEDTUPLE:
+            continue
+        if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") in ("super", "type"):
+            continue
+        if not (isinstance(owner, ast.Name) and owner.id in ("self", "cls")):
+            yield name
+
+
+def own_attributes(tree: ast.AST) -> Iterator[str]:
+    """Names of the private methods and attributes that the classes of a file define."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for child in node.body:
+                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    yield child.name
+                elif isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
+                    yield child.target.id
+                elif isinstance(child, ast.Assign):
+                    yield from (t.id for t in child.targets if isinstance(t, ast.Name))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield from [node.attr] if ast.unparse(node.value) == "self" else []
+
+
+def folder(path: str) -> str:
+    """The folder of a file."""
+    return path.rsplit("/", 1)[0]
+
+
+OWN = {
+    place: {
+        name
+        for path, source in SOURCES.items()
+        if folder(path) == place
+        for name in own_attributes(ast.parse(source))
+    }
+    for place in {folder(path) for path in SOURCES}
+}
+
+
+def private_names(path: str, source: str) -> set[str]:
+    """The private names of TensorFlow that a file uses, as `KNOWN_PRIVATE` has them.
+
+    An attribute is taken for TensorFlow's unless a class in the same folder defines it.
+    """
+    tree = ast.parse(source)
+    own = set(own_attributes(tree))
+    if path not in ADAPTERS:
+        own |= OWN.get(folder(path), set())
+    attributes = {f".{name}" for name in private_attributes(tree) if name not in own}
+    return attributes | set(private_modules(tree, path, folder(path).replace("/", ".")))
+
+
+def broken_invariants(path: str, source: str) -> list[str]:
+    """The invariants that a file breaks."""
     everywhere = imports(path, source)
     broken = []
     if path.startswith("tpu_columns/") and any(within(n, "estimator_spec") for n in everywhere):
-        broken.append("tpu_columns never imports estimator_spec")
-    if path not in ADAPTERS and any(within(n, "tensorflow.python") for n in everywhere):
-        broken.append("tensorflow.python only in the adapters")
+        broken.append("tpu_columns must not import estimator_spec")
+    unknown = private_names(path, source) - set(KNOWN_PRIVATE.get(path, ()))
+    if unknown:
+        broken.append(f"only adapters may use private TensorFlow, as listed: {sorted(unknown)}")
     if any(within(n, *OPTIONAL) for n in imports(path, source, everywhere=False)):
-        broken.append("no optional dependency at package import")
-    room = path.split("/")[1].removesuffix(".py")
+        broken.append("importing a package must not import an optional dependency")
+    part = path.split("/")[1].removesuffix(".py")
     driver = "estimator_spec.driver"
-    if room in WITHOUT_DRIVER and any(within(n, driver) for n in everywhere):
-        broken.append("convert, checkpoints, plan and migrate never import driver")
+    if part in WITHOUT_DRIVER and any(within(n, driver) for n in everywhere):
+        broken.append(f"{', '.join(WITHOUT_DRIVER)} must not import driver")
     return broken
 
 
 @pytest.mark.parametrize("path", SOURCES)
-def test_no_rule_is_broken(path):
-    """Each file of both packages keeps every import rule."""
-    assert broken_rules(path, SOURCES[path]) == []
+def test_no_invariant_is_broken(path):
+    """Each file of both packages keeps every invariant."""
+    assert broken_invariants(path, SOURCES[path]) == []
+
+
+@pytest.mark.parametrize("path", ADAPTERS)
+def test_every_known_name_is_used(path):
+    """The list of private names has no entry that its adapter doesn't use, and gives reasons."""
+    assert set(KNOWN_PRIVATE[path]) == private_names(path, SOURCES[path])
+    assert all(KNOWN_PRIVATE[path].values())
 
 
 @pytest.mark.parametrize(
@@ -100,33 +269,51 @@ def test_no_rule_is_broken(path):
         ("estimator_spec/plan.py", "from estimator_spec.driver import training"),
         ("estimator_spec/convert/keras_rs.py", "from ..driver import training"),
         ("estimator_spec/convert/keras_rs.py", "from estimator_spec import driver"),
+        ("estimator_spec/heads/base.py", "import estimator_spec.driver"),
+        ("estimator_spec/driver/hooks.py", "from tensorflow.core.protobuf import saver_pb2"),
+        ("estimator_spec/driver/hooks.py", "f = tf.__internal__.tracking.AutoTrackable"),
+        ("estimator_spec/driver/hooks.py", "f = tf.python.ops"),
+        ("estimator_spec/driver/hooks.py", "saver._var_list = []"),
+        ("estimator_spec/driver/hooks.py", "f = getattr(tf.constant(1), '_op', None)"),
+        ("estimator_spec/driver/hooks.py", "f = self.saver._var_list"),
+        ("estimator_spec/_tensorflow/private.py", "def f(op):\n    op._set_attr('a', None)"),
+        ("estimator_spec/_tensorflow/private.py", "from tensorflow.python.tpu import tpu"),
+        ("estimator_spec/_tensorflow/private.py", "M = {'a': 'tensorflow.python.tpu.tpu'}"),
+        ("estimator_spec/_tensorflow/private.py", "f = tf.__internal__.tf2.enabled"),
     ],
 )
-def test_a_broken_rule_is_found(path, source):
-    """The check sees each kind of forbidden import, also inside functions and relative ones."""
-    assert len(broken_rules(path, source)) == 1
+def test_a_broken_invariant_is_found(path, source):
+    """Each kind of forbidden import and private name is found, also inside functions."""
+    assert len(broken_invariants(path, source)) == 1
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
         ("estimator_spec/embedding/spec.py", "import tpu_columns"),
-        ("tpu_columns/_tensorflow.py", "from tensorflow.python.ops import array_ops"),
+        (
+            "tpu_columns/_tensorflow.py",
+            "from tensorflow.python.feature_column.feature_column import _DenseColumn",
+        ),
         ("estimator_spec/embedding/spec.py", "def f():\n    import pandas"),
         ("estimator_spec/embedding/spec.py", "if TYPE_CHECKING:\n    import keras_rs"),
         ("estimator_spec/driver/training.py", "from estimator_spec.driver import hooks"),
+        ("estimator_spec/driver/training.py", "spec = spec._replace(loss=None)"),
+        ("estimator_spec/driver/training.py", "class A:\n    _a = 1\nb = A()._a"),
+        ("estimator_spec/_tensorflow/graph_surgery.py", "op._update_input(0, value)"),
     ],
 )
-def test_an_allowed_import_is_left_alone(path, source):
-    """The check has nothing against the imports that the map allows."""
-    assert broken_rules(path, source) == []
+def test_what_is_allowed_is_accepted(path, source):
+    """Allowed imports and private names are accepted."""
+    assert broken_invariants(path, source) == []
 
 
-@pytest.mark.parametrize("path", ADAPTERS)
+@pytest.mark.parametrize("path", ADAPTERS[:2])
 def test_private_imports_say_why(path):
-    """In the adapter files, every import of a private module comes with its reason in a comment."""
+    """In the adapters, a comment gives the reason of every import of a private module."""
     lines = [line.strip() for line in SOURCES[path].splitlines()]
-    private = [n for n, line in enumerate(lines) if line.startswith("from tensorflow.python")]
+    pattern = re.compile(r'from tensorflow\.(python|core)|"\w+": (\($|"tensorflow\.)')
+    private = [n for n, line in enumerate(lines) if pattern.match(line)]
     assert private
     for number in private:
         above = number - 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents and docstrings say holds: links, the map's file names, examples, coverage."""
+"""Correctness of documents and docstrings: links, file names, examples, completeness."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ PUBLIC = sorted(
 
 
 def without_code(text: str) -> str:
-    """Markdown without its fenced blocks, where brackets mean other things."""
+    """Removes fenced blocks from Markdown."""
     return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
 
 
 def anchor(heading: str) -> str:
-    """The name that a Markdown heading can be linked by, as code hosts make it."""
+    """Returns the anchor of a Markdown heading, as code hosts generate it."""
     kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
     return kept.replace(" ", "-")
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file in one of the packages."""
+    """Returns the dotted name of a module's file."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_relative_links_lead_somewhere(document):
-    """Each relative link of a document names a file that exists, and a heading that file has."""
+    """Each relative link of a document refers to an existing file and heading."""
     path = ROOT / document
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", without_code(path.read_text(encoding="utf-8"))):
@@ -93,16 +93,16 @@ def test_the_map_shows_no_room_that_is_gone():
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_names_in_documents_exist(document):
-    """Each name of ours that a document writes out, such as `tpu_columns.route`, exists."""
+    """Each full name of this project in a document, such as `tpu_columns.route`, exists."""
     text = (ROOT / document).read_text(encoding="utf-8")
     for name in sorted(set(re.findall(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`", text))):
-        if not name.endswith(".X"):  # any name, in a table of spellings
+        if not name.endswith(".X"):  # a placeholder in a table of spellings
             pkgutil.resolve_name(name)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_paths_in_documents_exist(document):
-    """Each path that a document writes out, such as `tests/reference/`, exists."""
+    """Each path in a document, such as `tests/reference/`, exists."""
     text = (ROOT / document).read_text(encoding="utf-8")
     paths = set(re.findall(r"`((?:benchmarks|docs|examples|tests)/[\w./]*)`", text))
     assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
@@ -114,7 +114,7 @@ def test_public_names_are_documented(module, name):
     value = getattr(importlib.import_module(module), name)
     text = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
     assert text and text.strip()
-    # What namedtuple and dataclass write by themselves isn't documentation.
+    # Not the docstring that namedtuple and dataclass generate.
     assert not text.startswith(f"{name}(")
 
 
@@ -122,7 +122,7 @@ def test_public_names_are_documented(module, name):
     "module", [module_name(path) for path in SOURCES if ">>> " in path.read_text(encoding="utf-8")]
 )
 def test_examples_in_docstrings_hold(module):
-    """Every `>>>` example in a docstring gives what it shows."""
+    """Every `>>>` example in a docstring has the shown result."""
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     result = doctest.testmod(importlib.import_module(module), optionflags=flags)
     assert result.attempted > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/routing.md says what `tpu_columns.route` does."""
+"""Agreement of docs/routing.md and `tpu_columns.route`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 @pytest.fixture(scope="module")
 def make_routing():
-    """The script that makes the page."""
+    """Imports the script that generates the page."""
     spec = importlib.util.spec_from_file_location("make_routing", DOCS / "make_routing.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -25,12 +25,12 @@ def make_routing():
 
 
 def test_the_page_is_current(make_routing):
-    """The page is what the script writes."""
+    """The page equals the script's output."""
     assert (DOCS / "routing.md").read_text(encoding="utf-8") == make_routing.page()
 
 
 def test_every_combination_is_on_the_page():
-    """Read by itself, the page's table gives each combination's device, or an error."""
+    """The page's table has the device or error of each combination."""
     lines = (DOCS / "routing.md").read_text(encoding="utf-8").splitlines()
     rows = [[c.strip(" `*") for c in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
     modes = [Mode[name] for name in rows[0][2:]]
@@ -52,7 +52,7 @@ def test_every_combination_is_on_the_page():
 
 
 def test_a_stale_page_is_noticed(make_routing, tmp_path, monkeypatch, capsys):
-    """`--check` fails on a page with another table, and writing it again mends that."""
+    """`--check` fails on another page, and passes after the page is written again."""
     page = tmp_path / "routing.md"
     page.write_text(make_routing.page().replace("**error**", "cpu", 1), encoding="utf-8")
     monkeypatch.setattr(make_routing, "PAGE", page)

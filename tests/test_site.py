@@ -46,7 +46,7 @@ OPTIMIZERS = sorted(
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_has_an_entry(module):
-    """The API reference has each public name, or says of which entry it is a second name."""
+    """The API reference has each public name, or refers to the entry that it is an alias of."""
     public = importlib.import_module(module)
     missing = []
     for name in public.__all__:
@@ -63,7 +63,7 @@ def test_every_public_name_has_an_entry(module):
 
 
 def test_each_name_has_one_entry():
-    """No name stands twice in the API reference, and none that isn't public stands there."""
+    """The API reference has no name twice, and no private one."""
     assert len(set(ENTRIES)) == len(ENTRIES)
     public = {
         f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__
@@ -74,7 +74,7 @@ def test_each_name_has_one_entry():
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_have_a_formula_a_source_and_an_example(name):
-    """An optimizer's docstring has display formulas, where they are from, and an example."""
+    """An optimizer's docstring has formulas, their source, and an example."""
     text = getattr(estimator_spec, name).__doc__
     assert re.search(r"^ +\$\$.+\$\$$", text, re.MULTILINE)
     assert "Source: " in text
@@ -82,14 +82,14 @@ def test_optimizers_have_a_formula_a_source_and_an_example(name):
 
 
 def test_there_are_ten_optimizers():
-    """The test above sees all of the embedding core's optimizers."""
+    """The test above covers all optimizers of the embedding core."""
     assert len(OPTIMIZERS) == 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["serve", "convert_a_checkpoint", "keras_3"])
 def test_how_to_pages_run(page, tmp_path, monkeypatch, capfd):
-    """The blocks of a page run in order, after examples/quickstart.py and beside its model_dir."""
+    """The blocks of a page run in order after examples/quickstart.py, in its directory."""
     if page == "keras_3" and importlib.util.find_spec("keras_rs") is None:
         pytest.skip("the extra keras-rs isn't installed")
     monkeypatch.chdir(tmp_path)
@@ -111,7 +111,7 @@ def test_how_to_pages_run(page, tmp_path, monkeypatch, capfd):
 
 
 def run(command: str) -> None:
-    """Runs a line of a page; those of our own command line in this process, which is faster."""
+    """Runs a command line of a page; our own commands in this process, which is faster."""
     words = shlex.split(command)
     if words[:3] == ["python", "-m", "estimator_spec"]:
         assert command_line.main(words[3:]) == 0, command

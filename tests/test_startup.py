@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What importing the packages loads, and what it leaves alone."""
+"""Modules that importing the packages loads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAVY = ("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "
 
 
 def modules_after(statement: str) -> set[str]:
-    """The modules that a fresh process has after a statement."""
+    """Returns the modules of a fresh process after a statement."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     env.pop("TF_USE_LEGACY_KERAS", None)
@@ -27,14 +27,14 @@ def modules_after(statement: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def tensorflow_alone() -> set[str]:
-    """The modules of a bare `import tensorflow`."""
+    """Returns the modules of a bare `import tensorflow`."""
     return modules_after("import tensorflow")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["tpu_columns", "estimator_spec"])
 def test_import_loads_no_keras_and_no_option(package, tensorflow_alone):
-    """Importing a package loads no Keras, which would fix the choice of its version, nor an option.
+    """Importing a package loads no Keras, whose version the program selects, and no extra.
 
     An access to `tf.keras` would show as well: it loads keras or tf_keras.
     """
@@ -45,7 +45,7 @@ def test_import_loads_no_keras_and_no_option(package, tensorflow_alone):
 
 @pytest.mark.slow
 def test_import_adds_few_modules(tensorflow_alone):
-    """Both packages add their own files and a handful of others to a bare `import tensorflow`."""
+    """Both packages load their own modules and few others beyond `import tensorflow`."""
     added = modules_after("import tensorflow, tpu_columns, estimator_spec") - tensorflow_alone
     others = [name for name in added if name.split(".")[0] not in ("tpu_columns", "estimator_spec")]
     assert len(others) < 30, sorted(others)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPU embedding columns: what a lookup is, and where it runs.
+"""TPU embedding columns, their lookups, and the rule that selects a lookup's device.
 
 >>> import tensorflow as tf
 >>> import tpu_columns
@@ -9,10 +9,8 @@
 (1000, 16)
 """
 
+from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.columns import (
-    EmbeddingColumn,
-    SharedEmbeddingColumn,
-    TPUEmbeddingColumn,
     embedding_column,
     shared_embedding_columns,
     split_sequence_columns,
@@ -21,6 +19,9 @@ from tpu_columns.feature_layers import input_layer, sequence_input_layer
 from tpu_columns.lookup_errors import IdOutOfRangeError
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, LookupDevice, Mode, route
+
+# The only place of the version; setup.cfg reads it without importing the package.
+__version__ = "0.1.0"
 
 __all__ = [
     "EmbeddingColumn",

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only door of `tpu_columns` to TensorFlow's private modules.
+"""Adapter of `tpu_columns` to TensorFlow's private modules: no other module may use them.
 
-Each name says why no public one serves. Tried on TensorFlow 2.15.1, 2.16 and 2.21. None of these
-imports costs time: TensorFlow has loaded every one of the modules by the time `import tensorflow`
-returns.
+Each name comes with the reason why no public one serves; `tests/test_architecture.py` lists them
+all. Tried on TensorFlow 2.15.1, 2.16 and 2.21. `import tensorflow` loads all of these modules, so
+the imports take no time.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
-# `input_layer` of TF1 takes a column only if it is one of these two abstract classes; they were
-# never exported. `_LazyBuilder` is what such columns read their features from: our own
-# sequence_input_layer must hand one to columns that aren't ours.
+# `input_layer` of TF1 accepts only columns of these two abstract classes, which were never
+# exported. Such columns read their features from a `_LazyBuilder`, which our
+# `sequence_input_layer` passes to TensorFlow's own columns.
 from tensorflow.python.feature_column.feature_column import (
     _DenseColumn as DenseColumnV1,
 )
@@ -23,8 +25,8 @@ from tensorflow.python.feature_column.feature_column import (
     _SequenceDenseColumn as SequenceDenseColumnV1,
 )
 
-# The classes behind tf.feature_column.categorical_column_with_*: only the factory functions are
-# public, and what a column looks up can be told only from its class.
+# The classes that tf.feature_column.categorical_column_with_* return: only these functions are
+# public, and only its class tells what a column looks up.
 from tensorflow.python.feature_column.feature_column_v2 import (
     BucketizedColumn,
     CategoricalColumn,
@@ -37,14 +39,33 @@ from tensorflow.python.feature_column.feature_column_v2 import (
     WeightedCategoricalColumn,
 )
 
-# Without this registration DenseFeatures.from_config can't bring our columns back.
+# Without this registration DenseFeatures.from_config can't restore our columns.
 from tensorflow.python.feature_column.serialization import register_feature_column
 
-# Not documented, but exported on purpose for the Keras that lives outside TensorFlow.
+# Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
 SequenceDenseColumn = tf.__internal__.feature_column.SequenceDenseColumn
 serialize_feature_column = tf.__internal__.feature_column.serialize_feature_column
 deserialize_feature_column = tf.__internal__.feature_column.deserialize_feature_column
+
+
+def sequence_tensor(
+    column: Any, builder: LazyBuilder, weight_collections: list[str], trainable: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns a sequence column's dense tensor `[B, L, D]` and its lengths `[B]`.
+
+    TF1's feature-column protocol has only this method for it; `tf.feature_column` exports no
+    sequence layer for graphs.
+    """
+    return column._get_sequence_dense_tensor(
+        builder, weight_collections=weight_collections, trainable=trainable
+    )
+
+
+def variable_shape(column: Any) -> tf.TensorShape:
+    """Returns the shape of one row of a dense column of TF1; the protocol has no public name."""
+    return column._variable_shape
+
 
 __all__ = [
     "BucketizedColumn",
@@ -63,5 +84,7 @@ __all__ = [
     "WeightedCategoricalColumn",
     "deserialize_feature_column",
     "register_feature_column",
+    "sequence_tensor",
     "serialize_feature_column",
+    "variable_shape",
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initializers and functions as values: when two are equal, and how a config holds them."""
+"""Compares initializers and functions, and writes them to configs and back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import Any
 import tensorflow as tf
 
 
-def identity(thing: Any) -> Any:
-    """Returns something hashable that is equal for two callables exactly when they do the same.
+def equality_key(thing: Any) -> Any:
+    """Returns a hashable key by which callables compare equal.
 
-    An initializer with `get_config` is its class and config. Everything else (a function, a lambda)
-    is itself.
+    The key of an initializer with `get_config` is its class and config; the key of any other
+    callable is the callable itself.
+
+    Args:
+        thing: an initializer, a function or None.
     """
     get_config = getattr(thing, "get_config", None)
     if get_config is None or isinstance(thing, type):
@@ -24,15 +27,18 @@ def identity(thing: Any) -> Any:
 
 
 def to_config(thing: Any, where: str) -> dict[str, Any] | None:
-    """Returns plain data from which `from_config` makes an equal callable.
+    """Returns a config from which `from_config` makes an equal callable.
 
     Args:
-      thing: an initializer with `get_config`, a class or function that can be imported by name, or
-        None.
-      where: whose it is, for the message.
+        thing: an initializer with `get_config`, a class or function that can be imported by name,
+            or None.
+        where: argument and column of the callable, for error messages.
+
+    Returns:
+        A dict that JSON can hold, or None.
 
     Raises:
-      ValueError: a lambda or inner function, which has no name to import it by.
+        ValueError: `thing` is a lambda or an inner function, which can't be imported by name.
     """
     if thing is None:
         return None
@@ -45,21 +51,20 @@ def to_config(thing: Any, where: str) -> dict[str, Any] | None:
     if not name or "<" in name:
         raise ValueError(
             f"{where}: {thing!r} can't be written to a config, because it has no name to import "
-            "it by. "
-            "Define it at the top of a module, or pickle the column with cloudpickle."
+            "it by. Define it at the top of a module, or pickle the column with cloudpickle."
         )
     return {"function": name, "module": thing.__module__}
 
 
 def from_config(config: dict[str, Any] | None, custom_objects: dict[str, Any] | None = None) -> Any:
-    """Returns the callable that `to_config` described.
+    """Returns the callable of a config.
 
     Args:
-      config: what `to_config` returned.
-      custom_objects: classes or functions by name, asked before anything is imported.
+        config: result of `to_config`.
+        custom_objects: classes or functions by name; they take precedence over imports.
 
     Raises:
-      ValueError: the name is not to be found.
+        ValueError: the name can't be imported.
     """
     if config is None:
         return None
@@ -76,8 +81,7 @@ def from_config(config: dict[str, Any] | None, custom_objects: dict[str, Any] | 
         except (ImportError, AttributeError) as error:
             raise ValueError(
                 f"Column config names {name!r} of module {config['module']!r}, which can't be "
-                "imported. "
-                "Pass it in custom_objects."
+                "imported. Pass it in custom_objects."
             ) from error
     if "class_name" not in config:
         return thing
@@ -87,7 +91,7 @@ def from_config(config: dict[str, Any] | None, custom_objects: dict[str, Any] | 
 
 @functools.cache
 def _initializers() -> dict[str, type]:
-    """TF1's initializer classes by class name, which is stable where their modules aren't."""
+    """Returns TF1's initializer classes by class name; their modules vary between versions."""
     found = (
         getattr(tf.compat.v1, name) for name in dir(tf.compat.v1) if name.endswith("_initializer")
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one reader of categorical columns: what is looked up, under which keys, how many rows."""
+"""Reads TensorFlow's categorical columns: feature keys, vocabulary sizes, ids and weights."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _SUPPORTED = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Lookup:
-    """What a categorical column says about a lookup.
+class CategoricalFeature:
+    """Metadata of a categorical column.
 
     Attributes:
-      name: the categorical column's own name; an embedding column's name starts with it.
-      feature_key: key of the ids in the features dict.
-      weight_key: key of the weights there, or None.
-      num_buckets: vocabulary size with out-of-vocabulary buckets; ids lie in [0, num_buckets).
-      is_sequence: whether the order of a row's ids matters and each id gets its own embedding.
+        name: name of the categorical column; the embedding column's name starts with it.
+        feature_key: key of the ids in the features dict.
+        weight_key: key of the weights in the features dict, or None.
+        num_buckets: vocabulary size with out-of-vocabulary buckets; ids are in [0, num_buckets).
+        is_sequence: whether each id of a row gets its own embedding.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Lookup:
 
 
 def sequence_length_key(feature_key: str) -> str:
-    """Returns the features key under which a TPU puts the sequence lengths of `feature_key`.
+    """Returns the key of the sequence lengths of `feature_key` in a TPU's features dict.
 
     >>> sequence_length_key("words")
     'words_seq_length_'
@@ -60,7 +60,7 @@ def sequence_length_key(feature_key: str) -> str:
 
 
 def tensor_core_mask_key(feature_key: str) -> str:
-    """Returns the features key of the mask (or weights) beside ids padded for the tensor core.
+    """Returns the key of the mask (or weights) of ids that are padded for the tensor core.
 
     >>> tensor_core_mask_key("words")
     'words__TENSOR_CORE_MASK'
@@ -69,15 +69,15 @@ def tensor_core_mask_key(feature_key: str) -> str:
 
 
 def check_supported(column: Any, caller: str) -> None:
-    """Checks that a TPU embedding can be made over `column`.
+    """Checks that TPU embeddings support a categorical column.
 
     Args:
-      column: what the user passed as categorical column.
-      caller: name of the public function, for the message.
+        column: the user's argument.
+        caller: name of the public function, for error messages.
 
     Raises:
-      TypeError: a hashed, bucketized or crossed column (the message says what to use instead), or
-        no categorical column at all.
+        TypeError: a hashed, bucketized or crossed column (the message says what to use instead),
+            or an object that is no categorical column.
     """
     inner = column
     while isinstance(inner, (private.WeightedCategoricalColumn, private.SequenceCategoricalColumn)):
@@ -86,23 +86,21 @@ def check_supported(column: Any, caller: str) -> None:
         if isinstance(inner, kind):
             raise TypeError(
                 f"categorical_column for tpu {caller} must not be a {kind.__name__} (denylisted "
-                "type), "
-                f"got {getattr(column, 'name', column)!r}. {instead}"
+                f"type), got {getattr(column, 'name', column)!r}. {instead}"
             )
     if not isinstance(inner, private.CategoricalColumn):
         raise TypeError(
             f"categorical_column for tpu {caller} must be type CategoricalColumn, made by one of "
-            f"{_SUPPORTED}; got {column!r} "
-            f"that is a {type(column)}."
+            f"{_SUPPORTED}; got {column!r} that is a {type(column)}."
         )
 
 
-def read(column: Any) -> Lookup:
-    """Returns what a supported categorical column says.
+def read(column: Any) -> CategoricalFeature:
+    """Returns the metadata of a categorical column.
 
     Args:
-      column: a column that `check_supported` accepts; weights and sequence may wrap each other in
-        either order.
+        column: a column that `check_supported` accepts; weighted and sequence columns may wrap
+            each other in either order.
     """
     weight_key = None
     is_sequence = False
@@ -115,7 +113,7 @@ def read(column: Any) -> Lookup:
         else:
             break
         inner = inner.categorical_column
-    return Lookup(
+    return CategoricalFeature(
         name=column.name,
         feature_key=inner.name,
         weight_key=weight_key,
@@ -124,15 +122,16 @@ def read(column: Any) -> Lookup:
     )
 
 
-class _BuilderCache:
-    """Lets categorical columns read from the builder that TF1's `input_layer` hands out."""
+class BuilderCache:
+    """Transformation cache over the builder that TF1's `input_layer` passes to columns."""
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
         self._transformed: dict[Any, Any] = {}
 
     def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
-        del training  # no categorical column reads it
+        """Returns a feature, or the transformed feature of a column."""
+        del training  # not read by any categorical column
         if isinstance(key, str):
             return self._builder.get(key)
         if key not in self._transformed:
@@ -140,17 +139,8 @@ class _BuilderCache:
         return self._transformed[key]
 
 
-def cache_of(builder: Any) -> Any:
-    """Returns a transformation cache over a TF1 feature builder.
-
-    Args:
-      builder: what `tf.compat.v1.feature_column.input_layer` passes to a column.
-    """
-    return _BuilderCache(builder)
-
-
-# Columns that turn entries into ids one by one, whatever stands around them.
-_ENTRY_BY_ENTRY = (
+# Columns that map each entry to its id independently of other entries.
+_ELEMENTWISE = (
     private.IdentityCategoricalColumn,
     private.VocabularyFileCategoricalColumn,
     private.VocabularyListCategoricalColumn,
@@ -158,12 +148,12 @@ _ENTRY_BY_ENTRY = (
 
 
 class _AllEntries:
-    """A transformation cache that has one dense feature, as a sparse tensor of all its entries."""
+    """Transformation cache of one dense feature, as a sparse tensor of all its entries."""
 
     def __init__(self, entries: tf.Tensor) -> None:
-        everywhere = tf.where(tf.ones_like(entries, tf.bool))
+        indices = tf.where(tf.ones_like(entries, tf.bool))
         shape = tf.shape(entries, out_type=tf.int64)
-        self._entries = tf.SparseTensor(everywhere, tf.reshape(entries, [-1]), shape)
+        self._entries = tf.SparseTensor(indices, tf.reshape(entries, [-1]), shape)
 
     def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
         del training
@@ -171,61 +161,56 @@ class _AllEntries:
 
 
 def dense_ids(
-    column: Any, cache: Any, state_manager: Any, most: int
+    column: Any, cache: Any, state_manager: Any, max_width: int
 ) -> tuple[tf.Tensor, tf.Tensor] | None:
-    """Returns the ids of a dense feature with few entries a row, without making it sparse.
+    """Returns the ids of a dense feature with few entries per row, without making it sparse.
 
     Args:
-      column: a supported categorical column.
-      cache: a transformation cache over the features dict.
-      state_manager: owner of vocabulary tables, or None in a TF1 graph.
-      most: how many entries a row are few.
+        column: a supported categorical column.
+        cache: transformation cache over the features dict.
+        state_manager: owner of vocabulary tables, or None in a TF1 graph.
+        max_width: maximum number of entries per row.
 
     Returns:
-      ids: int64, [batch, n], 0 where there is none.
-      missing: bool, [batch, n], whether there is none: the entry is -1 or '', or the vocabulary
-        doesn't know it.
-      Or None, if the feature is of another kind.
+        ids: int64, [batch, n]; 0 where the id is missing.
+        missing: bool, [batch, n]; true where the entry is -1 or '', or not in the vocabulary.
+        None instead of both, if the feature is sparse, wider or weighted.
     """
-    if type(column) not in _ENTRY_BY_ENTRY:
+    if type(column) not in _ELEMENTWISE:
         return None
     entries = cache.get(column.key, state_manager)
     if not isinstance(entries, tf.Tensor) or entries.shape.rank != 2:
         return None
     width = tf.compat.dimension_value(entries.shape[1])
-    if width is None or not 0 < width <= most:
+    if width is None or not 0 < width <= max_width:
         return None
     ids = column.get_sparse_tensors(_AllEntries(entries), state_manager).id_tensor.values
     ids = tf.reshape(tf.cast(ids, tf.int64), [-1, width])
     missing = ids < 0
-    # There -1 stays -1; elsewhere it may be in the vocabulary, or get the id of unknown entries.
-    if _identity_without_default(column):
+    # An identity column without a default keeps -1. Other columns may have -1 in their vocabulary,
+    # or map it to the id of unknown entries.
+    if isinstance(column, private.IdentityCategoricalColumn) and column.default_value is None:
         return tf.maximum(ids, 0), missing
     ignored = "" if entries.dtype == tf.string else -1
     missing |= tf.equal(entries, tf.constant(ignored, entries.dtype))
-    # The old form takes whole tensors: TF2's, which broadcasts, takes ten times as long.
+    # TF2's `where` broadcasts, which takes ten times as long.
     return tf.compat.v1.where(missing, tf.zeros_like(ids), ids), missing
-
-
-def _identity_without_default(column: Any) -> bool:
-    is_identity = isinstance(column, private.IdentityCategoricalColumn)
-    return is_identity and column.default_value is None
 
 
 def ids_and_weights(
     column: Any, cache: Any, state_manager: Any
 ) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
-    """Returns ids (and weights) of a batch, strings already turned into ids by the vocabulary.
+    """Returns the ids (and weights) of a batch; a vocabulary has mapped strings to ids.
 
     Args:
-      column: a supported categorical column.
-      cache: a transformation cache over the features dict.
-      state_manager: owner of vocabulary tables, or None in a TF1 graph.
+        column: a supported categorical column.
+        cache: transformation cache over the features dict.
+        state_manager: owner of vocabulary tables, or None in a TF1 graph.
 
     Returns:
-      ids: int64, [batch, n], or [batch, time, n] for a sequence; -1 and '' are left out of dense
-        input.
-      weights: float32 with the same indices, or None.
+        ids: int64, [batch, n], or [batch, time, n] for a sequence; without the entries -1 and ''
+            of dense input.
+        weights: float32 with the same indices, or None.
     """
     pair = column.get_sparse_tensors(cache, state_manager)
     ids = pair.id_tensor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two classes of TPU embedding column: immutable values that know their metadata."""
+"""Classes of TPU embedding columns: immutable values with the legacy getters."""
 
 from __future__ import annotations
 
@@ -11,54 +11,50 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import callables, categorical, lookup, storage, tables
+from tpu_columns import callables, categorical, lookup, padded_lookup, storage, tables
+from tpu_columns.checks import is_int
 from tpu_columns.feature_column_protocol import FeatureColumnProtocol
 from tpu_columns.placement import LookupDevice
 
 tf1 = tf.compat.v1
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class TPUEmbeddingColumn(FeatureColumnProtocol):
-    """What both kinds of TPU embedding column know: metadata, under the legacy getter names.
+    """Base class of TPU embedding columns: metadata under the legacy getter names.
 
-    Columns are immutable values. They are equal, and hash alike, when every field is; copies are
-    the column itself; pickle and `get_config`/`from_config` give an equal one back.
+    Columns are immutable values: two columns are equal, and hash alike, if all their fields are.
+    Copying returns the column itself; pickle and `get_config`/`from_config` return an equal one.
 
     Attributes:
-      categorical_column: TensorFlow's categorical column: feature key, vocabulary, weights,
-        sequence or not.
-      dimension: width D of the table.
-      combiner: 'mean', 'sqrtn', 'sum', or None (mean on a CPU, sum on a TPU, as ever).
-      initializer: callable that makes the table's first values.
-      max_sequence_length: steps L of a sequence column, 0 for others.
-      learning_rate_fn: global step -> learning rate of the table on an embedding core, or None.
-      embedding_lookup_device: requested `LookupDevice`, or None.
-      tensor_core_shape: (batch or None, n) of ids padded for the tensor core, or None.
-      use_safe_embedding_lookup: whether a CPU lookup drops negative ids and gives zeros for rows
-        without ids.
+        categorical_column: TensorFlow's categorical column: feature key, vocabulary, weights,
+            sequence or not.
+        dimension: width D of the table.
+        combiner: 'mean', 'sqrtn', 'sum', or None (mean on a CPU, sum on a TPU).
+        initializer: callable that makes the table's initial values.
+        max_sequence_length: steps L of a sequence column, 0 for others.
+        learning_rate_fn: global step -> learning rate of the table on an embedding core, or None.
+        embedding_lookup_device: requested `LookupDevice`, or None.
+        tensor_core_shape: (batch or None, n) of ids padded for the tensor core, or None.
+        use_safe_embedding_lookup: whether a CPU lookup drops negative ids and returns zeros for
+            rows without ids.
     """
 
-    # Each subclass is a dataclass with these fields.
     categorical_column: Any
     dimension: int
     combiner: str | None
     initializer: Callable[..., Any]
-    max_sequence_length: int
-    learning_rate_fn: Callable[..., Any] | None
-    embedding_lookup_device: LookupDevice | None
-    tensor_core_shape: tuple[int | None, int] | None
-    use_safe_embedding_lookup: bool
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_reads", categorical.read(self.categorical_column))
-        _check_max_sequence_length(self.max_sequence_length, self._reads)
+        object.__setattr__(self, "_feature", categorical.read(self.categorical_column))
+        _check_max_sequence_length(self.max_sequence_length, self._feature)
         object.__setattr__(self, "max_sequence_length", int(self.max_sequence_length))
         lookup.check_combiner(self.combiner)
         object.__setattr__(
             self, "embedding_lookup_device", LookupDevice.parse(self.embedding_lookup_device)
         )
         object.__setattr__(
-            self, "tensor_core_shape", checked_tensor_core_shape(self.tensor_core_shape)
+            self, "tensor_core_shape", parse_tensor_core_shape(self.tensor_core_shape)
         )
         if self.embedding_lookup_device is LookupDevice.TPU_TENSOR_CORE:
             _check_tensor_core(self)
@@ -69,15 +65,15 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
 
     def get_embedding_table_size(self) -> tuple[int, int]:
         """Returns (vocabulary size, dimension)."""
-        return self._reads.num_buckets, self.dimension
+        return self._feature.num_buckets, self.dimension
 
     def get_feature_key_name(self) -> str:
         """Returns the key of the ids in the features dict."""
-        return self._reads.feature_key
+        return self._feature.feature_key
 
     def get_weight_key_name(self) -> str | None:
         """Returns the key of the weights in the features dict, or None."""
-        return self._reads.weight_key
+        return self._feature.weight_key
 
     def get_initializer(self) -> Callable[..., Any]:
         """Returns the table's initializer."""
@@ -88,30 +84,30 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         return self.max_sequence_length
 
     def get_learning_rate_fn(self) -> Callable[..., Any] | None:
-        """Returns the function from global step to the table's learning rate, or None."""
+        """Returns the function that maps the global step to the table's learning rate, or None."""
         return self.learning_rate_fn
 
     def get_sequence_length_feature_key_name(self) -> str:
-        """Returns the key under which a TPU puts the lengths of the sequences."""
+        """Returns the key of the sequence lengths in a TPU's features dict."""
         return categorical.sequence_length_key(self.get_feature_key_name())
 
     def is_sequence_column(self) -> bool:
-        """Returns whether each id of a row gets an embedding of its own (weighted or not)."""
-        return self._reads.is_sequence
+        """Returns whether each id of a row gets its own embedding (weighted or not)."""
+        return self._feature.is_sequence
 
     def is_categorical_column_weighted(self) -> bool:
-        """Returns whether ids come with weights."""
-        return self._reads.weight_key is not None
+        """Returns whether the ids have weights."""
+        return self._feature.weight_key is not None
 
     def get_embedding_var_name(self) -> str:
-        """Returns the name that tells this column's table from others."""
+        """Returns the name that identifies the column's table."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the column as plain data.
+        """Returns the column as a dict that JSON can hold.
 
         Raises:
-          ValueError: the initializer or learning_rate_fn is a lambda or an inner function.
+            ValueError: the initializer or learning_rate_fn is a lambda or an inner function.
         """
         config = self._values()
         device = self.embedding_lookup_device
@@ -133,12 +129,12 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         custom_objects: dict[str, Any] | None = None,
         columns_by_name: Any = None,
     ) -> Any:
-        """Returns the column that `get_config` described.
+        """Returns the column of a config.
 
         Args:
-          config: what `get_config` returned.
-          custom_objects: classes and functions by name.
-          columns_by_name: columns made already, for TensorFlow's deserializer.
+            config: result of `get_config`.
+            custom_objects: classes and functions by name.
+            columns_by_name: columns that exist already, for TensorFlow's deserializer.
         """
         fields = dict(config)
         fields["categorical_column"] = private.deserialize_feature_column(
@@ -149,20 +145,19 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         return cls(**fields)
 
     def _replace(self, **changes: Any) -> Any:
-        """Returns a checked copy with some fields changed, as the named tuples of old did."""
+        """Returns a checked copy with changed fields, as the legacy named tuples did."""
         return type(self)(**{**self._values(), **changes})
 
     def _values(self) -> dict[str, Any]:
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # each subclass is a dataclass
-        return {field.name: getattr(self, field.name) for field in fields}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
-    def _identity(self) -> tuple[Any, ...]:
+    def _equality_key(self) -> tuple[Any, ...]:
         known = self.__dict__.get("_value")
         if known is None:
             values = self._values().values()
             known = (
                 type(self),
-                *(callables.identity(value) if callable(value) else value for value in values),
+                *(callables.equality_key(value) if callable(value) else value for value in values),
             )
             object.__setattr__(self, "_value", known)
             object.__setattr__(self, "_hash", hash(known))
@@ -173,10 +168,10 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
             return True
         if not isinstance(other, TPUEmbeddingColumn):
             return NotImplemented
-        return self._identity() == other._identity()
+        return self._equality_key() == other._equality_key()
 
     def __hash__(self) -> int:
-        self._identity()
+        self._equality_key()
         return self.__dict__["_hash"]
 
     def __copy__(self) -> Any:
@@ -186,19 +181,15 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         return self
 
     def __reduce__(self) -> Any:
-        # Without the cached hash: that of a str differs from process to process.
+        # Without the cached hash: the hash of a str differs between processes.
         return type(self), tuple(self._values().values())
 
 
 @private.register_feature_column
 @dataclasses.dataclass(frozen=True, eq=False)
 class EmbeddingColumn(TPUEmbeddingColumn):
-    """A feature with a table of its own. Made by `embedding_column`."""
+    """Column with a table of its own; made by `embedding_column`."""
 
-    categorical_column: Any
-    dimension: int
-    combiner: str | None
-    initializer: Callable[..., Any]
     max_sequence_length: int = 0
     learning_rate_fn: Callable[..., Any] | None = None
     embedding_lookup_device: LookupDevice | None = None
@@ -207,34 +198,24 @@ class EmbeddingColumn(TPUEmbeddingColumn):
 
     @property
     def name(self) -> str:
-        """`<categorical column>_embedding`; old programs use it as a key."""
+        """`<categorical column>_embedding`; legacy programs use it as a key."""
         return f"{self.categorical_column.name}_embedding"
 
     def get_embedding_var_name(self) -> str:
         """Returns the categorical column's name."""
-        return self._reads.name
+        return self._feature.name
 
     def create_state(self, state_manager: Any) -> None:
-        """Makes the table as a variable of the feature layer, unless an embedding core owns it."""
+        """Creates the table as the feature layer's variable, unless an embedding core owns it."""
         if self._core_looks_up():
-            self._record_in_input_layer()  # Keras' build gives the same scopes
+            self._record_in_input_layer()  # Keras' `build` has the same variable scopes
             return
-
-        def make(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:
-            return state_manager.create_variable(
-                self,
-                name=name,
-                shape=shape,
-                dtype=dtype,
-                trainable=trainable,
-                use_resource=True,
-                initializer=initializer,
-            )
-
-        storage.make_table(make, tables.WEIGHTS, self.get_embedding_table_size(), self.initializer)
+        create = partial(state_manager.create_variable, self, use_resource=True)
+        shape = self.get_embedding_table_size()
+        storage.create_table(create, tables.WEIGHTS, shape, self.initializer)
 
     def _layer_table(self, state_manager: Any) -> Any:
-        return storage.table(partial(state_manager.get_variable, self), tables.WEIGHTS)
+        return storage.find_table(partial(state_manager.get_variable, self), tables.WEIGHTS)
 
     def _input_layer_table(self, weight_collections: Any, trainable: bool) -> Any:
         if weight_collections and tf1.GraphKeys.GLOBAL_VARIABLES not in weight_collections:
@@ -253,23 +234,19 @@ class EmbeddingColumn(TPUEmbeddingColumn):
         )
 
     def _record_in_call(self) -> None:
-        """Recorded when the layer was built."""
+        """Does nothing: `create_state` recorded the table."""
 
 
 @private.register_feature_column
 @dataclasses.dataclass(frozen=True, eq=False)
 class SharedEmbeddingColumn(TPUEmbeddingColumn):
-    """A feature that shares its table with others. Made by `shared_embedding_columns`.
+    """Column that shares its table with others; made by `shared_embedding_columns`.
 
     Attributes:
-      shared_embedding_collection_name: the table; columns of one name (and their copies) look up in
-        one variable.
+        shared_embedding_collection_name: name of the table; columns with the same name (and their
+            copies) share one variable.
     """
 
-    categorical_column: Any
-    dimension: int
-    combiner: str | None
-    initializer: Callable[..., Any]
     shared_embedding_collection_name: str
     max_sequence_length: int = 0
     learning_rate_fn: Callable[..., Any] | None = None
@@ -287,7 +264,7 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
         return self.shared_embedding_collection_name
 
     def create_state(self, state_manager: Any) -> None:
-        """Makes nothing in a graph, where no layer owns the table; eagerly, a layer holds it."""
+        """Adds the table to an eager layer, which keeps it alive; does nothing in a graph."""
         if tf.executing_eagerly():
             state_manager.add_resource(self, tables.WEIGHTS, self._shared_table())
 
@@ -299,11 +276,11 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
 
     @staticmethod
     def _outer_scope() -> str:
-        """Two scopes up: out of the layer's scope and the column's. The table is of neither."""
+        """Returns the variable scope that contains the layer's scope and the column's."""
         return "/".join(tf1.get_variable_scope().name.split("/")[:-2])
 
     def _shared_table(self, scope: str | None = None, trainable: bool = True) -> Any:
-        return tables.shared_variable(
+        return tables.get_shared_table(
             self.shared_embedding_collection_name,
             self.get_embedding_table_size(),
             self.initializer,
@@ -320,28 +297,30 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
         tables.record_core_table(name, name, shared=True)
 
 
-def _check_max_sequence_length(length: Any, reads: categorical.Lookup) -> None:
-    if isinstance(length, (bool, float, str)) or not hasattr(length, "__index__"):
+def _check_max_sequence_length(length: Any, feature: categorical.CategoricalFeature) -> None:
+    if not is_int(length):
         raise TypeError(
-            f"max_sequence_length of column {reads.name} must be an int, got {length!r}."
+            f"max_sequence_length of column {feature.name} must be an int, got {length!r}."
         )
-    if reads.is_sequence and length < 1:
+    if feature.is_sequence and length < 1:
         raise ValueError(
             "max_sequence_length must be greater than 0 for sequence columns. Got "
-            f"max_sequence_length={length} "
-            f"for sequence column {reads.name}."
+            f"max_sequence_length={length} for sequence column {feature.name}."
         )
-    if not reads.is_sequence and length != 0:
+    if not feature.is_sequence and length != 0:
         raise ValueError(
-            f"Non zero max_seq_length={length} specified for non sequence column {reads.name}."
+            f"Non zero max_seq_length={length} specified for non sequence column {feature.name}."
         )
 
 
-def checked_tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
-    """Returns a tensor_core_shape as (batch or None, number of ids), or None for none.
+def parse_tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
+    """Returns a checked `tensor_core_shape` as a tuple.
+
+    Args:
+        shape: [batch size, -1 or None, number of ids per row], or None.
 
     Raises:
-      ValueError: another rank, or senseless entries.
+        ValueError: the rank isn't 2, or an entry is out of range.
     """
     if not shape:
         return None
@@ -349,7 +328,7 @@ def checked_tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
     if len(shape) != 2:
         raise ValueError(f"tensor_core_shape must be size 2. Got {list(shape)}.")
     batch, width = shape
-    if not isinstance(width, int) or isinstance(width, bool) or width < 1:
+    if not is_int(width) or width < 1:
         raise ValueError(
             f"tensor_core_shape must be [batch or None, number of ids > 0]. Got {list(shape)}."
         )
@@ -361,7 +340,7 @@ def checked_tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
 
 
 def _check_tensor_core(column: TPUEmbeddingColumn) -> None:
-    """Checks that need no graph; the old system found the last one only at the lookup."""
+    """Checks a column whose requested device is the tensor core."""
     if column.tensor_core_shape is None:
         raise ValueError(
             "Using embedding_lookup_device=tpu_tensor_core requires tensor_core_shape to be set. "
@@ -372,9 +351,5 @@ def _check_tensor_core(column: TPUEmbeddingColumn) -> None:
             "embedding_lookup_device=tpu_tensor_core currently does not support sequence columns. "
             f"Column: {column.name}. Leave the device unset."
         )
-    if column.combiner is None:
-        raise ValueError(
-            "Dense TPU Embedding does not support combiner other than sum and mean (and here "
-            "sqrtn), got None. "
-            f"Column: {column.name}."
-        )
+    # TensorFlow's own columns check the combiner only at the lookup.
+    padded_lookup.check_combiner(column.combiner, column.name)

@@ -1,38 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPU embedding columns: `embedding_column`, `shared_embedding_columns` and what they make.
+"""Constructors of TPU embedding columns: `embedding_column` and `shared_embedding_columns`.
 
-A column says what is looked up: which feature, in which table, combined how. It doesn't know an
-estimator, an optimizer's state, or the machine: `placement.route` decides where the lookup runs,
-and the driver says for which mode and hardware.
+A column holds the feature, the table and the combiner of a lookup. It is independent of estimators,
+optimizers and hardware: `placement.route` selects the device of the lookup, for the mode and
+hardware that the driver sets.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from tpu_columns import categorical
+from tpu_columns.checks import is_int
 from tpu_columns.column_types import (
     EmbeddingColumn,
     SharedEmbeddingColumn,
     TPUEmbeddingColumn,
-    checked_tensor_core_shape,
+    parse_tensor_core_shape,
 )
 from tpu_columns.placement import LookupDevice
-
-tf1 = tf.compat.v1
-
-__all__ = [
-    "EmbeddingColumn",
-    "SharedEmbeddingColumn",
-    "TPUEmbeddingColumn",
-    "embedding_column",
-    "shared_embedding_columns",
-    "split_sequence_columns",
-]
+from tpu_columns.tables import default_initializer
 
 
 def embedding_column(
@@ -46,39 +34,40 @@ def embedding_column(
     tensor_core_shape: Sequence[int | None] | None = None,
     use_safe_embedding_lookup: bool = True,
 ) -> EmbeddingColumn:
-    """Makes a column that looks up a categorical feature in a table of its own.
+    """Creates a column that looks up a categorical feature in a table of its own.
 
-    Takes the place of `tf.compat.v1.tpu.experimental.embedding_column` and
+    Replaces `tf.compat.v1.tpu.experimental.embedding_column` and
     `tf.contrib.tpu.feature_column.embedding_column`.
 
     Args:
-      categorical_column: from `tf.feature_column.categorical_column_with_identity`,
-        `…_with_vocabulary_list`, `…_with_vocabulary_file`, `weighted_categorical_column`, or a
-        `sequence_` form of the first three (weighted, too).
-      dimension: width of the table, > 0.
-      combiner: how the ids of a row become one vector: 'mean', 'sqrtn' or 'sum'. None is mean on a
-        CPU and sum on a TPU.
-      initializer: makes the table's first values; default truncated normal, mean 0, deviation
-        1/√dimension.
-      max_sequence_length: steps of a sequence column (> 0): longer sequences are cut, shorter
-        padded with zeros. 0 for others.
-      learning_rate_fn: global step -> learning rate of this table on an embedding core. Pass the
-        same function object to all columns that mean the same rate.
-      embedding_lookup_device: 'cpu', 'tpu_tensor_core', 'tpu_embedding_core', or None; see
-        `tpu_columns.route`.
-      tensor_core_shape: [batch or None, n] of ids padded for the tensor core; needed by
-        'tpu_tensor_core'.
-      use_safe_embedding_lookup: drop negative ids and ids of weight <= 0, give zeros for rows
-        without ids. False is faster.
+        categorical_column: from `tf.feature_column.categorical_column_with_identity`,
+            `…_with_vocabulary_list`, `…_with_vocabulary_file`, `weighted_categorical_column`, or a
+            `sequence_` form of the first three (weighted, too).
+        dimension: width of the table, > 0.
+        combiner: reduction of a row's embeddings to one vector: 'mean', 'sqrtn' or 'sum'. None is
+            mean on a CPU and sum on a TPU.
+        initializer: makes the table's initial values; default: truncated normal with mean 0 and
+            standard deviation 1/√dimension.
+        max_sequence_length: steps of a sequence column (> 0): longer sequences are truncated,
+            shorter ones padded with zeros. 0 for other columns.
+        learning_rate_fn: global step -> learning rate of this table on an embedding core. Pass the
+            same function object to all columns with the same rate.
+        embedding_lookup_device: 'cpu', 'tpu_tensor_core', 'tpu_embedding_core', or None; see
+            `tpu_columns.route`.
+        tensor_core_shape: [batch or None, n] of ids padded for the tensor core; required by
+            'tpu_tensor_core'.
+        use_safe_embedding_lookup: drop negative ids and ids of weight <= 0, return zeros for rows
+            without ids. False is faster.
 
     Returns:
-      The column.
+        The column.
 
     Raises:
-      TypeError: a categorical column of another kind (hashed, bucketized, crossed), or an argument
-        of a wrong type.
-      ValueError: an argument out of range, or two that contradict each other.
+        TypeError: the categorical column isn't supported (hashed, bucketized, crossed), or an
+            argument has a wrong type.
+        ValueError: an argument is out of range, or two contradict each other.
 
+    >>> import tensorflow as tf
     >>> words = tf.feature_column.categorical_column_with_identity("words", num_buckets=1000)
     >>> column = embedding_column(words, dimension=16)
     >>> column.name, column.get_embedding_table_size()
@@ -91,11 +80,11 @@ def embedding_column(
         categorical_column=categorical_column,
         dimension=int(dimension),
         combiner=combiner,
-        initializer=initializer or _default_initializer(dimension),
+        initializer=initializer or default_initializer(dimension),
         max_sequence_length=max_sequence_length,
         learning_rate_fn=_check_learning_rate_fn(learning_rate_fn, categorical_column.name),
         embedding_lookup_device=LookupDevice.parse(embedding_lookup_device),
-        tensor_core_shape=checked_tensor_core_shape(tensor_core_shape),
+        tensor_core_shape=parse_tensor_core_shape(tensor_core_shape),
         use_safe_embedding_lookup=bool(use_safe_embedding_lookup),
     )
 
@@ -112,31 +101,32 @@ def shared_embedding_columns(
     tensor_core_shape: Sequence[int | None] | None = None,
     use_safe_embedding_lookup: bool = True,
 ) -> list[SharedEmbeddingColumn]:
-    """Makes columns that look up several categorical features in one table.
+    """Creates columns that look up several categorical features in one table.
 
-    Takes the place of `tf.compat.v1.tpu.experimental.shared_embedding_columns`.
+    Replaces `tf.compat.v1.tpu.experimental.shared_embedding_columns`.
 
     Args:
-      categorical_columns: as for `embedding_column`; all with the same number of buckets.
-      dimension: width of the table, > 0.
-      combiner: as for `embedding_column`.
-      initializer: as for `embedding_column`.
-      shared_embedding_collection_name: name of the table's variable; default: the sorted names of
-        the categorical columns, joined by `_`, and `_shared_embedding`.
-      max_sequence_lengths: one entry a column: > 0 for a sequence column, 0 for others. None or
-        empty: all 0.
-      learning_rate_fn: as for `embedding_column`.
-      embedding_lookup_device: as for `embedding_column`.
-      tensor_core_shape: as for `embedding_column`.
-      use_safe_embedding_lookup: as for `embedding_column`.
+        categorical_columns: as for `embedding_column`; all with the same number of buckets.
+        dimension: width of the table, > 0.
+        combiner: as for `embedding_column`.
+        initializer: as for `embedding_column`.
+        shared_embedding_collection_name: name of the table's variable; default: the sorted names of
+            the categorical columns, joined by `_`, and `_shared_embedding`.
+        max_sequence_lengths: one entry per column: > 0 for a sequence column, 0 for others. None
+            or empty: all 0.
+        learning_rate_fn: as for `embedding_column`.
+        embedding_lookup_device: as for `embedding_column`.
+        tensor_core_shape: as for `embedding_column`.
+        use_safe_embedding_lookup: as for `embedding_column`.
 
     Returns:
-      One column a categorical column, in their order.
+        One column per categorical column, in their order.
 
     Raises:
-      TypeError: as for `embedding_column`.
-      ValueError: as for `embedding_column`; or the columns differ in their number of buckets.
+        TypeError: as for `embedding_column`.
+        ValueError: as for `embedding_column`; or the columns differ in their number of buckets.
 
+    >>> import tensorflow as tf
     >>> make = tf.feature_column.categorical_column_with_identity
     >>> columns = shared_embedding_columns([make("watched", 50), make("liked", 50)], dimension=8)
     >>> [column.name for column in columns], columns[0].get_embedding_var_name()
@@ -161,8 +151,8 @@ def shared_embedding_columns(
     _check_initializer(initializer, ", ".join(names))
     _check_same_buckets(categorical_columns)
     name = shared_embedding_collection_name or "_".join(names) + "_shared_embedding"
-    # One object for all, so that an initializer without a config is still the same one.
-    initializer = initializer or _default_initializer(dimension)
+    # One object for all columns: initializers without a config compare by identity.
+    initializer = initializer or default_initializer(dimension)
     return [
         SharedEmbeddingColumn(
             categorical_column=column,
@@ -173,7 +163,7 @@ def shared_embedding_columns(
             max_sequence_length=length,
             learning_rate_fn=_check_learning_rate_fn(learning_rate_fn, column.name),
             embedding_lookup_device=LookupDevice.parse(embedding_lookup_device),
-            tensor_core_shape=checked_tensor_core_shape(tensor_core_shape),
+            tensor_core_shape=parse_tensor_core_shape(tensor_core_shape),
             use_safe_embedding_lookup=bool(use_safe_embedding_lookup),
         )
         for column, length in zip(categorical_columns, lengths, strict=True)
@@ -183,17 +173,17 @@ def shared_embedding_columns(
 def split_sequence_columns(
     feature_columns: Iterable[TPUEmbeddingColumn],
 ) -> tuple[list[TPUEmbeddingColumn], list[TPUEmbeddingColumn]]:
-    """Splits columns by the feature layer they belong to.
+    """Splits columns into sequence columns and others, which need different feature layers.
 
     Args:
-      feature_columns: TPU embedding columns.
+        feature_columns: TPU embedding columns.
 
     Returns:
-      sequence columns (for `SequenceFeatures`, `sequence_input_layer`), other columns (for
-      `DenseFeatures`, `input_layer`).
+        Sequence columns (for `SequenceFeatures`, `sequence_input_layer`) and other columns (for
+        `DenseFeatures`, `input_layer`), each in the given order.
 
     Raises:
-      TypeError: a column of another kind.
+        TypeError: an element isn't a TPU embedding column.
     """
     sequence: list[TPUEmbeddingColumn] = []
     pooled: list[TPUEmbeddingColumn] = []
@@ -201,21 +191,14 @@ def split_sequence_columns(
         if not isinstance(column, TPUEmbeddingColumn):
             raise TypeError(
                 "column must be a TPU embedding column, made by embedding_column or "
-                "shared_embedding_columns, "
-                f"but got {type(column)} instead."
+                f"shared_embedding_columns, but got {type(column)} instead."
             )
         (sequence if column.is_sequence_column() else pooled).append(column)
     return sequence, pooled
 
 
-def _default_initializer(dimension: int) -> Callable[..., Any]:
-    return tf1.truncated_normal_initializer(mean=0.0, stddev=1 / math.sqrt(dimension))
-
-
 def _check_dimension(dimension: Any) -> None:
-    if dimension is not None and (
-        isinstance(dimension, (bool, float, str)) or not hasattr(dimension, "__index__")
-    ):
+    if dimension is not None and not is_int(dimension):
         raise TypeError(f"Invalid dimension {dimension!r}. Must be an int, got {type(dimension)}.")
     if dimension is None or dimension < 1:
         raise ValueError(f"Invalid dimension {dimension}. Must be at least 1.")
@@ -233,9 +216,8 @@ def _check_learning_rate_fn(learning_rate_fn: Any, column_name: str) -> Any:
     if learning_rate_fn is not None and not callable(learning_rate_fn):
         raise ValueError(
             "learning_rate_fn must be callable if specified: a function of the global step. "
-            "Embedding of column_name: "
-            f"{column_name}, got {learning_rate_fn!r}. A constant rate belongs in the spec's "
-            "optimization_parameters."
+            f"Embedding of column_name: {column_name}, got {learning_rate_fn!r}. A constant rate "
+            "belongs in the spec's optimization_parameters."
         )
     return learning_rate_fn
 
@@ -246,8 +228,7 @@ def _check_same_buckets(categorical_columns: list[Any]) -> None:
         if other.num_buckets != first.num_buckets:
             raise ValueError(
                 "To use shared_embedding_column, all categorical_columns must have the same "
-                "number of buckets. "
-                f"Given column: {first.name} with buckets: {first.num_buckets} does not match "
-                f"column: {other.name} "
-                f"with buckets: {other.num_buckets}."
+                f"number of buckets. Given column: {first.name} with buckets: "
+                f"{first.num_buckets} does not match column: {other.name} with buckets: "
+                f"{other.num_buckets}."
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feature layers: from a features dict to one tensor. TF1's two functions, Keras' two layers."""
+"""Feature layers that map a features dict to one tensor: TF1's two functions, Keras' two layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns.columns import TPUEmbeddingColumn
+from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
 
 tf1 = tf.compat.v1
 
@@ -22,27 +22,28 @@ def input_layer(
     cols_to_vars: dict[Any, Any] | None = None,
     cols_to_output_tensors: dict[Any, Any] | None = None,
 ) -> tf.Tensor:
-    """Looks up columns and joins the results, as TF1's `input_layer`; shared columns are welcome.
+    """Looks up columns and concatenates the results, as TF1's `input_layer`.
 
-    Variables are named `input_layer/<column name>/embedding_weights`; a shared table has its
-    collection's name, outside of the layer's scope.
+    Unlike TF1's, it accepts shared columns. Variables are named
+    `input_layer/<column name>/embedding_weights`; a shared table has its collection's name, outside
+    of the layer's scope.
 
     Args:
-      features: tensors by feature key.
-      feature_columns: TPU embedding columns and any other dense columns.
-      weight_collections: graph collections to which variables are added.
-      trainable: whether variables are trainable.
-      cols_to_vars: if given, filled with the variables of each column.
-      cols_to_output_tensors: if given, filled with the tensor of each column.
+        features: tensors by feature key.
+        feature_columns: TPU embedding columns and any other dense columns.
+        weight_collections: graph collections to which variables are added.
+        trainable: whether variables are trainable.
+        cols_to_vars: if given, filled with the variables of each column.
+        cols_to_output_tensors: if given, filled with the tensor of each column.
 
     Returns:
-      Floats, [batch, sum of dimensions], columns sorted by name.
+        Floats, [batch, sum of dimensions], columns sorted by name.
 
     Raises:
-      ValueError: a sequence column, a column that isn't dense, two columns of one name, or a
-        missing feature.
+        ValueError: a column is a sequence column or isn't dense, two columns have the same name,
+            or a feature is missing.
     """
-    columns = _listed(feature_columns)
+    columns = _as_list(feature_columns)
     tensor = tf1.feature_column.input_layer(
         features,
         columns,
@@ -62,26 +63,25 @@ def sequence_input_layer(
     weight_collections: Iterable[str] | None = None,
     trainable: bool = True,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Looks up every step of sequence columns, as contrib's `sequence_input_layer` did.
+    """Looks up every step of sequence columns, as `tf.contrib`'s `sequence_input_layer`.
 
     Variables are named `sequence_input_layer/<column name>/embedding_weights`; shared tables as in
     `input_layer`.
 
     Args:
-      features: tensors by feature key.
-      feature_columns: sequence columns; all with the same `max_sequence_length`.
-      weight_collections: graph collections to which variables are added.
-      trainable: whether variables are trainable.
+        features: tensors by feature key.
+        feature_columns: sequence columns; all with the same `max_sequence_length`.
+        weight_collections: graph collections to which variables are added.
+        trainable: whether variables are trainable.
 
     Returns:
-      embeddings: floats, [batch, max_sequence_length, sum of dimensions], columns sorted by name.
-      lengths: int64, [batch]. The columns' lengths must agree; that is asserted when the graph
-        runs.
+        embeddings: floats, [batch, max_sequence_length, sum of dimensions], columns sorted by name.
+        lengths: int64, [batch]. The graph asserts that the columns' lengths agree.
 
     Raises:
-      ValueError: a column that is no sequence, or columns of different max_sequence_length.
+        ValueError: a column isn't a sequence column, or columns differ in max_sequence_length.
     """
-    columns = sorted(_listed(feature_columns), key=lambda column: column.name)
+    columns = sorted(_as_list(feature_columns), key=lambda column: column.name)
     _check_sequence_columns(columns)
     collections = list(weight_collections or [])
     for key in (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES):
@@ -92,25 +92,23 @@ def sequence_input_layer(
         tensors, lengths = [], []
         for column in columns:
             with tf1.variable_scope(None, default_name=column.name):
-                tensor, length = column._get_sequence_dense_tensor(
-                    builder, weight_collections=list(collections), trainable=trainable
+                tensor, length = private.sequence_tensor(
+                    column, builder, weight_collections=list(collections), trainable=trainable
                 )
                 shape = tf.shape(tensor)
-                width = column._variable_shape.num_elements()
+                width = private.variable_shape(column).num_elements()
                 flat = tf.reshape(tensor, [shape[0], shape[1], width])
                 flat.set_shape([tensor.shape[0], tensor.shape[1], width])
                 tensors.append(flat)
                 lengths.append(tf.cast(length, tf.int64))
-        with tf.control_dependencies(_equal_lengths(columns, lengths)):
+        with tf.control_dependencies(_assert_equal_lengths(columns, lengths)):
             return tf.concat(tensors, -1), tf.identity(lengths[0])
 
 
 def __getattr__(name: str) -> Any:
-    """Gives Keras' two layers without loading Keras for those who don't ask."""
-    if name == "DenseFeatures":
-        return _legacy_keras_layer("DenseFeatures")
-    if name == "SequenceFeatures":
-        return _legacy_keras_layer("SequenceFeatures")
+    """Returns Keras' layers; they are imported at the first access only."""
+    if name in ("DenseFeatures", "SequenceFeatures"):
+        return _legacy_keras_layer(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -118,19 +116,18 @@ def _legacy_keras_layer(name: str) -> Any:
     layers = tf.keras.layers
     found = getattr(layers, name, None)
     if found is None:
-        # SequenceFeatures is public only under experimental; Keras 3 has neither.
+        # SequenceFeatures is public under experimental only; Keras 3 has neither layer.
         found = getattr(getattr(tf.keras, "experimental", None), name, None)
     if found is None:
         raise RuntimeError(
             f"{name} needs legacy Keras, but tf.keras is Keras "
-            f"{getattr(tf.keras, '__version__', '3')}. Install the "
-            "tf_keras of your TensorFlow's version and set TF_USE_LEGACY_KERAS=1 before anything "
-            "uses tf.keras."
+            f"{getattr(tf.keras, '__version__', '3')}. Install the tf_keras of your TensorFlow's "
+            "version and set TF_USE_LEGACY_KERAS=1 before anything uses tf.keras."
         )
     return found
 
 
-def _listed(feature_columns: Any) -> list[Any]:
+def _as_list(feature_columns: Any) -> list[Any]:
     if isinstance(feature_columns, dict):
         raise ValueError(
             "Expected feature_columns to be iterable, found dict. Pass "
@@ -145,11 +142,9 @@ def _listed(feature_columns: Any) -> list[Any]:
 
 
 def _add_shared_tables(columns: list[Any], cols_to_vars: dict[Any, Any]) -> None:
-    """TensorFlow collects a column's variables by scope, and shared tables lie outside of it."""
+    """Adds shared tables, which aren't in the column's scope, where TensorFlow looks for them."""
     for column in columns:
-        if isinstance(column, TPUEmbeddingColumn) and hasattr(
-            column, "shared_embedding_collection_name"
-        ):
+        if isinstance(column, SharedEmbeddingColumn):
             cols_to_vars[column] = [column._shared_table()]
 
 
@@ -159,8 +154,8 @@ def _check_sequence_columns(columns: list[Any]) -> None:
         if not isinstance(column, private.SequenceDenseColumnV1):
             raise ValueError(
                 "All feature_columns must be of type _SequenceDenseColumn. You can wrap a "
-                "sequence_categorical_column "
-                f"with an embedding_column. Given (type {type(column)}): {column}"
+                "sequence_categorical_column with an embedding_column. Given (type "
+                f"{type(column)}): {column}"
             )
         if column.name in names:
             raise ValueError(f"Duplicate feature column name found for columns: {column.name!r}.")
@@ -169,12 +164,11 @@ def _check_sequence_columns(columns: list[Any]) -> None:
     if len(set(lengths.values())) > 1:
         raise ValueError(
             "Columns of one sequence_input_layer must have the same max_sequence_length to be "
-            "joined along their last axis, "
-            f"got {lengths}. Use a layer for each length."
+            f"joined along their last axis, got {lengths}. Use a layer for each length."
         )
 
 
-def _equal_lengths(columns: list[Any], lengths: list[tf.Tensor]) -> list[Any]:
+def _assert_equal_lengths(columns: list[Any], lengths: list[tf.Tensor]) -> list[Any]:
     return [
         tf1.assert_equal(
             lengths[0],

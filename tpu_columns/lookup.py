@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups as ops: pooled, and by step of a sequence.
+"""Embedding lookups as ops: pooled, and per step of a sequence.
 
-The formulas are those of `tf.nn.safe_embedding_lookup_sparse`, which the old columns called, so
-that numbers and gradients stay the same. The ops are chosen so that Grappler leaves them alone: its
-arithmetic optimizer turns Unique -> Gather -> SparseSegmentMean into a segment mean over the *whole
-table*, read and copied in every training step. It does not know UniqueWithCounts.
+The formulas are those of `tf.nn.safe_embedding_lookup_sparse`, which TensorFlow's columns call, so
+that values and gradients stay the same. Grappler's arithmetic optimizer turns Unique -> Gather ->
+SparseSegmentMean into a segment mean over the *whole table*, which is read and copied in every
+training step. UniqueWithCounts prevents that.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ tf1 = tf.compat.v1
 
 COMBINERS = ("mean", "sqrtn", "sum")
 
-# Up to here matrices of ids are narrow: reading what is missing costs less than leaving it out.
-NARROW = 16
+# Up to this many ids per row, gathering rows for missing entries costs less than dropping these.
+MAX_DENSE_WIDTH = 16
 
 
 def pooled_lookup(
@@ -34,45 +34,45 @@ def pooled_lookup(
     partition_strategy: str = "div",
     name: str | None = None,
 ) -> tf.Tensor:
-    """Looks up each row's ids and combines them into one vector.
+    """Looks up each row's ids and combines their embeddings to one vector.
 
-    With weights w and embeddings e of a row: sum = Σ w·e, mean = Σ w·e / Σ w, sqrtn = Σ w·e / √Σ
-    w².
+    With weights w and embeddings e of a row: sum = Σ w·e, mean = Σ w·e / Σ w,
+    sqrtn = Σ w·e / √Σ w².
 
     Args:
-      table: variable, partitioned variable, list of shards, tensor, or what `storage.table`
-        returns, [rows, D].
-      ids: integers, [B, n] (or of higher rank; the last axis is combined).
-      weights: floats with the indices of `ids`, or None for ones.
-      combiner: 'mean', 'sqrtn', 'sum'; None is mean, as the legacy columns on a CPU.
-      safe: drop negative ids, and ids with weights <= 0 unless the combiner is sum; rows without
-        ids give zeros.
-      unique: read each row once, however often its id occurs: what an update of the table needs.
-        Without one, reading all of them is faster.
-      partition_strategy: how ids map to the shards of a partitioned table, 'div' or 'mod'.
-      name: name scope.
+        table: variable, partitioned variable, list of shards, tensor, `storage.ShardedTable` or
+            `storage.QuantizedTable`, [rows, D].
+        ids: integers, [B, n] (or of higher rank; the last axis is combined).
+        weights: floats with the indices of `ids`, or None for ones.
+        combiner: 'mean', 'sqrtn', 'sum'; None is mean, as in the legacy columns on a CPU.
+        safe: drop negative ids, and ids with weights <= 0 unless the combiner is sum; rows without
+            ids give zeros.
+        unique: gather each row once, even if its id is repeated, as updates of the table require.
+            False is faster where the table isn't trained.
+        partition_strategy: layout of a partitioned table, 'div' or 'mod'.
+        name: name scope.
 
     Returns:
-      Floats, [B, D] (or `ids`' leading axes and D).
+        Floats, [B, D] (or the leading axes of `ids`, and D).
 
     Raises:
-      ValueError: an unknown combiner.
+        ValueError: the combiner is unknown.
     """
     combiner = check_combiner(combiner) or "mean"
     with tf.name_scope(name or "pooled_lookup"):
         rank = ids.shape.rank
         if safe and weights is None and rank == 2 and ids.shape[1] == 1:
-            return _at_most_one_each(table, ids, unique, partition_strategy)
+            return _look_up_single_ids(table, ids, unique, partition_strategy)
         leading = None if rank == 2 else ids.dense_shape[:-1]
         if leading is not None:
             flat = [tf.reduce_prod(leading), ids.dense_shape[-1]]
             ids = tf.sparse.reshape(ids, flat)
             weights = None if weights is None else tf.sparse.reshape(weights, flat)
         if safe:
-            found = entries.safe(ids, weights, combiner, trained=unique)
+            batch = entries.from_sparse_safe(ids, weights, combiner, trained=unique)
         else:
-            found = entries.of_sparse(ids, weights, combiner)
-        result = _combined(table, found, unique, partition_strategy)
+            batch = entries.from_sparse(ids, weights, combiner)
+        result = _gather_and_combine(table, batch, unique, partition_strategy)
         if leading is not None:
             depth = result.shape[-1]
             result = tf.reshape(
@@ -93,33 +93,33 @@ def dense_lookup(
     partition_strategy: str = "div",
     name: str | None = None,
 ) -> tf.Tensor:
-    """Looks up a narrow matrix of ids: what `pooled_lookup` gives for those that aren't missing.
+    """Looks up a narrow matrix of ids, with the result of `pooled_lookup`.
 
-    A row is read for each entry, missing or not, so this is for few a row.
+    A row is gathered for each entry, missing or not, so n should be at most `MAX_DENSE_WIDTH`.
 
     Args:
-      table: as in `pooled_lookup`, [rows, D].
-      ids: integers, [B, n]; 0 where one is missing.
-      missing: bool, [B, n].
-      combiner: as in `pooled_lookup`.
-      unique: as in `pooled_lookup`.
-      partition_strategy: as in `pooled_lookup`.
-      name: name scope.
+        table: as in `pooled_lookup`, [rows, D].
+        ids: integers, [B, n]; 0 where an id is missing.
+        missing: bool, [B, n].
+        combiner: as in `pooled_lookup`.
+        unique: as in `pooled_lookup`.
+        partition_strategy: as in `pooled_lookup`.
+        name: name scope.
 
     Returns:
-      Floats, [B, D]; zeros for a row without ids.
+        Floats, [B, D]; zeros for a row without ids.
 
     Raises:
-      ValueError: an unknown combiner, or a number of columns that isn't known.
+        ValueError: the combiner is unknown, or n isn't known statically.
     """
     combiner = check_combiner(combiner) or "mean"
     with tf.name_scope(name or "dense_lookup"):
         if ids.shape[1] == 1 and not unique:
-            rows = _rows(table, tf.reshape(ids, [-1]), partition_strategy)
-            # The old form takes whole rows; TF2's broadcasts entry by entry, twice as slow.
+            rows = _gather_rows(table, tf.reshape(ids, [-1]), partition_strategy)
+            # TF1's `where` selects whole rows; TF2's broadcasts, which takes twice as long.
             return tf1.where(tf.reshape(missing, [-1]), tf.zeros_like(rows), rows)
-        found = entries.of_matrix(ids, missing, combiner, trained=unique)
-        result = _combined(table, found, unique, partition_strategy)
+        batch = entries.from_dense(ids, missing, combiner, trained=unique)
+        result = _gather_and_combine(table, batch, unique, partition_strategy)
         result.set_shape([ids.shape[0], None])
         return result
 
@@ -135,27 +135,27 @@ def sequence_lookup(
     partition_strategy: str = "div",
     name: str | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Looks up every step of a sequence, cut or padded with zeros to a fixed length, as a TPU does.
+    """Looks up every step of sequences, truncated or padded with zeros to a fixed length.
 
     Args:
-      table: as in `pooled_lookup`, [rows, D].
-      ids: integers, [B, T] or [B, T, n]; n ids of one step are combined.
-      weights: floats with the indices of `ids`, or None.
-      combiner: as in `pooled_lookup`.
-      max_sequence_length: L > 0; steps from L on are dropped.
-      unique: as in `pooled_lookup`.
-      partition_strategy: as in `pooled_lookup`.
-      name: name scope.
+        table: as in `pooled_lookup`, [rows, D].
+        ids: integers, [B, T] or [B, T, n]; n ids of one step are combined.
+        weights: floats with the indices of `ids`, or None.
+        combiner: as in `pooled_lookup`.
+        max_sequence_length: L > 0; steps from L on are dropped.
+        unique: as in `pooled_lookup`.
+        partition_strategy: as in `pooled_lookup`.
+        name: name scope.
 
     Returns:
-      embeddings: floats, [B, L, D].
-      lengths: int64, [B]: steps of each sequence, at most L.
+        embeddings: floats, [B, L, D].
+        lengths: int64, [B]: steps of each sequence, at most L.
     """
     with tf.name_scope(name or "sequence_lookup"):
-        ids = _three_axes(_first_steps(ids, max_sequence_length))
+        ids = _to_rank_3(_truncate(ids, max_sequence_length))
         lengths = sequence_lengths(ids)
         if weights is not None:
-            weights = _three_axes(_first_steps(weights, max_sequence_length))
+            weights = _to_rank_3(_truncate(weights, max_sequence_length))
         steps = pooled_lookup(
             table, ids, weights, combiner, unique=unique, partition_strategy=partition_strategy
         )
@@ -166,38 +166,47 @@ def sequence_lookup(
 
 
 def sequence_lengths(ids: tf.SparseTensor) -> tf.Tensor:
-    """Returns the number of steps of each row: one more than the last step that holds an id.
+    """Returns the number of steps of each row: 1 plus the last step with an id.
 
     Args:
-      ids: [B, T] or [B, T, n].
+        ids: [B, T] or [B, T, n].
 
     Returns:
-      int64, [B].
+        int64, [B].
     """
     last = tf.math.unsorted_segment_max(
         ids.indices[:, 1] + 1, ids.indices[:, 0], ids.dense_shape[0]
     )
-    # The maximum over no element is the lowest int64.
+    # The maximum of no elements is the lowest int64.
     return tf.maximum(last, 0, name="sequence_lengths")
 
 
+def is_combiner(combiner: str | None) -> bool:
+    """Returns whether a combiner is one of `COMBINERS` or None.
+
+    Args:
+        combiner: the value to check.
+    """
+    return combiner is None or combiner in COMBINERS
+
+
 def check_combiner(combiner: str | None) -> str | None:
-    """Returns `combiner` if lookups know it.
+    """Checks a combiner and returns it.
 
     Raises:
-      ValueError: otherwise.
+        ValueError: it is neither one of `COMBINERS` nor None.
     """
-    if combiner is not None and combiner not in COMBINERS:
+    if not is_combiner(combiner):
         raise ValueError(
             f"combiner must be one of 'mean', 'sqrtn' or 'sum' (or None), got {combiner!r}."
         )
     return combiner
 
 
-def _at_most_one_each(
+def _look_up_single_ids(
     table: Any, ids: tf.SparseTensor, unique: bool, partition_strategy: str
 ) -> tf.Tensor:
-    """A matrix with one column: whatever the combiner, a row gets its id's embedding or zeros."""
+    """Looks up at most one id per row: its embedding or zeros, with any combiner."""
     column = tf.sparse.to_dense(ids, tf.constant(-1, ids.dtype), validate_indices=False)
     column = tf.reshape(column, [-1, 1])  # the kernel's result has no static shape
     return dense_lookup(
@@ -209,26 +218,26 @@ def _at_most_one_each(
     )
 
 
-def _combined(
-    table: Any, found: combining.Entries, unique: bool, partition_strategy: str
+def _gather_and_combine(
+    table: Any, batch: combining.Entries, unique: bool, partition_strategy: str
 ) -> tf.Tensor:
-    read, places = combining.rows_to_read(found.ids, unique, found.more)
-    rows = _rows(table, read, partition_strategy)
+    ids, row_indices = combining.rows_to_read(batch.ids, unique, batch.extra_ids)
+    rows = _gather_rows(table, ids, partition_strategy)
     if not unique:
-        combining.note_sum(rows, read, found, table)
-    size = tf.size(read, out_type=tf.int64)
-    return combining.combine(rows, places, found, trained=unique, size=size)
+        combining.record_sum(rows, ids, batch, table)
+    size = tf.size(ids, out_type=tf.int64)
+    return combining.combine(rows, row_indices, batch, trained=unique, size=size)
 
 
-def _rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:
-    """Gathers rows [n, D] from whatever a table is stored as."""
-    if isinstance(table, (storage.ShardedTable, storage.NarrowTable)):
-        return table.rows(ids)
+def _gather_rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:
+    """Gathers rows [n, D] of a table in any storage."""
+    if isinstance(table, (storage.ShardedTable, storage.QuantizedTable)):
+        return table.gather(ids)
     return tf1.nn.embedding_lookup(table, ids, partition_strategy=partition_strategy)
 
 
-def _first_steps(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:
-    """Drops all steps of [B, T, …] from `count` on; a shorter sequence keeps its T."""
+def _truncate(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:
+    """Drops all steps of [B, T, …] from `count` on; keeps T if it is smaller."""
     shape = sequence.dense_shape
     steps = tf.minimum(shape[1], count)
     return tf.sparse.slice(
@@ -236,8 +245,8 @@ def _first_steps(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:
     )
 
 
-def _three_axes(sequence: tf.SparseTensor) -> tf.SparseTensor:
-    """[B, T] -> [B, T, 1]; [B, T, n] stays."""
+def _to_rank_3(sequence: tf.SparseTensor) -> tf.SparseTensor:
+    """Reshapes [B, T] to [B, T, 1]; returns [B, T, n] unchanged."""
     if sequence.shape.rank == 3:
         return sequence
     shape = sequence.dense_shape

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups on the tensor core: ids padded to a fixed width, and dense ops that XLA compiles."""
+"""Lookups on the tensor core: pads ids to a fixed width and looks them up by dense ops for XLA."""
 
 from __future__ import annotations
 
@@ -10,20 +10,38 @@ import tensorflow as tf
 from tpu_columns.lookup import COMBINERS
 
 
+def check_combiner(combiner: str | None, column_name: str = "") -> None:
+    """Checks that lookups on the tensor core support a combiner.
+
+    Args:
+        combiner: the combiner; None isn't supported.
+        column_name: name of its column, for the error message.
+
+    Raises:
+        ValueError: the combiner isn't 'mean', 'sqrtn' or 'sum'.
+    """
+    if combiner not in COMBINERS:
+        column = f" Column: {column_name}." if column_name else ""
+        raise ValueError(
+            "Dense TPU Embedding does not support combiner other than sum and mean (and here "
+            f"sqrtn), got {combiner!r}.{column}"
+        )
+
+
 def pad_for_tensor_core(
     ids: tf.SparseTensor, weights: tf.SparseTensor | None, width: int, *, name: str | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Makes a batch of ids dense, as the tensor core needs it.
+    """Pads a batch of sparse ids to a dense matrix of fixed width.
 
     Args:
-      ids: integers, [B, n]; from `width` on a row's ids are dropped.
-      weights: floats with the indices of `ids`, or None for ones.
-      width: n of the result; the second entry of `tensor_core_shape`.
-      name: name scope.
+        ids: integers, [B, n]; ids of a row beyond `width` are dropped.
+        weights: floats with the indices of `ids`, or None for ones.
+        width: second element of `tensor_core_shape`.
+        name: name scope.
 
     Returns:
-      values: int32, [B, width], 0 where there is no id.
-      mask: float32, [B, width], 0 there and the weight elsewhere.
+        values: int32, [B, width]; 0 at padding.
+        mask: float32, [B, width]; 0 at padding, the weight elsewhere.
     """
     with tf.name_scope(name or "pad_for_tensor_core"):
         if weights is None:
@@ -41,27 +59,22 @@ def pad_for_tensor_core(
 def tensor_core_lookup(
     table: Any, values: tf.Tensor, mask: tf.Tensor, combiner: str | None, *, name: str | None = None
 ) -> tf.Tensor:
-    """Looks up padded ids with dense ops only, which XLA can compile.
+    """Looks up padded ids by dense ops, which XLA can compile.
 
     Args:
-      table: variable or tensor, [rows, D].
-      values: int32, [B, n].
-      mask: float32, [B, n]: weights, 0 at padding.
-      combiner: 'mean', 'sqrtn' or 'sum', formulas as in `pooled_lookup`.
-      name: name scope.
+        table: variable or tensor, [rows, D].
+        values: int32, [B, n].
+        mask: float32, [B, n]: weights, 0 at padding.
+        combiner: 'mean', 'sqrtn' or 'sum', formulas as in `pooled_lookup`.
+        name: name scope.
 
     Returns:
-      Floats, [B, D]; zeros for a row of padding.
+        Floats, [B, D]; zeros for a row of padding.
 
     Raises:
-      ValueError: another combiner.
+        ValueError: the combiner is unknown.
     """
-    if combiner not in COMBINERS:
-        raise ValueError(
-            "Dense TPU Embedding does not support combiner other than sum and mean (and here "
-            "sqrtn), "
-            f"got {combiner!r}."
-        )
+    check_combiner(combiner)
     with tf.name_scope(name or "tensor_core_lookup"):
         rows = tf.nn.embedding_lookup(table, values)
         summed = tf.reduce_sum(rows * mask[:, :, tf.newaxis], axis=1)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the rows of a table lie on its shards: arithmetic over NumPy, without TensorFlow.
+"""Computes how the rows of a table are distributed over its shards; without TensorFlow.
 
-Two strategies, both of which give each of the first `rows % shards` shards one row more:
+Under both strategies each of the first `rows % shards` shards has one row more than the others:
 
-    div   contiguous ranges; row order and the order of the shards one after the other agree
-    mod   row r lies on shard r mod n, at local row r div n
+    div   shards hold contiguous ranges, so the concatenated shards are in row order
+    mod   row r is on shard r mod n, at local row r div n
 
-    5 rows on 2 shards      shard 0       shard 1      one after the other
+    5 rows on 2 shards      shard 0       shard 1      concatenated
     div                     0, 1, 2       3, 4         0, 1, 2, 3, 4
     mod                     0, 2, 4       1, 3         0, 2, 4, 1, 3
 
-A checkpoint holds the shards one after the other, so a mod run's rows are permuted in it.
+A checkpoint holds the concatenated shards, so the rows of a mod run are permuted in it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,28 @@ import numpy as np
 STRATEGIES = ("div", "mod")
 
 
-@dataclasses.dataclass(frozen=True)
-class RowPartition:
-    """The rows of a table on its shards.
-
-    Args:
-      strategy: 'div' or 'mod'.
-      num_rows: rows of the table, >= 0.
-      num_shards: shards, >= 1; may be more than there are rows, some are empty then.
+def check_strategy(strategy: str) -> None:
+    """Checks the name of a partition strategy.
 
     Raises:
-      ValueError: a value out of range.
-      TypeError: a number that isn't an int.
+        ValueError: it is neither 'div' nor 'mod'.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f'Invalid partition_strategy {strategy}. Must be one of "mod" or "div".')
+
+
+@dataclasses.dataclass(frozen=True)
+class RowPartition:
+    """Layout of a table: how its rows are distributed over shards.
+
+    Args:
+        strategy: 'div' or 'mod'.
+        num_rows: number of rows of the table, >= 0.
+        num_shards: number of shards, >= 1; shards may be empty.
+
+    Raises:
+        ValueError: a value is out of range.
+        TypeError: a number isn't an int.
 
     >>> layout = RowPartition("mod", num_rows=5, num_shards=2)
     >>> layout.shard_sizes
@@ -50,10 +60,7 @@ class RowPartition:
     num_shards: int = 1
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise ValueError(
-                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
-            )
+        check_strategy(self.strategy)
         for name, least in (("num_rows", 0), ("num_shards", 1)):
             value = getattr(self, name)
             if isinstance(value, bool):
@@ -68,7 +75,7 @@ class RowPartition:
 
     @property
     def in_row_order(self) -> bool:
-        """Whether the shards, one after the other, hold the rows in their own order."""
+        """Whether the concatenated shards hold the rows in their order in the table."""
         return self.strategy == "div" or self.num_shards == 1 or self.num_rows <= self.num_shards
 
     @property
@@ -79,40 +86,40 @@ class RowPartition:
 
     @property
     def shard_starts(self) -> tuple[int, ...]:
-        """Where each shard begins when they stand one after the other."""
+        """Position of the first row of each shard in the concatenated shards."""
         least, extra = divmod(self.num_rows, self.num_shards)
         return tuple(shard * least + min(shard, extra) for shard in range(self.num_shards))
 
     def locate(self, rows: object) -> tuple[np.ndarray, np.ndarray]:
-        """Shard and local row of table rows.
+        """Returns shard and local row of table rows.
 
         Args:
-          rows: table rows (ids), an int or an array of ints, [...].
+            rows: table rows (ids), an int or an array of ints, [...].
 
         Returns:
-          shard, local row: int64, [...] each.
+            Shards and local rows: int64, [...] each.
 
         Raises:
-          ValueError: a row outside of the table.
-          TypeError: rows that aren't integers.
+            ValueError: a row is outside of the table.
+            TypeError: `rows` aren't integers.
         """
-        ids = self._checked(rows, self.num_rows, "row")
+        ids = self._check_indices(rows, "row")
         if self.strategy == "mod":
             return ids % self.num_shards, ids // self.num_shards
         least, extra = divmod(self.num_rows, self.num_shards)
-        # Without rows for everybody (least == 0) every id is among the first `extra` shards.
+        # With fewer rows than shards (least == 0) all rows are on the first `extra` shards.
         longer = ids // (least + 1)
         shards = np.where(longer < extra, longer, (ids - extra) // max(least, 1))
         return shards, ids - (shards * least + np.minimum(shards, extra))
 
     def rows_of(self, shard: int) -> range:
-        """Table rows of one shard, by local row.
+        """Returns the table rows of a shard, by local row.
 
         >>> RowPartition("mod", 5, 2).rows_of(1), RowPartition("div", 5, 2).rows_of(1)
         (range(1, 5, 2), range(3, 5))
 
         Raises:
-          ValueError: there is no such shard.
+            ValueError: the shard doesn't exist.
         """
         if not 0 <= shard < self.num_shards:
             raise ValueError(f"Shard {shard} is not in [0, {self.num_shards}).")
@@ -122,53 +129,54 @@ class RowPartition:
         return range(start, start + self.shard_sizes[shard])
 
     def positions(self, rows: object) -> np.ndarray:
-        """Where table rows are when the shards stand one after the other.
+        """Returns the positions of table rows in the concatenated shards.
 
         Args:
-          rows: as in `locate`, [...].
+            rows: as in `locate`, [...].
 
         Returns:
-          int64, [...].
+            int64, [...].
         """
         shards, local = self.locate(rows)
         least, extra = divmod(self.num_rows, self.num_shards)
         return shards * least + np.minimum(shards, extra) + local
 
     def rows_at(self, positions: object) -> np.ndarray:
-        """Which table rows are at given places of the shards one after the other.
+        """Returns the table rows at positions in the concatenated shards; inverts `positions`.
 
         Args:
-          positions: ints, [...]; the inverse of `positions`.
+            positions: ints, [...].
 
         Returns:
-          int64, [...].
+            int64, [...].
         """
-        places = self._checked(positions, self.num_rows, "position")
+        checked = self._check_indices(positions, "position")
         if self.strategy == "div":
-            return places
-        shards, local = dataclasses.replace(self, strategy="div").locate(places)
+            return checked
+        shards, local = dataclasses.replace(self, strategy="div").locate(checked)
         return local * self.num_shards + shards
 
     def permutation(self) -> np.ndarray:
-        """The position of every table row: int64, [num_rows]."""
+        """Returns the position of every table row: int64, [num_rows]."""
         return self.positions(np.arange(self.num_rows))
 
     def inverse_permutation(self) -> np.ndarray:
-        """The table row at every position: int64, [num_rows].
+        """Returns the table row at every position: int64, [num_rows].
 
         `table = concatenated[layout.permutation()]` undoes
         `concatenated = table[layout.inverse_permutation()]`.
         """
         return self.rows_at(np.arange(self.num_rows))
 
-    @staticmethod
-    def _checked(values: object, size: int, what: str) -> np.ndarray:
+    def _check_indices(self, values: object, what: str) -> np.ndarray:
+        """Returns values as int64, checked to be in [0, num_rows)."""
         array = np.asarray(values)
         if array.size == 0:
             return array.astype(np.int64)
         if not np.issubdtype(array.dtype, np.integer):
             raise TypeError(f"A {what} must be an integer, got {array.dtype}.")
-        outside = (array < 0) | (array >= size)
+        outside = (array < 0) | (array >= self.num_rows)
         if outside.any():
-            raise ValueError(f"A {what} of {array[outside].flat[0]} is not in [0, {size}).")
+            first = array[outside].flat[0]
+            raise ValueError(f"A {what} of {first} is not in [0, {self.num_rows}).")
         return array.astype(np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a lookup runs: devices, modes, and the one rule that maps a column to its device."""
+"""Selects the device of a lookup from the column's request, the mode and the hardware."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class LookupDevice(enum.Enum):
-    """A place that can look up rows. The value is the name that `embedding_column` takes."""
+    """Device of a lookup; the values are those of `embedding_column`'s argument."""
 
     CPU = "cpu"
     TPU_TENSOR_CORE = "tpu_tensor_core"
@@ -20,13 +20,13 @@ class LookupDevice(enum.Enum):
 
     @classmethod
     def parse(cls, device: str | LookupDevice | None) -> LookupDevice | None:
-        """Returns the device that a user named, or None for "as the mode and hardware ask".
+        """Returns the device of a name; None leaves the choice to mode and hardware.
 
         Args:
-          device: 'cpu', 'tpu_tensor_core', 'tpu_embedding_core', a `LookupDevice`, or None.
+            device: 'cpu', 'tpu_tensor_core', 'tpu_embedding_core', a `LookupDevice`, or None.
 
         Raises:
-          ValueError: any other name.
+            ValueError: the name is unknown.
 
         >>> LookupDevice.parse("cpu")
         <LookupDevice.CPU: 'cpu'>
@@ -40,7 +40,7 @@ class LookupDevice(enum.Enum):
 
 
 class Mode(enum.Enum):
-    """What a graph is for. The first three have the values of `ModeKeys`; SERVE is an export."""
+    """Mode of a graph: the values of `ModeKeys`, and SERVE for exports."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -49,7 +49,7 @@ class Mode(enum.Enum):
 
 
 class Hardware(enum.Enum):
-    """What a program runs on: a TPU (or a stand-in with its semantics), or CPUs only."""
+    """Hardware of a run: a TPU (or a stand-in with its semantics), or CPUs only."""
 
     CPU = "cpu"
     TPU = "tpu"
@@ -68,10 +68,10 @@ _NO_EMBEDDING_CORE_SERVING = (
 
 
 def _routes() -> dict[tuple[LookupDevice | None, Mode, Hardware], LookupDevice | str]:
-    """All combinations; a str is the message of a forbidden one."""
+    """Returns the device of each combination, or the error message of a forbidden one."""
     table: dict[tuple[LookupDevice | None, Mode, Hardware], LookupDevice | str] = {}
     for mode in Mode:
-        # Off-TPU every lookup is the host's; the tables are plain variables there.
+        # Without a TPU every lookup runs on the host, where tables are plain variables.
         for device in (None, *LookupDevice):
             table[device, mode, Hardware.CPU] = LookupDevice.CPU
         table[LookupDevice.TPU_TENSOR_CORE, mode, Hardware.TPU] = LookupDevice.TPU_TENSOR_CORE
@@ -92,7 +92,7 @@ _ROUTES = _routes()
 
 
 def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
-    """Returns the device that looks up `column`: a pure function of device, mode and hardware.
+    """Returns the device of a column's lookup: a pure function of request, mode and hardware.
 
     | requested device   | hardware | TRAIN              | EVAL               | PREDICT            | SERVE           |
     |--------------------|----------|--------------------|--------------------|--------------------|-----------------|
@@ -106,21 +106,21 @@ def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
     | tpu_embedding_core | TPU      | tpu_embedding_core | tpu_embedding_core | tpu_embedding_core | error           |
 
     The rules are those that the legacy `embedding_column` documents (training: the two TPU devices;
-    serving: cpu and the tensor core), without its slip of calling every use of `cpu` on a CPU
-    "training".
+    serving: cpu and the tensor core). The legacy code also takes every use of `cpu` on a CPU for
+    training; this function doesn't.
 
     Args:
-      column: anything with an `embedding_lookup_device`: a TPU embedding column, or a column of
-        another kind (taken as None).
-      mode: what the graph is for.
-      hardware: what it runs on.
+        column: a TPU embedding column, or any other column, which requests no device.
+        mode: mode of the graph.
+        hardware: hardware of the run.
 
     Returns:
-      The device.
+        The device.
 
     Raises:
-      ValueError: a forbidden combination; the message names the column and what to use instead.
-      TypeError: `mode` or `hardware` isn't of its enum.
+        ValueError: the combination is forbidden; the message names the column and what to use
+            instead.
+        TypeError: `mode` or `hardware` isn't a member of its enum.
     """  # noqa: E501 - the table
     if not isinstance(mode, Mode):
         raise TypeError(f"mode must be a tpu_columns.Mode, got {mode!r}.")
@@ -135,13 +135,13 @@ def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """What a driver builds a graph for.
+    """Mode and hardware of the graph that a driver builds.
 
     Attributes:
-      mode: training, evaluation, prediction or serving.
-      hardware: what it runs on.
-      tensor_core_tables: tables (by `get_embedding_var_name()`) whose columns, unless they request
-        a device, request the tensor core.
+        mode: training, evaluation, prediction or serving.
+        hardware: hardware of the run.
+        tensor_core_tables: tables (by `get_embedding_var_name()`) whose columns use the tensor core
+            unless they request a device.
     """
 
     mode: Mode
@@ -158,16 +158,15 @@ _current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
 def running(
     mode: Mode, hardware: Hardware, tensor_core_tables: Iterable[str] = ()
 ) -> Iterator[None]:
-    """Makes columns look up as `route(column, mode, hardware)` says; entered around a `model_fn`.
+    """Sets mode and hardware for the columns of a `model_fn`, which runs within this context.
 
     Args:
-      mode: what the graph is for.
-      hardware: what it runs on.
-      tensor_core_tables: tables (by `get_embedding_var_name()`) whose columns, unless they request
-        a device, request the tensor core.
+        mode: mode of the graph.
+        hardware: hardware of the run.
+        tensor_core_tables: as in `Placement`.
 
     Raises:
-      TypeError: an argument isn't of its enum.
+        TypeError: `mode` or `hardware` isn't a member of its enum.
     """
     if not isinstance(mode, Mode) or not isinstance(hardware, Hardware):
         raise TypeError(f"running() takes a Mode and a Hardware, got {mode!r} and {hardware!r}.")
@@ -179,24 +178,24 @@ def running(
 
 
 def current() -> Placement | None:
-    """Returns the placement of the innermost `running()`, or None outside of any."""
+    """Returns the placement of the innermost `running()`, or None outside of a driver."""
     return _current.get()
 
 
 def updates_tables() -> bool:
-    """Returns whether lookups may be trained: in training, and outside of any driver."""
+    """Returns whether optimizers may update tables: in training, and outside of a driver."""
     placement = current()
     return placement is None or placement.mode is Mode.TRAIN
 
 
-def device_now(column: Any) -> LookupDevice:
-    """Returns the device for `column` in the current context; outside of any driver that's the CPU.
+def current_device(column: Any) -> LookupDevice:
+    """Returns the device of a column in the current context; the CPU outside of a driver.
 
     Args:
-      column: a TPU embedding column.
+        column: a TPU embedding column.
 
     Raises:
-      ValueError: the combination is forbidden (see `route`).
+        ValueError: the combination is forbidden (see `route`).
     """
     placement = current()
     if placement is None:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the tables of a graph are stored: cut into shards, and in which kind of number.
+"""Creates the tables of a graph with their number of shards and dtype.
 
-A driver enters `storing(...)` around a model. Columns (and whoever else makes tables) make them by
-`make_table` and give lookups what `table` returns. Outside of any driver a table is one variable of
-float32.
+A driver enters `storing(...)` around a model; within it `create_table` creates the tables. Outside
+of a driver a table is one variable of float32.
 
-Kinds of number, for tables that are only read:
+Dtypes of tables that aren't trained:
 
     float32  as trained
     float16  half the size; rounded to 11 bits
-    int8     a quarter of the size and 4 bytes a row: row r is its integers times the scale of r,
+    int8     a quarter of the size, and 4 bytes per row: row r is its integers times the scale of r,
              which is the largest absolute element of the row over 127
 """
 
@@ -30,7 +29,10 @@ tf1 = tf.compat.v1
 DTYPES = ("float32", "float16", "int8")
 
 SCALE = "_scale"
-"""What follows a table's name in that of its scales; float32, [rows, 1]."""
+"""Suffix of the name of a table's scales; float32, [rows, 1]."""
+
+# A variable, a `ShardedTable` or a `QuantizedTable`.
+Table = Any
 
 # Tuples, so that TensorFlow leaves these collections out of exported graphs.
 _LAYOUTS = ("tpu_columns", "layouts")
@@ -39,17 +41,17 @@ _DTYPE = ("tpu_columns", "dtype of tables")
 
 @dataclasses.dataclass(frozen=True)
 class TableStorage:
-    """How tables are stored.
+    """Number of shards and dtype of tables.
 
     Attributes:
-      strategy: 'div' or 'mod': how rows lie on shards.
-      num_shards: shards of each table; a table with fewer rows has as many shards as rows, and
-        one that a newer Keras layer owns isn't cut.
-      dtype: 'float32', 'float16' or 'int8'; the latter two are for one shard and no training.
+        strategy: 'div' or 'mod'; see `RowPartition`.
+        num_shards: number of shards of each table; a table with fewer rows has as many shards as
+            rows, and a table of a newer Keras layer has one.
+        dtype: 'float32', 'float16' or 'int8'; the latter two need one shard and can't be trained.
 
     Raises:
-      ValueError: a value out of range.
-      TypeError: a number of shards that is no int.
+        ValueError: a value is out of range.
+        TypeError: the number of shards isn't an int.
     """
 
     strategy: str = "div"
@@ -72,10 +74,10 @@ _current: contextvars.ContextVar[TableStorage] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def storing(storage: TableStorage) -> Iterator[None]:
-    """Tables that are made within are stored so.
+    """Sets the storage of the tables that are created within this context.
 
     Args:
-      storage: how.
+        storage: number of shards and dtype.
     """
     token = _current.set(storage)
     try:
@@ -91,11 +93,11 @@ def current() -> TableStorage:
 
 @dataclasses.dataclass(frozen=True)
 class ShardedTable:
-    """A table cut into shards, as lookups take it.
+    """Table of several shards, for lookups.
 
     Attributes:
-      shards: variables, [rows of the shard, D] each.
-      layout: how rows lie on them.
+        shards: variables, [rows of the shard, D] each.
+        layout: distribution of the rows over the shards.
     """
 
     shards: tuple[Any, ...]
@@ -106,16 +108,16 @@ class ShardedTable:
         """Shape of the whole table, [rows, D]."""
         return tf.TensorShape([self.layout.num_rows, self.shards[0].shape[1]])
 
-    def rows(self, ids: tf.Tensor) -> tf.Tensor:
+    def gather(self, ids: tf.Tensor) -> tf.Tensor:
         """Gathers rows.
 
         Args:
-          ids: integers, [n].
+            ids: integers, [n].
 
         Returns:
-          Floats, [n, D]; differentiable.
+            Floats, [n, D]; differentiable.
         """
-        # A shard's own complaint would name its local row.
+        # The error of a shard's gather would name the local row.
         inside = (ids >= 0) & (ids < tf.cast(self.layout.num_rows, ids.dtype))
         wrong = tf.boolean_mask(ids, ~inside)[:1]
         size = self.layout.num_rows
@@ -128,12 +130,12 @@ class ShardedTable:
 
 
 @dataclasses.dataclass(frozen=True)
-class NarrowTable:
-    """A table of narrow numbers, as lookups take it.
+class QuantizedTable:
+    """Table of float16 or int8, for lookups.
 
     Attributes:
-      values: float16 or int8, [rows, D].
-      scales: float32, [rows, 1], for int8; None for float16.
+        values: float16 or int8, [rows, D].
+        scales: float32, [rows, 1], for int8; None for float16.
     """
 
     values: Any
@@ -144,14 +146,14 @@ class NarrowTable:
         """Shape of the table, [rows, D]."""
         return self.values.shape
 
-    def rows(self, ids: tf.Tensor) -> tf.Tensor:
-        """Gathers rows and widens them.
+    def gather(self, ids: tf.Tensor) -> tf.Tensor:
+        """Gathers rows and converts them to float32.
 
         Args:
-          ids: integers, [n].
+            ids: integers, [n].
 
         Returns:
-          float32, [n, D].
+            float32, [n, D].
         """
         rows = tf.cast(tf1.nn.embedding_lookup(self.values, ids), tf.float32)
         if self.scales is None:
@@ -159,94 +161,110 @@ class NarrowTable:
         return rows * tf1.nn.embedding_lookup(self.scales, ids)
 
 
-def make_table(
-    make: Callable[..., Any],
+def create_table(
+    create: Callable[..., Any],
     name: str,
     shape: tuple[int, int],
     initializer: Any,
     trainable: bool = True,
-) -> None:
-    """Makes a table as the current storage says, and notes its layout in the graph.
+) -> Table:
+    """Creates a table in the current storage, and records its layout in the graph.
 
     Args:
-      make: called with name, shape, dtype, initializer and trainable, returns a variable; within
-        a variable scope whose partitioner cuts it.
-      name: of the variable, for `make`.
-      shape: (rows, dimension).
-      initializer: of float32 values.
-      trainable: whether optimizers see the variable.
-    """
-    storage = current()
-    if storage.dtype != "float32":
-        zeros = tf1.zeros_initializer()
-        variable = make(name, shape, tf.as_dtype(storage.dtype), zeros, False)
-        if storage.dtype == "int8":
-            make(name + SCALE, (shape[0], 1), tf.float32, zeros, False)
-        tf1.get_default_graph().get_collection_ref(_DTYPE)[:] = [storage.dtype]
-    elif storage.num_shards == 1:
-        variable = make(name, shape, tf.float32, initializer, trainable)
-    else:
-        scope = tf1.get_variable_scope()
-        cut = tf1.fixed_size_partitioner(storage.num_shards)
-        with tf1.variable_scope(scope, partitioner=cut, auxiliary_name_scope=False):
-            variable = make(name, shape, tf.float32, initializer, trainable)
-    note_layout(variable, _layout(variable, shape[0]))
-
-
-def table(find: Callable[[str], Any], name: str) -> Any:
-    """What lookups take for a table that `make_table` made.
-
-    Args:
-      find: returns the variable that `make` made under a name.
-      name: of the table, as it was given to `make_table`.
+        create: creates a variable from the keyword arguments `name`, `shape`, `dtype`,
+            `initializer` and `trainable`; the partitioner of the current variable scope shards it.
+        name: the variable's name, for `create`.
+        shape: (rows, dimension).
+        initializer: initializer of float32 values.
+        trainable: whether optimizers see the variable.
 
     Returns:
-      A variable, a `ShardedTable` or a `NarrowTable`.
+        The table in the form that lookups take.
+    """
+    storage = current()
+    variables = {}
+
+    def add(name: str, shape: tuple[int, int], dtype: Any, initializer: Any, train: bool) -> None:
+        variables[name] = create(
+            name=name, shape=shape, dtype=dtype, initializer=initializer, trainable=train
+        )
+
+    if storage.dtype != "float32":
+        zeros = tf1.zeros_initializer()
+        add(name, shape, tf.as_dtype(storage.dtype), zeros, False)
+        if storage.dtype == "int8":
+            add(name + SCALE, (shape[0], 1), tf.float32, zeros, False)
+        tf1.get_default_graph().get_collection_ref(_DTYPE)[:] = [storage.dtype]
+    elif storage.num_shards == 1:
+        add(name, shape, tf.float32, initializer, trainable)
+    else:
+        scope = tf1.get_variable_scope()
+        partitioner = tf1.fixed_size_partitioner(storage.num_shards)
+        with tf1.variable_scope(scope, partitioner=partitioner, auxiliary_name_scope=False):
+            add(name, shape, tf.float32, initializer, trainable)
+    record_layout(variables[name], _layout(variables[name], shape[0]))
+    return find_table(variables.__getitem__, name)
+
+
+def find_table(find: Callable[[str], Any], name: str) -> Table:
+    """Returns a table that `create_table` created, in the form that lookups take.
+
+    Args:
+        find: returns the variable of a name.
+        name: name of the table, as passed to `create_table`.
     """
     storage = current()
     variable = find(name)
     if storage.dtype != "float32":
-        return NarrowTable(variable, find(name + SCALE) if storage.dtype == "int8" else None)
-    if storage.num_shards == 1 or not _is_cut(variable):
+        return QuantizedTable(variable, find(name + SCALE) if storage.dtype == "int8" else None)
+    if storage.num_shards == 1 or not _is_partitioned(variable):
         return variable
     return ShardedTable(tuple(variable), _layout(variable, int(variable.shape[0])))
 
 
-def note_layout(variable: Any, layout: RowPartition) -> None:
-    """Notes in the default graph how the rows of a table lie in its variable.
+def record_layout(variable: Any, layout: RowPartition) -> None:
+    """Records the layout of a table in the default graph; does nothing in eager mode.
 
     Args:
-      variable: it, or its full name.
-      layout: how.
+        variable: the variable, or its full name.
+        layout: distribution of the rows over the shards.
     """
-    if tf.executing_eagerly():
-        return
-    collection = tf1.get_default_graph().get_collection_ref(_LAYOUTS)
-    if not collection:
-        collection.append({})
-    name = variable if isinstance(variable, str) else variable.name.split(":")[0]
-    collection[0][name] = layout
+    if not tf.executing_eagerly():
+        name = variable if isinstance(variable, str) else variable.name.split(":")[0]
+        graph_dict(tf1.get_default_graph(), _LAYOUTS)[name] = layout
 
 
-def _is_cut(variable: Any) -> bool:
-    """Whether it is a partitioned variable, a class that TensorFlow doesn't export."""
+def _is_partitioned(variable: Any) -> bool:
+    """Returns whether a variable is a `PartitionedVariable`, which TensorFlow doesn't export."""
     return hasattr(variable, "as_tensor")
 
 
 def _layout(variable: Any, num_rows: int) -> RowPartition:
-    """How the rows lie: Keras' newer layers don't cut their variables."""
+    """Returns the layout of a new table; newer Keras layers don't partition variables."""
     storage = current()
-    if storage.num_shards == 1 or not _is_cut(variable):
+    if storage.num_shards == 1 or not _is_partitioned(variable):
         return RowPartition("div", num_rows, 1)
     return RowPartition(storage.strategy, num_rows, len(tuple(variable)))
 
 
 def layouts(graph: tf.Graph) -> dict[str, RowPartition]:
-    """Returns how the tables of `graph` lie, by full variable names."""
-    collection = graph.get_collection(_LAYOUTS)
-    return dict(collection[0]) if collection else {}
+    """Returns the recorded layouts of a graph's tables, by full variable name."""
+    return dict(graph_dict(graph, _LAYOUTS))
+
+
+def graph_dict(graph: tf.Graph, collection: tuple[str, str]) -> dict[Any, Any]:
+    """Returns the dict that a graph keeps in a collection; creates it if necessary.
+
+    Args:
+        graph: a graph.
+        collection: name of the collection.
+    """
+    found = graph.get_collection_ref(collection)
+    if not found:
+        found.append({})
+    return found[0]
 
 
 def dtype(graph: tf.Graph) -> str:
-    """Returns the kind of number that the tables of `graph` are stored as."""
+    """Returns the dtype of a graph's tables."""
     return (graph.get_collection(_DTYPE) or ["float32"])[0]

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What columns keep in a graph: shared tables, and the names of an embedding core's tables."""
+"""Creates and shares the variables of tables; records the names of an embedding core's tables."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 import re
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -22,17 +25,17 @@ _SCOPES = ("tpu_columns", "embedding_core_tables")
 
 _REPLICA = re.compile(r"^replica_\d+/")
 
-# Outside of any graph a table lives as long as somebody (a layer) holds it.
+# In eager mode layers own the shared tables.
 _eager_shared: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 
 
 @dataclasses.dataclass(frozen=True)
 class CoreTable:
-    """Where a table would be as a variable of the model; an embedding core names it so.
+    """Name that an embedding core's table would have as a variable of the model.
 
     Attributes:
-      scope: variable scope, without a closing slash; '' at the top.
-      name: name within the scope.
+        scope: variable scope, without a closing slash; '' for the root scope.
+        name: name within the scope.
     """
 
     scope: str
@@ -48,27 +51,36 @@ class CoreTable:
         return f"{self.scope}/{self.name}" if self.scope else self.name
 
 
-def shared_variable(
+def default_initializer(dimension: int) -> Callable[..., Any]:
+    """Returns the default initializer of tables: truncated normal, deviation 1/√dimension.
+
+    Args:
+        dimension: width of the table.
+    """
+    return tf1.truncated_normal_initializer(mean=0.0, stddev=1 / math.sqrt(dimension))
+
+
+def get_shared_table(
     name: str,
     shape: tuple[int, int],
     initializer: Any,
     scope: str | None = None,
     trainable: bool = True,
 ) -> Any:
-    """Returns the variable of a shared table: the same one for all its columns and their copies.
+    """Returns a shared table, one for all its columns and their copies; creates it if necessary.
 
     Args:
-      name: collection name; the variable's name within the scope.
-      shape: (rows, dimension).
-      initializer: of the variable.
-      scope: full name of the variable scope; None for the current one.
-      trainable: whether optimizers see the variable.
+        name: collection name; the variable's name within the scope.
+        shape: (rows, dimension).
+        initializer: initializer of the variable.
+        scope: full name of the variable scope; None for the current one.
+        trainable: whether optimizers see the variable.
 
     Raises:
-      ValueError: the graph has a shared table of that name and another shape.
+        ValueError: the graph has a shared table of this name with another shape.
     """
     if tf.executing_eagerly():
-        key = (name, shape, callables.identity(initializer))
+        key = (name, shape, callables.equality_key(initializer))
         held = _eager_shared.get(key)
         if held is None:
             held = _eager_shared[key] = tf.Variable(
@@ -78,10 +90,7 @@ def shared_variable(
                 shape=shape,
             )
         return held
-    collection = tf1.get_default_graph().get_collection_ref(_SHARED)
-    if not collection:
-        collection.append({})
-    variables = collection[0]
+    variables = storage.graph_dict(tf1.get_default_graph(), _SHARED)
     if name not in variables:
         with tf1.variable_scope(_scope_named(scope), auxiliary_name_scope=False):
             variables[name] = get_table(name, shape, initializer, trainable)
@@ -89,9 +98,8 @@ def shared_variable(
     if tuple(variable.shape.as_list()) != shape:
         raise ValueError(
             f"Shared embedding {name!r} already has shape {tuple(variable.shape.as_list())} in "
-            "this graph, "
-            f"but a column wants {shape}. Give the two shared_embedding_columns different "
-            "shared_embedding_collection_names."
+            f"this graph, but a column wants {shape}. Give the two shared_embedding_columns "
+            "different shared_embedding_collection_names."
         )
     return variable
 
@@ -103,65 +111,49 @@ def get_table(
     trainable: bool = True,
     collections: Any = None,
 ) -> Any:
-    """Makes a table in the current variable scope, or finds it there, stored as `storage` says.
+    """Returns a table of the current variable scope; creates it if necessary.
 
     Args:
-      name: of the variable within the scope.
-      shape: (rows, dimension).
-      initializer: of the variable.
-      trainable: whether optimizers see the variable.
-      collections: names of graph collections for it; None for the usual ones.
+        name: name of the variable within the scope.
+        shape: (rows, dimension).
+        initializer: initializer of the variable.
+        trainable: whether optimizers see the variable.
+        collections: names of the variable's graph collections; None for the default.
 
     Returns:
-      What lookups take.
+        The table in the form that lookups take.
     """
-    made = {}
-
-    def make(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:
-        made[name] = tf1.get_variable(
-            name,
-            shape=shape,
-            dtype=dtype,
-            initializer=initializer,
-            trainable=trainable,
-            collections=collections,
-        )
-        return made[name]
-
-    storage.make_table(make, name, shape, initializer, trainable)
-    return storage.table(made.__getitem__, name)
+    create = functools.partial(tf1.get_variable, collections=collections)
+    return storage.create_table(create, name, shape, initializer, trainable)
 
 
 def record_core_table(
     table: str, name: str, *, scope: str | None = None, column_name: str = "", shared: bool
 ) -> None:
-    """Notes in the default graph in which variable scope a table of the embedding core is used.
+    """Records in the default graph the variable scope that uses a table of the embedding core.
 
     Args:
-      table: the column's `get_embedding_var_name()`.
-      name: name that the variable has within the current scope.
-      scope: full name of the variable scope; None for the current one.
-      column_name: the layer's scope for the column ends with it; '' for a table of no layer.
-      shared: shared tables may be used in several scopes; the first one names them.
+        table: the column's `get_embedding_var_name()`.
+        name: name of the variable within the scope.
+        scope: full name of the variable scope; None for the current one.
+        column_name: suffix of the layer's scope for the column; '' without a layer.
+        shared: whether the table may be used in several scopes; the first one names it.
 
     Raises:
-      ValueError: the table is used under another scope already.
+        ValueError: the table is already used in another scope.
     """
-    collection = tf1.get_default_graph().get_collection_ref(_SCOPES)
-    if not collection:
-        collection.append({})
+    recorded = storage.graph_dict(tf1.get_default_graph(), _SCOPES)
     if scope is None:
         scope = tf1.get_variable_scope().name
     if not scope.endswith(column_name):
-        # Keras' newer layers name variables by the name scope, but for that of a replica.
+        # Newer Keras layers name variables by the name scope without a replica's prefix.
         scope = _REPLICA.sub("", tf1.get_default_graph().get_name_scope())
-    known = collection[0].setdefault(table, CoreTable(scope, name))
+    known = recorded.setdefault(table, CoreTable(scope, name))
     if known.scope != scope and not shared:
         raise ValueError(
             f"For embedding var name {table}, the variable scope name is different, got {scope}; "
-            f"expected {known.scope}. "
-            "A table has one name, so use its column in one feature layer only, or share it by "
-            "shared_embedding_columns."
+            f"expected {known.scope}. A table has one name, so use its column in one feature "
+            "layer only, or share it by shared_embedding_columns."
         )
     if known.name != name:
         raise ValueError(
@@ -171,25 +163,24 @@ def record_core_table(
 
 
 def core_tables(graph: tf.Graph) -> dict[str, CoreTable]:
-    """Returns an embedding core's tables in `graph`, by the columns' `get_embedding_var_name()`."""
-    collection = graph.get_collection(_SCOPES)
-    return dict(collection[0]) if collection else {}
+    """Returns the recorded tables of the embedding core, by `get_embedding_var_name()`."""
+    return dict(storage.graph_dict(graph, _SCOPES))
 
 
 def _scope_named(name: str | None) -> Any:
-    """The current variable scope, under another full name."""
-    now = tf1.get_variable_scope()
+    """Returns the current variable scope under another full name."""
+    current = tf1.get_variable_scope()
     if name is None:
-        return now
+        return current
     return tf1.VariableScope(
-        reuse=now.reuse,
+        reuse=current.reuse,
         name=name,
-        initializer=now.initializer,
-        regularizer=now.regularizer,
-        caching_device=now.caching_device,
-        partitioner=now.partitioner,
-        custom_getter=now.custom_getter,
-        dtype=now.dtype,
-        use_resource=now.use_resource,
-        constraint=now.constraint,
+        initializer=current.initializer,
+        regularizer=current.regularizer,
+        caching_device=current.caching_device,
+        partitioner=current.partitioner,
+        custom_getter=current.custom_getter,
+        dtype=current.dtype,
+        use_resource=current.use_resource,
+        constraint=current.constraint,
     )

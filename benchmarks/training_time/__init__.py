@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of `benchmarks/training.py`: what is run, by whom, and how it is told.
+"""Implements `benchmarks/training.py`: workloads, sides, processes, results and pages.
 
 | file | its one job |
 |---|---|

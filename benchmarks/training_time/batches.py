@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batches of a workload as a dataset, the same on every side that runs TensorFlow."""
+"""Makes the batches of a workload as a dataset, for every side that runs TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training_time.workloads import Workload
 
 
 def dataset_of(workload: Workload, size: int, give: Callable[[dict[str, Any]], Any]) -> Any:
-    """Batches that are made once and kept in memory, each given once.
+    """Returns a dataset of batches that are made once and kept in memory.
 
     Args:
         workload: whose features.

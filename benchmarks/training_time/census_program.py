@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The census example, unedited, without its checkpoints: CSV parsing, Adam, host call, dropout."""
+"""Runs the unedited census example without checkpoints: CSV parsing, Adam, host call, dropout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH_SIZE = 512
 
 
 def make(model_dir: str, steps: int, core: dict[str, Any]) -> tuple[Any, Any]:
-    """The estimator and its input_fn, as `examples/census/census.py` makes them."""
+    """Returns the estimator and input_fn of `examples/census/census.py`."""
     columns = census_model.embedding_columns(census_data.DATA_DIR)
     estimator = tpu_estimator.TPUEstimator(
         census_model.model_fn_builder(columns, model_dir, 0.001, steps, False),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long steps take, read off the log lines that every user sees.
+"""Measures step times from TensorFlow's log lines.
 
 A hook of ours would forbid what a training without hooks may do: several steps in one session call.
 The lines come from TensorFlow's own hooks on every side.
@@ -19,7 +19,7 @@ _EVALUATION = re.compile(r"Evaluation \[(\d+)/\d+\]")
 
 
 class SpeedLog(logging.Handler):
-    """Reads `global_step/sec`, which stands for the steps since the line before.
+    """Log handler that reads `global_step/sec`, the rate of the steps since the last line.
 
     Attributes:
         rates: steps a second.
@@ -32,19 +32,19 @@ class SpeedLog(logging.Handler):
         self.first_line = 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Reads one line."""
+        """Parses one log line."""
         found = _SPEED.search(record.getMessage())
         if found:
             self.first_line = self.first_line or time.perf_counter()
             self.rates.append(float(found.group(1)))
 
     def milliseconds(self) -> list[float]:
-        """Milliseconds a step, without the first interval: those steps warm up."""
+        """Returns milliseconds a step, without the first interval (warm-up)."""
         return [1000.0 / rate for rate in self.rates[1:]]
 
 
 class EvaluationLog(logging.Handler):
-    """Notes when evaluation's lines of progress come.
+    """Log handler that records the times of evaluation's progress lines.
 
     Attributes:
         marks: pairs of step and time, in seconds of `time.perf_counter`.
@@ -55,7 +55,7 @@ class EvaluationLog(logging.Handler):
         self.marks: list[tuple[int, float]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Reads one line."""
+        """Parses one log line."""
         now = time.perf_counter()
         found = _EVALUATION.search(record.getMessage())
         if found:
@@ -63,7 +63,7 @@ class EvaluationLog(logging.Handler):
 
 
 def milliseconds(marks: list[tuple[int, float]], skip: int = 1) -> list[float]:
-    """Milliseconds a step between marks, without the first `skip` intervals.
+    """Returns milliseconds a step between marks, without the first `skip` intervals.
 
     >>> milliseconds([(0, 1.0), (100, 2.0), (200, 2.5), (300, 3.0)])
     [5.0, 5.0]
@@ -73,7 +73,7 @@ def milliseconds(marks: list[tuple[int, float]], skip: int = 1) -> list[float]:
 
 
 def resident(field: str = "VmRSS") -> float:
-    """MiB of this process: resident now, or at most so far (`VmHWM`)."""
+    """Returns MiB of this process: resident now, or the peak (`VmHWM`)."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) / 1024
@@ -81,7 +81,7 @@ def resident(field: str = "VmRSS") -> float:
 
 
 class Neighbours:
-    """How much of the machine somebody else used meanwhile.
+    """Share of the machine that other processes used.
 
     >>> 0.0 <= Neighbours().share() <= 1.0
     True
@@ -92,7 +92,7 @@ class Neighbours:
 
     @staticmethod
     def _now() -> tuple[float, float, float]:
-        """Seconds of all processors: busy (stolen ones too) and all; and this process' own."""
+        """Returns seconds of all processors, busy (with steal) and total, and of this process."""
         first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
         ticks = [int(word) for word in first.split()[1:9]]
         idle = ticks[3] + ticks[4]
@@ -100,6 +100,6 @@ class Neighbours:
         return (sum(ticks) - idle) / scale, sum(ticks) / scale, time.process_time()
 
     def share(self) -> float:
-        """From 0 to 1, since this was made."""
+        """Returns the share since construction, from 0 to 1."""
         busy, whole, own = (b - a for a, b in zip(self._start, self._now(), strict=True))
         return min(1.0, max(0.0, (busy - own) / whole)) if whole > 0 else 0.0

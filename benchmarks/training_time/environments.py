@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interpreter for each side: the one given, or one made in a cache directory."""
+"""Finds or creates an interpreter for each side in a cache directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What each environment has. FBGEMM's releases belong to one of torch each.
+# Packages of each environment. Each FBGEMM release needs one release of torch.
 PACKAGES = {
     "reference": ("tensorflow-cpu==2.15.1", "numpy<2"),
     "older": ("tensorflow==2.19.1", "tf_keras==2.19.0"),
@@ -17,18 +17,18 @@ PACKAGES = {
     "fbgemm": ("torch==2.13.0", "fbgemm-gpu-cpu==1.8.0", "numpy"),
 }
 NAMES = ("ours", *PACKAGES)
-# Pythons that have wheels of it.
+# Pythons with wheels.
 PYTHONS = {"reference": ("3.11", "3.10"), "older": ("3.12", "3.11", "3.10")}
 
 
 def cache_directory() -> Path:
-    """Where environments are kept: `$XDG_CACHE_HOME/tpu-columns-benchmarks`."""
+    """Returns the directory of environments, `$XDG_CACHE_HOME/tpu-columns-benchmarks`."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(base) / "tpu-columns-benchmarks"
 
 
 def base_python(name: str) -> str:
-    """An interpreter that an environment can be made of.
+    """Returns an interpreter to create an environment with.
 
     Raises:
         RuntimeError: none on PATH.
@@ -48,7 +48,7 @@ def base_python(name: str) -> str:
 
 
 def python_of(name: str, given: str | None) -> str:
-    """The interpreter of an environment, which is made if need be.
+    """Returns the interpreter of an environment, which is created if necessary.
 
     Args:
         name: `ours`, `reference`, `older`, `keras` or `fbgemm`.

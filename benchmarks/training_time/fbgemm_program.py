@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedding part alone in FBGEMM: all tables batched into one operator, exact Adagrad, CPU."""
+"""Trains the embeddings alone in FBGEMM: one operator for all tables, exact Adagrad, CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATE = 0.05
 
 
 def batches_of(workload: Workload) -> list[tuple[Any, Any]]:
-    """Ids of all features one after the other, and where each row's begin."""
+    """Returns the concatenated ids of all features, and the offset of each row."""
     found = []
     for number in range(workloads.BATCHES):
         arrays = workloads.batch_of(workload, number)
@@ -35,7 +35,7 @@ def batches_of(workload: Workload) -> list[tuple[Any, Any]]:
 
 
 def run(workload: Workload) -> dict[str, Any]:
-    """Milliseconds of 100 steps: look up, give every activation the gradient 1, update."""
+    """Returns milliseconds of 100 steps: lookup, gradient 1 for each activation, update."""
     before = clocks.resident()
     begin = time.perf_counter()
     tables = SplitTableBatchedEmbeddingBagsCodegen(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What should hold, and whether the results say so."""
+"""Defines the goals and checks the results against them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHERS = ["weighted", "sequences", "mixed-300", "huge/1id", "huge/10ids", "censu
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One number beside its limit.
+    """One measured number and its limit.
 
     Attributes:
         where: workload and side.
@@ -32,25 +32,25 @@ class Check:
 
     @property
     def met(self) -> bool:
-        """Whether it was measured and is small enough."""
+        """Returns whether it was measured and is within the limit."""
         return self.value is not None and self.value <= self.limit
 
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """A sentence and the numbers it stands on."""
+    """A goal with its checks."""
 
     text: str
     checks: tuple[Check, ...]
 
     @property
     def measured(self) -> list[Check]:
-        """The checks that have a number."""
+        """Returns the checks that were measured."""
         return [check for check in self.checks if check.value is not None]
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
+        """Returns the verdict as text."""
         if not self.measured:
             return "not measured"
         missed = sum(not check.met for check in self.measured)
@@ -71,7 +71,7 @@ def _ratios(
 
 
 def _growth(results: Results, side: str) -> tuple[Check, ...]:
-    """Step time at 10⁶ rows over that at 10⁴."""
+    """Returns the checks of step time at 10⁶ rows relative to 10⁴."""
     checks = []
     for kind in KINDS:
         few = results.median(f"grid/{kind}-1e4", side)
@@ -82,7 +82,7 @@ def _growth(results: Results, side: str) -> tuple[Check, ...]:
 
 
 def _memory(results: Results, above_import: bool) -> tuple[Check, ...]:
-    """Peak memory over the reference's: whole processes, or above what imports take."""
+    """Returns the checks of peak memory relative to the reference, with or without imports."""
     checks = []
     for name in (*ONE, *TEN, *OPTIMIZERS, *OTHERS):
         for side in ("default", "host"):
@@ -99,13 +99,13 @@ def _memory(results: Results, above_import: bool) -> tuple[Check, ...]:
 
 
 def _linear(results: Results, side: str) -> tuple[Check, ...]:
-    """Seconds a column with 1,000 columns over those with 100 and 300."""
+    """Returns the checks of seconds a column with 1,000 columns relative to 100 and 300."""
     most = results.median("first-step/1000", side)
     checks = []
     for count in (100, 300):
         fewer = results.median(f"first-step/{count}", side)
         value = (most / 1000) / (fewer / count) if most and fewer else None
-        # A tenth: nothing here is timed more exactly.
+        # Tolerance of the measurements.
         checks.append(Check(f"a column's time, 1,000 : {count} columns, {side}", value, 1.1))
     return tuple(checks)
 
@@ -120,7 +120,7 @@ def _verbs(results: Results, verb: str) -> tuple[Check, ...]:
 
 
 def goals(results: Results) -> list[Goal]:
-    """The goals, with what was measured."""
+    """Returns the goals with the measured numbers."""
     large = [name for name in (*ONE, *TEN, *OPTIMIZERS) if not name.endswith("1e4")]
     large += ["weighted", "huge/1id", "huge/10ids"]
     found = [

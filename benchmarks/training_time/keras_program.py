@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same tables and network in keras-rs on Keras' TensorFlow backend, by `model.fit`."""
+"""Trains the same tables and network by `model.fit` in keras-rs on Keras' TensorFlow backend."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 
 RATE = 0.05
 HIDDEN = 64
-# A step takes from some milliseconds to a second, for all tables are updated densely.
+# A step takes between milliseconds and a second, as all tables are updated densely.
 SECONDS, MOST, FEWEST, WARM_UP = 8.0, 300, 12, 4
 
 
 def dataset_of(workload: Workload) -> Any:
-    """The same batches, made once and kept; ids and weights apart, as the layer takes them."""
+    """Returns the same batches with separate ids and weights, as the layer takes them."""
 
     def give(arrays: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         ids = {f.name: as_given(f, arrays[f.name]) for f in workload.features}
@@ -30,7 +30,7 @@ def dataset_of(workload: Workload) -> Any:
 
     def as_given(feature: Any, tensor: Any) -> Any:
         if feature.kind == "dense" or feature.weighted:
-            return tensor  # weights come dense with dense ids
+            return tensor  # dense ids have dense weights
         found = tf.where(tf.ones(tensor.shape, tf.bool))
         return tf.SparseTensor(found, tf.reshape(tensor, [-1]), tensor.shape)
 
@@ -39,7 +39,7 @@ def dataset_of(workload: Workload) -> Any:
 
 
 def model_of(workload: Workload) -> Any:
-    """A compiled model."""
+    """Returns a compiled model."""
     import keras
     import keras_rs
 
@@ -60,7 +60,7 @@ def model_of(workload: Workload) -> Any:
     }
 
     class Model(keras.Model):
-        """Tables, and a network of two layers."""
+        """Embedding tables and a network of two layers."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -69,7 +69,7 @@ def model_of(workload: Workload) -> Any:
             self.last = keras.layers.Dense(1)
 
         def call(self, inputs: Any) -> Any:
-            """Logits."""
+            """Returns logits."""
             weights = inputs.get("weights")
             found = self.embedding(inputs["ids"], weights) if weights else None
             found = found or self.embedding(inputs["ids"])
@@ -89,17 +89,17 @@ def model_of(workload: Workload) -> Any:
 
 
 def run(workload: Workload) -> dict[str, Any]:
-    """Milliseconds of each step, and seconds to the end of the first."""
+    """Returns milliseconds of each step, and seconds to the end of the first."""
     import keras
     import keras_rs
 
     class Clock(keras.callbacks.Callback):
-        """Notes every step, and ends the fit when enough are known."""
+        """Callback that records the time of every step and ends the fit."""
 
         marks: list[tuple[int, float]] = []  # noqa: RUF012 - one fit a process
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            """Notes the time."""
+            """Records the time."""
             self.marks.append((batch, time.perf_counter()))
             if workload.verb == "first_step":
                 self.model.stop_training = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as a page in Markdown, and as a plot."""
+"""Formats results as a Markdown page and a plot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training_time.sides import SIDES, Side
 from training_time.workloads import WORKLOADS, Workload
 
 BASE = "reference"
-DISTURBED = 0.08  # others' share of the machine, from which on a process is run again
+DISTURBED = 0.08  # other processes' share of the machine above which a process is run again
 MAIN = ("reference", "default", "host", "keras_rs", "fbgemm")
 ASIDE = ("reference-resource", "default-v1", "older", "older-v1", "older-host")
 COLOURS = {
@@ -34,12 +34,12 @@ GROUPS = (
 
 
 def number(value: float) -> str:
-    """Three digits."""
+    """Formats a number with three digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def cell(results: Results, workload: str, side: str, figure: str = "ms") -> str:
-    """Milliseconds, and the ratio to the reference with its spread."""
+    """Formats milliseconds, and the ratio to the reference with its spread."""
     median = results.median(workload, side, figure)
     if median is None:
         return "failed" if results.error(workload, side) else "–"
@@ -50,19 +50,19 @@ def cell(results: Results, workload: str, side: str, figure: str = "ms") -> str:
 
 
 def grid(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table, numbers to the right."""
+    """Formats a Markdown table with right-aligned numbers."""
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines)
 
 
 def present_in(results: Results, chosen: list[Workload], who: list[Side]) -> list[Side]:
-    """The sides that have results for some of the workloads."""
+    """Returns the sides with results for any of the workloads."""
     return [side for side in who if any(results.of(w.name, side.name) for w in chosen)]
 
 
 def table(results: Results, chosen: list[Workload], who: list[Side]) -> str:
-    """Milliseconds and ratios of workloads by sides, those that have any."""
+    """Formats milliseconds and ratios of workloads by side."""
     present = present_in(results, chosen, who)
     rows = [
         [workload.name, *(cell(results, workload.name, side.name) for side in present)]
@@ -73,7 +73,7 @@ def table(results: Results, chosen: list[Workload], who: list[Side]) -> str:
 
 
 def figures(results: Results, chosen: list[Workload], who: list[Side], figure: str) -> str:
-    """One plain number of workloads by sides."""
+    """Formats one number of workloads by side."""
     present = present_in(results, chosen, who)
     rows = []
     for workload in chosen:
@@ -85,7 +85,7 @@ def figures(results: Results, chosen: list[Workload], who: list[Side], figure: s
 
 
 def goal_table(found: list[Goal]) -> str:
-    """Each goal, the span of what was measured, and whether it is met."""
+    """Formats each goal, the range of measured numbers, and whether it is met."""
     rows = []
     for goal in found:
         values = [check.value for check in goal.measured if check.value is not None]
@@ -96,7 +96,7 @@ def goal_table(found: list[Goal]) -> str:
 
 
 def misses(found: list[Goal]) -> str:
-    """The cells that miss a goal, one goal a line."""
+    """Formats the cells that miss a goal, one goal a line."""
     lines = []
     for goal in found:
         missed = [check for check in goal.measured if not check.met]
@@ -107,7 +107,7 @@ def misses(found: list[Goal]) -> str:
 
 
 def serving_table(results: Results, who: list[Side]) -> str:
-    """Calls of the SavedModel by batch size."""
+    """Formats SavedModel calls by batch size."""
     names = [name for name in WORKLOADS if name.startswith("serve/")]
     present = present_in(results, [WORKLOADS[name] for name in names], who)
     rows = []
@@ -118,7 +118,7 @@ def serving_table(results: Results, who: list[Side]) -> str:
 
 
 def versions(results: Results) -> str:
-    """What each side ran."""
+    """Formats the versions of each side."""
     lines = []
     for side in SIDES.values():
         runs = [run for run in results.runs if run.side == side.name and run.figures]
@@ -135,14 +135,14 @@ def versions(results: Results) -> str:
 
 
 def profile_text(profile: list[list[Any]], rows: int = 15) -> str:
-    """A profile's first rows, and the sum of all."""
+    """Formats a profile's first rows and the sum of all."""
     lines = [f"{kind:<40}{micros:>9,} µs  × {count}" for kind, micros, count in profile[:rows]]
     whole, count = (sum(row[place] for row in profile) for place in (1, 2))
     return "\n".join([*lines, f"{'all':<40}{whole:>9,} µs  × {count}"])
 
 
 def rounds(results: Results) -> str:
-    """How many rounds, and how many processes weren't alone."""
+    """Formats the number of rounds, and of processes on a busy machine."""
     counts = {1 + run.round for run in results.runs if run.side == BASE}
     shares = [run.figures["others"] for run in results.runs if "others" in run.figures]
     disturbed = sum(share > DISTURBED for share in shares)
@@ -156,7 +156,7 @@ def rounds(results: Results) -> str:
 
 
 def page(results: Results, plot: str, command: str) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     everybody, main = list(SIDES.values()), [SIDES[name] for name in MAIN]
     found = goals(results)
     parts = [
@@ -231,7 +231,7 @@ MEMORY = "The most that a process held, TensorFlow and the batches included."
 
 
 def plot(results: Results, path: Path) -> None:
-    """Bars of the grid's step times, one panel for each number of ids and kind of input.
+    """Plots step times of the grid as bars, one panel for each number of ids and kind of input.
 
     Raises:
         RuntimeError: matplotlib isn't installed.
@@ -243,7 +243,7 @@ def plot(results: Results, path: Path) -> None:
             "The plot needs matplotlib: pip install 'tpu-columns[benchmarks]'."
         ) from error
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "benchmarks"  # the same file for the same numbers
+    matplotlib.rcParams["svg.hashsalt"] = "benchmarks"  # deterministic file for the same numbers
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(2, 2, figsize=(11, 7), sharey="row")
@@ -256,7 +256,7 @@ def plot(results: Results, path: Path) -> None:
     figure.tight_layout(rect=(0.01, 0, 1, 0.95))
     figure.savefig(path, format="svg", metadata={"Date": None})
     plt.close(figure)
-    # Lines that end in blanks are what editors and git complain of.
+    # No trailing blanks.
     text = re.sub(r"[ \t]+$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     path.write_text(text, encoding="utf-8")
 

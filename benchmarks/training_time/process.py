@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One fresh process: one workload on one side, and what it took, as JSON in a file.
+"""Runs one workload on one side in a fresh process, and writes the measurements as JSON.
 
 python -m training_time.process '{"workload": "tiny", "side": "default", ...}' out.json
 """
@@ -21,26 +21,26 @@ from training_time import clocks, workloads
 from training_time.workloads import Workload
 
 PREDICTED_BATCHES = 200
-WARM_UP_BATCHES = workloads.BATCHES + 5  # they are made in the first pass
+WARM_UP_BATCHES = workloads.BATCHES + 5  # batches are made in the first pass
 EVALUATED_STEPS = 500
 SERVED_SECONDS = 2.0
 
 
 @contextlib.contextmanager
 def listening(handler: logging.Handler) -> Any:
-    """Hands TensorFlow's log lines to a handler."""
+    """Passes TensorFlow's log lines to a handler."""
     logging.getLogger("tensorflow").addHandler(handler)
     yield handler
     logging.getLogger("tensorflow").removeHandler(handler)
 
 
 def steps_of(workload: Workload) -> int:
-    """The steps that leave so many intervals after the first."""
+    """Returns the steps for this many intervals after the first."""
     return 1 + workload.interval * (1 + workload.intervals)
 
 
 def train(make: Any, workload: Workload) -> dict[str, Any]:
-    """Milliseconds a step; and the end of the first step, or of the first loop of steps."""
+    """Measures milliseconds a step, and the end of the first step or loop of steps."""
     begin = time.perf_counter()
     estimator, input_fn = make()
     with listening(clocks.SpeedLog()) as log:
@@ -54,7 +54,7 @@ def train(make: Any, workload: Workload) -> dict[str, Any]:
 
 
 def profile(make: Any, workload: Workload) -> dict[str, Any]:
-    """What a step's ops take."""
+    """Measures the ops of a step."""
     from training_time import profiling
 
     estimator, input_fn = make()
@@ -67,7 +67,7 @@ def profile(make: Any, workload: Workload) -> dict[str, Any]:
 
 
 def first_step(make: Any, workload: Workload) -> dict[str, Any]:
-    """Seconds of a training of one step: columns, graph, session, initial values, input."""
+    """Measures seconds of a one-step training: columns, graph, session, initial values, input."""
     begin = time.perf_counter()
     estimator, input_fn = make()
     estimator.train(input_fn, steps=1)
@@ -76,7 +76,7 @@ def first_step(make: Any, workload: Workload) -> dict[str, Any]:
 
 
 def evaluate(make: Any, workload: Workload) -> dict[str, Any]:
-    """Milliseconds a batch."""
+    """Measures milliseconds a batch of evaluation."""
     estimator, input_fn = make()
     begin = time.perf_counter()
     with listening(clocks.EvaluationLog()) as log:
@@ -86,7 +86,7 @@ def evaluate(make: Any, workload: Workload) -> dict[str, Any]:
 
 
 def predict(make: Any, workload: Workload) -> dict[str, Any]:
-    """Milliseconds for as many predictions as a batch has, one after the other."""
+    """Measures milliseconds for a batch of single predictions."""
     estimator, input_fn = make()
     begin = time.perf_counter()
     predictions = estimator.predict(input_fn)
@@ -103,7 +103,7 @@ def predict(make: Any, workload: Workload) -> dict[str, Any]:
 
 
 def serve(make: Any, workload: Workload) -> dict[str, Any]:
-    """Milliseconds of a call of the SavedModel's signature, by batch size; `ms` is of 1,024."""
+    """Measures milliseconds of a SavedModel call by batch size; `ms` is for 1,024."""
     import tensorflow as tf
 
     from training_time import program
@@ -140,10 +140,10 @@ VERBS = {
 
 
 def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> dict[str, Any]:
-    """The reference or ours."""
+    """Returns the program of the reference or ours."""
     import tensorflow as tf
 
-    # A server of today loads with TF2's function, which disabled TF2 doesn't have.
+    # TF2's loader, as in a server; it isn't available with TF2 behaviour disabled.
     if task["reference_variables"] and workload.verb != "serve":
         tf.compat.v1.disable_v2_behavior()
     core = {"embedding_core": task["core"]} if task["core"] else {}
@@ -160,7 +160,7 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
         def make() -> tuple[Any, Any]:
             return program.make(workload, directory, core)
 
-    # As users have it: the lines of progress are written, if only to a file.
+    # Progress lines are written, as for users.
     tf.compat.v1.logging.set_verbosity("INFO")
     before = clocks.resident()
     run = profile if task["profile"] else VERBS[workload.verb]
@@ -169,7 +169,7 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
 
 
 def main() -> None:
-    """Runs what the first argument says, and writes the second."""
+    """Runs the request of the first argument, and writes the result to the second."""
     task = json.loads(sys.argv[1])
     workload = workloads.by_name(task["workload"])
     logging.getLogger("tensorflow").propagate = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a step's time goes: TensorFlow's own trace of some steps, summed by kind of op."""
+"""Sums TensorFlow's trace of some steps by kind of op."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
-FIRST, COUNT = 60, 5  # after the batches are made
+FIRST, COUNT = 60, 5  # after the first pass, which makes the batches
 
 
 class TraceHook(tf.compat.v1.train.SessionRunHook):
-    """Traces some steps.
+    """Hook that traces some steps.
 
     Tracing takes time by itself, some microseconds an op: compare sums of one trace.
     """
@@ -25,7 +25,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         self.count: collections.Counter[str] = collections.Counter()
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for a trace, if it is time."""
+        """Requests a trace of this step if it is due."""
         self._step += 1
         if not FIRST <= self._step < FIRST + COUNT:
             return None
@@ -33,7 +33,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         return tf.compat.v1.train.SessionRunArgs([], options=options)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Adds the trace up."""
+        """Adds the trace to the sums."""
         if run_values.run_metadata is None or not FIRST <= self._step < FIRST + COUNT:
             return
         self.traced += 1
@@ -44,7 +44,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
                 self.microseconds[kind] += node.op_end_rel_micros - node.op_start_rel_micros
 
     def profile(self) -> list[list[Any]]:
-        """Kind of op, microseconds a step and count a step, the most expensive first."""
+        """Returns kind of op, microseconds and count a step, the most expensive first."""
         steps = max(1, self.traced)
         return [
             [kind, round(total / steps), round(self.count[kind] / steps)]
@@ -53,7 +53,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
 
 
 def kind_of(label: str) -> str:
-    """The op of a timeline label.
+    """Returns the op of a timeline label.
 
     >>> kind_of("network/MatMul_1 = MatMul(network/Relu, network/last/read)")
     'MatMul'

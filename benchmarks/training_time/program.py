@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that is timed: a `model_fn` for TPUEstimator, TensorFlow 2.15.1's own or ours.
+"""Defines the measured program: a `model_fn` for TensorFlow 2.15.1's TPUEstimator or ours.
 
 Which one it is, the path decides (see `reference/`); nothing below asks.
 """
@@ -19,14 +19,14 @@ from training_time.workloads import Feature, Workload
 tf1 = tf.compat.v1
 HIDDEN = 64
 RATE = 0.05
-LOOP = 100  # steps on a TPU between two returns to the host
-# The reference divides log_step_count_steps by LOOP, without a TPU too: taken as it is, its log
-# would have a line for each step, which takes time.
+LOOP = 100  # iterations_per_loop
+# The reference divides log_step_count_steps by LOOP, without a TPU too: otherwise its log
+# would have a line for each step.
 LOG_FACTOR = LOOP if hasattr(tpu_estimator, "DIVIDES") else 1
 
 
 def columns_of(workload: Workload) -> list[Any]:
-    """One column a feature, in the features' order; features of one table share it."""
+    """Returns one column for each feature; features of a table share it."""
     fc = tf.feature_column
     made: dict[str, Any] = {}
     tables: dict[str, list[Feature]] = {}
@@ -59,7 +59,7 @@ def columns_of(workload: Workload) -> list[Any]:
 
 
 def as_features(workload: Workload, arrays: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Features and label of a batch, from the tensors of its arrays."""
+    """Returns features and label of a batch."""
     features: dict[str, Any] = {}
     for feature in workload.features:
         values = arrays[feature.name]
@@ -86,7 +86,7 @@ def as_features(workload: Workload, arrays: dict[str, Any]) -> tuple[dict[str, A
 
 
 def dataset_of(workload: Workload, size: int, repeat: bool = True) -> Any:
-    """Batches that are made once, kept in memory and given again and again.
+    """Returns a repeated dataset of batches that are made once and kept in memory.
 
     Args:
         workload: whose features.
@@ -98,7 +98,7 @@ def dataset_of(workload: Workload, size: int, repeat: bool = True) -> Any:
 
 
 def input_fn_of(workload: Workload) -> Callable[..., Any]:
-    """An endless input_fn."""
+    """Returns an endless input_fn."""
 
     def input_fn(params: dict[str, Any]) -> Any:
         return dataset_of(workload, params["batch_size"])
@@ -107,7 +107,7 @@ def input_fn_of(workload: Workload) -> Callable[..., Any]:
 
 
 def embed(features: dict[str, Any], columns: list[Any]) -> Any:
-    """All activations side by side; a sequence is the mean of its steps."""
+    """Returns all activations concatenated; a sequence is the mean of its steps."""
     sequences, pooled = tpu_columns.split_sequence_columns(columns)
     parts = [tpu_columns.input_layer(features, pooled)] if pooled else []
     for column in sequences:
@@ -118,7 +118,7 @@ def embed(features: dict[str, Any], columns: list[Any]) -> Any:
 
 
 def network(layer: Any) -> Any:
-    """A small network of two layers: logits `[B, 1]`."""
+    """Builds a network of two layers; returns logits `[B, 1]`."""
     with tf1.variable_scope("network"):
         hidden = tf1.get_variable("hidden", [layer.shape[1], HIDDEN])
         last = tf1.get_variable("last", [HIDDEN, 1])
@@ -126,7 +126,7 @@ def network(layer: Any) -> Any:
 
 
 def optimizer_of(workload: Workload) -> Any:
-    """The optimizer of the model_fn."""
+    """Returns the optimizer of the model_fn."""
     name = workload.optimizer
     if name == "adagrad":
         return tf1.train.AdagradOptimizer(RATE)
@@ -136,7 +136,7 @@ def optimizer_of(workload: Workload) -> Any:
 
 
 def parameters_of(workload: Workload) -> Any:
-    """The optimizer of the specification: an embedding core's."""
+    """Returns the optimizer of the specification."""
     name = workload.optimizer
     if name == "adagrad":
         return tpu_estimator.AdagradParameters(RATE)
@@ -146,19 +146,19 @@ def parameters_of(workload: Workload) -> Any:
 
 
 def metric_fn(labels: Any, probability: Any) -> dict[str, Any]:
-    """What an evaluation counts."""
+    """Returns the metrics of an evaluation."""
     found = tf.cast(probability > 0.5, tf.float32)
     return {"accuracy": tf1.metrics.accuracy(labels, found)}
 
 
 def model_fn_of(workload: Workload, columns: list[Any]) -> Callable[..., Any]:
-    """The model_fn over the columns."""
+    """Returns the model_fn over the columns."""
 
     def model_fn(features: Any, labels: Any, mode: Any, params: Any) -> Any:
         layer = embed(features, columns)
         step = tf1.train.get_global_step()
         if workload.verb == "embedding":
-            # Every activation has the same gradient. The variable: an optimizer wants one.
+            # The same gradient for every activation; the optimizer needs a variable.
             with tf1.variable_scope("network"):
                 one = tf1.get_variable("one", [], initializer=tf1.ones_initializer())
             loss = tf.reduce_sum(layer) * one
@@ -180,7 +180,7 @@ def model_fn_of(workload: Workload, columns: list[Any]) -> Callable[..., Any]:
 
 
 def receiver_fn_of(workload: Workload) -> Callable[[], Any]:
-    """Takes `[n, ids]` ids of every feature; weights and lengths aren't served here."""
+    """Returns a receiver of `[n, ids]` ids for every feature, without weights and lengths."""
 
     def serving_input_receiver_fn() -> Any:
         inputs = {
@@ -193,7 +193,7 @@ def receiver_fn_of(workload: Workload) -> Callable[[], Any]:
 
 
 def make(workload: Workload, model_dir: str, core: dict[str, Any]) -> tuple[Any, Any]:
-    """The estimator and its input_fn.
+    """Returns the estimator and its input_fn.
 
     Args:
         workload: what to train.

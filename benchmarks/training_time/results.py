@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What many processes took: kept as JSON, read as medians and ratios."""
+"""Stores measurements of processes as JSON, and computes medians and ratios."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One process.
+    """Measurements of one process.
 
     Attributes:
         workload: its name.
@@ -33,14 +33,14 @@ class Run:
     error: str | None = None
 
     def value(self, figure: str = "ms") -> float | None:
-        """One number of the process: the median where it wrote several."""
+        """Returns one number of the process, the median of several."""
         found = self.figures.get(figure)
         return statistics.median(found) if isinstance(found, list) and found else found or None
 
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """One side's time over another's, round by round.
+    """Ratios of one side's times to another's, by round.
 
     Attributes:
         median: of the rounds.
@@ -58,34 +58,34 @@ class Ratio:
 
 
 class Results:
-    """Runs, of which the newest batch of each workload and side counts."""
+    """Runs; the newest batch of each workload and side counts."""
 
     def __init__(self, runs: Iterable[Run] = (), machine: str = "") -> None:
         self.runs = list(runs)
         self.machine = machine
 
     def add(self, run: Run) -> None:
-        """One process more."""
+        """Adds a process."""
         self.runs.append(run)
 
     def of(self, workload: str, side: str) -> list[Run]:
-        """The newest batch's runs of a workload on a side."""
+        """Returns the newest batch's runs of a workload on a side."""
         found = [run for run in self.runs if (run.workload, run.side) == (workload, side)]
         newest = max((run.batch for run in found), default="")
         return [run for run in found if run.batch == newest]
 
     def values(self, workload: str, side: str, figure: str = "ms") -> list[float]:
-        """A number of each round."""
+        """Returns a number of each round."""
         found = (run.value(figure) for run in self.of(workload, side))
         return [value for value in found if value is not None]
 
     def median(self, workload: str, side: str, figure: str = "ms") -> float | None:
-        """The median of the rounds; None without any."""
+        """Returns the median of the rounds; None without any."""
         found = self.values(workload, side, figure)
         return statistics.median(found) if found else None
 
     def ratio(self, workload: str, side: str, base: str, figure: str = "ms") -> Ratio | None:
-        """`side` over `base`: by rounds of one batch, else both sides' medians."""
+        """Returns the ratio of `side` to `base`: by rounds of one batch, or of both medians."""
         own, other = self.of(workload, side), self.of(workload, base)
         beside = {(run.batch, run.round): run.value(figure) for run in other}
         pairs = [(run.value(figure), beside.get((run.batch, run.round))) for run in own]
@@ -98,18 +98,18 @@ class Results:
         return Ratio(statistics.median(ratios), min(ratios), max(ratios))
 
     def error(self, workload: str, side: str) -> str | None:
-        """Why a side has no figures for a workload."""
+        """Returns why a side has no results for a workload."""
         found = self.of(workload, side)
         return next((run.error for run in found if run.error), None)
 
     def newest_only(self) -> Results:
-        """Without what newer batches replaced."""
+        """Removes runs that newer batches replace."""
         keys = dict.fromkeys((run.workload, run.side) for run in self.runs)
         return Results([run for key in keys for run in self.of(*key)], self.machine)
 
 
 def read(path: Path) -> Results:
-    """Results from a file; none if there is no file."""
+    """Reads results from a file; empty results without a file."""
     if not path.exists():
         return Results()
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -117,7 +117,7 @@ def read(path: Path) -> Results:
 
 
 def write(results: Results, path: Path) -> None:
-    """A file that appears when it is whole; one run a line."""
+    """Writes the file atomically, one run a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(_short(dataclasses.asdict(run))) for run in results.runs)
     head = json.dumps(results.machine)
@@ -128,13 +128,13 @@ def write(results: Results, path: Path) -> None:
 
 
 def _short(value: Any) -> Any:
-    """Numbers without more digits than were measured."""
+    """Rounds numbers to the measured precision."""
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):
         return {key: _short(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        # Of hundreds of equal intervals, twenty medians say as much.
+        # Twenty medians represent hundreds of equal intervals.
         if len(value) > 40:
             size = -(-len(value) // 20)
             value = [statistics.median(value[i : i + size]) for i in range(0, len(value), size)]
@@ -143,7 +143,7 @@ def _short(value: Any) -> Any:
 
 
 def machine() -> str:
-    """Processor and cores, for the page."""
+    """Returns processor and cores as text."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is compared with whom."""
+"""Defines the compared sides."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Side:
     reference_variables: bool = False
 
     def runs(self, workload: Workload) -> bool:
-        """Whether the side can run a workload."""
+        """Returns whether the side can run a workload."""
         plain = workload.program == "tables"
         if self.framework == "fbgemm":
             return workload.verb == "embedding"
         if self.framework == "keras_rs":
-            # It has no sequences, and census is a program for an estimator.
+            # No sequences, and census needs an estimator.
             sequences = any(feature.sequence for feature in workload.features)
             return plain and workload.verb in ("train", "first_step") and not sequences
         return True
@@ -63,7 +63,7 @@ SIDES = {
 
 
 def select(names: str) -> list[Side]:
-    """Sides by name, comma-separated.
+    """Parses comma-separated names of sides.
 
     Raises:
         ValueError: no side is called so.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is trained: tables, features and ids, the same on every side.
+"""Defines workloads: tables, features and ids, the same on every side.
 
 Imports NumPy and the standard library only, so that it runs beside any framework. The ids come from
 SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), not from NumPy's generators, which change.
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-BATCHES = 32  # different batches, given again and again
+BATCHES = 32  # different batches, repeated
 BATCH_SIZE = 1024
 QUICK = bool(os.environ.get("TRAINING_TIME_QUICK"))
-STEPS_PER_LOG = 10 if QUICK else 100  # 100 is RunConfig's default; what the steps are timed by
+STEPS_PER_LOG = 10 if QUICK else 100  # RunConfig's default; the interval of step times
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -25,7 +25,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def splitmix64(seed: int, count: int, start: int = 0) -> np.ndarray:
-    """`count` numbers of the stream of a seed, from the one numbered `start`.
+    """Returns `count` numbers of a seed's stream, starting at index `start`.
 
     >>> [hex(number) for number in splitmix64(0, 2).tolist()]
     ['0xe220a8397b1dcdaf', '0x6e789e6aa1b965f4']
@@ -38,12 +38,12 @@ def splitmix64(seed: int, count: int, start: int = 0) -> np.ndarray:
 
 
 def uniform(seed: int, count: int, start: int = 0) -> np.ndarray:
-    """Numbers of [0, 1), 53 bits each."""
+    """Returns numbers in [0, 1) with 53 bits."""
     return (splitmix64(seed, count, start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def log_uniform_ids(seed: int, count: int, rows: int, start: int = 0) -> np.ndarray:
-    """Ids of [0, rows): as many in [1, 2) as in [2, 4), [4, 8) and so on.
+    """Returns log-uniform ids in [0, rows): as many in [1, 2) as in [2, 4), [4, 8) and so on.
 
     Within an octave they are uniform, so that only exact arithmetic is needed: no library's exp.
     """
@@ -55,7 +55,7 @@ def log_uniform_ids(seed: int, count: int, rows: int, start: int = 0) -> np.ndar
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One feature and the column that looks it up.
+    """One feature and its column.
 
     Attributes:
         name: its key.
@@ -79,13 +79,13 @@ class Feature:
 
     @property
     def combiner(self) -> str:
-        """How several ids become one row."""
+        """Returns the combiner."""
         return "sum" if self.weighted else "mean"
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """What one process is timed at.
+    """Workload of one process.
 
     Attributes:
         name: what the command calls it.
@@ -107,18 +107,18 @@ class Workload:
 
     @property
     def table_bytes(self) -> int:
-        """The bytes of all tables, without slots."""
+        """Returns the bytes of all tables, without slot variables."""
         sizes = {f.table or f.name: 4 * f.rows * f.width for f in self.features}
         return sum(sizes.values())
 
 
 def of_table(count: int = 26, **fields: Any) -> tuple[Feature, ...]:
-    """Features of equal tables."""
+    """Returns features of equal tables."""
     return tuple(Feature(f"f{i}", **fields) for i in range(count))
 
 
 def _mixed(count: int) -> tuple[Feature, ...]:
-    """Columns of many sizes: every fourth has up to ten ids, sparse."""
+    """Returns features of many table sizes; every fourth has up to ten ids, sparse."""
     return tuple(
         Feature(
             f"f{i}",
@@ -146,7 +146,7 @@ def _all() -> list[Workload]:
         for ids, power in ((1, 5), (10, 5), (1, 6)):
             name = f"{optimizer}/{ids}id{'s' * (ids > 1)}-dense-1e{power}"
             features = of_table(rows=10**power, ids=ids)
-            # TF1's Adam moves whole tables: the fewer steps, the sooner it is known.
+            # TF1's Adam updates whole tables: fewer steps.
             interval = 20 if optimizer == "adam" and power == 6 else STEPS_PER_LOG
             found.append(Workload(name, features, optimizer, intervals=2, interval=interval))
     weighted = of_table(rows=100_000, ids=10, kind="sparse", weighted=True)
@@ -178,12 +178,12 @@ def _all() -> list[Workload]:
 
 
 WORKLOADS = {workload.name: workload for workload in _all()}
-# For trying the command out; in no selection but its own name.
+# For trying the command; selected by its own name only.
 TINY = Workload("tiny", of_table(2, rows=100, width=4), intervals=1)
 
 
 def select(pattern: str) -> list[Workload]:
-    """Workloads by name, or by the beginning of it up to a slash; comma-separated; `all`.
+    """Parses comma-separated names of workloads or groups (up to a slash), or `all`.
 
     Raises:
         ValueError: no workload is called so.
@@ -200,12 +200,12 @@ def select(pattern: str) -> list[Workload]:
 
 
 def by_name(name: str) -> Workload:
-    """The workload of a name."""
+    """Returns the workload of a name."""
     return select(name)[0]
 
 
 def batch_of(workload: Workload, number: int, size: int = BATCH_SIZE) -> dict[str, np.ndarray]:
-    """The arrays of one batch.
+    """Returns the arrays of one batch.
 
     Returns:
         For a feature its ids `[B, ids]`; for a weighted one also `<name>_weight`, float32

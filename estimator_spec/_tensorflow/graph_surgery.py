@@ -10,18 +10,22 @@ from typing import Any
 
 
 def replace_input(op: Any, value: Any, position: int = 0) -> None:
-    """Makes an op read `value` as one of its inputs.
+    """Replaces one input of an op.
 
-    The name of an embedding core's table is known only after the model used its column, and a
-    variable can't be renamed; so the model is built on stand-ins. And updates of tables are made
-    faster in the finished graph. TensorFlow's own while loops are built in the same way, by the
-    same method.
+    Models are built on placeholders for an embedding core's tables, because a table's name is known
+    only after the model used its column; and optimizers' update ops are replaced in the finished
+    graph.
+
+    Args:
+        op: the op to change.
+        value: the tensor that it reads from now on.
+        position: index of the input.
     """
     op._update_input(position, value)
 
 
 def replace_output(old: Any, new: Any) -> None:
-    """Makes all ops that read the tensor `old` read `new`; see `replace_input`."""
+    """Replaces a tensor by another one in all ops that read it; see `replace_input`."""
     for user in old.consumers():
         for position, value in enumerate(user.inputs):
             if value is old:
@@ -29,24 +33,24 @@ def replace_output(old: Any, new: Any) -> None:
 
 
 def replace_control_inputs(op: Any, ops: list[Any]) -> None:
-    """Makes an op wait for these ops, and for no others. No public method changes a graph."""
+    """Replaces all control inputs of an op."""
     op._remove_all_control_inputs()
     op._add_control_inputs(ops)
 
 
-def wait_for_replacements(op: Any, replacements: dict[Any, Any]) -> None:
-    """Makes an op wait for the replacements of what it waits for; see `replace_control_inputs`."""
-    waits_for = op.control_inputs
-    if any(other in replacements for other in waits_for):
-        instead = dict.fromkeys(replacements.get(other, other) for other in waits_for)
-        replace_control_inputs(op, list(instead))
+def redirect_control_inputs(op: Any, replacements: dict[Any, Any]) -> None:
+    """Replaces those control inputs of an op that have a replacement."""
+    before = op.control_inputs
+    if any(other in replacements for other in before):
+        after = dict.fromkeys(replacements.get(other, other) for other in before)
+        replace_control_inputs(op, list(after))
 
 
 def add_control_input(op: Any, other: Any) -> None:
-    """Makes an op wait for one more; see `replace_control_inputs`."""
+    """Adds a control input to an op."""
     op._add_control_input(other)
 
 
 def control_flow_context(op: Any) -> Any:
-    """The `tf.cond` or `tf.while_loop` of TF1 that an op is within, or None."""
+    """Returns the TF1 `tf.cond` or `tf.while_loop` context that an op is in, or None."""
     return op._get_control_flow_context()

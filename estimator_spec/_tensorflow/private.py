@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names from TensorFlow's private modules, each with the reason why no public one serves."""
+"""Names from TensorFlow's private modules, and private attributes of its objects.
+
+Each comes with the reason why no public one serves. `tests/test_architecture.py` lists them all.
+"""
 
 from __future__ import annotations
 
-import ctypes
+import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-
-# The messages that configure an embedding core: no public module has them.
-from tensorflow.core.protobuf.tpu import (
-    optimization_parameters_pb2,
-    tpu_embedding_configuration_pb2,
-)
 
 # The dense columns that a spec accepts beside TPU columns. Only the functions that make them are
 # public. Both modules are loaded by `import tensorflow`.
@@ -32,15 +28,6 @@ from tensorflow.python.feature_column.feature_column_v2 import (
 # Whether `tf.config.experimental.enable_op_determinism` was called; only that is public.
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
-# What tensorflow.contrib.lookup and tensorflow.contrib.summary were: the v1 signatures (`family`,
-# the step of the graph) and the tables of ids have no public names.
-from tensorflow.python.ops import lookup_ops
-from tensorflow.python.ops import summary_ops_v2 as summary_ops
-
-# How many replicas a computation is built for, and the loops of tensorflow.contrib.tpu: neither
-# has a public name.
-from tensorflow.python.tpu import tpu_function, training_loop
-
 # The step counter's readable copy: MonitoredSession's hooks make it when they begin. A legacy
 # Estimator makes it before the model, which op seeds that nobody set depend on (they are the
 # number of ops in the graph).
@@ -48,24 +35,69 @@ from tensorflow.python.training.training_util import (
     _get_or_create_global_step_read as get_or_create_global_step_read,
 )
 
+__all__ = [
+    "DENSE_COLUMNS",
+    "average_losses",
+    "feature_transformation_cache",
+    "get_or_create_global_step_read",
+    "is_op_determinism_enabled",
+    "keras_is_loaded",
+    "keras_learning_rate",
+    "prefer_keras_package",
+    "saver_listeners",
+    "sparse_core_layout_stacker",
+    "wrapped_lookup_table",
+]
+
 DENSE_COLUMNS = (NumericColumn, EmbeddingColumn, SharedEmbeddingColumn, SharedEmbeddingColumnV1)
 
+# Modules imported at the first use of their name here: only TPU programs, conversions and old
+# names need them.
+_MODULES = {
+    # Messages that configure an embedding core: no public module has them.
+    "optimization_parameters_pb2": "tensorflow.core.protobuf.tpu.optimization_parameters_pb2",
+    "tpu_embedding_configuration_pb2": (
+        "tensorflow.core.protobuf.tpu.tpu_embedding_configuration_pb2"
+    ),
+    # Messages of a checkpoint's index file: no public module has them.
+    "tensor_bundle_pb2": "tensorflow.core.protobuf.tensor_bundle_pb2",
+    # The id tables of tensorflow.contrib.lookup have no public names.
+    "lookup_ops": "tensorflow.python.ops.lookup_ops",
+    # The signatures of tensorflow.contrib.summary (`family`, the step of the graph) are not public.
+    "summary_ops": "tensorflow.python.ops.summary_ops_v2",
+    # How many replicas a computation is built for: tensorflow.contrib.tpu had it, no public name.
+    "tpu_function": "tensorflow.python.tpu.tpu_function",
+    # The loops of tensorflow.contrib.tpu have no public names.
+    "training_loop": "tensorflow.python.tpu.training_loop",
+}
 
-def keras_is_chosen() -> bool:
-    """Whether `tf.keras` was used already: TensorFlow reads TF_USE_LEGACY_KERAS at that time.
 
-    Asking the lazy loader the usual way would load Keras.
+def __getattr__(name: str) -> Any:
+    """Imports a module of `_MODULES` when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = globals()[name] = importlib.import_module(_MODULES[name])
+    return module
+
+
+def keras_is_loaded() -> bool:
+    """Returns whether `tf.keras` was used already; TensorFlow reads TF_USE_LEGACY_KERAS then.
+
+    A plain attribute access would load Keras.
     """
     loader = vars(tf).get("keras")
     # From 2.16 on this is a loader until it has been used, then the module itself.
     return vars(loader).get("_tfll_initialized", True) if loader is not None else False
 
 
-def look_for_keras_in(package: str) -> None:
-    """Makes `import tensorflow.keras` and its like find this package's Keras.
+def prefer_keras_package(package: str) -> None:
+    """Makes `import tensorflow.keras` find the Keras of another package.
 
-    TensorFlow puts the directories of one Keras into the paths of its modules when it is imported,
+    When TensorFlow is imported, it puts the directories of one Keras into the paths of its modules,
     by the value that TF_USE_LEGACY_KERAS has then.
+
+    Args:
+        package: 'tf_keras'.
     """
     spec = importlib.util.find_spec(package)
     home = os.path.dirname(str(spec.origin)) if spec is not None else ""
@@ -73,72 +105,73 @@ def look_for_keras_in(package: str) -> None:
         module = sys.modules.get("tensorflow" + name)
         if module is None:
             continue
-        face = "_v1" if name.endswith("v1") else "_v2"
-        folder = os.path.join(home, "api", face)
+        folder = os.path.join(home, "api", "_v1" if name.endswith("v1") else "_v2")
         if os.path.isdir(folder) and folder not in module.__path__:
             module.__path__ = [folder, *module.__path__]
 
 
-class _StringView(ctypes.Structure):
-    """A C++ string_view, as libstdc++ lays it out."""
+def feature_transformation_cache(tensors: Any) -> Any:
+    """Returns the object that feature columns read their features from.
 
-    _fields_ = (("size", ctypes.c_size_t), ("data", ctypes.c_void_p))
+    Exported by TensorFlow for the Keras outside of it; columns take features in no other form.
 
-
-# The checksum of checkpoints, which TensorFlow computes ten times faster than Python could: no
-# Python name has it. A mangled name holds the types of the arguments, and Abseil's its version.
-_CRC32C = "_ZN3tsl6crc32c6ExtendEjPKcm"  # TensorFlow 2.15.1
-_ABSL_CRC32C = (  # TensorFlow 2.21
-    "_ZN4absl12lts_2025081412crc_internal20ExtendCrc32cInternal"
-    "ENS0_8crc32c_tESt17basic_string_viewIcSt11char_traitsIcEE"
-)
+    Args:
+        tensors: by feature key.
+    """
+    return tf.__internal__.feature_column.FeatureTransformationCache(tensors)
 
 
-def native_crc32c() -> Callable[[int, int, int], int] | None:
-    """TensorFlow's CRC-32C, if this version shows it: (crc so far, address, bytes) -> crc."""
-    libraries = tf.sysconfig.get_lib()
-    for file in ("libtensorflow_framework.so.2", "libtensorflow_framework.2.dylib"):
-        try:
-            library = ctypes.CDLL(os.path.join(libraries, file))
-        except OSError:
-            continue
-        if hasattr(library, _CRC32C):
-            plain = library[_CRC32C]
-            plain.argtypes = (ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
-            plain.restype = ctypes.c_uint32
-            return lambda crc, address, size: int(plain(crc, address, size))
-        if hasattr(library, _ABSL_CRC32C):
-            viewing = library[_ABSL_CRC32C]
-            viewing.argtypes = (ctypes.c_uint32, _StringView)
-            viewing.restype = ctypes.c_uint32
-            return lambda crc, address, size: int(viewing(crc, _StringView(size, address)))
-    return None
+def wrapped_lookup_table(table: Any) -> Any:
+    """Returns the table with a vocabulary file behind a table that adds hash buckets, or `table`.
+
+    A SavedModel copies the vocabulary file of the inner table only, and the outer table, which has
+    no public access to it, doesn't track it.
+    """
+    return getattr(table, "_table", None) or table
+
+
+def keras_learning_rate(optimizer: Any) -> Any:
+    """Returns the learning rate of a Keras optimizer in this step, as a tensor.
+
+    tf_keras' public property holds the last step's rate if the rate is a schedule.
+
+    Args:
+        optimizer: of tf_keras (either of its classes) or Keras 3.
+    """
+    rate = getattr(optimizer, "_learning_rate", None)
+    if hasattr(rate, "get_config") and callable(rate):
+        return rate(optimizer.iterations)
+    if hasattr(optimizer, "_decayed_lr"):
+        return optimizer._decayed_lr(tf.float32)
+    return tf.convert_to_tensor(optimizer.learning_rate)
+
+
+def average_losses(strategy: Any) -> Any:
+    """Returns a context in which TF1's optimizers divide the loss by the number of replicas.
+
+    Legacy Estimators ran models of a `tf.distribute.Strategy` within it; it has no public name.
+    """
+    return strategy._scale_loss_for_estimator_enabled()
+
+
+def saver_listeners(hook: Any) -> list[Any]:
+    """Returns the list of a `CheckpointSaverHook`'s listeners.
+
+    Its constructor takes them, but the hook may be the user's.
+    """
+    return hook._listeners  # type: ignore[no-any-return]
 
 
 def sparse_core_layout_stacker(**arguments: Any) -> Any:
-    """What lays tables out on SparseCores; TensorFlow from 2.18 or so on has it.
+    """Returns TensorFlow's `SparseCoreLayoutStacker`, which computes layouts of stacked tables.
 
-    `TPUEmbeddingV2` calls it with the samples of its first feature only, so we call it ourselves;
-    its layouts can be handed over by the public `TableConfig(layout=…)`.
+    TensorFlow has it from about 2.18 on. `TPUEmbeddingV2` calls it with the samples of its first
+    feature only, so conversions call it themselves; `TableConfig(layout=…)` takes its layouts.
+
+    Args:
+        **arguments: of its constructor.
     """
-    # The class is TensorFlow's own, in C++; no public name leads to it.
+    # A C++ class; no public name leads to it, and TensorFlow 2.15 hasn't got it.
     from tensorflow.python.tpu import _pywrap_sparse_core_layout
 
     return _pywrap_sparse_core_layout.SparseCoreLayoutStacker(**arguments)
-
-
-__all__ = [
-    "DENSE_COLUMNS",
-    "get_or_create_global_step_read",
-    "is_op_determinism_enabled",
-    "keras_is_chosen",
-    "look_for_keras_in",
-    "lookup_ops",
-    "native_crc32c",
-    "optimization_parameters_pb2",
-    "sparse_core_layout_stacker",
-    "summary_ops",
-    "tpu_embedding_configuration_pb2",
-    "tpu_function",
-    "training_loop",
-]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives `tf.tpu.experimental.embedding.TPUEmbedding` from a TF1 graph and session.
+"""Runs `tf.tpu.experimental.embedding.TPUEmbedding` in a TF1 graph and session.
 
-TensorFlow drives it in eager mode only, so this uses the object's private methods.
+Its public methods work in eager mode only, so this uses private ones.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import tensorflow as tf
 
 
 def configure_tpu_embedding(embedding: Any, batch_size: int) -> Any:
-    """Makes a `TPUEmbedding` ready for `enqueue`, `dequeue` and `apply_gradients` in a TF1 graph.
+    """Prepares a `TPUEmbedding` for `enqueue`, `dequeue` and `apply_gradients` in a TF1 graph.
 
-    Its own `build` runs ops at once, which a graph can't: it starts the embedding core and makes
-    variables. Here a session starts the core, with the message that is returned, and the variables
-    are ours, because they have names of their own.
+    Its own `build` runs ops eagerly: it starts the embedding core and creates variables. Here a
+    session starts the core with the returned message, and the caller creates the variables, whose
+    names must be those of a legacy checkpoint.
 
     Args:
         embedding: a `TPUEmbedding` that isn't built, made under a `TPUStrategy`.
         batch_size: examples of a step on one replica.
+
+    Returns:
+        The `TPUEmbeddingConfiguration` message.
     """
     embedding._get_and_update_output_shapes_from_input(None, batch_size)
     embedding._config_proto = embedding._create_config_proto()
@@ -30,11 +33,11 @@ def configure_tpu_embedding(embedding: Any, batch_size: int) -> Any:
 
 
 def load_tpu_embedding(embedding: Any, shards: Any) -> Any:
-    """The op that brings tables to the embedding core: `TPUEmbedding` has it for eager mode only.
+    """Returns the op that loads tables into the embedding core.
 
     Args:
-        embedding: from `configure_tpu_embedding`.
-        shards: by table and slot (in the API's words), the variables of the hosts.
+        embedding: a `TPUEmbedding` after `configure_tpu_embedding`.
+        shards: by table and slot (named as in the mid-level API), the variables of the hosts.
     """
 
     def load(table: Any, variables: dict[str, Any], where: dict[str, Any]) -> Any:
@@ -47,7 +50,7 @@ def load_tpu_embedding(embedding: Any, shards: Any) -> Any:
 
 
 def retrieve_tpu_embedding(embedding: Any, shards: Any) -> Any:
-    """The op that brings tables back from the embedding core; see `load_tpu_embedding`."""
+    """Returns the op that stores the embedding core's tables; see `load_tpu_embedding`."""
 
     def retrieve(table: Any, variables: dict[str, Any], where: dict[str, Any]) -> Any:
         found = table.optimizer._retrieve()(**where)
@@ -59,8 +62,16 @@ def retrieve_tpu_embedding(embedding: Any, shards: Any) -> Any:
     return _for_each_table(embedding, shards, retrieve)
 
 
-def _for_each_table(embedding: Any, shards: Any, do: Callable[..., Any]) -> Any:
-    """Does something for each table on each host, one after the other."""
+def slot_variables(embedding: Any, table: str) -> dict[str, Any]:
+    """Returns the variables of a table of a built `TPUEmbedding` by slot.
+
+    The public `embedding_tables` has the tables without their slots.
+    """
+    return embedding._variables[table]  # type: ignore[no-any-return]
+
+
+def _for_each_table(embedding: Any, shards: Any, build: Callable[..., Any]) -> Any:
+    """Returns a group of the ops built for each table on each host, in sequence."""
     ops: list[Any] = []
     config = embedding._config_proto.SerializeToString()
     for shard, host in enumerate(embedding._hosts):
@@ -68,18 +79,22 @@ def _for_each_table(embedding: Any, shards: Any, do: Callable[..., Any]) -> Any:
             variables = {name: found[shard] for name, found in shards[table.name].items()}
             where = {"table_name": table.name, "num_shards": len(embedding._hosts)}
             with tf.device(host), tf.control_dependencies(ops[-1:]):
-                ops.append(do(table, variables, {**where, "shard_id": shard, "config": config}))
-            config = None  # it is long, and one op has it
+                ops.append(build(table, variables, {**where, "shard_id": shard, "config": config}))
+            config = None  # one op needs the long message
     return tf.group(*ops)
 
 
-def ops_made_by(build: Callable[[], Any], kind: str) -> list[Any]:
-    """The ops whose type begins with `kind` that `build` adds to the default graph.
+def ops_created_by(build: Callable[[], Any], prefix: str) -> list[Any]:
+    """Returns the ops of some types that a function adds to the default graph.
 
-    `TPUEmbedding`'s methods return nothing, since a tf.function runs their ops anyway. In a graph
-    somebody must ask for them.
+    `TPUEmbedding`'s methods return no ops: a tf.function runs them without. In a TF1 graph a
+    session must fetch them.
+
+    Args:
+        build: the function.
+        prefix: of the ops' types.
     """
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
     build()
-    return [op for op in graph.get_operations()[before:] if op.type.startswith(kind)]
+    return [op for op in graph.get_operations()[before:] if op.type.startswith(prefix)]

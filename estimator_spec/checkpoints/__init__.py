@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints on disk: look at them, check them, and turn them into what another run needs.
+"""Inspects, verifies, compares and converts checkpoints on disk, of any size.
 
 >>> from estimator_spec import checkpoints
 >>> print(checkpoints.inspect("/models/census"))                            # doctest: +SKIP
 >>> checkpoints.convert("/models/census", "/models/serving/model.ckpt-200",  # doctest: +SKIP
 ...                     strategy="div", shards=1)
 
-Nothing here builds a model or writes to a checkpoint that exists. `python -m estimator_spec
-checkpoint` is the same for a shell.
+No function builds a model or writes to an existing checkpoint. `python -m estimator_spec
+checkpoint` is the command line.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from estimator_spec.checkpoints.differences import Differences, diff
     from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
     from estimator_spec.checkpoints.inspection import Inspection, inspect
-    from estimator_spec.checkpoints.recording import record
-    from estimator_spec.checkpoints.tables import iterate_table, read_table, tables_of
+    from estimator_spec.checkpoints.record_creation import record
+    from estimator_spec.checkpoints.table_reading import iterate_table, read_table, tables_of
     from estimator_spec.checkpoints.verification import Verification, verify
 
-_HOMES = {
+_MODULES = {
     "Checkpoint": "bundle",
     "CheckpointError": "errors",
     "ConversionReport": "change_report",
@@ -37,19 +37,19 @@ _HOMES = {
     "convert": "conversion",
     "diff": "differences",
     "inspect": "inspection",
-    "iterate_table": "tables",
-    "read_table": "tables",
-    "record": "recording",
-    "tables_of": "tables",
+    "iterate_table": "table_reading",
+    "read_table": "table_reading",
+    "record": "record_creation",
+    "tables_of": "table_reading",
     "verify": "verification",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a tool when it is asked for: a training needs few of them, and not at its start."""
-    if name not in _HOMES:
+    """Imports a tool at its first use, as training needs few of them."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 __all__ = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint that is read: which variables it holds, and where their bytes are.
+"""Reads checkpoints: the variables in one, and byte ranges of their data.
 
-TensorFlow's own reader gives whole tensors, a row range only after it read the stored slice it
-lies in, and says nothing about slices or checksums. Tables larger than the memory need more.
+TensorFlow's reader returns whole tensors, or row ranges after reading the stored slice around
+them, and exposes neither slices nor checksums. Tables larger than memory need both.
 """
 
 from __future__ import annotations
@@ -10,31 +10,35 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import checksums, crc32c, files, index_file
+from estimator_spec.checkpoints import crc32c, files, index_file
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
+GLOBAL_STEP = "global_step"
+
 _CHUNK = 4 << 20
+
+CheckpointPath = str | os.PathLike[str]
 
 Extents = tuple[tuple[int, int] | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A run of bytes in a data file: a variable, or one slice of it.
+    """A contiguous byte range of a data file: a variable, or one stored slice of it.
 
     Attributes:
-        extents: (start, length) in each dimension, None for all of it; () for a whole variable.
-        shape: of the piece.
+        extents: (start, length) in each dimension, None for a whole dimension; () for a whole
+            variable.
+        shape: shape of the piece.
         shard: number of the data file.
-        offset: of the first byte in it.
-        size: in bytes.
-        crc: unmasked CRC-32C of the bytes (of a string tensor: of the lengths, and the bytes).
+        offset: position of the first byte in that file.
+        size: number of bytes.
+        crc: unmasked CRC-32C of the bytes; for strings, of their lengths as integers and the bytes.
     """
 
     extents: Extents
@@ -46,19 +50,19 @@ class Piece:
 
     @property
     def first_row(self) -> int:
-        """Where the piece starts in the first dimension."""
+        """Index of the piece's first row in the variable."""
         return self.extents[0][0] if self.extents and self.extents[0] else 0
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredVariable:
-    """A variable as a checkpoint holds it.
+    """A variable of a checkpoint.
 
     Attributes:
-        name: the key.
-        dtype: a `tf.DType`.
-        shape: of the variable.
-        pieces: its bytes; more than one if it is stored in slices, by their first rows.
+        name: its key in the checkpoint.
+        dtype: its `tf.DType`.
+        shape: its shape.
+        pieces: its byte ranges; more than one if it is stored in slices, ordered by first row.
     """
 
     name: str
@@ -68,7 +72,7 @@ class StoredVariable:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all pieces."""
+        """Number of bytes on disk."""
         return sum(piece.size for piece in self.pieces)
 
     @property
@@ -78,17 +82,21 @@ class StoredVariable:
 
     @property
     def is_numbers(self) -> bool:
-        """Whether the bytes are just the elements, one after the other."""
+        """Whether the bytes are the elements in sequence, as for numbers, but not for strings."""
         return self.dtype not in (tf.string, tf.variant, tf.resource)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
+        """Number of bytes of a row."""
         return int(self.dtype.size) * math.prod(self.shape[1:])
+
+    def rows_in(self, num_bytes: int) -> int:
+        """Returns how many rows `num_bytes` hold, at least 1."""
+        return max(1, num_bytes // max(1, self.row_bytes))
 
     @property
     def is_rows(self) -> bool:
-        """Whether the pieces are whole rows, one after the other, so that rows can be read."""
+        """Whether the pieces are consecutive ranges of whole rows, so that rows can be read."""
         if not self.is_numbers or not self.shape:
             return False
         row = 0
@@ -102,25 +110,25 @@ class StoredVariable:
 
 
 class Checkpoint:
-    """A checkpoint, open for reading. Use it in a `with` statement.
+    """A checkpoint open for reading, to be used in a `with` statement.
 
     Args:
-        path: its prefix ('…/model.ckpt-200'), the name of its index file, or a directory, whose
-            latest checkpoint is meant.
+        path: checkpoint prefix ('…/model.ckpt-200'), index file, or a directory, of which the
+            latest checkpoint is opened.
 
     Attributes:
-        prefix: the path without any ending.
+        prefix: the checkpoint prefix.
         variables: `StoredVariable` by name, sorted.
 
     Raises:
-        CheckpointError: there is none.
-        DamagedCheckpointError: its index or a data file is missing, cut short, or damaged.
+        CheckpointError: there is no checkpoint.
+        DamagedCheckpointError: the index or a data file is missing, truncated, or damaged.
     """
 
-    def __init__(self, path: Any) -> None:
-        self.prefix = find(path)
+    def __init__(self, path: CheckpointPath) -> None:
+        self.prefix = find_prefix(path)
         index_path = self.prefix + ".index"
-        entries = index_file.read(files.read_whole(index_path), index_path)
+        entries = index_file.read(files.read_file(index_path), index_path)
         if index_file.HEADER_KEY not in entries:
             raise DamagedCheckpointError(index_path, f"{index_path!r} is damaged: it has no head.")
         header = index_file.header(entries.pop(index_file.HEADER_KEY))
@@ -141,22 +149,22 @@ class Checkpoint:
             raise
 
     def read_into(self, buffer: np.ndarray, piece: Piece, start: int = 0) -> None:
-        """Reads bytes of a piece.
+        """Fills a buffer with bytes of a piece.
 
         Args:
-            buffer: contiguous; filled.
-            piece: one of a variable's.
-            start: first byte, counted from the piece's first.
+            buffer: a contiguous array.
+            piece: a piece of a variable.
+            start: offset of the first byte within the piece.
         """
         self._file(piece.shard).read_into(buffer, piece.offset + start)
 
     def value(self, name: str) -> np.ndarray:
-        """A whole variable, its bytes checked.
+        """Returns a whole variable after checking its checksums.
 
         Raises:
-            KeyError: there is none of that name.
-            DamagedCheckpointError: the checksum doesn't fit.
-            ValueError: it isn't stored as rows of numbers.
+            KeyError: the checkpoint has no variable of that name.
+            DamagedCheckpointError: a checksum doesn't match.
+            ValueError: the variable isn't stored as rows of numbers.
         """
         variable = self.variables[name]
         if variable.shape and not variable.is_rows:
@@ -167,14 +175,18 @@ class Checkpoint:
             start = piece.first_row * variable.row_bytes
             part = flat[start : start + piece.size]
             self.read_into(part, piece)
-            self.check(variable, piece, checksums.checksum(part))
+            self.check(variable, piece, crc32c.extend(0, part))
         return result
 
+    def read_global_step(self) -> int | None:
+        """Returns the global step; None if the checkpoint has none."""
+        return int(self.value(GLOBAL_STEP)) if GLOBAL_STEP in self.variables else None
+
     def check(self, variable: StoredVariable, piece: Piece, crc: int) -> None:
-        """Compares a checksum of the bytes read with the one in the index.
+        """Compares the checksum of bytes that were read with the one in the index.
 
         Raises:
-            DamagedCheckpointError: they differ; names the variable, the file and the place.
+            DamagedCheckpointError: they differ; names the variable, the file and the byte range.
         """
         if crc != piece.crc:
             path = self._path(piece.shard)
@@ -185,39 +197,36 @@ class Checkpoint:
                 "changed. Take another checkpoint, or a backup of this one.",
             )
 
-    def verify(self, variable: StoredVariable, piece: Piece) -> None:
-        """Reads a piece and checks it.
+    def read_piece(self, variable: StoredVariable, piece: Piece) -> np.ndarray:
+        """Returns the bytes of a whole piece after checking its checksum.
 
         Raises:
-            DamagedCheckpointError: its bytes are not those that were written.
+            DamagedCheckpointError: the bytes aren't those that were written.
         """
-        if variable.dtype == tf.variant:
-            return  # in a code of their own, which only their own kind can read
+        data = np.empty(piece.size, np.uint8)
+        self.read_into(data, piece)
         if variable.dtype == tf.string:
-            self.check(variable, piece, self._checksum_of_strings(variable, piece))
+            self.check(variable, piece, _checksum_of_strings(data.tobytes(), piece))
+        elif variable.dtype != tf.variant:  # only a variant's own type can decode its bytes
+            self.check(variable, piece, crc32c.extend(0, data))
+        return data
+
+    def verify(self, variable: StoredVariable, piece: Piece) -> None:
+        """Reads a piece and checks its checksum.
+
+        Raises:
+            DamagedCheckpointError: the bytes aren't those that were written.
+        """
+        if not variable.is_numbers:
+            self.read_piece(variable, piece)
             return
         crc = 0
         buffer = np.empty(min(piece.size, _CHUNK), np.uint8)
         for start in range(0, piece.size, _CHUNK):
             part = buffer[: min(_CHUNK, piece.size - start)]
             self.read_into(part, piece, start)
-            crc = checksums.checksum(part, crc)
+            crc = crc32c.extend(crc, part)
         self.check(variable, piece, crc)
-
-    def _checksum_of_strings(self, variable: StoredVariable, piece: Piece) -> int:
-        """Strings are stored as their lengths, a checksum of these, and their bytes."""
-        data = np.empty(piece.size, np.uint8)
-        self.read_into(data, piece)
-        raw, place, crc = data.tobytes(), 0, 0
-        try:
-            for _ in range(math.prod(piece.shape)):
-                length, place = index_file.read_varint(raw, place)
-                # The checksum is over the lengths as numbers, not as they are written.
-                width = 4 if length <= 0xFFFFFFFF else 8
-                crc = crc32c.crc32c(length.to_bytes(width, "little"), crc)
-            return crc32c.crc32c(raw[place:], crc)
-        except IndexError:
-            return ~piece.crc
 
     def close(self) -> None:
         """Closes the data files."""
@@ -227,12 +236,7 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _path(self, shard: int) -> str:
@@ -284,15 +288,15 @@ class Checkpoint:
             entry.shard_id,
             entry.offset,
             entry.size,
-            crc32c.unmasked(entry.crc32c),
+            crc32c.unmask(entry.crc32c),
         )
 
 
-def find(path: Any) -> str:
-    """The prefix of a checkpoint.
+def find_prefix(path: CheckpointPath) -> str:
+    """Returns the prefix of the checkpoint at a path.
 
     Args:
-        path: the prefix, the index file, or a directory with a checkpoint.
+        path: checkpoint prefix, index file, or a directory with a checkpoint.
 
     Raises:
         CheckpointError: there is no checkpoint.
@@ -322,7 +326,7 @@ def _find(text: str, prefix: str) -> str:
             prefix,
             f"{prefix!r} is a file of its own, without an index: the format of TensorFlow 1.0 and "
             "before, or not the path of a checkpoint. Give the path without '.index', '.data-…' "
-            "or '.meta'; save an old checkpoint anew with tf.compat.v1.train.Saver.",
+            "or '.meta'; save an old checkpoint again with tf.compat.v1.train.Saver.",
         )
     raise CheckpointError(
         prefix + ".index", f"There is no checkpoint {prefix!r}: {prefix + '.index'!r} is missing."
@@ -330,12 +334,26 @@ def _find(text: str, prefix: str) -> str:
 
 
 def data_path(prefix: str, shard: int, num_shards: int) -> str:
-    """The name of a data file.
+    """Returns the name of a data file.
 
     >>> data_path("model.ckpt-7", 0, 2)
     'model.ckpt-7.data-00000-of-00002'
     """
     return f"{prefix}.data-{shard:05d}-of-{num_shards:05d}"
+
+
+def _checksum_of_strings(data: bytes, piece: Piece) -> int:
+    """Returns the checksum of strings, stored as lengths, a checksum of these, and bytes."""
+    place = crc = 0
+    try:
+        for _ in range(math.prod(piece.shape)):
+            length, place = index_file.read_varint(data, place)
+            # The checksum covers the lengths as fixed-size integers, not as varints.
+            width = 4 if length <= 0xFFFFFFFF else 8
+            crc = crc32c.extend(crc, length.to_bytes(width, "little"))
+        return crc32c.extend(crc, data[place:])
+    except IndexError:
+        return ~piece.crc
 
 
 def _slice_text(piece: Piece) -> str:

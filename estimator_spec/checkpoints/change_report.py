@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversion did, or would do: plain data that prints as a table."""
+"""Reports what a conversion did or would do: plain data that prints as a table."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from estimator_spec.checkpoints import tables_text
+from estimator_spec.terminal import format_size, format_table
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What becomes of one variable.
+    """The change of one variable.
 
     Attributes:
-        source: its name in the source; None for a new one.
-        target: its name in the target; None for one that is left out.
-        shape_before: in the source, or None.
-        shape_after: in the target, or None.
-        what: in words: 'copied', 'div × 1 → mod × 4', '10 new rows', …
-        num_bytes: in the target.
+        source: name in the source; None for a new variable.
+        target: name in the target; None for a variable that is left out.
+        shape_before: shape in the source, or None.
+        shape_after: shape in the target, or None.
+        what: description, such as 'copied', 'div × 1 → mod × 4' or '10 new rows'.
+        num_bytes: size in the target.
     """
 
     source: str | None
@@ -30,7 +30,7 @@ class Change:
 
     @property
     def is_copy(self) -> bool:
-        """Whether nothing changes but perhaps the file it lies in."""
+        """Whether name and contents stay the same."""
         return self.source == self.target and self.what == COPIED
 
 
@@ -39,13 +39,13 @@ COPIED = "copied"
 
 @dataclasses.dataclass(frozen=True)
 class ConversionReport:
-    """What `convert` did, or would do. `str()` makes a table of it.
+    """The result of `convert`; `str()` formats it as a table.
 
     Attributes:
-        source: prefix of the input.
-        target: prefix of the output.
-        changes: one for each variable of either.
-        notes: what someone who trains on should know, one sentence each.
+        source: checkpoint prefix of the input.
+        target: checkpoint prefix of the output.
+        changes: one `Change` for each variable of input or output.
+        notes: differences that matter when training continues, one sentence each.
         dry_run: whether nothing was written.
     """
 
@@ -57,29 +57,32 @@ class ConversionReport:
 
     @property
     def num_bytes(self) -> int:
-        """Size of the output's variables."""
+        """Number of bytes of the output's variables."""
         return sum(change.num_bytes for change in self.changes)
 
     def __str__(self) -> str:
         would = "would be written" if self.dry_run else "written"
-        lines = [f"{self.source} → {self.target}: {tables_text.size(self.num_bytes)} {would}"]
+        lines = [f"{self.source} → {self.target}: {format_size(self.num_bytes)} {would}"]
         rows = [
             [
                 change.source or "(new)",
                 "" if change.target == change.source else change.target or "(left out)",
-                _shape(change.shape_before),
-                "" if change.shape_after == change.shape_before else _shape(change.shape_after),
+                format_shape(change.shape_before),
+                ""
+                if change.shape_after == change.shape_before
+                else format_shape(change.shape_after),
                 change.what,
             ]
             for change in self.changes
         ]
         head = ["variable", "new name", "shape", "new shape", "what"]
-        lines.append(tables_text.table(head, rows))
+        lines.append(format_table(head, rows))
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 
-def _shape(shape: tuple[int, ...] | None) -> str:
+def format_shape(shape: tuple[int, ...] | None) -> str:
+    """Returns a shape as text, such as '7×2' or 'scalar'; '' for None."""
     if shape is None:
         return ""
     return "×".join(map(str, shape)) or "scalar"

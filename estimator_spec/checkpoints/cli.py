@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m estimator_spec checkpoint …`: this package for a shell.
+"""Command line: `python -m estimator_spec checkpoint …`.
 
-Exit status: 0; 1 if `diff` finds a difference or `verify` damage; 2 if something can't be done,
-with the reason on standard error; 130 if it was interrupted.
+Exit status: 0; 1 if `diff` finds a difference or `verify` damage; 2 for an error, with the reason
+on standard error; 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ examples:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one command; returns the exit status.
+    """Runs one command and returns its exit status.
 
     Args:
-        arguments: the command line behind `python -m estimator_spec checkpoint`.
+        arguments: the command line after `python -m estimator_spec checkpoint`.
     """
     options = _parser().parse_args(list(arguments))
     run: Callable[[argparse.Namespace], int] = options.run
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         status = run(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # whoever reads the output has seen enough of it
+    except BrokenPipeError:  # such as `… | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="lists tables, slots, and what is missing")
     inspect.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     _add_layout(inspect, "--strategy", "--shards")
-    inspect.add_argument("--json", action="store_true", help="plain data for programs")
+    inspect.add_argument("--json", action="store_true", help="print JSON")
     inspect.set_defaults(run=_inspect)
 
     convert = commands.add_parser("convert", help="writes a changed copy")
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_changes(convert)
     _add_layout(convert, "--source-strategy", "--source-shards")
     convert.add_argument(
-        "--dry-run", action="store_true", help="say what would be done, and touch nothing"
+        "--dry-run", action="store_true", help="print the changes and write nothing"
     )
     convert.set_defaults(run=_convert)
 
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     verify.set_defaults(run=_verify)
 
-    record = commands.add_parser("record", help="says once how an old checkpoint's tables lie")
+    record = commands.add_parser("record", help="writes the record of an old checkpoint's layout")
     record.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     _add_layout(record, "--strategy", "--shards")
     record.set_defaults(run=_record)
@@ -100,11 +100,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_layout(parser: argparse.ArgumentParser, strategy: str, shards: str) -> None:
-    """How the tables of a checkpoint without a record lie, and which they are."""
-    told = parser.add_argument_group("a checkpoint that has no record")
-    told.add_argument(strategy, choices=("div", "mod"), help="how the rows of its tables lie")
-    told.add_argument(shards, type=int, metavar="N", help="its number of shards")
-    told.add_argument("--table", action="append", metavar="NAME", help="full name of a table")
+    """Adds the options that name the tables and layout of a checkpoint without a record."""
+    group = parser.add_argument_group("a checkpoint that has no record")
+    group.add_argument(strategy, choices=("div", "mod"), help="layout of its tables")
+    group.add_argument(shards, type=int, metavar="N", help="its number of shards")
+    group.add_argument("--table", action="append", metavar="NAME", help="full name of a table")
     _add_spec(parser)
 
 
@@ -116,14 +116,14 @@ def _add_spec(parser: argparse.ArgumentParser) -> None:
 
 def _add_changes(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--strategy", choices=("div", "mod"), help="how rows will lie (default: as they do)")
-    add("--shards", type=int, metavar="N", help="shards of each table (default: as many as now)")
-    add("--slots", choices=("tpu", "cpu"), help="whose names the optimizers' slots get")
-    add("--rename", action="append", metavar="OLD=NEW", help="slots go with their variable")
+    add("--strategy", choices=("div", "mod"), help="new layout (default: unchanged)")
+    add("--shards", type=int, metavar="N", help="shards of each table (default: unchanged)")
+    add("--slots", choices=("tpu", "cpu"), help="naming of slot variables")
+    add("--rename", action="append", metavar="OLD=NEW", help="slots follow their variable")
     add("--rename-regex", action="append", metavar="PATTERN=NEW", help="the same for many")
     add("--grow", action="append", metavar="TABLE=ROWS", help="new rows get initial values")
-    add("--vocabulary", action="append", metavar="TABLE=OLD:NEW", help="two vocabulary files")
-    add("--objects", choices=TARGETS, help="a tf.train.Checkpoint of this object of the tables")
+    add("--vocabulary", action="append", metavar="TABLE=OLD:NEW", help="vocabulary files")
+    add("--objects", choices=TARGETS, help="write a tf.train.Checkpoint of this object")
     add("--root", default="embedding", help="its keyword there (default: embedding)")
     add("--drop", action="append", default=[], metavar="REGEX", help="variables to leave out")
     add("--seed", type=int, default=0, help="for new rows (default: 0)")
@@ -227,7 +227,7 @@ def _rows(text: str) -> int:
 
 
 def _spec(name: str | None) -> EmbeddingConfigSpec | None:
-    """The spec that a module has, or that a function in it makes."""
+    """Returns the spec named MODULE:NAME; NAME may be a function that returns it."""
     if name is None:
         return None
     if ":" not in name:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From one checkpoint to another: names, shards, optimizers' slots, vocabularies."""
+"""Converts checkpoints: names, layouts, optimizer slots, vocabularies."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from estimator_spec.checkpoints import (
     variable_roles,
     writing,
 )
-from estimator_spec.checkpoints.bundle import Checkpoint, find
-from estimator_spec.checkpoints.objects import Objects
-from estimator_spec.checkpoints.options import Wishes
-from estimator_spec.checkpoints.progress import Bar
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
+from estimator_spec.checkpoints.objects import ObjectCheckpoint
+from estimator_spec.checkpoints.options import ConversionOptions
 from estimator_spec.checkpoints.renaming import Rename
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.terminal import ByteProgress
 
 
 def convert(
-    source: Any,
-    target: Any,
+    source: CheckpointPath,
+    target: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     rename: Rename = None,
@@ -46,57 +46,57 @@ def convert(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> change_report.ConversionReport:
-    """Writes a changed copy of a checkpoint. The source is only read.
+    """Writes a changed copy of a checkpoint; the source is only read.
 
-    The copy appears when it is whole: whatever happens before, its index isn't there. Every byte
-    of the source is checked on the way. The memory needed doesn't depend on the tables' sizes; only
-    a vocabulary's words, or 8 bytes a row of a permutation, are held.
+    The copy's index is written last, so an interrupted conversion leaves no checkpoint. Every byte
+    of the source is checked. Memory use doesn't depend on the tables' sizes, except for a
+    vocabulary's words, or 8 bytes per row of a permutation.
 
-    A table is named by its full variable name, an ending or part of it between slashes
+    A table is identified by its full variable name, an ending or part of it between slashes
     ('word_embedding'), or its key in the spec ('tbl_word').
 
     Args:
-        source: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
-        target: prefix of the new one, on a local disk. If its directory has no file `checkpoint`,
-            it gets one that names the new checkpoint, so that training there continues from it.
-        spec: the spec that the new checkpoint is for. It tells the tables, and how they lie in a
-            source without a record; one that has more rows in the spec grows, with the spec's
-            initializer.
+        source: checkpoint prefix, or a directory, of which the latest checkpoint is read.
+        target: prefix of the new checkpoint, on a local disk. If its directory has no file
+            `checkpoint`, one is written that names the new checkpoint, so that training there
+            continues from it.
+        spec: the spec of the new checkpoint. It identifies the tables, and their layout in a source
+            without a record; tables with more rows in the spec grow, by the spec's initializer.
         rename: new names by old names, or pairs of a regular expression and its replacement. Slots
-            go with their variable.
-        strategy: 'div' or 'mod': how rows will lie. None: as they do.
-        shards: number of shards of each table. None: as many as now.
+            are renamed with their variable.
+        strategy: 'div' or 'mod', the new layout. None keeps each table's.
+        shards: new number of shards of each table. None keeps each table's.
         slots: 'tpu' names slots as an embedding core does, 'cpu' as TF1's optimizers do. None
-            leaves them.
-        grow: number of rows, by table.
+            keeps their names.
+        grow: new number of rows, by table.
         vocabulary: a pair of vocabulary files (old, new), or an array with the old row (or -1) of
             each new row, by table.
-        initializers: makes new rows: called as `initializer([rows, width], dtype=dtype)`, by
-            table. Default: the spec's, or a truncated normal of deviation 1/√width.
-        drop: regular expressions; variables that one of them is found in are left out.
-        seed: for new rows.
-        source_strategy: how rows lie in a source without a record.
-        source_shards: its number of shards. None: as many as a table is stored in.
-        tables: full names of the tables, if neither record, spec nor their names tell them.
-        objects: 'tpu_embedding' or 'serving': the target is what
-            `tf.train.Checkpoint(embedding=…).save` writes of a
-            `tf.tpu.experimental.embedding.TPUEmbedding`, or `TPUEmbeddingForServing`, that
-            `estimator_spec.convert` makes of the same spec. Only tables are written, whole and in
-            row order, and the slots that the object has, too.
+        initializers: functions that return new rows, by table; called as
+            `initializer([rows, width], dtype=dtype)`. Default: the spec's initializer, or a
+            truncated normal with standard deviation 1/√width.
+        drop: regular expressions; variables whose names contain a match are left out.
+        seed: random seed of new rows.
+        source_strategy: 'div' or 'mod', the layout of a source without a record.
+        source_shards: its number of shards. None: the number of slices that a table is stored in.
+        tables: full names of the tables, if neither record, spec nor their names identify them.
+        objects: 'tpu_embedding' or 'serving': writes what `tf.train.Checkpoint(embedding=…).save`
+            writes for the `tf.tpu.experimental.embedding.TPUEmbedding` or `TPUEmbeddingForServing`
+            that `estimator_spec.convert` makes from the same spec: the tables, unsharded and in row
+            order, and those slots that the object has.
         root: the keyword of `tf.train.Checkpoint` for `objects`.
-        dry_run: reports, and touches nothing.
+        dry_run: whether to report only, and write nothing.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
     Returns:
-        What was done, or would be; printable.
+        What was done, or would be done; printable.
 
     Raises:
         CheckpointError: the source is missing or damaged.
-        ValueError: something asked for can't be done, or there is a target already.
+        ValueError: an argument can't be met, or the target exists.
         OSError: the target can't be written.
         RuntimeError: another process is writing the same target.
     """
-    wishes = Wishes(
+    options = ConversionOptions(
         rename,
         strategy,
         shards,
@@ -106,12 +106,12 @@ def convert(
         initializers,
         tuple(drop),
         seed,
-        objects=None if objects is None else Objects(objects, root, spec),
+        objects=None if objects is None else ObjectCheckpoint(objects, root, spec),
     )
-    prefix, new_prefix = find(source), os.fspath(target)
+    prefix, new_prefix = find_prefix(source), os.fspath(target)
     writing.check_target(new_prefix)
     with Checkpoint(prefix) as checkpoint:
-        found = variable_roles.read(
+        found = variable_roles.classify(
             checkpoint,
             spec,
             source_strategy,
@@ -121,11 +121,11 @@ def convert(
             may_shrink=bool(vocabulary),
         )
         spec_data = records.describe_spec(spec) if spec is not None else None
-        plan = planning.make(checkpoint, found, wishes, spec_data)
+        plan = planning.make_plan(checkpoint, found, options, spec_data)
         report = change_report.ConversionReport(
             prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
         )
-        if not dry_run and not write(checkpoint, new_prefix, plan, progress, latest=True):
+        if not dry_run and not write_plan(checkpoint, new_prefix, plan, progress, latest=True):
             state = os.path.join(os.path.dirname(new_prefix), "checkpoint")
             note = (
                 f"{state!r} names another checkpoint; runs in that directory go on from that one."
@@ -134,7 +134,7 @@ def convert(
     return report
 
 
-def write(
+def write_plan(
     checkpoint: Checkpoint,
     prefix: str,
     plan: planning.Plan,
@@ -142,18 +142,18 @@ def write(
     durable: bool = True,
     latest: bool = False,
 ) -> bool:
-    """Writes what was planned.
+    """Writes a planned checkpoint.
 
     Args:
         checkpoint: the source, open.
-        prefix: the target.
-        plan: what to write.
+        prefix: prefix of the target.
+        plan: the plan.
         progress: as for `convert`.
-        durable: whether to wait until it is on the disk.
-        latest: whether the directory's file `checkpoint` shall name it, if there is none yet.
+        durable: whether to wait until the data is on the disk.
+        latest: whether to write the directory's file `checkpoint`, if there is none.
 
     Returns:
-        Whether that file names it.
+        Whether that file names the new checkpoint.
 
     Raises:
         CheckpointError: the source is damaged.
@@ -162,9 +162,9 @@ def write(
     total = sum(output.num_bytes for output in plan.outputs)
     with (
         writing.CheckpointWriter(prefix, total, durable) as target,
-        Bar(total, progress) as bar,
+        ByteProgress(total, progress) as written,
     ):
-        output_variables.write_all(plan.outputs, checkpoint, target, bar.advance)
+        output_variables.write_all(plan.outputs, checkpoint, target, written.advance)
         companions = {}
         if plan.record.tables:
             companions[records.SUFFIX] = records.to_bytes(plan.record)

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between two checkpoints, row by row, however their tables lie."""
+"""Compares two checkpoints row by row, whatever their tables' layouts."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import records, tables_text, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints import records, variable_roles
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
 from estimator_spec.checkpoints.output_variables import chunks
-from estimator_spec.checkpoints.progress import Bar
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.terminal import ByteProgress, format_table
 from tpu_columns.partition import RowPartition
 
 _CHUNK = 4 << 20
@@ -22,13 +21,13 @@ _CHUNK = 4 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A variable that isn't the same in both.
+    """A variable that differs between two checkpoints.
 
     Attributes:
-        name: of the variable.
-        what: in words.
-        rows: how many rows differ; 0 if they can't be compared.
-        largest: the largest absolute difference of two elements; None if they can't be compared.
+        name: full name of the variable.
+        what: description of the difference.
+        rows: number of rows that differ; 0 if rows can't be compared.
+        largest: largest absolute difference of two elements; None if rows can't be compared.
     """
 
     name: str
@@ -39,15 +38,15 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-    """What `diff` found. `str()` makes a table of it, `bool()` says whether there is anything.
+    """The result of `diff`; true if there are differences. `str()` formats it as a table.
 
     Attributes:
-        first: prefix of one checkpoint.
-        second: prefix of the other.
+        first: prefix of the first checkpoint.
+        second: prefix of the second checkpoint.
         only_first: variables that only the first has.
         only_second: variables that only the second has.
-        changed: those that differ.
-        num_equal: number of those that are the same, bit by bit.
+        changed: variables that differ.
+        num_equal: number of variables that are equal bit by bit.
     """
 
     first: str
@@ -66,13 +65,13 @@ class Differences:
         rows += [[name, "only in the second"] for name in self.only_second]
         rows += [[change.name, change.what] for change in self.changed]
         if rows:
-            lines.append(tables_text.table(["variable", "difference"], rows))
+            lines.append(format_table(["variable", "difference"], rows))
         return "\n".join(lines)
 
 
 def diff(
-    first: Any,
-    second: Any,
+    first: CheckpointPath,
+    second: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     strategy: str | None = None,
@@ -80,24 +79,24 @@ def diff(
     tables: Collection[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Differences:
-    """Compares two checkpoints. Rows of tables are compared by their numbers, not their places.
+    """Compares two checkpoints; tables are compared row by row, whatever their layouts.
 
     Args:
-        first: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
-        second: the other one.
-        spec: the spec of both; without one, tables are told by the records beside the
+        first: checkpoint prefix, or a directory, of which the latest checkpoint is read.
+        second: the other checkpoint, likewise.
+        spec: the spec of both. Without one, tables are identified by the records beside the
             checkpoints, or by their names.
-        strategy: how rows lie, 'div' or 'mod', in those of the two that have no record.
-        shards: number of shards there. None: as many as a table is stored in.
-        tables: full names of the tables, if nothing else tells them.
+        strategy: 'div' or 'mod', the layout of a checkpoint that has no record.
+        shards: its number of shards. None: the number of slices that a table is stored in.
+        tables: full names of the tables, if nothing else identifies them.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
     Returns:
-        What differs; printable.
+        The differences; printable.
 
     Raises:
         CheckpointError: one of them is missing or damaged.
-        ValueError: neither of them has a table of that name.
+        ValueError: neither of them has a table that `tables` names.
     """
     with Checkpoint(first) as a, Checkpoint(second) as b:
         for name in tables or ():
@@ -107,10 +106,10 @@ def diff(
         sides = [_Side(side, spec, strategy, shards, tables) for side in (a, b)]
         total = sum(a.variables[name].num_bytes for name in common)
         changed = []
-        with Bar(total, progress) as bar:
+        with ByteProgress(total, progress) as compared:
             for name in common:
                 found = _compare(sides[0], sides[1], name)
-                bar.advance(a.variables[name].num_bytes)
+                compared.advance(a.variables[name].num_bytes)
                 if found is not None:
                     changed.append(found)
         return Differences(
@@ -124,7 +123,7 @@ def diff(
 
 
 class _Side:
-    """One of the two checkpoints."""
+    """One of two checkpoints that are compared."""
 
     def __init__(
         self,
@@ -138,7 +137,7 @@ class _Side:
         here = [name for name in tables or () if name in checkpoint.variables]
         if records.read(checkpoint.prefix) is not None:
             strategy = shards = None
-        self._contents = variable_roles.read(
+        self._roles = variable_roles.classify(
             checkpoint, spec, strategy, shards, here, may_grow=True
         )
 
@@ -146,20 +145,15 @@ class _Side:
         return self._checkpoint.variables[name]
 
     def reader(self, name: str) -> RowReader:
-        table = self._contents.table_of(name)
+        table = self._roles.table_of(name)
         variable = self.variable(name)
         layout = table.layout if table else RowPartition("div", variable.num_rows)
         return RowReader(self._checkpoint, variable, layout)
 
     def whole(self, name: str) -> bytes:
         variable = self.variable(name)
-        parts = []
-        for piece in variable.pieces:
-            self._checkpoint.verify(variable, piece)
-            buffer = np.empty(piece.size, np.uint8)
-            self._checkpoint.read_into(buffer, piece)
-            parts.append(buffer.tobytes())
-        return b"".join(parts)
+        parts = (self._checkpoint.read_piece(variable, piece) for piece in variable.pieces)
+        return b"".join(part.tobytes() for part in parts)
 
 
 def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
@@ -172,9 +166,8 @@ def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
         return _compare_whole(a, b, name)
     count, largest = 0, 0.0
     readers = a.reader(name), b.reader(name)
-    size = max(1, _CHUNK // max(1, one.row_bytes))
-    for start, end in chunks(one.num_rows, size):
-        x, y = (reader.read(start, end)[0] for reader in readers)
+    for start, end in chunks(one.num_rows, one.rows_in(_CHUNK)):
+        x, y = (reader.read(start, end) for reader in readers)
         different = (x != y).any(axis=1)
         if different.any():
             count += int(different.sum())
@@ -189,7 +182,7 @@ def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
 
 
 def _compare_whole(a: _Side, b: _Side, name: str) -> Difference | None:
-    """What isn't rows of numbers: scalars, strings, slices along other axes."""
+    """Compares variables that aren't rows: scalars, strings, slices along other axes."""
     x, y = a.whole(name), b.whole(name)
     if x == y:
         return None

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with the files of a checkpoint."""
+"""Defines the errors about a checkpoint's files."""
 
 from __future__ import annotations
 
 
 class CheckpointError(RuntimeError, ValueError):
-    """A checkpoint that should be there is missing, or can't be read.
+    """A checkpoint is missing or can't be read.
 
-    It is a `ValueError` as well, because that is what a wrong `checkpoint_path` has always been.
+    It is a `ValueError` too, as that is what a wrong `checkpoint_path` has always raised.
 
     Attributes:
-        path: the file (or the prefix of the files) at fault.
+        path: the file, or the checkpoint prefix, that the error is about.
     """
 
     def __init__(self, path: str, message: str) -> None:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of files: read anywhere in them, local or wherever TensorFlow can read."""
+"""Reads byte ranges of local files, and of remote ones by TensorFlow's file systems."""
 
 from __future__ import annotations
 
 import os
-from types import TracebackType
 
 import numpy as np
 import tensorflow as tf
@@ -13,14 +12,18 @@ from estimator_spec.checkpoints.errors import DamagedCheckpointError
 
 
 class DataFile:
-    """A file that is read from, at any place.
+    """A file open for reading at any offset.
 
     Args:
-        path: local, or with a scheme that TensorFlow knows, such as 'gs://…'.
+        path: local path, or one with a scheme that TensorFlow knows, such as 'gs://…'.
+
+    Attributes:
+        path: the same.
+        size: number of bytes.
 
     Raises:
         FileNotFoundError: there is no such file.
-        OSError: it can't be opened.
+        OSError: the file can't be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,12 +44,12 @@ class DataFile:
         """Fills a buffer with the bytes from `offset` on.
 
         Args:
-            buffer: contiguous, any type.
-            offset: in bytes.
+            buffer: a contiguous array of any dtype.
+            offset: position of the first byte.
 
         Raises:
-            DamagedCheckpointError: the file ends before.
-            OSError: it can't be read.
+            DamagedCheckpointError: the file is too short.
+            OSError: the file can't be read.
         """
         view = memoryview(buffer.reshape(-1).view(np.uint8).data)
         try:
@@ -63,7 +66,7 @@ class DataFile:
             )
 
     def _read(self, view: memoryview, offset: int) -> int:
-        """Fills as much of `view` as there is; how much."""
+        """Reads up to `len(view)` bytes into `view`, and returns their number."""
         if self._remote is not None:
             self._remote.seek(offset)
             data = self._remote.read(len(view))
@@ -87,17 +90,12 @@ class DataFile:
     def __enter__(self) -> DataFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
-def read_whole(path: str) -> bytes:
-    """The bytes of a small file.
+def read_file(path: str) -> bytes:
+    """Returns the bytes of a small file.
 
     Raises:
         FileNotFoundError: there is no such file.

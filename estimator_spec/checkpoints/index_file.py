@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `.index` file of a checkpoint: a sorted table of keys and values, read and written whole.
+"""Reads and writes the `.index` file of a checkpoint, a sorted table of keys and values.
 
 The format is LevelDB's table format without compression (`tensorflow/core/lib/io/format.txt`):
-blocks of entries whose keys leave out what they share with the key before; behind each block a
-type byte and a checksum; an index block of the blocks; a footer of fixed size.
+blocks of entries with prefix-compressed keys, each followed by a type byte and a checksum; an index
+block with the positions of the blocks; a footer of fixed size.
 
 Keys and values of a checkpoint (`tensorflow/core/util/tensor_bundle`): the empty key holds a
 `BundleHeaderProto`, a tensor's name its `BundleEntryProto`. A tensor that is stored in slices
-lists them in its entry, and each slice has an entry of its own under `slice_key`.
+lists them in its entry, and each slice has its own entry under `slice_key`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow.core.protobuf import tensor_bundle_pb2
-
+from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints import crc32c
 from estimator_spec.checkpoints.errors import DamagedCheckpointError
+
+tensor_bundle_pb2 = private.tensor_bundle_pb2
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
@@ -32,38 +33,38 @@ HEADER_KEY = b""
 
 
 def entry(value: bytes) -> Any:
-    """A value of the index as a `BundleEntryProto`."""
+    """Parses a value of the index as a `BundleEntryProto`."""
     return tensor_bundle_pb2.BundleEntryProto.FromString(value)
 
 
 def header(value: bytes) -> Any:
-    """The value of the empty key as a `BundleHeaderProto`."""
+    """Parses the value of the empty key as a `BundleHeaderProto`."""
     return tensor_bundle_pb2.BundleHeaderProto.FromString(value)
 
 
 def new_header() -> Any:
-    """The header of a checkpoint with one data file."""
+    """Returns the header of a checkpoint with one data file."""
     made = tensor_bundle_pb2.BundleHeaderProto(num_shards=1)
     made.version.producer = 1
     return made
 
 
 def new_entry() -> Any:
-    """An empty `BundleEntryProto`."""
+    """Returns an empty `BundleEntryProto`."""
     return tensor_bundle_pb2.BundleEntryProto()
 
 
 def is_slice_key(key: bytes) -> bool:
-    """Whether a key stands for a slice; tensor names don't begin with a zero."""
+    """Returns whether a key is a slice's; names of tensors don't begin with a zero byte."""
     return key[:1] == b"\0"
 
 
 def slice_key(name: str, extents: Sequence[tuple[int, int] | None]) -> bytes:
-    """The key of one slice of a tensor, in TensorFlow's order-preserving code.
+    """Returns the key of a slice, in TensorFlow's order-preserving encoding.
 
     Args:
-        name: the tensor's.
-        extents: (start, length) for each dimension, None for all of it.
+        name: name of the tensor.
+        extents: (start, length) for each dimension, None for a whole dimension.
     """
     escaped = {0: b"\0\xff", 0xFF: b"\xff\0"}
     parts = [b"\0"]
@@ -76,13 +77,13 @@ def slice_key(name: str, extents: Sequence[tuple[int, int] | None]) -> bytes:
 
 
 def _ordered(value: int) -> bytes:
-    """An integer >= 0: its number of bytes, then the bytes, highest first."""
+    """Encodes an integer >= 0 as its number of bytes, then the bytes, most significant first."""
     size = (value.bit_length() + 7) // 8
     return bytes([size]) + value.to_bytes(size, "big")
 
 
 def _ordered_signed(value: int) -> bytes:
-    """Two's complement, the first bits inverted: as many as there are bytes."""
+    """Encodes an integer in two's complement with its first n bits inverted, for n bytes."""
     size = 1
     while not -(1 << 7 * size - 1) <= value < 1 << 7 * size - 1:
         size += 1
@@ -91,14 +92,14 @@ def _ordered_signed(value: int) -> bytes:
 
 
 def read(data: bytes, path: str) -> dict[bytes, bytes]:
-    """All keys and values of an index file.
+    """Returns all keys and values of an index file.
 
     Args:
         data: the file's bytes.
-        path: its name, for messages.
+        path: the file's path, for messages.
 
     Raises:
-        DamagedCheckpointError: it isn't an index file, or a checksum doesn't fit.
+        DamagedCheckpointError: it isn't an index file, or a checksum doesn't match.
     """
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
         raise DamagedCheckpointError(
@@ -110,7 +111,7 @@ def read(data: bytes, path: str) -> dict[bytes, bytes]:
         place = len(data) - _FOOTER
         unused_block, place = _handle(data, place)
         index_block, _ = _handle(data, place)
-        _block(data, unused_block, path)  # only that its checksum fits
+        _block(data, unused_block, path)  # checks its checksum
         entries: dict[bytes, bytes] = {}
         for _, value in _block(data, index_block, path):
             block, _ = _handle(value, 0)
@@ -123,15 +124,15 @@ def read(data: bytes, path: str) -> dict[bytes, bytes]:
 
 
 def write(entries: Mapping[bytes, bytes]) -> bytes:
-    """An index file of these keys and values."""
-    blocks = _Blocks()
+    """Returns the bytes of an index file with these keys and values."""
+    builder = _IndexBuilder()
     for key in sorted(entries):
-        blocks.add(key, entries[key])
-    return blocks.finish()
+        builder.add(key, entries[key])
+    return builder.finish()
 
 
-class _Blocks:
-    """The bytes of an index file as they grow."""
+class _IndexBuilder:
+    """An index file under construction."""
 
     def __init__(self) -> None:
         self._file = bytearray()
@@ -159,7 +160,7 @@ class _Blocks:
     def _write(
         self, entries: Sequence[tuple[bytes, bytes]], restart_every: int = _RESTART_EVERY
     ) -> bytes:
-        """Appends a block, and returns its place."""
+        """Appends a block, and returns its encoded position."""
         block = bytearray()
         restarts, last = [], b""
         for number, (key, value) in enumerate(entries):
@@ -178,7 +179,7 @@ class _Blocks:
         block += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
         start = len(self._file)
         kind = bytes([_NO_COMPRESSION])
-        checksum = crc32c.masked(crc32c.crc32c(bytes(block) + kind))
+        checksum = crc32c.mask(crc32c.extend(0, bytes(block) + kind))
         self._file += block + kind + struct.pack("<I", checksum)
         return varint(start) + varint(len(block))
 
@@ -188,7 +189,7 @@ def _block(data: bytes, handle: tuple[int, int], path: str) -> list[tuple[bytes,
     end = start + size
     kind = data[end]
     (checksum,) = struct.unpack_from("<I", data, end + 1)
-    if crc32c.unmasked(checksum) != crc32c.crc32c(data[start : end + 1]):
+    if crc32c.unmask(checksum) != crc32c.extend(0, data[start : end + 1]):
         raise DamagedCheckpointError(
             path, f"{path!r} is damaged: the checksum of its block at byte {start} doesn't fit."
         )
@@ -217,7 +218,7 @@ def _handle(data: bytes, place: int) -> tuple[tuple[int, int], int]:
 
 
 def varint(value: int) -> bytes:
-    """An integer of variable length, as `read_varint` reads it."""
+    """Encodes an integer as a varint."""
     parts = bytearray()
     while value >= 0x80:
         parts.append(value & 0x7F | 0x80)
@@ -227,10 +228,10 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """An integer of variable length: (its value, the place behind it).
+    """Decodes a varint, and returns its value and the position after it.
 
     Raises:
-        IndexError: the data ends before.
+        IndexError: the data ends within it.
     """
     value = shift = 0
     while True:

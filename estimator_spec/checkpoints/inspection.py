@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking at a checkpoint: its tables, what stands beside them, what is missing or left over."""
+"""Inspects checkpoints: tables, slot variables, and what is missing or left over."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-from estimator_spec.checkpoints import tables_text, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints import variable_roles
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
+from estimator_spec.checkpoints.change_report import format_shape
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-
-GLOBAL_STEP = "global_step"
+from estimator_spec.terminal import format_size, format_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,17 +21,18 @@ class Entry:
     Attributes:
         name: full name.
         kind: 'table', 'slot' or 'variable'.
-        dtype: such as 'float32'.
-        shape: of the variable.
-        num_bytes: its size on disk.
-        stored_in: number of slices.
-        beside: for a slot, the variable it belongs to; '' for others.
-        optimizer: for a table, the optimizers recognized by its slots, such as 'Adam (tpu)'; for a
-            slot, ''.
-        strategy: for a table and its slots 'div' or 'mod', '' for others.
-        shards: number of shards, 0 for others.
-        layout_from: 'recorded', 'told' or 'assumed'; '' for others.
-        key: of the table in the spec, or ''.
+        dtype: dtype, such as 'float32'.
+        shape: shape.
+        num_bytes: size on disk.
+        stored_in: number of slices that it is stored in.
+        beside: for a slot, the variable that it belongs to; '' for others.
+        optimizer: for a table, the optimizers recognized by its slots, such as 'Adam (tpu)'; ''
+            for others.
+        strategy: for a table and its slots 'div' or 'mod'; '' for others.
+        shards: for a table and its slots the number of shards; 0 for others.
+        layout_from: source of the layout, 'recorded', 'told' (by arguments or spec) or 'assumed';
+            '' for variables without a layout.
+        key: key of the table in the spec, or ''.
     """
 
     name: str
@@ -50,15 +51,15 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """What `inspect` found. `str()` makes a table of it, `dataclasses.asdict` plain data.
+    """The result of `inspect`; `str()` formats it as a table, `dataclasses.asdict` as plain data.
 
     Attributes:
-        path: the checkpoint's prefix.
-        global_step: the step it was written at, or None.
-        entries: each table with its slots behind it, then the other variables with theirs.
+        path: checkpoint prefix.
+        global_step: global step of the checkpoint, or None.
+        entries: each table followed by its slots, then the other variables with theirs.
         missing: what is missing, one sentence each.
-        leftover: what nobody needs, one sentence each.
-        recorded: whether a file beside the checkpoint says how its tables lie.
+        leftover: unused variables, one sentence each.
+        recorded: whether a record beside the checkpoint stores its tables' layouts.
     """
 
     path: str
@@ -75,18 +76,18 @@ class Inspection:
 
     @property
     def num_bytes(self) -> int:
-        """Size of all variables on disk."""
+        """Number of bytes of all variables on disk."""
         return sum(entry.num_bytes for entry in self.entries)
 
     def __str__(self) -> str:
         step = "" if self.global_step is None else f", step {self.global_step}"
-        lines = [f"{self.path}: {tables_text.size(self.num_bytes)}{step}"]
+        lines = [f"{self.path}: {format_size(self.num_bytes)}{step}"]
         rows = [_row(entry) for entry in self.entries]
         lines.append(
-            tables_text.table(["variable", "shape", "type", "size", "layout", "optimizer"], rows)
+            format_table(["variable", "shape", "type", "size", "layout", "optimizer"], rows)
         )
         if self.tables and not self.recorded:
-            lines.append("No record beside the checkpoint says how its tables lie.")
+            lines.append("The checkpoint has no record of its tables' layouts.")
         lines += [f"missing: {text}" for text in self.missing]
         lines += [f"left over: {text}" for text in self.leftover]
         return "\n".join(lines)
@@ -104,37 +105,37 @@ def _row(entry: Entry) -> list[str]:
             layout += f" ({entry.layout_from})"
     elif entry.kind == "variable" and entry.stored_in > 1:
         layout = f"{entry.stored_in} slices"
-    shape = "×".join(map(str, entry.shape)) or "scalar"
-    return [name, shape, entry.dtype, tables_text.size(entry.num_bytes), layout, entry.optimizer]
+    size = format_size(entry.num_bytes)
+    return [name, format_shape(entry.shape), entry.dtype, size, layout, entry.optimizer]
 
 
 def inspect(
-    path: Any,
+    path: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     strategy: str | None = None,
     shards: int | None = None,
     tables: Collection[str] | None = None,
 ) -> Inspection:
-    """Looks at a checkpoint without reading its tables.
+    """Lists the variables of a checkpoint without reading their values.
 
     Args:
-        path: its prefix, or a directory, whose latest checkpoint is meant.
-        spec: the spec that it should belong to. Without one, tables are told by the record beside
-            the checkpoint, or by their names.
-        strategy: 'div' or 'mod', for a checkpoint without a record.
-        shards: its number of shards, likewise.
-        tables: full names of the tables, if nothing else tells them.
+        path: checkpoint prefix, or a directory, of which the latest checkpoint is read.
+        spec: the spec that the checkpoint should match. Without one, tables are identified by the
+            record beside the checkpoint, or by their names.
+        strategy: 'div' or 'mod', the layout of a checkpoint without a record.
+        shards: its number of shards.
+        tables: full names of the tables, if nothing else identifies them.
 
     Returns:
-        What was found; printable.
+        Tables, slots and other variables, and what is missing; printable.
 
     Raises:
-        CheckpointError: there is none, it is damaged, or its tables are not the spec's.
+        CheckpointError: the checkpoint is missing or damaged, or its tables aren't the spec's.
         ValueError: strategy or shards contradict the record.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, strategy, shards, tables)
+        found = variable_roles.classify(checkpoint, spec, strategy, shards, tables)
         entries: list[Entry] = []
         for table in found.tables.values():
             layout = {
@@ -152,12 +153,9 @@ def inspect(
             entries.append(_entry(checkpoint.variables[name], "variable"))
             for slot in sorted(beside):
                 entries.append(_entry(checkpoint.variables[slot], "slot", beside=name))
-        step = None
-        if GLOBAL_STEP in checkpoint.variables:
-            step = int(checkpoint.value(GLOBAL_STEP))
         return Inspection(
             checkpoint.prefix,
-            step,
+            checkpoint.read_global_step(),
             tuple(entries),
             found.missing,
             found.leftover,

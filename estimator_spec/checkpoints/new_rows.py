@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first values of rows that a table gets when its vocabulary grows."""
+"""Initializes the rows that a table gains when its vocabulary grows."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import slots
 from estimator_spec.embedding import optimizers
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
 
 tf1 = tf.compat.v1
 
 _AT_ONCE = 8 << 20
 
-# Rows `first` to `last` of the new ones: a function of (first, last).
-Rows = Callable[[int, int], np.ndarray]
+# Called as (first, last): returns the new rows `first` to `last`, in calls from first to last row.
+RowSource = Callable[[int, int], np.ndarray]
 
 
-def constant(value: float, width: int, dtype: Any) -> Rows:
-    """Rows of one value."""
+def constant(value: float, width: int, dtype: Any) -> RowSource:
+    """Returns a source of rows that all hold one value."""
     return lambda first, last: np.full((last - first, width), value, dtype)
 
 
-def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -> Rows:
-    """Rows as the columns' default initializer makes them: deviation 1/√width, cut at two of it.
+def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -> RowSource:
+    """Returns a source of rows from a truncated normal, the columns' default initializer.
+
+    The standard deviation is 1/√width; values beyond two of it are drawn again.
 
     Args:
-        name: the table's; each has its own values.
+        name: name of the table; each table gets other values.
         count: number of new rows.
-        width: elements of a row.
+        width: number of elements of a row.
         dtype: a `tf.DType`.
-        seed: the same one gives the same rows.
+        seed: random seed.
     """
     deviation = 1 / math.sqrt(width)
 
@@ -49,21 +52,20 @@ def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -
     return _in_blocks(block, count, max(1, (1 << 20) // (8 * width)))
 
 
-def initialized(
+def from_initializer(
     name: str, initializer: Callable[..., Any], count: int, width: int, dtype: Any, seed: int
-) -> Rows:
-    """Rows that a TensorFlow initializer makes.
+) -> RowSource:
+    """Returns a source of rows from a TensorFlow initializer.
 
-    It is called with the shape of all new rows, or, if these take more than 8 MiB, with that of
-    some of them at a time.
+    The initializer is called for all new rows at once, or for up to 8 MiB at a time.
 
     Args:
-        name: the table's, for messages.
+        name: name of the table, for messages.
         initializer: called as `initializer([rows, width], dtype=dtype)`.
         count: number of new rows.
-        width: elements of a row.
+        width: number of elements of a row.
         dtype: a `tf.DType`.
-        seed: of the graph that it is called in.
+        seed: seed of the graph that the initializer is called in.
     """
 
     def block(number: int, size: int) -> np.ndarray:
@@ -74,15 +76,15 @@ def initialized(
         if values.shape != (size, width):
             raise ValueError(
                 f"The initializer of {name!r} made values of shape {list(values.shape)} where "
-                f"{[size, width]} was asked for."
+                f"{[size, width]} was expected."
             )
         return values
 
     return _in_blocks(block, count, max(1, _AT_ONCE // (width * dtype.size)))
 
 
-def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int) -> Rows:
-    """Rows out of blocks of `at_once`, each made once on the way from first to last."""
+def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int) -> RowSource:
+    """Returns a source that calls `block` once for each `at_once` rows, in order."""
     held: dict[int, np.ndarray] = {}
 
     def rows(first: int, last: int) -> np.ndarray:
@@ -100,13 +102,15 @@ def _in_blocks(block: Callable[[int, int], np.ndarray], count: int, at_once: int
     return rows
 
 
-def slot_value(suffix: str, naming: slots.Naming | None, parameters: Any) -> float | None:
-    """Where a slot begins; None if that isn't known.
+def slot_initial_value(
+    suffix: str, naming: slots.SlotNaming | None, parameters: OptimizationParameters | None
+) -> float | None:
+    """Returns the initial value of a slot, or None if the optimizer is unknown.
 
     Args:
-        suffix: what follows the table's name, as in the new checkpoint.
-        naming: the optimizer that it belongs to.
-        parameters: the spec's, or None for this optimizer's defaults.
+        suffix: suffix of the slot's name in the new checkpoint.
+        naming: the optimizer that the slot belongs to.
+        parameters: the spec's optimizer parameters, or None for the optimizer's defaults.
     """
     if naming is None:
         return None
@@ -114,7 +118,7 @@ def slot_value(suffix: str, naming: slots.Naming | None, parameters: Any) -> flo
     if slot is None:
         return None
     if naming.optimizer.startswith("RMSProp") and naming.system == slots.CPU:
-        return 1.0 if slot == "ms" else 0.0  # TF1's own starts with ones
+        return 1.0 if slot == "ms" else 0.0  # unlike an embedding core's
     if naming.optimizer == "Adadelta":
         return 0.0
     kind = getattr(optimizers, naming.optimizer + "Parameters", None)
@@ -125,8 +129,8 @@ def slot_value(suffix: str, naming: slots.Naming | None, parameters: Any) -> flo
     return optimizers.slot_initial_values(parameters)[slot]
 
 
-# Only what their slots are, and begin with, is asked of these.
-DEFAULTS: dict[str, Any] = {
+# Used for the slots' names and initial values only.
+DEFAULTS: dict[str, OptimizationParameters] = {
     "Adagrad": optimizers.AdagradParameters(0.1),
     "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),
     "ProximalAdagrad": optimizers.ProximalAdagradParameters(0.1),

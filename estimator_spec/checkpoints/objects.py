@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as TF2 objects: the names and the graph of objects of a `tf.train.Checkpoint`.
+"""Names tables as `tf.train.Checkpoint` does for TensorFlow's TPU embedding objects.
 
-A `tf.train.Checkpoint(embedding=…)` of TensorFlow's TPU embedding objects names a variable by the
-attributes that lead to it, and holds a graph of the objects beside them. That graph knows nothing
-of sizes. So it is had from TensorFlow itself, which saves the same objects with tables of one row;
-the real rows are then written under the same names, in a stream like those of any conversion.
+A `tf.train.Checkpoint(embedding=…)` names each variable by its path of attributes, and stores the
+graph of objects. That graph doesn't depend on the sizes of tables, so TensorFlow itself writes it,
+for the same objects with tables of one row; the real rows are then streamed under the same names.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
 TPU_EMBEDDING, SERVING = "tpu_embedding", "serving"
 TARGETS = (TPU_EMBEDDING, SERVING)
 
-# The variable in which a tf.train.Checkpoint keeps its objects.
+# The variable in which tf.train.Checkpoint stores the graph of objects.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 SAVE_COUNTER = "save_counter/.ATTRIBUTES/VARIABLE_VALUE"
 
-# Which of TensorFlow's optimizers keeps just these slots.
-_KEEPERS = {
+# TensorFlow's optimizer with exactly these slots.
+_OPTIMIZERS = {
     frozenset(): "SGD",
     frozenset({"accumulators"}): "Adagrad",
     frozenset({"accumulators", "momenta"}): "AdagradMomentum",
@@ -41,31 +40,31 @@ _KEEPERS = {
 
 @dataclasses.dataclass(frozen=True)
 class ObjectSlot:
-    """A slot that goes into an object.
+    """A slot variable that an embedding object has.
 
     Attributes:
-        name: its variable in the source.
-        suffix: what follows the table's name there.
-        naming: the optimizer that it belongs to there.
-        attribute: what the object calls it, such as 'momenta'.
+        name: name in the source.
+        suffix: suffix of that name.
+        naming: the optimizer that it belongs to in the source.
+        attribute: name in the object, such as 'momenta'.
     """
 
     name: str
     suffix: str
-    naming: slots.Naming
+    naming: slots.SlotNaming
     attribute: str
 
 
-class Objects:
-    """The objects of one conversion.
+class ObjectCheckpoint:
+    """The embedding object that a conversion writes, and the names of its variables.
 
     Args:
         target: one of `TARGETS`.
-        root: the keyword of `tf.train.Checkpoint` that the object gets.
-        spec: the spec, or None; it says which tables an embedding core doesn't have.
+        root: keyword of `tf.train.Checkpoint` for the object.
+        spec: the spec, or None; identifies the tables of the tensor core.
 
     Raises:
-        ValueError: an unknown target, or a root that is no keyword.
+        ValueError: the target is unknown, or the root isn't a valid keyword.
     """
 
     def __init__(self, target: str, root: str, spec: EmbeddingConfigSpec | None) -> None:
@@ -80,11 +79,11 @@ class Objects:
         self._spec = spec
         self._slots: dict[str, list[str]] = {}
 
-    def key(self, table: variable_roles.Table) -> str:
-        """The table's key, which is its object's name.
+    def key(self, table: variable_roles.CheckpointTable) -> str:
+        """Returns the table's key, by which the object names it.
 
         Raises:
-            ValueError: nobody knows it.
+            ValueError: the key is unknown.
         """
         if table.key is None:
             raise ValueError(
@@ -93,24 +92,26 @@ class Objects:
             )
         return table.key
 
-    def is_left_out(self, table: variable_roles.Table) -> bool:
-        """Whether the object doesn't have it: tables of the tensor core are the model's own."""
+    def is_left_out(self, table: variable_roles.CheckpointTable) -> bool:
+        """Returns whether the object lacks a table, as it does those of the tensor core."""
         if self._target == SERVING or self._spec is None:
             return False
         small = {table_name(name) for name in device_assignment.tensor_core_tables(self._spec)}
         return table.key in small
 
-    def slots_of(self, table: variable_roles.Table, kept: Mapping[str, str]) -> list[ObjectSlot]:
-        """The slots of a table that the object has, too; all of its optimizer's, or none.
+    def slots_of(
+        self, table: variable_roles.CheckpointTable, kept: Mapping[str, str]
+    ) -> list[ObjectSlot]:
+        """Returns the slots of a table that the object has: all of its optimizer's, or none.
 
         Args:
             table: the table.
-            kept: suffixes by full name of those that may be used.
+            kept: suffixes of the slots that may be used, by full name.
         """
         if self._target == SERVING:
             return []
         wanted = table.in_spec.optimizer if table.in_spec else None
-        found, _, _ = slots.recognize(kept.values())
+        found, _, _ = slots.recognize_optimizers(kept.values())
         for naming in found:
             parameters = wanted or new_rows.DEFAULTS.get(naming.optimizer)
             if parameters is None:
@@ -124,16 +125,16 @@ class Objects:
                 for name, suffix in sorted(kept.items())
                 if suffix in by_suffix
             ]
-            if len(result) == len(by_suffix) and frozenset(by_suffix.values()) in _KEEPERS:
+            if len(result) == len(by_suffix) and frozenset(by_suffix.values()) in _OPTIMIZERS:
                 return result
         return []
 
-    def name(self, key: str, attribute: str = "") -> str:
-        """The name of a variable in the checkpoint; ask for the table's before its slots'.
+    def add_variable(self, key: str, attribute: str = "") -> str:
+        """Adds a variable and returns its name in the checkpoint; the table before its slots.
 
         Args:
-            key: of the table.
-            attribute: of the slot; '' for the table itself.
+            key: key of the table.
+            attribute: name of the slot in the object; '' for the table itself.
         """
         if attribute:
             self._slots[key].append(attribute)
@@ -147,10 +148,10 @@ class Objects:
         return f"{self._root}/{escaped}/.ATTRIBUTES/VARIABLE_VALUE"
 
     def graph(self) -> bytes:
-        """The graph of objects with the variables that were named so far.
+        """Returns the serialized graph of objects with the variables added so far.
 
         Raises:
-            ValueError: TensorFlow names them otherwise, or eager execution is switched off.
+            ValueError: TensorFlow names them differently, or eager execution is disabled.
         """
         with tf.init_scope():
             if not tf.executing_eagerly():
@@ -175,13 +176,13 @@ class Objects:
         return graph
 
     def _object(self) -> Any:
-        """The object, with tables of one element."""
+        """Returns the object with tables of one element."""
         library = tf.tpu.experimental.embedding
         features = []
         for key, kept in sorted(self._slots.items()):
             optimizer = None
             if self._target == TPU_EMBEDDING:
-                name = _KEEPERS[frozenset(kept)]
+                name = _OPTIMIZERS[frozenset(kept)]
                 more = {"momentum": 0.9} if name == "AdagradMomentum" else {}
                 optimizer = getattr(library, name)(learning_rate=0.1, **more)
             config = library.TableConfig(1, 1, optimizer=optimizer, name=key)

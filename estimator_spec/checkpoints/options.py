@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversion is asked for, checked as far as it can be without a checkpoint."""
+"""Validates the options of `convert` as far as possible without a checkpoint."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from estimator_spec.checkpoints import slots
-from estimator_spec.checkpoints.objects import Objects
+from estimator_spec.checkpoints.objects import ObjectCheckpoint
 from estimator_spec.checkpoints.renaming import Rename
-from tpu_columns.partition import STRATEGIES, RowPartition
+from tpu_columns.checks import is_int
+from tpu_columns.partition import RowPartition, check_strategy
 
 
 @dataclasses.dataclass(frozen=True)
-class Wishes:
-    """What `convert` was asked for; see there. Checked.
+class ConversionOptions:
+    """Validated options of `convert`, which documents those that aren't listed here.
 
     Attributes:
-        layouts: for single tables, by full names, in place of strategy and shards.
-        dtype: other than 'float32', tables are written in narrow numbers, in row order and without
-            slots (see `tpu_columns.storage`).
-        objects: TF2 objects that the tables become, in place of variables of a graph.
+        layouts: layouts of single tables by full name, in place of strategy and shards.
+        dtype: dtype of the tables. Other than 'float32', tables are quantized, in row order and
+            without slots (see `tpu_columns.storage`).
+        objects: TF2 objects to write the tables for, in place of variables of a graph.
     """
 
     rename: Rename = None
@@ -35,17 +36,15 @@ class Wishes:
     seed: int = 0
     layouts: Mapping[str, RowPartition] | None = None
     dtype: str = "float32"
-    objects: Objects | None = None
+    objects: ObjectCheckpoint | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy is not None and self.strategy not in STRATEGIES:
-            raise ValueError(
-                f'Invalid partition_strategy {self.strategy}. Must be one of "mod" or "div".'
-            )
+        if self.strategy is not None:
+            check_strategy(self.strategy)
         if self.shards is not None:
             RowPartition("div", 0, self.shards)
         for table, rows in (self.grow or {}).items():
-            if isinstance(rows, bool) or not hasattr(rows, "__index__"):
+            if not is_int(rows):
                 raise ValueError(
                     f"grow: the number of rows of {table!r} must be an int, got {rows!r}."
                 )
@@ -55,7 +54,7 @@ class Wishes:
             self._check_objects()
 
     def _check_objects(self) -> None:
-        """Refuses what TF2 objects leave no choice in."""
+        """Checks the options that TF2 objects leave no choice in."""
         if self.rename:
             raise ValueError("objects name their variables themselves: leave `rename` out.")
         if self.strategy == "mod" or (self.shards or 1) != 1:

@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variables that a conversion writes: what each is made of, and the making of it in a stream.
+"""Writes the variables of a converted checkpoint in a stream.
 
-Chunks of rows go from a reader to a writer, two at a time: one is read while the one before is
-written. So the memory needed is some tens of MiB, whatever the tables' sizes.
+Variables are read and written in chunks; one chunk is read while the previous one is written. This
+takes some tens of MiB of memory, whatever the tables' sizes.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import checksums, crc32c, index_file
-from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.checkpoints.new_rows import Rows
+from estimator_spec.checkpoints import crc32c, index_file
+from estimator_spec.checkpoints.bundle import Checkpoint, Extents, Piece, StoredVariable
+from estimator_spec.checkpoints.new_rows import RowSource
 from estimator_spec.checkpoints.rows import RowReader, RowWriter
-from estimator_spec.checkpoints.writing import CheckpointWriter
+from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 from tpu_columns.partition import RowPartition
 
 _CHUNK = 1 << 20
@@ -27,81 +28,88 @@ _MOST = 8 << 20
 _PER_SHARD = 64 << 10
 
 Progress = Callable[[int], None]
-PieceShapes = list[tuple[Any, tuple[int, ...], int]]
-# A piece of work: the part that reads, which gives the part that writes.
+PieceShapes = list[tuple[Extents, tuple[int, ...], int]]
+# Reads a chunk, and returns the function that writes it.
 Step = Callable[[], Callable[[], None]]
 
 
-class Output(Protocol):
-    """One variable of the target."""
+class OutputVariable(Protocol):
+    """A variable of the target."""
 
     @property
     def name(self) -> str:
-        """Its name there."""
+        """Name in the target."""
         ...
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to write."""
+        """Number of bytes to write."""
         ...
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """Announces the variable, and yields its work in order, each with its bytes."""
+        """Adds the variable to the target, and yields its chunks in order, each with its size."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
-class Copy:
-    """A variable as it is, slices and all, under a name that may be new."""
+class CopiedVariable:
+    """A variable that is copied with its slices, perhaps under a new name."""
 
     name: str
     variable: StoredVariable
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to write."""
+        """Number of bytes to write."""
         return self.variable.num_bytes
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         variable = self.variable
         shapes = [(piece.extents, piece.shape, piece.size) for piece in variable.pieces]
         writers = target.add(self.name, variable.dtype, variable.shape, shapes)
         for piece, writer in zip(variable.pieces, writers, strict=True):
             if not variable.is_numbers:
-
-                def whole(piece: Any = piece, writer: Any = writer) -> Callable[[], None]:
-                    source.verify(variable, piece)
-                    buffer = np.empty(piece.size, np.uint8)
-                    source.read_into(buffer, piece)
-                    return lambda: writer.write(buffer, piece.crc)
-
-                yield whole, piece.size
+                yield functools.partial(_copy_piece, source, variable, piece, writer), piece.size
                 continue
-            total = [0]
             for start, end in chunks(piece.size, _CHUNK):
+                yield (
+                    functools.partial(_copy_part, source, variable, piece, writer, start, end),
+                    end - start,
+                )
 
-                def part(
-                    piece: Any = piece,
-                    writer: Any = writer,
-                    start: int = start,
-                    end: int = end,
-                    total: list[int] = total,
-                ) -> Callable[[], None]:
-                    buffer = np.empty(end - start, np.uint8)
-                    source.read_into(buffer, piece, start)
-                    crc = checksums.checksum(buffer)
-                    total[0] = crc32c.combine(total[0], crc, len(buffer))
-                    if end == piece.size:
-                        source.check(variable, piece, total[0])
-                    return lambda: writer.write(buffer, crc)
 
-                yield part, end - start
+def _copy_piece(
+    source: Checkpoint, variable: StoredVariable, piece: Piece, writer: PieceWriter
+) -> Callable[[], None]:
+    """Copies a piece whose checksum isn't that of its bytes, such as strings."""
+    data = source.read_piece(variable, piece)
+    return lambda: writer.write(data, piece.crc)
+
+
+def _copy_part(
+    source: Checkpoint,
+    variable: StoredVariable,
+    piece: Piece,
+    writer: PieceWriter,
+    start: int,
+    end: int,
+) -> Callable[[], None]:
+    """Copies bytes `start` to `end` of a piece, and checks the whole piece after its last part."""
+    data = np.empty(end - start, np.uint8)
+    source.read_into(data, piece, start)
+
+    def write() -> None:
+        writer.write(data)
+        if end == piece.size:
+            source.check(variable, piece, writer.crc)
+
+    return write
 
 
 @dataclasses.dataclass(frozen=True)
-class Value:
-    """A small variable that the conversion makes itself."""
+class NewVariable:
+    """A small variable with a given value."""
 
     name: str
     dtype: Any
@@ -109,11 +117,11 @@ class Value:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to write."""
+        """Number of bytes to write."""
         return int(self.value.nbytes)
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         del source
         shape = self.value.shape
         (writer,) = target.add(self.name, self.dtype, shape, [((), shape, self.num_bytes)])
@@ -121,49 +129,48 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
-    """A small string that the conversion makes itself; a scalar."""
+class NewString:
+    """A scalar string with a given value."""
 
     name: str
     value: bytes
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to write."""
+        """Number of bytes to write."""
         return len(self._stored()[0])
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         del source
         stored, crc = self._stored()
         (writer,) = target.add(self.name, tf.string, (), [((), (), len(stored))])
         yield lambda: lambda: writer.write(np.frombuffer(stored, np.uint8), crc), len(stored)
 
     def _stored(self) -> tuple[bytes, int]:
-        """The length, its checksum, the bytes; and the checksum, in which the length is a number.
+        """Returns the stored form, (length, its checksum, bytes), and the checksum of that.
 
-        As in `bundle.Checkpoint`, and TensorFlow's `WriteStringTensor`.
+        The checksum covers the length as an integer, as in TensorFlow's `WriteStringTensor`.
         """
         length = len(self.value).to_bytes(4, "little")
-        of_length = crc32c.masked(crc32c.crc32c(length)).to_bytes(4, "little")
+        of_length = crc32c.mask(crc32c.extend(0, length)).to_bytes(4, "little")
         stored = index_file.varint(len(self.value)) + of_length + self.value
-        return stored, crc32c.crc32c(length + of_length + self.value)
+        return stored, crc32c.extend(0, length + of_length + self.value)
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
-    """A table or slot whose rows are laid out anew, permuted, or more.
+class RewrittenTable:
+    """A table or slot with a new layout, permuted rows, or additional rows.
 
     Attributes:
-        name: in the target.
-        variable: in the source.
-        before: its layout there.
-        after: its layout in the target.
-        rows_from: for each row of the target the row of the source, -1 for a new one. None: the
-            first rows are the source's rows, all others are new.
-        new_rows: makes the new rows, by their number among the new ones. None if there are none.
-        factor: multiplies the old rows; 1 leaves them bit by bit.
-        dtype: of the target, a `tf.DType`.
+        name: name in the target.
+        variable: the variable of the source.
+        before: layout in the source.
+        after: layout in the target.
+        rows_from: for each row of the target the row of the source, -1 for a new row. None: the
+            source's rows in their order, followed by new rows.
+        new_rows: source of the new rows, by their index among the new ones. None if there are none.
+        factor: multiplies the old rows; 1 copies them bit by bit.
     """
 
     name: str
@@ -171,16 +178,16 @@ class Table:
     before: RowPartition
     after: RowPartition
     rows_from: np.ndarray | None = None
-    new_rows: Rows | None = None
+    new_rows: RowSource | None = None
     factor: float = 1.0
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to write."""
+        """Number of bytes to write."""
         return self.after.num_rows * self.variable.row_bytes
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `Output`."""
+        """See `OutputVariable`."""
         variable, after = self.variable, self.after
         shape = (after.num_rows, *variable.shape[1:])
         writers = target.add(self.name, variable.dtype, shape, slices(after, variable))
@@ -193,13 +200,13 @@ class Table:
 
             def step(first: int = first, last: int = last, made: int = made) -> Callable[[], None]:
                 if first == 0 and self.rows_from is not None:
-                    # Rows are read in any order later on, so all are checked before.
+                    # Permuted rows are read in any order, so all checksums are checked first.
                     for piece in variable.pieces:
                         source.verify(variable, piece)
-                rows, crc = self._rows(reader, first, last, made)
+                rows = self._rows(reader, first, last, made)
                 if last == after.num_rows and self.rows_from is None:
                     reader.finish()
-                return lambda: writer.write(first, rows, crc)
+                return lambda: writer.write(first, rows)
 
             yield step, (last - first) * variable.row_bytes
             made += missing
@@ -207,26 +214,22 @@ class Table:
     def _rows_at_once(self) -> int:
         shards = max(self.before.num_shards, self.after.num_shards)
         size = min(max(_CHUNK, shards * _PER_SHARD), _MOST)
-        return max(1, size // max(1, self.variable.row_bytes))
+        return self.variable.rows_in(size)
 
     def _count_new(self, first: int, last: int) -> int:
         if self.rows_from is not None:
             return int((self.rows_from[first:last] < 0).sum())
         return max(0, last - max(first, self.before.num_rows))
 
-    def _rows(
-        self, reader: RowReader, first: int, last: int, made: int
-    ) -> tuple[np.ndarray, int | None]:
-        """Rows of the target: uint8, [last - first, bytes of a row]; their checksum, if known."""
+    def _rows(self, reader: RowReader, first: int, last: int, made: int) -> np.ndarray:
+        """Returns rows of the target as uint8, [last - first, bytes of a row]."""
         width = self.variable.row_bytes
         if self.rows_from is None:
             kept = max(first, min(last, self.before.num_rows))
-            rows, crc = reader.read(first, kept)
-            if self.factor != 1.0:
-                rows, crc = self._scaled(rows), None
+            rows = self._scaled(reader.read(first, kept))
             if kept == last:
-                return rows, crc
-            return np.concatenate([rows, self._new(made, last - kept, width)]), None
+                return rows
+            return np.concatenate([rows, self._new(made, last - kept, width)])
         wanted = self.rows_from[first:last]
         rows = np.empty((last - first, width), np.uint8)
         old = wanted >= 0
@@ -234,7 +237,7 @@ class Table:
         count = int((~old).sum())
         if count:
             rows[~old] = self._new(made, count, width)
-        return rows, None
+        return rows
 
     def _scaled(self, rows: np.ndarray) -> np.ndarray:
         if self.factor == 1.0:
@@ -249,7 +252,7 @@ class Table:
 
 
 def slices(layout: RowPartition, variable: StoredVariable) -> PieceShapes:
-    """The pieces that a layout is stored in; shards without rows have none."""
+    """Returns (extents, shape, bytes) of each shard of a layout; empty shards have no piece."""
     rest = variable.shape[1:]
     if layout.num_shards == 1 or layout.num_rows <= 1:
         return [((), (layout.num_rows, *rest), layout.num_rows * variable.row_bytes)]
@@ -261,7 +264,7 @@ def slices(layout: RowPartition, variable: StoredVariable) -> PieceShapes:
 
 
 def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """Ranges of `size`, the last one shorter.
+    """Yields the ranges of length `size` in `count`, the last one shorter.
 
     >>> list(chunks(5, 2))
     [(0, 2), (2, 4), (4, 5)]
@@ -271,15 +274,18 @@ def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def write_all(
-    outputs: Iterable[Output], source: Checkpoint, target: CheckpointWriter, progress: Progress
+    outputs: Iterable[OutputVariable],
+    source: Checkpoint,
+    target: CheckpointWriter,
+    progress: Progress,
 ) -> None:
-    """Writes the variables, one after the other.
+    """Writes variables in sequence.
 
     Args:
-        outputs: what to write.
-        source: where it comes from.
-        target: where it goes.
-        progress: told how many bytes were written, after each chunk.
+        outputs: the variables.
+        source: the checkpoint that is read.
+        target: the checkpoint that is written.
+        progress: called with the number of bytes of each chunk.
     """
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         writing: concurrent.futures.Future[None] | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a user asks of a conversion to what becomes of each variable."""
+"""Plans a conversion: the output variable, name and layout of each variable."""
 
 from __future__ import annotations
 
@@ -21,80 +21,88 @@ from estimator_spec.checkpoints import (
     vocabulary,
 )
 from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, Objects
-from estimator_spec.checkpoints.options import Wishes
-from estimator_spec.checkpoints.renaming import Renaming, compiled
+from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, ObjectCheckpoint
+from estimator_spec.checkpoints.options import ConversionOptions
+from estimator_spec.checkpoints.renaming import Renaming, compile_pattern
+from estimator_spec.checkpoints.row_mapping import RowMapping
 from estimator_spec.checkpoints.slot_conversion import SlotConversion
-from estimator_spec.checkpoints.table_rows import TableRows
 from tpu_columns.partition import RowPartition
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a conversion will do.
+    """A planned conversion.
 
     Attributes:
-        outputs: the variables to write, sorted by name.
-        changes: the same for people, with what is left out.
-        notes: what someone who trains on should know.
-        record: what will be recorded beside the target.
-        losses: what narrow numbers lose, by table; known when they are written.
+        outputs: variables to write, sorted by name.
+        changes: changes for the report, including variables that are left out.
+        notes: notes for the report.
+        record: the target's record.
+        quantization_stats: statistics of quantized tables by name, filled in during writing.
     """
 
-    outputs: tuple[output_variables.Output, ...]
+    outputs: tuple[output_variables.OutputVariable, ...]
     changes: tuple[change_report.Change, ...]
     notes: tuple[str, ...]
     record: records.CheckpointRecord
-    losses: Mapping[str, quantization.Loss]
+    quantization_stats: Mapping[str, quantization.QuantizationStats]
 
 
-def make(
-    checkpoint: Checkpoint, found: variable_roles.Contents, wishes: Wishes, spec_data: Any = None
+def make_plan(
+    checkpoint: Checkpoint,
+    found: variable_roles.VariableRoles,
+    options: ConversionOptions,
+    spec_data: Any = None,
 ) -> Plan:
     """Plans a conversion.
 
     Args:
         checkpoint: the source, open.
-        found: what its variables are.
-        wishes: what was asked for.
-        spec_data: a spec as plain data for the target's record; None takes the source's.
+        found: roles of its variables.
+        options: options of the conversion.
+        spec_data: spec as plain data for the target's record; None copies the source's.
 
     Raises:
-        ValueError: something asked for can't be done; nothing was written.
+        ValueError: an option can't be met; nothing was written.
     """
-    return _Planner(checkpoint, found, wishes).plan(spec_data)
+    return _Planner(checkpoint, found, options).plan(spec_data)
 
 
 class _Planner:
+    """A plan under construction."""
+
     def __init__(
-        self, checkpoint: Checkpoint, found: variable_roles.Contents, wishes: Wishes
+        self,
+        checkpoint: Checkpoint,
+        found: variable_roles.VariableRoles,
+        options: ConversionOptions,
     ) -> None:
         self._variables = checkpoint.variables
         self._checkpoint = checkpoint
         self._found = found
-        self._wishes = wishes
-        self._outputs: dict[str, output_variables.Output] = {}
+        self._options = options
+        self._outputs: dict[str, output_variables.OutputVariable] = {}
         self._changes: list[change_report.Change] = []
         self._notes: list[str] = []
         self._records: dict[str, records.TableRecord] = {}
-        self._grow = self._by_table(wishes.grow, "grow")
-        self._vocabulary = self._by_table(wishes.vocabulary, "vocabulary")
-        self._initializers = self._by_table(wishes.initializers, "initializers")
-        self._drop = [compiled("drop", pattern) for pattern in wishes.drop]
-        self._losses: dict[str, quantization.Loss] = {}
-        self._slots = SlotConversion(wishes.slots)
-        self._renamed = Renaming(wishes.rename, checkpoint.variables)
+        self._grow = self._by_table(options.grow, "grow")
+        self._vocabulary = self._by_table(options.vocabulary, "vocabulary")
+        self._initializers = self._by_table(options.initializers, "initializers")
+        self._drop = [compile_pattern("drop", pattern) for pattern in options.drop]
+        self._quantization_stats: dict[str, quantization.QuantizationStats] = {}
+        self._slots = SlotConversion(options.slots)
+        self._renamed = Renaming(options.rename, checkpoint.variables)
 
     def plan(self, spec_data: Any) -> Plan:
-        wishes = self._wishes
-        renames = wishes.rename or wishes.slots or wishes.objects
+        options = self._options
+        renames = options.rename or options.slots or options.objects
         if OBJECT_GRAPH in self._variables and renames:
             raise ValueError(
                 f"{self._checkpoint.prefix!r} is a checkpoint of TF2 objects: its names are paths "
                 "in a graph of objects that it holds, and can't be changed one by one."
             )
-        if wishes.objects is not None:
-            self._add_objects(wishes.objects)
+        if options.objects is not None:
+            self._add_objects(options.objects)
         else:
             self._add_variables()
         if spec_data is None and self._found.record is not None:
@@ -104,30 +112,30 @@ class _Planner:
             tuple(self._changes),
             (*self._notes, *self._slots.notes),
             records.CheckpointRecord(self._records, spec_data),
-            self._losses,
+            self._quantization_stats,
         )
 
     def _add_variables(self) -> None:
-        """Everything, as variables of a graph."""
+        """Adds all variables, as those of a graph."""
         renamed = self._renamed
         for table in self._found.tables.values():
-            self._add_table(table, renamed.of(table.name))
+            self._add_table(table, renamed.new_name(table.name))
         unneeded = self._slots.without_beta_powers(self._found, self._variables)
         for name, beside in self._found.slots_of.items():
             if name in unneeded:
                 self._leave_out(name, "an embedding core's Adam has none")
                 continue
-            self._add_copy(name, renamed.of(name))
+            self._add_copy(name, renamed.new_name(name))
             for slot in beside:
-                self._add_copy(slot, renamed.of_slot(slot, name))
+                self._add_copy(slot, renamed.slot_name(slot, name))
         made = self._slots.beta_powers(self._checkpoint)
         for name, (value, what) in made.items():
             change = change_report.Change(None, name, None, (), what, int(value.nbytes))
-            self._put(output_variables.Value(name, tf.float32, value), change)
+            self._put(output_variables.NewVariable(name, tf.float32, value), change)
         renamed.check_used()
 
-    def _add_objects(self, objects: Objects) -> None:
-        """The tables as TF2 objects, with the slots that these have; nothing else."""
+    def _add_objects(self, objects: ObjectCheckpoint) -> None:
+        """Adds the tables and their slots as variables of TF2 objects."""
         for table in self._found.tables.values():
             if self._dropped(table.name) or objects.is_left_out(table):
                 why = "dropped" if self._dropped(table.name) else "the model's, not the object's"
@@ -137,17 +145,17 @@ class _Planner:
             key = objects.key(table)
             rows_from, num_rows = self._rows(table)
             after = RowPartition("div", num_rows)
-            rows = TableRows(table, after, rows_from)
+            rows = RowMapping(table, after, rows_from)
             initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
-            target = objects.name(key)
+            target = objects.add_variable(key)
             self._add_rows(table.name, target, rows, initial, what="object")
             self._records[target] = records.TableRecord(after, table.variable.shape[1], key)
             self._add_object_slots(objects, table, key, rows)
         for name, beside in self._found.slots_of.items():
             for other in (name, *beside):
                 self._leave_out(other, "no table")
-        graph = output_variables.Text(OBJECT_GRAPH, objects.graph())
-        counter = output_variables.Value(SAVE_COUNTER, tf.int64, np.asarray(1, np.int64))
+        graph = output_variables.NewString(OBJECT_GRAPH, objects.graph())
+        counter = output_variables.NewVariable(SAVE_COUNTER, tf.int64, np.asarray(1, np.int64))
         for output in (graph, counter):
             change = change_report.Change(
                 None, output.name, None, (), "of TF2 objects", output.num_bytes
@@ -155,8 +163,13 @@ class _Planner:
             self._put(output, change)
 
     def _add_object_slots(
-        self, objects: Objects, table: variable_roles.Table, key: str, rows: TableRows
+        self,
+        objects: ObjectCheckpoint,
+        table: variable_roles.CheckpointTable,
+        key: str,
+        rows: RowMapping,
     ) -> None:
+        """Adds those slots of a table that the object has."""
         kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
         found = objects.slots_of(table, kept)
         for slot in found:
@@ -167,7 +180,7 @@ class _Planner:
                 self._slots.note_difference(slot.naming.optimizer, slots.TPU)
             self._add_rows(
                 slot.name,
-                objects.name(key, slot.attribute),
+                objects.add_variable(key, slot.attribute),
                 rows,
                 new,
                 self._slots.factor(table, slot.naming, slot.suffix),
@@ -178,17 +191,19 @@ class _Planner:
         if kept and not found:
             self._notes.append(f"{table.name}: its slots are left out, training begins new ones.")
 
-    def _by_table(self, wishes: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
-        """What was asked for single tables, by full names."""
+    def _by_table(self, values: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
+        """Returns the values of an option that is given by table, by the tables' full names."""
         return {
             variable_roles.find_table(self._found, name, argument, self._checkpoint.prefix): value
-            for name, value in (wishes or {}).items()
+            for name, value in (values or {}).items()
         }
 
     def _dropped(self, name: str) -> bool:
+        """Returns whether `drop` matches a variable."""
         return any(pattern.search(name) for pattern in self._drop)
 
-    def _put(self, output: output_variables.Output, change: change_report.Change) -> None:
+    def _put(self, output: output_variables.OutputVariable, change: change_report.Change) -> None:
+        """Adds an output variable and its change, after checking its name."""
         if output.name in self._outputs:
             other = next(c.source for c in self._changes if c.target == output.name)
             raise ValueError(
@@ -204,10 +219,12 @@ class _Planner:
         self._changes.append(change)
 
     def _leave_out(self, name: str, why: str) -> None:
+        """Reports that a variable of the source isn't written."""
         shape = self._variables[name].shape
         self._changes.append(change_report.Change(name, None, shape, None, why, 0))
 
     def _add_copy(self, name: str, target: str) -> None:
+        """Adds a variable that isn't a table, unless it is dropped."""
         if self._dropped(name):
             self._leave_out(name, "dropped")
             return
@@ -216,34 +233,35 @@ class _Planner:
         change = change_report.Change(
             name, target, variable.shape, variable.shape, what, variable.num_bytes
         )
-        self._put(output_variables.Copy(target, variable), change)
+        self._put(output_variables.CopiedVariable(target, variable), change)
 
-    def _add_table(self, table: variable_roles.Table, target: str) -> None:
+    def _add_table(self, table: variable_roles.CheckpointTable, target: str) -> None:
+        """Adds a table with its slots, unless it is dropped."""
         if self._dropped(table.name):
             for name in (table.name, *table.slots):
                 self._leave_out(name, "dropped with its table")
             return
-        if self._wishes.dtype != "float32":
-            self._add_narrow(table, target)
+        if self._options.dtype != "float32":
+            self._add_quantized(table, target)
             return
         rows_from, num_rows = self._rows(table)
         after = self._layout(table, num_rows)
-        rows = TableRows(table, after, rows_from)
+        rows = RowMapping(table, after, rows_from)
         initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
         self._add_rows(table.name, target, rows, initial)
         self._records[target] = records.TableRecord(after, table.variable.shape[1], table.key)
         self._add_slots(table, target, rows, initial)
 
-    def _layout(self, table: variable_roles.Table, num_rows: int) -> RowPartition:
-        wishes = self._wishes
-        if table.name in (wishes.layouts or {}):
-            return wishes.layouts[table.name]  # type: ignore[index]
-        strategy = wishes.strategy or table.layout.strategy
-        return RowPartition(strategy, num_rows, wishes.shards or table.layout.num_shards)
+    def _layout(self, table: variable_roles.CheckpointTable, num_rows: int) -> RowPartition:
+        options = self._options
+        if table.name in (options.layouts or {}):
+            return options.layouts[table.name]  # type: ignore[index]
+        strategy = options.strategy or table.layout.strategy
+        return RowPartition(strategy, num_rows, options.shards or table.layout.num_shards)
 
-    def _add_narrow(self, table: variable_roles.Table, target: str) -> None:
-        """The table in narrow numbers; nothing stands beside it."""
-        variable, dtype = table.variable, self._wishes.dtype
+    def _add_quantized(self, table: variable_roles.CheckpointTable, target: str) -> None:
+        """Adds a quantized table, without slots."""
+        variable, dtype = table.variable, self._options.dtype
         if variable.dtype != tf.float32 or len(variable.shape) != 2:
             raise ValueError(
                 f"{table.name!r} can't be stored as {dtype}: it is {variable.dtype.name} of shape "
@@ -251,8 +269,8 @@ class _Planner:
             )
         for name in sorted(table.slots):
             self._leave_out(name, f"none beside a table of {dtype}")
-        loss = self._losses[target] = quantization.Loss()
-        output = quantization.NarrowOutput(target, variable, table.layout, dtype, loss)
+        stats = self._quantization_stats[target] = quantization.QuantizationStats()
+        output = quantization.QuantizedTable(target, variable, table.layout, dtype, stats)
         self._put(
             output,
             change_report.Change(
@@ -267,23 +285,23 @@ class _Planner:
         self,
         name: str,
         target: str,
-        rows: TableRows,
-        new: new_rows.Rows | None,
+        rows: RowMapping,
+        new: new_rows.RowSource | None,
         factor: float = 1.0,
         what: str = "",
     ) -> None:
-        """One table or slot; copied as it is if nothing but its name changes."""
+        """Adds a table or slot; a plain copy if at most its name changes."""
         variable = self._variables[name]
         shape = (rows.after.num_rows, *variable.shape[1:])
         whats = [what] if what else []
-        output: output_variables.Output
+        output: output_variables.OutputVariable
         if rows.is_as_stored(variable) and factor == 1.0:
-            output = output_variables.Copy(target, variable)
+            output = output_variables.CopiedVariable(target, variable)
         else:
-            output = output_variables.Table(
+            output = output_variables.RewrittenTable(
                 target, variable, rows.before, rows.after, rows.rows_from, new, factor
             )
-            whats += rows.what()
+            whats += rows.describe()
         if name != target and not what:
             whats.insert(0, "renamed")
         change = change_report.Change(
@@ -296,16 +314,16 @@ class _Planner:
         )
         self._put(output, change)
 
-    def _rows(self, table: variable_roles.Table) -> tuple[np.ndarray | None, int]:
-        """(which old row each new row takes, number of rows) of a table."""
+    def _rows(self, table: variable_roles.CheckpointTable) -> tuple[np.ndarray | None, int]:
+        """Returns the source row of each target row (None: unchanged order), and their number."""
         name, old = table.name, table.layout.num_rows
         rows_from, num_rows = None, old
-        asked = self._vocabulary.get(name)
-        if asked is not None:
-            if isinstance(asked, tuple) and len(asked) == 2:
-                rows_from = vocabulary.rows_from(asked[0], asked[1], old)
+        source = self._vocabulary.get(name)
+        if source is not None:
+            if isinstance(source, tuple) and len(source) == 2:
+                rows_from = vocabulary.match_vocabularies(source[0], source[1], old)
             else:
-                rows_from = vocabulary.checked(asked, name, old)
+                rows_from = vocabulary.check_row_sources(source, name, old)
             num_rows = len(rows_from)
             lost = old - len(np.unique(rows_from[rows_from >= 0]))
             if lost:
@@ -323,14 +341,16 @@ class _Planner:
         if table.in_spec is not None and wanted != table.in_spec.rows:
             raise ValueError(
                 f"{name!r} would have {wanted} rows, in the spec {table.in_spec.key!r} has "
-                f"{table.in_spec.rows}. Mend the spec, or what `vocabulary` and `grow` say."
+                f"{table.in_spec.rows}. Correct the spec, or `vocabulary` and `grow`."
             )
         if rows_from is not None:
             rows_from = np.pad(rows_from, (0, wanted - num_rows), constant_values=-1)
         return rows_from, int(wanted)
 
-    def _initial_rows(self, table: variable_roles.Table, count: int) -> new_rows.Rows:
-        """What makes new rows: the argument's initializer, the spec's, or the columns' default."""
+    def _initial_rows(
+        self, table: variable_roles.CheckpointTable, count: int
+    ) -> new_rows.RowSource:
+        """Returns new rows by the argument's initializer, the spec's, or the columns' default."""
         variable = table.variable
         if len(variable.shape) != 2 or not variable.dtype.is_floating:
             raise ValueError(
@@ -343,29 +363,27 @@ class _Planner:
             initializer = table.in_spec.initializer
         if initializer is None:
             return new_rows.truncated_normal(
-                table.name, count, width, variable.dtype, self._wishes.seed
+                table.name, count, width, variable.dtype, self._options.seed
             )
-        return new_rows.initialized(
-            table.name, initializer, count, width, variable.dtype, self._wishes.seed
+        return new_rows.from_initializer(
+            table.name, initializer, count, width, variable.dtype, self._options.seed
         )
-
-    # Slots.
 
     def _add_slots(
         self,
-        table: variable_roles.Table,
+        table: variable_roles.CheckpointTable,
         target: str,
-        rows: TableRows,
-        initial: new_rows.Rows | None,
+        rows: RowMapping,
+        initial: new_rows.RowSource | None,
     ) -> None:
         kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
         for name in set(table.slots) - set(kept):
             self._leave_out(name, "dropped")
-        known, _, _ = slots.recognize(kept.values())
+        known, _, _ = slots.recognize_optimizers(kept.values())
         for name, suffix in sorted(kept.items()):
             naming = next((n for n in known if suffix in n.suffixes.values()), None)
             new_naming, new_suffix = self._slots.naming(table, naming, suffix)
-            new_name = self._renamed.told(name) or name.replace(
+            new_name = self._renamed.explicit_name(name) or name.replace(
                 table.name + suffix, target + new_suffix
             )
             what = f"slot of {naming.optimizer}" if naming and new_suffix != suffix else ""
@@ -376,14 +394,18 @@ class _Planner:
             self._add_rows(name, new_name, rows, new, factor, what)
 
     def _slot_rows(
-        self, table: variable_roles.Table, name: str, suffix: str, naming: slots.Naming | None
-    ) -> new_rows.Rows:
+        self,
+        table: variable_roles.CheckpointTable,
+        name: str,
+        suffix: str,
+        naming: slots.SlotNaming | None,
+    ) -> new_rows.RowSource:
         parameters = table.in_spec.optimizer if table.in_spec else None
-        value = new_rows.slot_value(suffix, naming, parameters)
+        value = new_rows.slot_initial_value(suffix, naming, parameters)
         if value is None:
             raise ValueError(
-                f"{name!r} belongs to no known optimizer, so nobody knows where its new rows "
-                "begin. Leave it out by `drop`."
+                f"{name!r} belongs to no known optimizer, so the initial value of its new rows "
+                "is unknown. Leave it out by `drop`."
             )
         variable = self._variables[name]
         return new_rows.constant(value, variable.shape[1], variable.dtype.as_numpy_dtype)

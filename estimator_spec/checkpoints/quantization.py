@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in narrow numbers, for serving: half a table, or a quarter, and what that loses.
+"""Quantizes tables (float16, int8) and reports the error.
 
 The formats are those of `tpu_columns.storage`.
 """
@@ -7,15 +7,16 @@ The formats are those of `tpu_columns.storage`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.output_variables import PieceShapes, Step, chunks
 from estimator_spec.checkpoints.rows import RowReader
-from estimator_spec.checkpoints.writing import CheckpointWriter
+from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 from tpu_columns.partition import RowPartition
 from tpu_columns.storage import SCALE
 
@@ -23,13 +24,13 @@ _CHUNK = 4 << 20
 
 
 @dataclasses.dataclass
-class Loss:
-    """What a table lost by narrow numbers; filled in while it is written.
+class QuantizationStats:
+    """Quantization error of a table, accumulated while it is written.
 
     Attributes:
-        largest: the largest absolute error of an element.
-        rms: root of the mean squared error of all elements.
-        table_rms: root of the mean square of the table itself.
+        largest: largest absolute error of an element.
+        rms: root mean square of the error of all elements.
+        table_rms: root mean square of the table's elements.
     """
 
     largest: float = 0.0
@@ -40,7 +41,7 @@ class Loss:
     _count: int = 0
 
     def add(self, before: np.ndarray, after: np.ndarray) -> None:
-        """Counts some rows in."""
+        """Adds rows before and after quantization."""
         error = np.abs(before - after)
         self.largest = max(self.largest, float(error.max(initial=0.0)))
         self._squares += float(np.square(error, dtype=np.float64).sum())
@@ -56,14 +57,14 @@ class Loss:
 
 
 def to_float16(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
-    """Rounds rows: (float16, what that is worth, None)."""
+    """Rounds rows to float16: (quantized, dequantized, None)."""
     limit = np.finfo(np.float16).max
     narrow = np.clip(rows, -limit, limit).astype(np.float16)
     return narrow, narrow.astype(np.float32), None
 
 
 def to_int8(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rounds each row to 255 steps of its own: (int8, what that is worth, scales [n, 1]).
+    """Rounds each row to int8 by its own scale: (quantized, dequantized, scales [n, 1]).
 
     >>> narrow, _, scale = to_int8(np.array([[1.0, -0.5, 0.0], [0.0, 0.0, 0.0]], np.float32))
     >>> narrow.tolist(), (scale * 127).round(3).tolist()
@@ -76,68 +77,65 @@ def to_int8(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @dataclasses.dataclass(frozen=True)
-class NarrowOutput:
-    """A table in narrow numbers, whole and in row order; for int8 its scales beside it.
+class QuantizedTable:
+    """A quantized table, unsharded and in row order; for int8 with the variable of its scales.
 
     Attributes:
-        name: in the target.
-        variable: in the source; float32.
-        before: its layout there.
+        name: name in the target.
+        variable: the variable of the source, float32.
+        before: layout in the source.
         dtype: 'float16' or 'int8'.
-        loss: filled in while writing.
+        stats: quantization error, filled in during writing.
     """
 
     name: str
     variable: StoredVariable
     before: RowPartition
     dtype: str
-    loss: Loss
+    stats: QuantizationStats
 
     @property
     def num_bytes(self) -> int:
-        """Bytes to write."""
+        """Number of bytes to write."""
         rows, width = self.variable.shape
         return rows * width * 2 if self.dtype == "float16" else rows * (width + 4)
 
-    def steps(
-        self, source: Checkpoint, target: CheckpointWriter
-    ) -> Iterator[tuple[Callable[[], Callable[[], None]], int]]:
-        """See `outputs.Output`."""
+    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
+        """See `output_variables.OutputVariable`."""
         rows, width = self.variable.shape
-        narrow = tf.as_dtype(self.dtype)
-        pieces = [((), (rows, width), rows * width * narrow.size)]
-        (values,) = target.add(self.name, narrow, (rows, width), pieces)
-        scales: Any = None
+        dtype = tf.as_dtype(self.dtype)
+        pieces: PieceShapes = [((), (rows, width), rows * width * dtype.size)]
+        writers = target.add(self.name, dtype, (rows, width), pieces)
         if self.dtype == "int8":
             pieces = [((), (rows, 1), rows * 4)]
-            (scales,) = target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
+            writers += target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
         reader = RowReader(source, self.variable, self.before)
-        convert = to_int8 if self.dtype == "int8" else to_float16
-        at_once = max(1, _CHUNK // max(1, self.variable.row_bytes))
-        for first in range(0, max(rows, 1), at_once):
-            last = min(first + at_once, rows)
+        for first, last in chunks(max(rows, 1), self.variable.rows_in(_CHUNK)):
+            step = functools.partial(self._quantize, reader, writers, first, min(last, rows))
+            yield step, (min(last, rows) - first) * self.num_bytes // max(rows, 1)
 
-            def step(first: int = first, last: int = last) -> Callable[[], None]:
-                raw, _ = reader.read(first, last)
-                if last == rows:
-                    reader.finish()
-                before = raw.view(np.float32)
-                _check_finite(before, first, self.variable.name, self.dtype)
-                packed, worth, scale = convert(before)
-                self.loss.add(before, worth)
+    def _quantize(
+        self, reader: RowReader, writers: Sequence[PieceWriter], first: int, last: int
+    ) -> Callable[[], None]:
+        """Reads and quantizes rows, and returns the function that writes values and scales."""
+        rows = reader.read(first, last).view(np.float32)
+        if last == self.variable.num_rows:
+            reader.finish()
+        _check_finite(rows, first, self.variable.name, self.dtype)
+        values, dequantized, scales = (to_int8 if self.dtype == "int8" else to_float16)(rows)
+        self.stats.add(rows, dequantized)
 
-                def write() -> None:
-                    values.write(packed)
-                    if scale is not None:
-                        scales.write(scale)
+        parts = (values,) if scales is None else (values, scales)
 
-                return write
+        def write() -> None:
+            for writer, part in zip(writers, parts, strict=True):
+                writer.write(part)
 
-            yield step, (last - first) * self.num_bytes // max(rows, 1)
+        return write
 
 
 def _check_finite(rows: np.ndarray, first: int, name: str, dtype: str) -> None:
-    """Refuses what has no place among narrow numbers, and would make the loss no number."""
+    """Checks that rows are finite; others can't be quantized."""
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         raise ValueError(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small file beside a checkpoint: how its tables' rows lie, and the spec they were made by.
+"""Reads and writes records: JSON files beside checkpoints that store layouts and the spec.
 
-`<checkpoint>.tables.json` is for people as well. The checkpoint itself doesn't tell a table that
-mod sharding permuted from one that it didn't.
+Mod sharding permutes a table's rows, and nothing in a checkpoint itself shows that. The record is
+`<checkpoint prefix>.tables.json`.
 
-A run that goes on from a checkpoint of another layout writes that step's checkpoint anew, under the
-same name. The record comes first, so until the new checkpoint is whole it says of both how they
-lie: `replaces` holds the old one's tables, and a checksum of its index to know it by.
+A run that continues from a checkpoint with another layout overwrites the checkpoint of that step.
+Its record is written first, and describes both until the new checkpoint is complete: `replaces`
+holds the old checkpoint's tables, and a hash of its index to identify it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class TableRecord:
-    """One table of a checkpoint. Its slot variables lie as it does.
+    """The record of a table; its slot variables have the same layout.
 
     Attributes:
-        layout: how its rows lie.
-        width: elements of a row.
-        table: its key in the spec, such as 'tbl_word'; None if that isn't known.
+        layout: layout of its rows.
+        width: number of elements of a row.
+        table: key in the spec, such as 'tbl_word'; None if unknown.
     """
 
     layout: RowPartition
@@ -47,7 +47,7 @@ class TableRecord:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointRecord:
-    """What the file says.
+    """The record of a checkpoint.
 
     Attributes:
         tables: `TableRecord` by variable name.
@@ -59,7 +59,7 @@ class CheckpointRecord:
 
 
 def path_of(prefix: str) -> str:
-    """The file's path.
+    """Returns the path of a checkpoint's record.
 
     >>> path_of("model.ckpt-200")
     'model.ckpt-200.tables.json'
@@ -68,10 +68,10 @@ def path_of(prefix: str) -> str:
 
 
 def read(prefix: str) -> CheckpointRecord | None:
-    """The record of a checkpoint; None if it has none.
+    """Returns the record of a checkpoint; None if it has none.
 
     Raises:
-        CheckpointError: it can't be read, or was written by a later version.
+        CheckpointError: the record can't be read, or was written by a later version.
     """
     path = path_of(prefix)
     if not tf.io.gfile.exists(path):
@@ -82,9 +82,11 @@ def read(prefix: str) -> CheckpointRecord | None:
         if data["format"] != _FORMAT:
             raise ValueError(f"format {data['format']}, this version knows {_FORMAT}")
         if data.get("checksum", _checksum(data)) != _checksum(data):
-            raise ValueError("its checksum doesn't fit; who changed it by hand removes that line")
+            raise ValueError(
+                "its checksum doesn't match; after changing it by hand, remove that line"
+            )
         replaced = data.get("replaces")
-        if replaced is not None and replaced["index"] == _index_of(prefix):
+        if replaced is not None and replaced["index"] == _hash_index(prefix):
             if replaced["tables"] is None:
                 return None
             data = replaced
@@ -99,14 +101,14 @@ def read(prefix: str) -> CheckpointRecord | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(
             path,
-            f"{path!r} should say how the tables of the checkpoint lie, but can't be read: "
-            f"{error!r}. Restore it; or move it away, and say strategy and shards yourself.",
+            f"{path!r} should say how the checkpoint's tables are laid out, but can't be read: "
+            f"{error!r}. Restore it; or move it away, and give strategy and shards.",
         ) from error
     return CheckpointRecord(tables, data.get("spec"))
 
 
 def to_bytes(record: CheckpointRecord) -> bytes:
-    """The file's contents."""
+    """Returns the contents of the file."""
     return _encoded({"format": _FORMAT, **_plain(record)})
 
 
@@ -115,7 +117,7 @@ def _encoded(data: Mapping[str, Any]) -> bytes:
 
 
 def _checksum(data: Mapping[str, Any]) -> str:
-    """Of everything but the checksum itself."""
+    """Returns the checksum of everything but the checksum itself."""
     kept = {key: value for key, value in data.items() if key != "checksum"}
     return f"{zlib.crc32(json.dumps(kept, sort_keys=True).encode()):08x}"
 
@@ -138,21 +140,21 @@ def _plain(record: CheckpointRecord) -> dict[str, Any]:
 
 
 def write(prefix: str, record: CheckpointRecord) -> None:
-    """Writes the file; readers see the old one or the new one, whole."""
+    """Writes the record atomically."""
     _write(prefix, to_bytes(record))
 
 
 def write_ahead(prefix: str, record: CheckpointRecord) -> None:
-    """Writes the file of a checkpoint that is about to be written, perhaps over one that is there.
+    """Writes the record of a checkpoint that is about to be written, perhaps over an older one.
 
-    Until then the file tells how that one lies. `settle` it when the new one is whole.
+    Until then `read` returns the older checkpoint's record. Call `finalize` after the checkpoint.
 
     Args:
-        prefix: of both.
-        record: of the new one.
+        prefix: checkpoint prefix of both.
+        record: record of the new checkpoint.
     """
     data: dict[str, Any] = {"format": _FORMAT, **_plain(record)}
-    index = _index_of(prefix)
+    index = _hash_index(prefix)
     before = read(prefix)
     if index is not None and (before is None or before.tables != record.tables):
         old = {"tables": None} if before is None else _plain(before)
@@ -160,8 +162,8 @@ def write_ahead(prefix: str, record: CheckpointRecord) -> None:
     _write(prefix, _encoded(data))
 
 
-def settle(prefix: str) -> None:
-    """Makes a file that `write_ahead` wrote tell of the checkpoint that is there, and no other."""
+def finalize(prefix: str) -> None:
+    """Reduces the record of `write_ahead` to the checkpoint that exists."""
     found = read(prefix)
     if found is not None:
         write(prefix, found)
@@ -177,8 +179,8 @@ def _write(prefix: str, data: bytes) -> None:
     tf.io.gfile.rename(temporary, path, overwrite=True)
 
 
-def _index_of(prefix: str) -> str | None:
-    """What the index of a checkpoint is known by; None if there is none."""
+def _hash_index(prefix: str) -> str | None:
+    """Returns a hash of a checkpoint's index; None if there is none."""
     path = prefix + ".index"
     if not tf.io.gfile.exists(path):
         return None
@@ -187,9 +189,9 @@ def _index_of(prefix: str) -> str | None:
 
 
 def remove_orphans(directory: str) -> None:
-    """Removes the records of checkpoints that are gone.
+    """Removes the records of checkpoints that were deleted.
 
-    One whose data is there stays: somebody may be about to write the index.
+    A record beside data without an index stays: the checkpoint may be being written.
     """
     names = set(tf.io.gfile.listdir(directory))
     for name in names:
@@ -201,29 +203,29 @@ def remove_orphans(directory: str) -> None:
 
 
 def keys_of(spec: EmbeddingConfigSpec, names: Iterable[str]) -> dict[str, str]:
-    """The keys in a spec of tables, by their full variable names."""
+    """Returns the keys in a spec of tables, by full variable name."""
     return {
-        name: table.key for name, table in spec_tables.match(spec_tables.of(spec), names).items()
+        name: table.key
+        for name, table in spec_tables.match_variables(spec_tables.list_tables(spec), names).items()
     }
 
 
 def describe_spec(spec: EmbeddingConfigSpec) -> dict[str, Any]:
-    """A spec as plain data, to be read by people and compared by programs.
-
-    Functions are given by their names. Nothing is made from it again.
-    """
+    """Describes a spec as plain data, for reading and comparing; functions by their names."""
     described: dict[str, Any] = {
         "partition_strategy": spec.partition_strategy,
         "optimizer": describe_optimizer(spec.optimization_parameters),
     }
     if spec.pipeline_execution_with_tensor_core:
         described["pipeline_execution_with_tensor_core"] = True
-    described["tables"] = {table.key: _describe_table(table) for table in spec_tables.of(spec)}
+    described["tables"] = {
+        table.key: _describe_table(table) for table in spec_tables.list_tables(spec)
+    }
     return described
 
 
 def describe_optimizer(parameters: Any) -> dict[str, Any] | None:
-    """An optimizer's name, and its parameters that are set."""
+    """Describes an optimizer by its name and the parameters that are set."""
     if parameters is None:
         return None
     values = {k: v for k, v in dataclasses.asdict(parameters).items() if v is not None}
@@ -247,6 +249,6 @@ def _describe_table(table: spec_tables.SpecTable) -> dict[str, Any]:
 
 
 def _name_of(function: Any) -> str:
-    """What a person calls a function or an initializer."""
+    """Returns the name of a function, or of an initializer's class."""
     named = getattr(function, "__qualname__", None) or type(function).__qualname__
     return str(named)

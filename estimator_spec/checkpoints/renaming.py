@@ -1,31 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New names of variables; what stands beside a variable goes with it."""
+"""Renames variables; slot variables are renamed with their variable."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 Rename = Mapping[str, str] | Sequence[tuple[str, str]] | None
 
 
 class Renaming:
-    """What was asked for, ready to be asked.
+    """A mapping from old to new names of variables.
 
     Args:
         rename: new names by old names, or pairs of a regular expression and its replacement, of
             which the first that matches a name is used.
-        variables: the names there are.
+        variables: the variables of the checkpoint, by name.
 
     Raises:
-        ValueError: a name isn't there, or a pattern is no regular expression.
+        ValueError: a variable doesn't exist, or a pattern is no regular expression.
     """
 
-    def __init__(self, rename: Rename, variables: Mapping[str, Any]) -> None:
+    def __init__(self, rename: Rename, variables: Collection[str]) -> None:
         self._names = dict(rename) if isinstance(rename, Mapping) else {}
         patterns = [] if rename is None or isinstance(rename, Mapping) else rename
-        self._patterns = [(compiled("rename", pattern), new) for pattern, new in patterns]
+        self._patterns = [(compile_pattern("rename", pattern), new) for pattern, new in patterns]
         self._used: set[str] = set()
         for name in self._names:
             if name not in variables:
@@ -34,8 +33,8 @@ class Renaming:
                     "them."
                 )
 
-    def of(self, name: str) -> str:
-        """The new name of a variable."""
+    def new_name(self, name: str) -> str:
+        """Returns the new name of a variable."""
         if name in self._names:
             self._used.add(name)
             return self._names[name]
@@ -46,28 +45,32 @@ class Renaming:
                 return replaced
         return name
 
-    def told(self, name: str) -> str | None:
-        """The new name that was asked for one variable alone, or None."""
+    def explicit_name(self, name: str) -> str | None:
+        """Returns the new name given for exactly this variable, or None."""
         return self._names.get(name)
 
-    def of_slot(self, slot: str, base: str) -> str:
-        """The new name of a slot: its own if asked for, else it goes with its variable."""
+    def slot_name(self, slot: str, base: str) -> str:
+        """Returns the new name of a slot: its own if given, or else by its variable's new name."""
         if slot in self._names:
             return self._names[slot]
-        return slot.replace(base, self.of(base), 1) if base in slot else self.of(slot)
+        return slot.replace(base, self.new_name(base), 1) if base in slot else self.new_name(slot)
 
     def check_used(self) -> None:
-        """Refuses a pattern that nothing matched: it is misspelt."""
+        """Checks that each pattern matched a variable.
+
+        Raises:
+            ValueError: one didn't, and is probably misspelt.
+        """
         for pattern, _ in self._patterns:
             if pattern.pattern not in self._used:
                 raise ValueError(f"rename: no variable matches the pattern {pattern.pattern!r}.")
 
 
-def compiled(argument: str, pattern: str) -> re.Pattern[str]:
-    """A user's regular expression.
+def compile_pattern(argument: str, pattern: str) -> re.Pattern[str]:
+    """Compiles a regular expression that the user gave.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is invalid.
     """
     try:
         return re.compile(pattern)

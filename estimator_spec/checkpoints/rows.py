@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a stored table in their own order, whatever layout the checkpoint holds them in.
+"""Reads and writes the rows of a table in row order, whatever its layout in the checkpoint.
 
-Reading goes through a table once, from the first row to the last. On its way it meets the rows of
-each shard in order too, so that checksums are computed in the same pass.
+A table is read once, from the first row to the last. Each shard is then read in order as well, so
+checksums are computed in the same pass.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from estimator_spec.checkpoints import checksums, crc32c
+from estimator_spec.checkpoints import crc32c
 from estimator_spec.checkpoints.bundle import Checkpoint, Piece, StoredVariable
 from estimator_spec.checkpoints.errors import CheckpointError
 from estimator_spec.checkpoints.writing import PieceWriter
 from tpu_columns.partition import RowPartition
 
-# Rows closer than this on the disk are read together.
+# Rows that are less than so many bytes apart are read at once.
 _GAP = 4096
 
 
 @dataclasses.dataclass
 class _Segment:
-    """Neighbouring rows of one shard within one piece; met in order, so it has a checksum."""
+    """The rows of one shard within one piece, read in order."""
 
     piece: Piece
-    start: int  # bytes within the piece
+    start: int  # in bytes, within the piece
     size: int
     crc: int = 0
 
@@ -39,10 +39,11 @@ class RowReader:
     Args:
         checkpoint: the open checkpoint.
         variable: one of its variables.
-        layout: how the rows lie in it.
+        layout: its layout.
 
     Raises:
-        CheckpointError: the variable isn't stored as whole rows, or not as many as in the layout.
+        CheckpointError: the variable isn't stored as whole rows, or their number isn't the
+            layout's.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class RowReader:
             raise CheckpointError(
                 checkpoint.prefix,
                 f"{variable.name!r} of {checkpoint.prefix!r} isn't stored as whole rows, so it "
-                "can't be cut anew.",
+                "can't be resharded.",
             )
         if layout.num_rows != variable.num_rows:
             raise CheckpointError(
@@ -67,27 +68,25 @@ class RowReader:
         self._shards = [self._segments_of(shard) for shard in range(layout.num_shards)]
         self._piece_starts = np.array([piece.first_row for piece in variable.pieces])
 
-    def read(self, first: int, last: int) -> tuple[np.ndarray, int | None]:
-        """Rows `first` to `last`, which comes after the rows read before.
+    def read(self, first: int, last: int) -> np.ndarray:
+        """Returns rows `first` to `last`; calls must go from the first row to the last.
 
         Returns:
-            uint8, [last - first, bytes of a row]; the checksum of all these bytes, if they lie one
-            after the other in the checkpoint.
+            uint8, [last - first, bytes of a row].
         """
         result = np.empty((last - first, self._width), np.uint8)
         found = spans(self._layout, first, last)
-        crcs: list[int] = []
         for shard, start, stop, target in found:
             if len(found) > 1 and self._layout.strategy == "mod":
                 part = np.empty((stop - start, self._width), np.uint8)
                 self._read_shard(shard, start, part)
                 copy_rows(result[target], part)
             else:
-                crcs += self._read_shard(shard, start, result[target])
-        return result, crcs[0] if len(crcs) == 1 else None
+                self._read_shard(shard, start, result[target])
+        return result
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
-        """Rows in any order; checksums are not looked at.
+        """Returns rows in any order, without checking checksums.
 
         Args:
             rows: int, [n].
@@ -113,10 +112,10 @@ class RowReader:
         return result
 
     def finish(self) -> None:
-        """After the last row: checks every piece.
+        """Checks the checksum of each piece, after the last row was read.
 
         Raises:
-            DamagedCheckpointError: a checksum doesn't fit.
+            DamagedCheckpointError: a checksum doesn't match.
         """
         found: dict[int, dict[int, _Segment]] = {}
         for segments in self._shards:
@@ -141,23 +140,20 @@ class RowReader:
                 segments.append(_Segment(piece, start, (last - first) * self._width))
         return segments
 
-    def _read_shard(self, shard: int, start: int, buffer: np.ndarray) -> list[int]:
-        """Fills `buffer` with the shard's local rows from `start` on; checksums of its parts."""
+    def _read_shard(self, shard: int, start: int, buffer: np.ndarray) -> None:
+        """Fills `buffer` with the shard's local rows from `start` on."""
         raw = buffer.reshape(-1)
         skipped, wanted = 0, start * self._width
-        crcs = []
         for segment in self._shards[shard]:
             begin = max(wanted - skipped, 0)
             count = min(segment.size - begin, len(raw))
             if count > 0:
                 part = raw[:count]
                 self._checkpoint.read_into(part, segment.piece, segment.start + begin)
-                crcs.append(checksums.checksum(part))
-                segment.crc = crc32c.combine(segment.crc, crcs[-1], count)
+                segment.crc = crc32c.extend(segment.crc, part)
                 raw = raw[count:]
                 wanted += count
             skipped += segment.size
-        return crcs
 
 
 class RowWriter:
@@ -165,27 +161,23 @@ class RowWriter:
 
     Args:
         writers: one for each shard that has rows, in order.
-        layout: how the rows will lie.
+        layout: layout of the target.
     """
 
     def __init__(self, writers: Sequence[PieceWriter], layout: RowPartition) -> None:
         self._layout = layout
         self._writers = writers
 
-    def write(self, first: int, rows: np.ndarray, crc: int | None = None) -> None:
-        """Rows from `first` on, which comes after the rows written before.
+    def write(self, first: int, rows: np.ndarray) -> None:
+        """Writes rows; calls must go from the first row to the last.
 
         Args:
-            first: number of the first of them.
+            first: index of the first row.
             rows: uint8, [n, bytes of a row]; contiguous.
-            crc: the checksum of all their bytes, if it is known.
         """
         found = spans(self._layout, first, first + len(rows))
         for shard, _, _, where in found:
             part = rows[where]
-            if len(found) == 1:
-                self._writers[shard].write(part, crc)
-                continue
             if not part.flags.c_contiguous:
                 copied = np.empty(part.shape, part.dtype)
                 copy_rows(copied, part)
@@ -194,7 +186,7 @@ class RowWriter:
 
 
 def spans(layout: RowPartition, first: int, last: int) -> list[tuple[int, int, int, slice]]:
-    """Where rows `first` to `last` lie.
+    """Returns the positions of rows `first` to `last` in the shards.
 
     >>> spans(RowPartition("mod", 10, 3), 4, 9)
     [(0, 2, 3, slice(2, 5, 3)), (1, 1, 3, slice(0, 5, 3)), (2, 1, 3, slice(1, 5, 3))]
@@ -202,7 +194,7 @@ def spans(layout: RowPartition, first: int, last: int) -> list[tuple[int, int, i
     [(0, 3, 4, slice(0, 1, None)), (1, 0, 3, slice(1, 4, None)), (2, 0, 2, slice(4, 6, None))]
 
     Returns:
-        (shard, first local row, last local row, the rows of the shard among these rows).
+        (shard, first local row, last local row, slice of these rows that are in the shard).
     """
     found = []
     if layout.strategy == "div":
@@ -223,11 +215,11 @@ def spans(layout: RowPartition, first: int, last: int) -> list[tuple[int, int, i
 
 
 def copy_rows(target: np.ndarray, source: np.ndarray) -> None:
-    """Copies rows, each in one go.
+    """Copies rows, each as one item, which is faster than by elements.
 
     Args:
         target: [n, k]; rows are contiguous.
-        source: the same.
+        source: likewise.
     """
     item = f"V{source.shape[1] * source.dtype.itemsize}"
     if source.shape[1] and len(source):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slots of an embedding core as those of TF1's optimizers, and back."""
+"""Converts slot variables between the embedding core's optimizers and TF1's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,43 +12,41 @@ import numpy as np
 from estimator_spec.checkpoints import slots, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint
 
-GLOBAL_STEP = "global_step"
-
 
 class SlotConversion:
-    """Names, factors and notes, for one system or for leaving everything as it is.
+    """Names, factors and notes of the slots' conversion to a target system.
 
     Args:
-        system: 'tpu', 'cpu' or None.
+        system: 'tpu', 'cpu', or None to leave slots unchanged.
 
     Attributes:
-        notes: what someone who trains on should know.
+        notes: differences between the systems that matter when training continues.
     """
 
     def __init__(self, system: str | None) -> None:
         self._system = system
         self.notes: list[str] = []
-        self._with_adam: variable_roles.Table | None = None
+        self._with_adam: variable_roles.CheckpointTable | None = None
 
     def naming(
-        self, table: variable_roles.Table, before: slots.Naming | None, suffix: str
-    ) -> tuple[slots.Naming | None, str]:
-        """How the target names a slot: (naming, suffix).
+        self, table: variable_roles.CheckpointTable, before: slots.SlotNaming | None, suffix: str
+    ) -> tuple[slots.SlotNaming | None, str]:
+        """Returns the naming and the suffix of a slot in the target.
 
         Args:
-            table: whose slot it is.
-            before: the naming that it belongs to in the source.
-            suffix: what follows the table's name there.
+            table: the slot's table.
+            before: the naming that the slot belongs to in the source.
+            suffix: the slot's suffix in the source.
 
         Raises:
-            ValueError: the other system has no such optimizer, or a slot is missing.
+            ValueError: the target system has no such optimizer, or a slot is missing.
         """
         system = self._system
         if system is None or before is None or before.optimizer == "moving average":
             return before, suffix
         if system in before.system:
             return before, suffix
-        after = slots.naming(before.optimizer, system)
+        after = slots.find_naming(before.optimizer, system)
         if after is None:
             who = "An embedding core" if system == slots.TPU else "TF1"
             raise ValueError(
@@ -68,14 +66,14 @@ class SlotConversion:
         return after, after.suffixes[slot]
 
     def factor(
-        self, table: variable_roles.Table, before: slots.Naming | None, suffix: str
+        self, table: variable_roles.CheckpointTable, before: slots.SlotNaming | None, suffix: str
     ) -> float:
-        """What a slot's values are multiplied by.
+        """Returns the factor that a slot's values are multiplied by.
 
-        Ftrl's linear slot may hold linear·lr on an embedding core; TF1 knows the plain one only.
+        Ftrl's linear slot may hold linear·lr on an embedding core, but never in TF1.
 
         Raises:
-            ValueError: there is no constant learning rate.
+            ValueError: the learning rate isn't constant.
         """
         parameters: Any = table.in_spec.optimizer if table.in_spec else None
         if (
@@ -100,27 +98,30 @@ class SlotConversion:
         return float(rate) if to_core else 1 / float(rate)
 
     def without_beta_powers(
-        self, found: variable_roles.Contents, names: Mapping[str, Any]
+        self, found: variable_roles.VariableRoles, names: Collection[str]
     ) -> tuple[str, ...]:
-        """The two variables of TF1's Adam, if nothing is left that it trains. Ask after `naming`.
+        """Returns the names of TF1 Adam's beta powers, if no variable is left that it trains.
+
+        Call it after `naming`.
 
         Args:
-            found: the source's variables.
-            names: all names in it.
+            found: roles of the source's variables.
+            names: all names in the source.
         """
         if self._system != slots.TPU or self._with_adam is None:
             return ()
-        own = set(slots.naming("Adam", slots.CPU).suffixes.values())  # type: ignore[union-attr]
+        own = set(slots.find_naming("Adam", slots.CPU).suffixes.values())  # type: ignore[union-attr]
         if any(own <= set(beside.values()) for beside in found.slots_of.values()):
             return ()
         return tuple(name for name in slots.BETA_POWERS if name in names)
 
     def beta_powers(self, checkpoint: Checkpoint) -> dict[str, tuple[np.ndarray, str]]:
-        """The two variables that TF1's Adam needs, if they aren't there. Ask after `naming`.
+        """Returns the beta powers that TF1's Adam needs, if the source lacks them.
+
+        Call it after `naming`.
 
         Returns:
-            (value, what it is) by name. TF1's Adam would hold these values if it had made the
-            checkpoint's steps.
+            (value, description) by name: the values after the checkpoint's number of steps.
         """
         table = self._with_adam
         if self._system != slots.CPU or table is None:
@@ -128,9 +129,7 @@ class SlotConversion:
         if any(name in checkpoint.variables for name in slots.BETA_POWERS):
             return {}
         parameters = table.in_spec.optimizer if table.in_spec else None
-        step = 0
-        if GLOBAL_STEP in checkpoint.variables:
-            step = int(checkpoint.value(GLOBAL_STEP))
+        step = checkpoint.read_global_step() or 0
         values = {}
         for name, argument, default in zip(
             slots.BETA_POWERS, ("beta1", "beta2"), (0.9, 0.999), strict=True
@@ -141,7 +140,7 @@ class SlotConversion:
         return values
 
     def note_difference(self, optimizer: str, system: str) -> None:
-        """Notes what isn't the same for an optimizer in the other system, if anything."""
+        """Adds a note if an optimizer works differently in the target system."""
         self._note(_NOTES.get((optimizer, system)))
 
     def _note(self, note: str | None) -> None:

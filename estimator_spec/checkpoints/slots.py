@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which optimizer a checkpoint's variables belong to, read off their names.
+"""Recognizes optimizers by the names of slot variables.
 
-An embedding core and TF1's own optimizers keep the same things beside a table under names that
-agree for some optimizers and differ for others:
+The embedding core's optimizers and TF1's name the same slots of a table, alike for some optimizers
+and differently for others:
 
     optimizer         embedding core ('tpu')         tf.compat.v1.train ('cpu')
     Adagrad           /Adagrad                       /Adagrad
@@ -12,7 +12,7 @@ agree for some optimizers and differ for others:
     RMSProp           /RMSProp/ms, /RMSProp/mom      /RMSProp, /RMSProp_1
     ProximalAdagrad   /ProximalAdagrad               /ProximalAdagrad
 
-AdagradMomentum, ProximalYogi and FrequencyEstimator are the embedding core's only. The left column
+Only the embedding core has AdagradMomentum, ProximalYogi and FrequencyEstimator. The left column
 comes from `estimator_spec.embedding.optimizers`.
 """
 
@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from estimator_spec.embedding import optimizers
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
 
 TPU, CPU = "tpu", "cpu"
 
@@ -42,13 +42,13 @@ _PARAMETERS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Naming:
-    """How one system names what one optimizer keeps beside a table.
+class SlotNaming:
+    """The names of an optimizer's slot variables in one system.
 
     Attributes:
-        optimizer: such as 'Adam'.
+        optimizer: name of the optimizer, such as 'Adam'.
         system: 'tpu', 'cpu', or 'tpu and cpu' where both agree.
-        suffixes: what follows the table's name, by slot.
+        suffixes: suffixes to the table's name, by slot.
     """
 
     optimizer: str
@@ -56,12 +56,12 @@ class Naming:
     suffixes: Mapping[str, str]
 
 
-def _name(parameters: Any) -> str:
-    return str(parameters.__name__.removesuffix("Parameters"))
+def _name(parameters: type[OptimizationParameters]) -> str:
+    return parameters.__name__.removesuffix("Parameters")
 
 
 _ON_TPU = {_name(kind): {slot.name: slot.suffix for slot in kind.SLOTS} for kind in _PARAMETERS}
-# TF1's optimizers name a slot after themselves, the second one with a number.
+# TF1's optimizers name slots after themselves, from the second one on with a number.
 _ON_CPU = {
     "Adagrad": {"accumulator": "/Adagrad"},
     "Adam": {"m": "/Adam", "v": "/Adam_1"},
@@ -77,14 +77,14 @@ _OF_NO_CORE = {
 }
 
 
-def _namings() -> tuple[Naming, ...]:
+def _namings() -> tuple[SlotNaming, ...]:
     found = []
     for optimizer, suffixes in _ON_TPU.items():
         both = _ON_CPU.get(optimizer) == suffixes
-        found.append(Naming(optimizer, f"{TPU} and {CPU}" if both else TPU, suffixes))
+        found.append(SlotNaming(optimizer, f"{TPU} and {CPU}" if both else TPU, suffixes))
     for optimizer, suffixes in {**_ON_CPU, **_OF_NO_CORE}.items():
         if _ON_TPU.get(optimizer) != suffixes:
-            found.append(Naming(optimizer, CPU, suffixes))
+            found.append(SlotNaming(optimizer, CPU, suffixes))
     return tuple(found)
 
 
@@ -93,10 +93,10 @@ NAMINGS = _namings()
 SUFFIXES = tuple(sorted({s for naming in NAMINGS for s in naming.suffixes.values()}, key=len))[::-1]
 
 
-def naming(optimizer: str, system: str) -> Naming | None:
-    """How a system names the slots of an optimizer; None if it doesn't have that optimizer.
+def find_naming(optimizer: str, system: str) -> SlotNaming | None:
+    """Returns the slot names of an optimizer in a system; None if it lacks that optimizer.
 
-    >>> naming("Adam", "cpu").suffixes["v"], naming("ProximalYogi", "cpu")
+    >>> find_naming("Adam", "cpu").suffixes["v"], find_naming("ProximalYogi", "cpu")
     ('/Adam_1', None)
     """
     for found in NAMINGS:
@@ -105,24 +105,24 @@ def naming(optimizer: str, system: str) -> Naming | None:
     return None
 
 
-def recognize(suffixes: Iterable[str]) -> tuple[list[Naming], set[str], set[str]]:
-    """The optimizers whose slots these are.
+def recognize_optimizers(suffixes: Iterable[str]) -> tuple[list[SlotNaming], set[str], set[str]]:
+    """Returns the optimizers that slots belong to, by the slots' suffixes.
 
-    >>> found, missing, unknown = recognize(["/Adam/m", "/mine"])
+    >>> found, missing, unknown = recognize_optimizers(["/Adam/m", "/mine"])
     >>> found[0].optimizer, found[0].system, missing, unknown
     ('Adam', 'tpu', {'/Adam/v'}, {'/mine'})
 
     Args:
-        suffixes: what follows a table's name in the names of the variables beside it.
+        suffixes: suffixes of the names of a table's slots.
 
     Returns:
-        namings, the suffixes that they lack, those that none of them has.
+        The namings, the suffixes that are missing, and those that belong to none of them.
     """
     left = set(suffixes)
     found, missing = [], set()
 
-    # The naming that explains most first; then the one that lacks least.
-    def fit(candidate: Naming) -> tuple[int, int]:
+    # Most suffixes first; among equals the fewest missing ones.
+    def fit(candidate: SlotNaming) -> tuple[int, int]:
         own = set(candidate.suffixes.values())
         return len(own & left), -len(own - left)
 
@@ -137,17 +137,17 @@ def recognize(suffixes: Iterable[str]) -> tuple[list[Naming], set[str], set[str]
     return found, missing, left
 
 
-def beside(name: str, same_shape: Iterable[str]) -> dict[str, str]:
-    """The variables that an optimizer keeps beside one.
+def find_slots(name: str, same_shape: Iterable[str]) -> dict[str, str]:
+    """Returns the slot variables of a variable.
 
-    They are named after it and have its shape. An optimizer that was made within a variable scope
-    puts that in front.
+    They are named after it and have its shape. An optimizer created in a variable scope puts that
+    scope in front.
 
-    >>> beside("word", ["word", "tag", "word/Adam/m", "training/word/Adam/v"])
+    >>> find_slots("word", ["word", "tag", "word/Adam/m", "training/word/Adam/v"])
     {'word/Adam/m': '/Adam/m', 'training/word/Adam/v': '/Adam/v'}
 
     Args:
-        name: the variable's.
+        name: name of the variable.
         same_shape: names of the variables that have its shape.
 
     Returns:
@@ -165,10 +165,10 @@ def beside(name: str, same_shape: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def base_name(name: str) -> str | None:
-    """The variable that a slot's name says it stands beside; None if it doesn't look like a slot.
+def base_variable(name: str) -> str | None:
+    """Returns the variable that a slot's name refers to; None if it isn't a slot's name.
 
-    >>> base_name("word/embedding_weights/Adam/m"), base_name("word/embedding_weights")
+    >>> base_variable("word/embedding_weights/Adam/m"), base_variable("word/embedding_weights")
     ('word/embedding_weights', None)
     """
     for suffix in SUFFIXES:

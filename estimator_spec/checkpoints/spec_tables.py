@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which variables of a checkpoint are the tables of a spec, by their names.
+"""Matches the variables of a checkpoint with the tables of a spec, by name.
 
-The scope in front of a name comes from the model's feature layers, which a spec doesn't know; what
-stands behind it comes from the column (see `tpu_columns.tables`).
+A variable's scope comes from the model's feature layers, which a spec doesn't know; the rest of the
+name comes from the column (see `tpu_columns.tables`).
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, table_optimizer
 from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.tables import WEIGHTS
 
 
 @dataclasses.dataclass(frozen=True)
 class SpecTable:
-    """One table of a spec.
+    """A table of a spec.
 
     Attributes:
-        key: its key, 'tbl_<variable name>' for columns.
-        ending: what its variable's full name ends with.
+        key: key in the spec, 'tbl_<variable name>' for columns.
+        ending: last part of its variable's full name.
         rows: vocabulary size.
         width: dimension.
-        combiner: of the first column.
+        combiner: combiner of the first column.
         features: keys of the features that look it up.
-        optimizer: its optimizer's parameters, or None.
-        own_optimizer: the same if the table has one of its own, None if it is the spec's.
-        initializer: makes the first values, or None.
-        learning_rate_fn: or None.
+        optimizer: parameters of its optimizer, or None.
+        own_optimizer: the same if the table has its own, None if it uses the spec's.
+        initializer: initializer of its values, or None.
+        learning_rate_fn: function that returns its learning rate, or None.
     """
 
     key: str
@@ -39,18 +40,18 @@ class SpecTable:
     width: int
     combiner: str | None
     features: tuple[str, ...]
-    optimizer: Any
-    own_optimizer: Any
+    optimizer: OptimizationParameters | None
+    own_optimizer: OptimizationParameters | None
     initializer: Callable[..., Any] | None
     learning_rate_fn: Callable[..., Any] | None
 
     def is_variable(self, name: str) -> bool:
-        """Whether a full variable name is this table's."""
+        """Returns whether a full variable name is this table's."""
         return name == self.ending or name.endswith("/" + self.ending)
 
 
-def of(spec: EmbeddingConfigSpec) -> list[SpecTable]:
-    """All tables of a spec, those for the tensor core too, sorted by key."""
+def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
+    """Returns all tables of a spec sorted by key, including those of the tensor core."""
     found: dict[str, SpecTable] = {}
     columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
     for column in columns:
@@ -68,7 +69,7 @@ def of(spec: EmbeddingConfigSpec) -> list[SpecTable]:
             width=config.dimension,
             combiner=config.combiner,
             features=tuple(f for f, c in spec.feature_to_config_dict.items() if c.table_id == key),
-            optimizer=config.optimization_parameters or spec.optimization_parameters,
+            optimizer=table_optimizer(spec, config),
             own_optimizer=config.optimization_parameters,
             initializer=config.initializer,
             learning_rate_fn=config.learning_rate_fn,
@@ -76,7 +77,7 @@ def of(spec: EmbeddingConfigSpec) -> list[SpecTable]:
     return [found[key] for key in sorted(found)]
 
 
-def _of_column(column: TPUEmbeddingColumn, optimizer: Any) -> SpecTable:
+def _of_column(column: TPUEmbeddingColumn, optimizer: OptimizationParameters | None) -> SpecTable:
     rows, width = column.get_embedding_table_size()
     shared = isinstance(column, SharedEmbeddingColumn)
     name = column.get_embedding_var_name()
@@ -94,11 +95,11 @@ def _of_column(column: TPUEmbeddingColumn, optimizer: Any) -> SpecTable:
     )
 
 
-def match(tables: Iterable[SpecTable], names: Iterable[str]) -> dict[str, SpecTable]:
-    """The tables among variables.
+def match_variables(tables: Iterable[SpecTable], names: Iterable[str]) -> dict[str, SpecTable]:
+    """Returns the tables that variables belong to.
 
     Returns:
-        `SpecTable` by full variable name; a table that two layers hold is there twice.
+        `SpecTable` by full variable name; a table with variables in two layers appears twice.
     """
     known = list(tables)
     found = {}
@@ -110,7 +111,7 @@ def match(tables: Iterable[SpecTable], names: Iterable[str]) -> dict[str, SpecTa
 
 
 def looks_like_table(name: str, shape: Sequence[int]) -> bool:
-    """Whether a variable has the name and shape of a table, where no spec says.
+    """Returns whether a variable has the name and shape of a table, for use without a spec.
 
     >>> looks_like_table("input_layer/word_embedding/embedding_weights", [10, 4])
     True

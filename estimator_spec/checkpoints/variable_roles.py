@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint's variables are to each other: tables, their slots, and the rest."""
+"""Classifies variables: tables, slots, other."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from estimator_spec.checkpoints import records, slots, spec_tables
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
@@ -16,26 +16,27 @@ RECORDED, TOLD, ASSUMED = "recorded", "told", "assumed"
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class CheckpointTable:
     """A table of a checkpoint and its slots.
 
     Attributes:
-        variable: the table as it is stored.
-        layout: how its rows lie.
-        layout_from: 'recorded' beside the checkpoint, 'told' by argument or spec, or 'assumed'.
-        slots: what stands beside it: suffixes such as '/Adagrad' by full name.
-        optimizers: whose slots they are; none for gradient descent.
-        missing: suffixes of slots that these optimizers should have, and haven't.
+        variable: the table's variable.
+        layout: layout of its rows.
+        layout_from: source of the layout: 'recorded' beside the checkpoint, 'told' by argument or
+            spec, or 'assumed'.
+        slots: its slot variables: suffixes such as '/Adagrad' by full name.
+        optimizers: optimizers that the slots belong to; none for gradient descent.
+        missing: suffixes of slots that these optimizers need and the checkpoint lacks.
         unknown: suffixes that belong to no known optimizer.
-        in_spec: the table of the spec, if one was given and has it.
-        key: its key in the spec or the record, or None.
+        in_spec: the spec's table, if a spec was given and has it.
+        key: key in the spec or the record, or None.
     """
 
     variable: StoredVariable
     layout: RowPartition
     layout_from: str
     slots: dict[str, str]
-    optimizers: tuple[slots.Naming, ...]
+    optimizers: tuple[slots.SlotNaming, ...]
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
     in_spec: spec_tables.SpecTable | None
@@ -48,31 +49,31 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
-class Contents:
-    """The variables of a checkpoint, sorted out.
+class VariableRoles:
+    """The roles of a checkpoint's variables.
 
     Attributes:
-        tables: `Table` by name.
-        slots_of: of each variable that is no table: its slots, suffixes by full name.
-        missing: what a spec or an optimizer needs and the checkpoint hasn't, in words.
-        leftover: what nobody needs, in words.
-        record: the record beside the checkpoint, if there is one.
+        tables: `CheckpointTable` by name.
+        slots_of: slots of each variable that isn't a table: suffixes by full name.
+        missing: descriptions of what the spec or an optimizer needs and the checkpoint lacks.
+        leftover: descriptions of unused variables.
+        record: the record beside the checkpoint, or None.
     """
 
-    tables: dict[str, Table]
+    tables: dict[str, CheckpointTable]
     slots_of: dict[str, dict[str, str]]
     missing: tuple[str, ...]
     leftover: tuple[str, ...]
     record: records.CheckpointRecord | None
 
-    def table_of(self, name: str) -> Table | None:
-        """The table that a variable is, or stands beside."""
+    def table_of(self, name: str) -> CheckpointTable | None:
+        """Returns the table that a variable is, or is a slot of."""
         if name in self.tables:
             return self.tables[name]
         return next((table for table in self.tables.values() if name in table.slots), None)
 
 
-def read(
+def classify(
     checkpoint: Checkpoint,
     spec: EmbeddingConfigSpec | None = None,
     strategy: str | None = None,
@@ -80,74 +81,89 @@ def read(
     tables: Collection[str] | None = None,
     may_grow: bool = False,
     may_shrink: bool = False,
-) -> Contents:
-    """Sorts out an open checkpoint.
+) -> VariableRoles:
+    """Classifies the variables of an open checkpoint.
 
     Args:
         checkpoint: the checkpoint.
-        spec: the spec that it belongs to; None if that isn't known.
-        strategy: how the rows lie, for a checkpoint without a record.
-        shards: number of shards, likewise. None: as many as a table is stored in.
-        tables: full names of the tables, where neither record nor spec nor name tells them.
+        spec: its spec, or None.
+        strategy: layout of a checkpoint without a record.
+        shards: its number of shards. None: the number of slices that a table is stored in.
+        tables: full names of the tables, if neither record, spec nor names identify them.
         may_grow: whether a table may have fewer rows than in the spec.
-        may_shrink: whether it may have more, too.
+        may_shrink: whether a table may have more rows than in the spec.
 
     Raises:
-        CheckpointError: a table isn't in the checkpoint, or has other rows than record or spec say.
+        CheckpointError: the checkpoint lacks a table, or a shape isn't that of record or spec.
         ValueError: strategy or shards contradict the record.
     """
     record = records.read(checkpoint.prefix)
     shapes = {name: variable.shape for name, variable in checkpoint.variables.items()}
-    for name in tables or ():
-        if name not in shapes:
-            raise CheckpointError(
-                checkpoint.prefix, f"There is no table {name!r} in {checkpoint.prefix!r}."
-            )
-        if len(shapes[name]) != 2:
-            raise CheckpointError(
-                checkpoint.prefix,
-                f"{name!r} of {checkpoint.prefix!r} is no table: its shape is "
-                f"{list(shapes[name])}, a table's is [rows, width].",
-            )
-    specified = spec_tables.match(spec_tables.of(spec) if spec else [], shapes)
+    _check_given_tables(checkpoint.prefix, shapes, tables or ())
+    specified = spec_tables.match_variables(spec_tables.list_tables(spec) if spec else [], shapes)
     recorded = record.tables if record else {}
     names = {*recorded, *specified, *(tables or ())} & set(shapes)
     if not (recorded or specified or tables):
         names = {name for name in shapes if spec_tables.looks_like_table(name, shapes[name])}
-    same_shape: dict[tuple[int, ...], list[str]] = {}
-    for name, shape in shapes.items():
-        if name not in names:  # no table is the slot of another
-            same_shape.setdefault(shape, []).append(name)
-    owned: dict[str, str] = {}
     found, others = {}, {}
-    for name in sorted(shapes, key=lambda name: (name not in names, len(name), name)):
-        if name in owned:
+    for name, own_slots in _slots_by_owner(shapes, names).items():
+        if name not in names:
+            others[name] = own_slots
             continue
-        beside = slots.beside(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
-        if name in names:
-            variable = checkpoint.variables[name]
-            layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
-            known, missing, unknown = slots.recognize(beside.values())
-            on_record = recorded.get(name)
-            in_spec = specified.get(name)
-            found[name] = Table(
-                variable,
-                layout,
-                source,
-                beside,
-                tuple(known),
-                tuple(sorted(missing)),
-                tuple(sorted(unknown)),
-                in_spec,
-                in_spec.key if in_spec else on_record.table if on_record else None,
-            )
-        else:
-            beside = {n: s for n, s in beside.items() if s in slots.SUFFIXES}
-            others[name] = beside
-        owned.update(dict.fromkeys(beside, name))
+        variable = checkpoint.variables[name]
+        layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
+        known, missing, unknown = slots.recognize_optimizers(own_slots.values())
+        in_spec, in_record = specified.get(name), recorded.get(name)
+        found[name] = CheckpointTable(
+            variable,
+            layout,
+            source,
+            own_slots,
+            tuple(known),
+            tuple(sorted(missing)),
+            tuple(sorted(unknown)),
+            in_spec,
+            in_spec.key if in_spec else in_record.table if in_record else None,
+        )
     _check_sizes(checkpoint, found, may_grow, may_shrink)
     faults = _faults(found, others, spec, set(recorded) - set(shapes))
-    return Contents(found, others, *faults, record)
+    return VariableRoles(found, others, *faults, record)
+
+
+def _check_given_tables(
+    prefix: str, shapes: Mapping[str, tuple[int, ...]], tables: Collection[str]
+) -> None:
+    """Checks that variables that the caller calls tables exist and are matrices."""
+    for name in tables:
+        if name not in shapes:
+            raise CheckpointError(prefix, f"There is no table {name!r} in {prefix!r}.")
+        if len(shapes[name]) != 2:
+            raise CheckpointError(
+                prefix,
+                f"{name!r} of {prefix!r} is no table: its shape is {list(shapes[name])}, a table's "
+                "is [rows, width].",
+            )
+
+
+def _slots_by_owner(
+    shapes: Mapping[str, tuple[int, ...]], tables: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """Returns the slots (suffixes by full name) of each variable that isn't a slot itself."""
+    same_shape: dict[tuple[int, ...], list[str]] = {}
+    for name, shape in shapes.items():
+        if name not in tables:  # a table is never a slot
+            same_shape.setdefault(shape, []).append(name)
+    owners: dict[str, dict[str, str]] = {}
+    owned: set[str] = set()
+    for name in sorted(shapes, key=lambda name: (name not in tables, len(name), name)):
+        if name in owned:
+            continue
+        found = slots.find_slots(name, same_shape.get(shapes[name], ())) if shapes[name] else {}
+        if name not in tables:
+            found = {slot: suffix for slot, suffix in found.items() if suffix in slots.SUFFIXES}
+        owners[name] = found
+        owned.update(found)
+    return owners
 
 
 def _layout(
@@ -181,7 +197,7 @@ def _layout(
 
 
 def _check_sizes(
-    checkpoint: Checkpoint, tables: dict[str, Table], may_grow: bool, may_shrink: bool
+    checkpoint: Checkpoint, tables: dict[str, CheckpointTable], may_grow: bool, may_shrink: bool
 ) -> None:
     for table in tables.values():
         wanted = table.in_spec
@@ -195,21 +211,21 @@ def _check_sizes(
                 f"The table {table.name!r} of {checkpoint.prefix!r} has shape "
                 f"{list(shape)}, in the spec {wanted.key!r} has "
                 f"{[wanted.rows, wanted.width]}. Grow it or permute its rows by "
-                "`python -m estimator_spec checkpoint convert`, or mend the spec.",
+                "`python -m estimator_spec checkpoint convert`, or correct the spec.",
             )
 
 
 def _faults(
-    tables: dict[str, Table],
+    tables: dict[str, CheckpointTable],
     others: dict[str, dict[str, str]],
     spec: EmbeddingConfigSpec | None,
     gone: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is missing, and what is left over."""
+    """Returns descriptions of missing and of unused variables."""
     missing = [f"{name}: recorded as a table, not in the checkpoint" for name in sorted(gone)]
     leftover = []
     for name in others:
-        base = slots.base_name(name)
+        base = slots.base_variable(name)
         if base is not None and base not in others and base not in tables:
             leftover.append(f"{name}: a slot without its variable {base}")
     for table in tables.values():
@@ -221,7 +237,7 @@ def _faults(
     if spec is None:
         return tuple(missing), tuple(leftover)
     present = {table.key for table in tables.values()}
-    for wanted in spec_tables.of(spec):
+    for wanted in spec_tables.list_tables(spec):
         if wanted.key not in present:
             missing.append(f"{wanted.key}: no variable ends in {wanted.ending!r}")
     for table in tables.values():
@@ -231,8 +247,8 @@ def _faults(
     return tuple(missing), tuple(leftover)
 
 
-def _against_spec(table: Table) -> tuple[list[str], list[str]]:
-    """Slots that the spec's optimizer lacks, and those of others; none where it has no effect."""
+def _against_spec(table: CheckpointTable) -> tuple[list[str], list[str]]:
+    """Returns missing slots of the spec's optimizer, and slots of other optimizers."""
     if table.in_spec is None:
         return [], [f"{table.name}: a table that the spec doesn't have"]
     if table.in_spec.optimizer is None or not table.optimizers:
@@ -251,15 +267,15 @@ def _against_spec(table: Table) -> tuple[list[str], list[str]]:
     return missing, leftover
 
 
-def _names(namings: Sequence[slots.Naming]) -> str:
+def _names(namings: Sequence[slots.SlotNaming]) -> str:
     return " and ".join(naming.optimizer for naming in namings)
 
 
-def find_table(found: Contents, name: str, argument: str, prefix: str) -> str:
-    """The full name of a table that a user names by it, its end, or its key in the spec.
+def find_table(found: VariableRoles, name: str, argument: str, prefix: str) -> str:
+    """Returns the full name of a table given by full name, part of it, or key in the spec.
 
     Raises:
-        ValueError: there is none, or more than one.
+        ValueError: none matches, or more than one.
     """
     if name in found.tables:
         return name

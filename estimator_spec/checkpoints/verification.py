@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a checkpoint's bytes are those that were written."""
+"""Verifies the checksums of a checkpoint."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
-from estimator_spec.checkpoints import records, tables_text
-from estimator_spec.checkpoints.bundle import Checkpoint, find
+from estimator_spec.checkpoints import records
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
-from estimator_spec.checkpoints.progress import Bar
+from estimator_spec.terminal import ByteProgress, format_size
 
 
 @dataclasses.dataclass(frozen=True)
 class Verification:
-    """What `verify` found. `str()` says it.
+    """The result of `verify`; `str()` formats it as text.
 
     Attributes:
-        path: the checkpoint's prefix.
-        num_variables: how many variables were read.
-        num_bytes: how many bytes of them.
-        faults: what is damaged, one sentence each, with the file and the variable.
+        path: checkpoint prefix.
+        num_variables: number of variables that were read.
+        num_bytes: number of their bytes.
+        faults: one sentence for each damage, with file and variable.
     """
 
     path: str
@@ -35,27 +34,29 @@ class Verification:
         return not self.faults
 
     def __str__(self) -> str:
-        size = tables_text.size(self.num_bytes)
+        size = format_size(self.num_bytes)
         head = f"{self.path}: {self.num_variables} variables, {size}: "
         if self.ok:
             return head + "all checksums fit"
         return "\n".join([head + f"{len(self.faults)} damaged", *self.faults])
 
 
-def verify(path: Any, *, progress: Callable[[int, int], None] | None = None) -> Verification:
-    """Reads every byte of a checkpoint, and compares checksums.
+def verify(
+    path: CheckpointPath, *, progress: Callable[[int, int], None] | None = None
+) -> Verification:
+    """Reads every byte of a checkpoint and compares checksums.
 
     Args:
-        path: its prefix, or a directory, whose latest checkpoint is meant.
+        path: checkpoint prefix, or a directory, of which the latest checkpoint is read.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
     Returns:
-        What was found; printable.
+        The faults; printable.
 
     Raises:
         CheckpointError: there is no checkpoint.
     """
-    prefix = find(path)
+    prefix = find_prefix(path)
     faults: list[str] = []
     try:
         records.read(prefix)
@@ -65,14 +66,14 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None) -> 
         with Checkpoint(prefix) as checkpoint:
             variables = list(checkpoint.variables.values())
             total = sum(variable.num_bytes for variable in variables)
-            with Bar(total, progress) as bar:
+            with ByteProgress(total, progress) as read:
                 for variable in variables:
                     for piece in variable.pieces:
                         try:
                             checkpoint.verify(variable, piece)
                         except DamagedCheckpointError as error:
                             faults.append(str(error))
-                        bar.advance(piece.size)
+                        read.advance(piece.size)
     except DamagedCheckpointError as error:
         return Verification(prefix, 0, 0, (*faults, str(error)))
     return Verification(prefix, len(variables), total, tuple(faults))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an old vocabulary file to a new one: which old row each new row takes."""
+"""Maps the rows of a table from an old vocabulary file to a new one."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 import tensorflow as tf
 
 
-def rows_from(old_path: Any, new_path: Any, num_rows: int) -> np.ndarray:
-    """For each row of the new table the row of the old one, -1 for a new word.
+def match_vocabularies(old_path: Any, new_path: Any, num_rows: int) -> np.ndarray:
+    """Returns the old row of each new row, -1 for a new word.
 
-    Line i of a vocabulary file is the word with id i. Rows behind the old file's last word are
-    buckets for unknown words; the new table has as many, and keeps them.
+    Line i of a vocabulary file is the word with id i. Rows after the old file's last word are
+    buckets for unknown words; the new table gets the same number, with their values.
 
     Args:
-        old_path: the vocabulary of the old table.
-        new_path: the vocabulary of the new one.
-        num_rows: rows of the old table.
+        old_path: vocabulary file of the old table.
+        new_path: vocabulary file of the new table.
+        num_rows: number of rows of the old table.
 
     Returns:
         int64, [rows of the new table].
 
     Raises:
-        ValueError: a word stands twice in a file.
+        ValueError: a file contains a word twice.
         OSError: a file can't be read.
     """
-    # Words of lines that no row belongs to (vocabulary_size) are new ones.
+    # Words beyond the table's rows (vocabulary_size) count as new.
     old = _ids(old_path, num_rows)
     new = _ids(new_path, None)
     buckets = np.arange(len(old), num_rows, dtype=np.int64)
@@ -35,16 +35,19 @@ def rows_from(old_path: Any, new_path: Any, num_rows: int) -> np.ndarray:
     return np.concatenate([words, buckets])
 
 
-def checked(rows: Any, name: str, num_rows: int) -> np.ndarray:
-    """A permutation that a program gives.
+def check_row_sources(rows: Any, name: str, num_rows: int) -> np.ndarray:
+    """Validates the old rows that a program gives for new rows.
 
     Args:
-        rows: for each new row the old one, -1 for a new one.
-        name: of the table, for messages.
-        num_rows: rows of the old table.
+        rows: old row of each new row, -1 for a new one.
+        name: name of the table, for messages.
+        num_rows: number of rows of the old table.
+
+    Returns:
+        The rows as int64.
 
     Raises:
-        ValueError: not a list of such numbers.
+        ValueError: `rows` isn't a list of integers in [-1, num_rows).
     """
     array = np.asarray(rows)
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
@@ -62,7 +65,7 @@ def checked(rows: Any, name: str, num_rows: int) -> np.ndarray:
 
 
 def _ids(path: Any, limit: int | None) -> dict[bytes, int]:
-    """Words of a file and their lines, in order."""
+    """Returns the words of a file with their line numbers from 0, in order."""
     found: dict[bytes, int] = {}
     try:
         with tf.io.gfile.GFile(path, "rb") as file:

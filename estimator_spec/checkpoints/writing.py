@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint that is written: piece by piece, and there only when it is whole.
+"""Writes checkpoints atomically, in pieces.
 
-Everything goes into a directory beside the target, named after it and ending in `.unfinished`.
-At the end the data file is renamed, then the small file of `records`; the directory's own file
-`checkpoint` is written if it is asked for and isn't there; and the index comes last: without its
-index nothing takes data for a checkpoint. A killed run leaves that directory, which the next run of
-the same target clears.
+Files are written to a directory beside the target, named after it and ending in `.unfinished`. At
+the end the data file is moved, then the record; the directory's file `checkpoint` is written, if
+requested and missing; and the index is moved last, without which no checkpoint exists. A killed run
+leaves that directory, which the next run with the same target clears.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ import fcntl
 import os
 import shutil
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import checksums, crc32c, index_file
-from estimator_spec.checkpoints.bundle import data_path
+from estimator_spec.checkpoints import crc32c, index_file
+from estimator_spec.checkpoints.bundle import Extents, data_path
 
 tf1 = tf.compat.v1
 
@@ -30,7 +28,11 @@ _HEADROOM = 64 << 20
 
 
 class PieceWriter:
-    """Takes the bytes of one piece, in order."""
+    """Writes the bytes of a piece in order.
+
+    Attributes:
+        crc: checksum of the bytes so far.
+    """
 
     def __init__(self, path: str, descriptor: int, entry: Any, offset: int, size: int) -> None:
         self._path = path
@@ -38,20 +40,17 @@ class PieceWriter:
         self._entry = entry
         self._next = offset
         self._end = offset + size
-        self._crc = 0
+        self.crc = 0
 
     def write(self, data: np.ndarray, crc: int | None = None) -> None:
-        """Appends bytes, and counts them in the checksum.
+        """Appends bytes.
 
         Args:
             data: contiguous, any type.
-            crc: the checksum of these bytes, where it is known already.
+            crc: checksum of the piece so far, if it isn't computed from its bytes (strings).
         """
         raw = data.reshape(-1).view(np.uint8)
-        if crc is None:
-            self._crc = checksums.checksum(raw, self._crc)
-        else:
-            self._crc = crc32c.combine(self._crc, crc, len(raw))
+        self.crc = crc32c.extend(self.crc, raw) if crc is None else crc
         view = memoryview(raw.data)
         if self._next + len(view) > self._end:
             raise AssertionError("more bytes than the piece has")
@@ -69,24 +68,24 @@ class PieceWriter:
             ) from error
 
     def finish(self) -> None:
-        """Writes the checksum into the entry."""
+        """Stores the checksum in the index entry."""
         if self._next != self._end:
             raise AssertionError(f"{self._end - self._next} bytes of the piece are missing")
-        self._entry.crc32c = crc32c.masked(self._crc)
+        self._entry.crc32c = crc32c.mask(self.crc)
 
 
 class CheckpointWriter:
-    """Writes one checkpoint. Leaving the `with` statement without `finish` leaves nothing.
+    """Writes a checkpoint; leaving the `with` statement without `finish` removes all of it.
 
     Args:
-        prefix: where it will be; a local path.
-        num_bytes: what its data will need; refused if the disk hasn't that.
-        durable: whether `finish` waits until everything is on the disk. A crash of the machine
-            could else leave a checkpoint whose index came there before its data.
+        prefix: checkpoint prefix, a local path.
+        num_bytes: size of the data; checked against the free space of the disk.
+        durable: whether `finish` waits until everything is on the disk. Otherwise a crash of the
+            machine may leave an index without its data.
 
     Raises:
-        ValueError: there is a checkpoint already, or the path isn't local.
-        OSError: the directory can't be written, or the disk is too small.
+        ValueError: the checkpoint exists, or the path isn't local.
+        OSError: the directory can't be written, or the disk has too little space.
         RuntimeError: another process is writing the same checkpoint.
     """
 
@@ -122,19 +121,19 @@ class CheckpointWriter:
         name: str,
         dtype: Any,
         shape: Sequence[int],
-        pieces: Sequence[tuple[Any, Sequence[int], int]],
+        pieces: Sequence[tuple[Extents, Sequence[int], int]],
     ) -> list[PieceWriter]:
-        """Announces a variable.
+        """Adds a variable.
 
         Args:
-            name: its key.
+            name: its key in the checkpoint.
             dtype: its `tf.DType`.
-            shape: of all of it.
+            shape: its shape.
             pieces: (extents, shape, bytes) of each slice; a single one with empty extents for a
-                variable that isn't cut.
+                variable that isn't sliced.
 
         Returns:
-            What takes the bytes of each piece.
+            The writer of each piece.
         """
         whole = self._new_entry(name.encode(), dtype, shape)
         if len(pieces) == 1 and not pieces[0][0]:
@@ -151,14 +150,14 @@ class CheckpointWriter:
         return writers
 
     def finish(self, companions: dict[str, bytes] | None = None, latest: bool = False) -> bool:
-        """Makes the checkpoint appear.
+        """Completes the checkpoint and moves it to its prefix.
 
         Args:
-            companions: small files beside it, by what their names add to the prefix.
-            latest: whether the directory's file `checkpoint` shall name it, if there is none yet.
+            companions: contents of small files beside it, by suffix to the prefix.
+            latest: whether to write the directory's file `checkpoint`, if there is none.
 
         Returns:
-            Whether that file names it.
+            Whether that file names this checkpoint.
         """
         for piece in self._pieces:
             piece.finish()
@@ -168,7 +167,7 @@ class CheckpointWriter:
         if self._durable:
             os.fsync(self._descriptor)
         others = dict(companions or {})
-        others[".index"] = index_file.write(entries)  # the last one
+        others[".index"] = index_file.write(entries)  # must be last
         for suffix, data in others.items():
             self._write_file(suffix, data)
         os.replace(self._data, data_path(self.prefix, 0, 1))
@@ -180,7 +179,7 @@ class CheckpointWriter:
         return named
 
     def close(self) -> None:
-        """Removes what is unfinished."""
+        """Removes an unfinished checkpoint."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -192,12 +191,7 @@ class CheckpointWriter:
     def __enter__(self) -> CheckpointWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _new_entry(self, key: bytes, dtype: Any, shape: Sequence[int]) -> Any:
@@ -225,10 +219,10 @@ class CheckpointWriter:
                 os.fsync(file.fileno())
 
     def _name_latest(self) -> bool:
-        """Writes the file by which a directory names its latest checkpoint, unless it has one.
+        """Writes the directory's file `checkpoint`, unless it has one.
 
-        Before the index: whoever reads it takes no checkpoint that isn't there, and a directory
-        with a checkpoint is never without it.
+        It is written before the index, so that a directory with a checkpoint always has one;
+        readers skip a checkpoint without an index.
         """
         directory, name = os.path.split(os.path.abspath(self.prefix))
         path = os.path.join(directory, "checkpoint")
@@ -246,10 +240,10 @@ class CheckpointWriter:
 
 
 def check_target(prefix: str) -> None:
-    """Refuses a path that can't become a checkpoint.
+    """Checks that a checkpoint can be written to a prefix.
 
     Raises:
-        ValueError: it is remote, a directory, or a checkpoint already.
+        ValueError: it is remote, a directory, or an existing checkpoint.
     """
     if "://" in prefix:
         raise ValueError(
@@ -269,7 +263,7 @@ def check_target(prefix: str) -> None:
 
 
 def _locked(directory: str) -> int:
-    """Makes the directory, and takes it for this process; the kernel frees it when that ends."""
+    """Creates and locks a directory; the lock ends with this process."""
     while True:
         os.makedirs(directory, exist_ok=True)
         lock = os.open(directory, os.O_RDONLY)
@@ -280,7 +274,7 @@ def _locked(directory: str) -> int:
             raise RuntimeError(
                 f"Another process is writing this checkpoint: it holds {directory!r}."
             ) from error
-        # The one before may have removed it between the two calls.
+        # The previous owner may have removed the directory between the two calls.
         if os.path.exists(directory) and os.path.samestat(os.fstat(lock), os.stat(directory)):
             return lock
         os.close(lock)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides whether a program written for a TPU runs on the host instead.
+"""Decides whether a program with `use_tpu=True` runs on the host.
 
-`use_tpu=True` without a TPU is an error, unless the host was chosen: by `run --cpu`, by
-`choose_host`, or by the environment variable TPU_COLUMNS_CPU ('1', or 'auto' for machines without a
-TPU), which child processes inherit.
+Without a TPU it is an error, unless the host was chosen: by `run --cpu`, by `choose_host`, or by
+the environment variable TPU_COLUMNS_CPU ('1', or 'auto' for machines without a TPU), which child
+processes inherit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ tf1 = tf.compat.v1
 
 
 class Host(enum.Enum):
-    """When a program of a TPU runs on the host instead."""
+    """Condition under which a TPU program runs on the host."""
 
     NEVER = "0"
     ALWAYS = "1"
@@ -29,19 +29,19 @@ class Host(enum.Enum):
 
 
 def choose_host(when: Host) -> None:
-    """Says when programs of a TPU run on the host, in this process and its children.
+    """Sets the condition under which TPU programs run on the host, also in child processes.
 
     Args:
-        when: always, on a machine without a TPU, or never.
+        when: the condition.
     """
     environment.write(environment.CPU, when.value)
 
 
 def host_instead_of_tpu() -> bool:
-    """Whether `use_tpu=True` runs on the host.
+    """Returns whether `use_tpu=True` runs on the host.
 
     Raises:
-        ValueError: the environment variable says something else than '1', 'auto' or '0'.
+        ValueError: the environment variable is not '1', 'auto' or '0'.
     """
     value = environment.read(environment.CPU, Host.NEVER.value)
     try:
@@ -56,21 +56,21 @@ def host_instead_of_tpu() -> bool:
     return when is Host.ALWAYS
 
 
-class _Told:
-    """Whether the user has read the warning."""
+class _HostWarning:
+    """State of the warning of this process."""
 
-    once = False
+    logged = False
 
 
 def warn_once(has_tables: bool) -> None:
-    """Tells the user, once in a process, that the host stands in for a TPU.
+    """Logs a warning that the host replaces a TPU, once in a process.
 
     Args:
-        has_tables: whether there are TPU embeddings, which are trained in another way here.
+        has_tables: whether there are TPU embeddings, which the model's optimizer trains here.
     """
-    if _Told.once:
+    if _HostWarning.logged:
         return
-    _Told.once = True
+    _HostWarning.logged = True
     tables = (
         " Embedding tables are trained by the model_fn's optimizer, like its other variables."
         if has_tables
@@ -85,7 +85,7 @@ def warn_once(has_tables: bool) -> None:
 
 @contextlib.contextmanager
 def one_replica() -> Iterator[None]:
-    """Around a `model_fn` for a TPU: TensorFlow knows that it is built for one replica."""
+    """Tells TensorFlow that a TPU `model_fn`, called within, is built for one replica."""
     if private.tpu_function.get_tpu_context().number_of_shards is not None:
         yield
         return

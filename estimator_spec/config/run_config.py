@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a run goes: directories, intervals, sessions, and this process' place in a cluster.
+"""Run configurations: directories, intervals, sessions, and this process' task in a cluster.
 
-`RunConfig` is what `Estimator` takes, `TPURunConfig` (exported as `estimator_spec.RunConfig`)
-what `TPUEstimator` takes. Each property `x` is held in the attribute `_x`, as programs that
-subclass them or change one in place expect.
+`Estimator` takes a `RunConfig`, `TPUEstimator` a `TPURunConfig` (exported as
+`estimator_spec.RunConfig`). The attribute `_x` stores the property `x`: programs that subclass a
+configuration or change it in place depend on these names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -31,18 +31,21 @@ __all__ = [
     "path_to_str",
 ]
 
+_Config = TypeVar("_Config", bound="RunConfig")
+_TPUConfig = TypeVar("_TPUConfig", bound="TPURunConfig")
+
 
 def path_to_str(path: Any) -> Any:
-    """A path object as a string; everything else as it is."""
+    """Returns a path object as a string; returns everything else unchanged."""
     if hasattr(path, "__fspath__"):
         return tf.compat.as_str_any(os.fspath(path))
     return path
 
 
 def get_default_session_config() -> Any:
-    """The session configuration of a run that was given none.
+    """Returns the session configuration of a run without one of its own.
 
-    Soft placement, and one pass of the graph optimizers: more passes cost start-up time.
+    It has soft placement, and one pass of the graph optimizers, because more take start-up time.
     """
     config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     rewrites = config.graph_options.rewrite_options
@@ -51,9 +54,10 @@ def get_default_session_config() -> Any:
 
 
 def _distributed_session_config(task_type: str, task_id: int) -> Any:
-    """The same for one task of a cluster: it talks to parameter servers and to itself only.
+    """Returns the default session configuration of a task in between-graph training.
 
-    None for the other task types, which are not part of between-graph training.
+    Its sessions connect to the parameter servers and to the task itself only. None for task types
+    that take no part in between-graph training.
     """
     filters = {
         TaskType.MASTER: ["/job:ps", "/job:master"],
@@ -68,48 +72,48 @@ def _distributed_session_config(task_type: str, task_id: int) -> Any:
     return config
 
 
-def _held(name: str, doc: str) -> Any:
-    """A read-only property `name`, held in `_name`."""
+def _field(name: str, doc: str) -> Any:
+    """Returns a read-only property that reads the attribute `_<name>`."""
     return property(lambda self: getattr(self, "_" + name), doc=doc)
 
 
 class RunConfig:
-    """The configuration of an `Estimator`'s runs.
+    """Configuration of an `Estimator`'s runs.
 
     >>> RunConfig(model_dir='/tmp/m', save_checkpoints_steps=500).save_checkpoints_secs is None
     True
 
     Args:
         model_dir: directory of checkpoints and summaries, a string or path. None: TF_CONFIG's
-            `model_dir`, or what the estimator is given, or a temporary directory.
-        tf_random_seed: graph-level seed, an int. None (the default) differs in every run.
+            `model_dir`, else the estimator's argument, else a temporary directory.
+        tf_random_seed: graph-level seed, an int. None (the default): another one in every run.
         save_summary_steps: steps between two summaries; 0 or None writes none. Default 100.
-        save_checkpoints_steps: steps between two checkpoints; excludes the next one.
-        save_checkpoints_secs: seconds between two checkpoints, 600 if neither of the two is
-            given. Both None: no checkpoint is written while training.
+        save_checkpoints_steps: steps between two checkpoints; excludes `save_checkpoints_secs`.
+        save_checkpoints_secs: seconds between two checkpoints; 600 if neither of the two is
+            given. Both None: training writes no checkpoint.
         session_config: a `tf.compat.v1.ConfigProto`. None: `get_default_session_config()`.
-        keep_checkpoint_max: how many checkpoints stay; 0 or None keeps all. Default 5.
-        keep_checkpoint_every_n_hours: one checkpoint in so many hours stays beyond that limit.
+        keep_checkpoint_max: number of checkpoints to keep; 0 or None keeps all. Default 5.
+        keep_checkpoint_every_n_hours: keeps one checkpoint per so many hours beyond that limit.
             Default 10000, which is never.
-        log_step_count_steps: steps between two lines of loss and speed. None logs none.
+        log_step_count_steps: steps between two log lines of loss and speed. None logs none.
             Default 100.
         train_distribute: a `tf.distribute.Strategy` to train with, or None.
         device_fn: function of an `op` that returns its device. None: round robin over the
             parameter servers, if there are any.
-        protocol: 'grpc', 'grpc+verbs' or None (grpc), between the servers of a cluster.
+        protocol: protocol between the servers of a cluster: 'grpc', 'grpc+verbs' or None (grpc).
         eval_distribute: a `tf.distribute.Strategy` to evaluate with, or None.
         experimental_distribute: an object with `train_distribute`, `eval_distribute` and
             `remote_cluster`, in place of the two arguments.
-        experimental_max_worker_delay_secs: at most so many seconds a worker waits before it
-            starts, an int. None: 60.
-        session_creation_timeout_secs: seconds a worker waits for the chief's session. Default
-            7200.
+        experimental_max_worker_delay_secs: greatest delay of a worker's start in seconds, an int.
+            None: 60.
+        session_creation_timeout_secs: seconds until a worker stops waiting for the chief's session.
+            Default 7200.
         checkpoint_save_graph_def: whether the graph is saved beside the checkpoints.
 
     Raises:
-        ValueError: a value that breaks its rule, both checkpoint intervals, or a TF_CONFIG that
-            describes no usable cluster.
-        TypeError: a value that can't be compared with its limit.
+        ValueError: a value is invalid, both checkpoint intervals are given, or TF_CONFIG describes
+            no valid cluster.
+        TypeError: a value can't be compared with its limit.
     """
 
     _session_config: Any
@@ -122,45 +126,59 @@ class RunConfig:
     _experimental_distribute: Any
     _distribute_coordinator_mode: str | None
 
-    # What the user sets; see the class' Args.
-    model_dir = _held("model_dir", "Directory of checkpoints and summaries, or None.")
-    tf_random_seed = _held("tf_random_seed", "Graph-level seed, or None.")
-    save_summary_steps = _held("save_summary_steps", "Steps between two summaries.")
-    save_checkpoints_steps = _held("save_checkpoints_steps", "Steps between checkpoints, or None.")
-    save_checkpoints_secs = _held("save_checkpoints_secs", "Seconds between them, or None.")
-    session_config = _held("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
-    keep_checkpoint_max = _held("keep_checkpoint_max", "How many checkpoints stay.")
-    keep_checkpoint_every_n_hours = _held(
-        "keep_checkpoint_every_n_hours", "One checkpoint in so many hours stays for good."
+    # Set by the user; see the class' Args.
+    model_dir: str | None = _field("model_dir", "Directory of checkpoints and summaries, or None.")
+    tf_random_seed: int | None = _field("tf_random_seed", "Graph-level seed, or None.")
+    save_summary_steps: int | None = _field("save_summary_steps", "Steps between two summaries.")
+    save_checkpoints_steps: int | None = _field(
+        "save_checkpoints_steps", "Steps between checkpoints, or None."
     )
-    log_step_count_steps = _held("log_step_count_steps", "Steps between two lines of the log.")
-    train_distribute = _held("train_distribute", "A `tf.distribute.Strategy` to train with.")
-    eval_distribute = _held("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
-    experimental_distribute = _held("experimental_distribute", "The object with both, or None.")
-    device_fn = _held("device_fn", "Function from an op to its device, or None.")
-    protocol = _held("protocol", "Protocol between the servers of a cluster, or None.")
-    experimental_max_worker_delay_secs = _held(
-        "experimental_max_worker_delay_secs", "Longest wait of a worker before it starts."
+    save_checkpoints_secs: float | None = _field(
+        "save_checkpoints_secs", "Seconds between them, or None."
     )
-    session_creation_timeout_secs = _held(
-        "session_creation_timeout_secs", "Longest wait of a worker for the chief's session."
+    session_config = _field("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
+    keep_checkpoint_max: int | None = _field(
+        "keep_checkpoint_max", "Number of checkpoints to keep."
     )
-    checkpoint_save_graph_def = _held(
+    keep_checkpoint_every_n_hours: float | None = _field(
+        "keep_checkpoint_every_n_hours", "Keeps one checkpoint per so many hours."
+    )
+    log_step_count_steps: int | None = _field(
+        "log_step_count_steps", "Steps between two lines of the log."
+    )
+    train_distribute = _field("train_distribute", "A `tf.distribute.Strategy` to train with.")
+    eval_distribute = _field("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
+    experimental_distribute = _field(
+        "experimental_distribute", "Object with both strategies, or None."
+    )
+    device_fn: Callable[[Any], Any] | None = _field(
+        "device_fn", "Function from an op to its device, or None."
+    )
+    protocol: str | None = _field("protocol", "Protocol between the servers of a cluster, or None.")
+    experimental_max_worker_delay_secs: int | None = _field(
+        "experimental_max_worker_delay_secs", "Greatest delay of a worker's start in seconds."
+    )
+    session_creation_timeout_secs: float = _field(
+        "session_creation_timeout_secs", "Seconds until a worker stops waiting for the chief."
+    )
+    checkpoint_save_graph_def: bool = _field(
         "checkpoint_save_graph_def", "Whether the graph is saved beside the checkpoints."
     )
-    # What TF_CONFIG says; see `estimator_spec.config.tf_config.Place`.
-    cluster_spec = _held("cluster_spec", "The `tf.train.ClusterSpec`; empty when alone.")
-    task_type = _held("task_type", "One of `TaskType`.")
-    task_id = _held("task_id", "Index among the tasks of this type.")
-    master = _held("master", "Address of the session master to train with; '' is here.")
-    evaluation_master = _held("evaluation_master", "The same, to evaluate with.")
-    is_chief = _held("is_chief", "Whether this process saves checkpoints and summaries.")
-    num_ps_replicas = _held("num_ps_replicas", "Parameter servers in the cluster.")
-    num_worker_replicas = _held("num_worker_replicas", "Workers, the chief counted.")
-    global_id_in_cluster = _held(
-        "global_id_in_cluster", "Index among all tasks, the chief's is 0; None for an evaluator."
+    # Set by TF_CONFIG; see `estimator_spec.config.tf_config.ClusterTask`.
+    cluster_spec = _field("cluster_spec", "The `tf.train.ClusterSpec`; empty without a cluster.")
+    task_type: str = _field("task_type", "One of `TaskType`.")
+    task_id: int = _field("task_id", "Index among the tasks of this type.")
+    master: str = _field("master", "Address of the session master for training; '': this process.")
+    evaluation_master: str = _field(
+        "evaluation_master", "Address of the session master to evaluate."
     )
-    service = _held("service", 'What a platform put under "service" in TF_CONFIG, or None.')
+    is_chief: bool = _field("is_chief", "Whether this process saves checkpoints and summaries.")
+    num_ps_replicas: int = _field("num_ps_replicas", "Parameter servers in the cluster.")
+    num_worker_replicas: int = _field("num_worker_replicas", "Workers, including the chief.")
+    global_id_in_cluster: int | None = _field(
+        "global_id_in_cluster", "Index among all tasks (chief: 0); None for an evaluator."
+    )
+    service = _field("service", 'The "service" entry of TF_CONFIG, or None.')
 
     def __init__(
         self,
@@ -186,7 +204,7 @@ class RunConfig:
             save_checkpoints_steps, save_checkpoints_secs
         )
         for strategy in (train_distribute, eval_distribute):
-            run_config_rules.refuse_v2_parameter_server(strategy)
+            run_config_rules.check_strategy(strategy)
         tf_config = tf_config_lib.read()
         if tf_config:
             tf.compat.v1.logging.info("TF_CONFIG environment variable: %s", tf_config)
@@ -213,10 +231,10 @@ class RunConfig:
         if host(train_distribute) or host(eval_distribute) or experimental_distribute:
             self._init_with_strategies(tf_config)
         else:
-            self._take_place(tf_config)
+            self._set_task(tf_config)
 
     def _set(self, **values: Any) -> None:
-        """Sets properties, all of them or none."""
+        """Sets properties: all of them, or none if one is invalid."""
         for name, value in values.items():
             if name not in run_config_rules.REPLACEABLE:
                 raise ValueError(
@@ -227,20 +245,20 @@ class RunConfig:
         for name, value in values.items():
             setattr(self, "_" + name, value)
 
-    def _take_place(self, tf_config: dict[str, Any]) -> None:
-        """Finds this process in the cluster of TF_CONFIG, and its default session."""
-        here = tf_config_lib.place(tf_config)
-        for field in dataclasses.fields(here):
-            setattr(self, "_" + field.name, getattr(here, field.name))
+    def _set_task(self, tf_config: dict[str, Any]) -> None:
+        """Sets the properties of this process' task in the cluster of TF_CONFIG."""
+        task = tf_config_lib.read_task(tf_config)
+        for field in dataclasses.fields(task):
+            setattr(self, "_" + field.name, getattr(task, field.name))
         self._maybe_overwrite_session_config_for_distributed_training()
 
     def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
-        """Gives a task of a cluster a session of its own kind; subclasses may override it."""
+        """Sets the default session configuration of a cluster's task; subclasses override it."""
         if not self._session_config and self._cluster_spec:
             self._session_config = _distributed_session_config(self._task_type, self._task_id)
 
     def _init_with_strategies(self, tf_config: dict[str, Any]) -> None:
-        """Where the strategies come from, and who starts the workers."""
+        """Sets the strategies, the mode of their coordinator and the cluster."""
         tf.compat.v1.logging.info("Initializing RunConfig with distribution strategies.")
         given = self._experimental_distribute
         for name in ("train_distribute", "eval_distribute"):
@@ -258,22 +276,22 @@ class RunConfig:
                     'Cannot set both "cluster_spec" of TF_CONFIG and '
                     "`experimental_distribute.remote_cluster`"
                 )
-            self._take_place({})
+            self._set_task({})
             self._distribute_coordinator_mode = "standalone_client"
             self._cluster_spec = remote
         elif self._train_distribute and cluster and TaskType.MASTER not in cluster.jobs:
-            # The strategy's coordinator fills in the rest when it starts.
-            self._take_place({})
+            # The strategy's coordinator sets the task when it starts.
+            self._set_task({})
             self._distribute_coordinator_mode = "independent_worker"
             self._cluster_spec = cluster
         else:
             self._distribute_coordinator_mode = None
-            self._take_place(tf_config)
+            self._set_task(tf_config)
 
-    def replace(self, **kwargs: Any) -> Any:
-        """A copy with other values.
+    def replace(self: _Config, **kwargs: Any) -> _Config:
+        """Returns a copy with other values.
 
-        Giving one of the two checkpoint intervals sets the other to None.
+        One of the two checkpoint intervals sets the other one to None.
 
         >>> config = RunConfig(save_checkpoints_secs=60).replace(save_checkpoints_steps=5)
         >>> config.save_checkpoints_steps, config.save_checkpoints_secs
@@ -286,7 +304,7 @@ class RunConfig:
             A configuration of the same class.
 
         Raises:
-            ValueError: another name, a value that breaks its rule, or both intervals.
+            ValueError: unknown name, invalid value, or both intervals.
         """
         if "model_dir" in kwargs:
             kwargs["model_dir"] = path_to_str(kwargs["model_dir"])
@@ -308,28 +326,27 @@ class RunConfig:
 
 
 class TPURunConfig(RunConfig):
-    """The configuration of a `TPUEstimator`'s runs; exported as `estimator_spec.RunConfig`.
+    """Configuration of a `TPUEstimator`'s runs; exported as `estimator_spec.RunConfig`.
 
     >>> TPURunConfig(tpu_config=TPUConfig(50), model_dir='/tmp/m').tpu_config.iterations_per_loop
     50
 
     Args:
         tpu_config: a `TPUConfig`; None is `TPUConfig()`.
-        evaluation_master: address of the TPU system to evaluate with. None: the one to train
-            with.
-        master: address of the TPU system to train with; '' is this process. Excludes `cluster`.
-        cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, which knows the address and
-            the jobs. None without a TPU.
+        evaluation_master: address of the TPU system for evaluation. None: `master`.
+        master: address of the TPU system for training; '' is this process. Excludes `cluster`.
+        cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, which has the address and the
+            jobs. None without a TPU.
         **kwargs: the arguments of `RunConfig`, by keyword.
 
     Raises:
-        ValueError: both `master` and `cluster`, a `cluster` beside a `session_config` that has a
-            `cluster_def`, or what `RunConfig` refuses.
-        TypeError: `tpu_config` is something else.
+        ValueError: both `master` and `cluster`, a `cluster` and a `session_config` with a
+            `cluster_def`, or as `RunConfig`.
+        TypeError: `tpu_config` is no `TPUConfig`.
     """
 
-    tpu_config = _held("tpu_config", "The `TPUConfig`.")
-    cluster = _held("cluster", "The cluster resolver, or None.")
+    tpu_config: TPUConfig = _field("tpu_config", "The `TPUConfig`.")
+    cluster = _field("cluster", "The cluster resolver, or None.")
 
     def __init__(
         self,
@@ -352,14 +369,14 @@ class TPURunConfig(RunConfig):
         if evaluation_master is not None:
             self._evaluation_master = evaluation_master
         elif not self._evaluation_master and self.task_type != TaskType.EVALUATOR:
-            # An evaluator was placed by a cluster manager, which knows its master.
+            # The cluster manager that started an evaluator sets its master.
             self._evaluation_master = self._master
         if cluster:
             self._cluster_spec = cluster.cluster_spec()
             self._session_config = self._session_config_with(self._cluster_spec)
 
     def _session_config_with(self, cluster_spec: Any) -> Any:
-        """The session configuration that knows the jobs of the cluster; the user's is copied."""
+        """Returns a copy of the session configuration with the jobs of a cluster."""
         config = tf.compat.v1.ConfigProto()
         if self._session_config is None:
             config.allow_soft_placement = True
@@ -373,10 +390,10 @@ class TPURunConfig(RunConfig):
         return config
 
     def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
-        """Does nothing: one TPU program spans the cluster, device filters would cut it apart."""
+        """Does nothing: a TPU program uses the whole cluster, which device filters would hide."""
 
-    def replace(self, **kwargs: Any) -> Any:
-        """A copy with other values; `tpu_config` too. See `RunConfig.replace`."""
+    def replace(self: _TPUConfig, **kwargs: Any) -> _TPUConfig:
+        """Returns a copy with other values, also of `tpu_config`. See `RunConfig.replace`."""
         if "tpu_config" not in kwargs:
             return super().replace(**kwargs)
         tpu_config = kwargs.pop("tpu_config")
@@ -385,8 +402,20 @@ class TPURunConfig(RunConfig):
         new._tpu_config = tpu_config or TPUConfig()
         return new
 
+    def on_system(self, master: str, session_config: Any) -> TPURunConfig:
+        """Returns a copy for a TPU system.
+
+        Args:
+            master: address of the system, to train and evaluate with.
+            session_config: a `tf.compat.v1.ConfigProto` with its jobs, or None.
+        """
+        new: TPURunConfig = copy.deepcopy(self)
+        new._master = new._evaluation_master = master
+        new._session_config = session_config
+        return new
+
     def on_host(self) -> TPURunConfig:
-        """A copy for this process alone: without the addresses and the jobs of a TPU system."""
+        """Returns a copy for this process alone, without the TPU system's addresses and jobs."""
         new: TPURunConfig = copy.deepcopy(self)
         new._master = new._evaluation_master = ""
         if new._cluster is not None:
@@ -397,7 +426,7 @@ class TPURunConfig(RunConfig):
 
 
 def _check_tpu_config(tpu_config: Any) -> None:
-    # Another library's TPUConfig will do; a model_dir in first place will not.
+    # TensorFlow's own TPUConfig is accepted; a model_dir as first argument is not.
     if tpu_config is not None and not hasattr(tpu_config, "iterations_per_loop"):
         raise TypeError(
             f"tpu_config must be a TPUConfig, got {tpu_config!r}. The first positional argument "

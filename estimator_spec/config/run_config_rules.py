@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of `RunConfig`'s values: what each may be, and what is said when it isn't."""
+"""Checks the values of `RunConfig`: a condition and an error message for each property."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from estimator_spec.validation.signatures import argument_names
 
 
 class _Unset:
-    """The default of the two checkpoint intervals: what it means depends on the other one."""
+    """Default of the two checkpoint intervals; its meaning depends on the other one."""
 
     def __repr__(self) -> str:
         return "<600 seconds, unless the other one is given>"
@@ -24,7 +24,7 @@ class _Unset:
 UNSET: Any = _Unset()
 BOTH_INTERVALS = "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set."
 
-# The properties that a user may set or replace, in the order of the constructor's arguments.
+# Properties that a user may set or replace, in the order of the constructor's arguments.
 REPLACEABLE = (
     "model_dir",
     "tf_random_seed",
@@ -62,7 +62,7 @@ def _takes_only_op(fn: Any) -> bool:
     return callable(fn) and argument_names(fn) == ("op",)
 
 
-# property -> (what must hold unless it is None, what to say otherwise)
+# property -> (condition on values other than None, error message)
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model_dir": (bool, "model_dir should be non-empty"),
     "save_summary_steps": (_at_least(0), "save_summary_steps should be >= 0"),
@@ -90,7 +90,12 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check(name: str, value: Any) -> None:
-    """Refuses a value that breaks the rule of its property."""
+    """Checks the value of a property.
+
+    Raises:
+        ValueError: the value is invalid.
+        TypeError: the value can't be compared with its limit.
+    """
     if value is None or name not in _RULES:
         return
     holds, message = _RULES[name]
@@ -103,7 +108,11 @@ def check(name: str, value: Any) -> None:
 
 
 def checkpoint_intervals(steps: Any, secs: Any) -> tuple[Any, Any]:
-    """The two intervals, of which at most one is set; 600 seconds if neither is mentioned."""
+    """Returns the two checkpoint intervals (steps, seconds): 600 seconds if neither is given.
+
+    Raises:
+        ValueError: both are given.
+    """
     if steps is UNSET and secs is UNSET:
         return None, 600
     if steps is UNSET:
@@ -115,9 +124,13 @@ def checkpoint_intervals(steps: Any, secs: Any) -> tuple[Any, Any]:
     return steps, secs
 
 
-def refuse_v2_parameter_server(strategy: Any) -> None:
-    """Refuses TF2's parameter server strategy, which has no sessions."""
-    # The class is looked up only when there is a strategy: most runs never load it.
+def check_strategy(strategy: Any) -> None:
+    """Checks that a strategy isn't TF2's parameter server strategy, which has no sessions.
+
+    Raises:
+        ValueError: it is.
+    """
+    # The class is loaded only if there is a strategy: most runs have none.
     if strategy is None:
         return
     newer = getattr(tf.compat.v2.distribute.experimental, "ParameterServerStrategy", None)
@@ -129,5 +142,5 @@ def refuse_v2_parameter_server(strategy: Any) -> None:
 
 
 def is_host_strategy(strategy: Any) -> bool:
-    """Whether there is a strategy, and it isn't a TPU's."""
+    """Returns whether a `tf.distribute.Strategy` is given that isn't a TPU's."""
     return bool(strategy) and not type(strategy).__name__.startswith("TPUStrategy")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TF_CONFIG environment variable: which process of which cluster this one is.
+"""Reads the TF_CONFIG environment variable: the cluster, and this process' task in it.
 
-`RunConfig` asks here once, when it is built. `place()` is a pure function of the parsed JSON, so
-that every rule below can be read, and tested, without touching the environment.
+A `RunConfig` reads it once, when it is built. `read_task` is a pure function of the parsed JSON, so
+it can be tested without the environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FROM_ENVIRONMENT = "Note that these values may come from the TF_CONFIG environm
 
 
 class TaskType:
-    """The names of the jobs a cluster can have."""
+    """Names of a cluster's jobs."""
 
     MASTER = "master"
     PS = "ps"
@@ -29,38 +29,38 @@ class TaskType:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """Where this process stands in its cluster. `RunConfig` has a property for each field.
+class ClusterTask:
+    """Task of this process in a cluster; `RunConfig` has a property for each field.
 
     Attributes:
-        cluster_spec: the `tf.train.ClusterSpec`; empty when alone, and for an evaluator, which is
-            no part of the training cluster.
+        cluster_spec: the `tf.train.ClusterSpec`; empty without a cluster and for an evaluator,
+            which is no part of the training cluster.
         task_type: one of `TaskType`.
         task_id: index among the tasks of the same type, from 0.
-        master: address of the session master to train with; '' is this process.
-        evaluation_master: the same, to evaluate with.
+        service: the "service" entry of TF_CONFIG, set by some platforms, or None.
+        master: address of the session master for training; '' is this process.
+        evaluation_master: address of the session master for evaluation.
         is_chief: whether this process saves checkpoints and summaries.
         num_ps_replicas: parameter servers in the cluster.
-        num_worker_replicas: workers in the cluster, the chief (or master) counted.
+        num_worker_replicas: workers in the cluster, including the chief (or master).
         global_id_in_cluster: index among all tasks: the chief is 0, then the other jobs by name,
             parameter servers last. None for an evaluator.
-        service: whatever a platform put under "service", or None.
     """
 
     cluster_spec: Any
     task_type: str
     task_id: int
-    master: str
-    evaluation_master: str
-    is_chief: bool
-    num_ps_replicas: int
-    num_worker_replicas: int
-    global_id_in_cluster: int | None
     service: dict[str, Any] | None
+    master: str = ""
+    evaluation_master: str = ""
+    is_chief: bool = False
+    num_ps_replicas: int = 0
+    num_worker_replicas: int = 0
+    global_id_in_cluster: int | None = None
 
 
 def read() -> dict[str, Any]:
-    """Returns the JSON object in TF_CONFIG; an empty one when the variable isn't set.
+    """Returns the JSON object of TF_CONFIG; an empty one if the variable isn't set.
 
     Raises:
         ValueError: the variable is not a JSON object.
@@ -82,10 +82,10 @@ def read() -> dict[str, Any]:
 
 
 def model_dir(tf_config: Mapping[str, Any], from_user: str | None) -> str | None:
-    """The model directory that the program and TF_CONFIG agree on, or None.
+    """Returns the model directory of the program or of TF_CONFIG, or None.
 
     Raises:
-        ValueError: either is an empty string, or both are given and differ.
+        ValueError: one of them is an empty string, or they differ.
     """
     if from_user == "":
         raise ValueError("model_dir should be non-empty.")
@@ -104,52 +104,51 @@ def model_dir(tf_config: Mapping[str, Any], from_user: str | None) -> str | None
 
 
 def tpu_job_name(tf_config: Mapping[str, Any]) -> str | None:
-    """The job name of the TPU workers a platform gave in TF_CONFIG, or None."""
+    """Returns the job name of the TPU workers in TF_CONFIG, or None."""
     name = (_service(tf_config) or {}).get("tpu_worker_job_name")
     if name:
         tf.compat.v1.logging.info("Load TPU job name from TF_CONFIG: %s", name)
     return name
 
 
-def place(tf_config: Mapping[str, Any]) -> Place:
-    """Finds this process' place in the cluster that `tf_config` describes.
+def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
+    """Returns this process' task in the cluster that `tf_config` describes.
 
     >>> cluster = {'chief': ['a:1'], 'ps': ['b:1'], 'worker': ['c:1', 'd:1']}
-    >>> here = place({'cluster': cluster, 'task': {'type': 'worker', 'index': 1}})
-    >>> here.master, here.is_chief, here.num_worker_replicas, here.global_id_in_cluster
+    >>> task = read_task({'cluster': cluster, 'task': {'type': 'worker', 'index': 1}})
+    >>> task.master, task.is_chief, task.num_worker_replicas, task.global_id_in_cluster
     ('grpc://d:1', False, 3, 2)
 
     Args:
         tf_config: the JSON object of TF_CONFIG.
 
     Raises:
-        ValueError: no chief, more than one, or a task that the cluster doesn't have.
+        ValueError: the cluster has no chief, several chiefs, or not this task.
         TypeError: "service" is not a dictionary.
     """
     service = _service(tf_config)
     cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
     task = tf_config.get("task", {})
     if not cluster:
-        return _alone(tf_config, task, cluster, service)
+        return _task_without_cluster(tf_config, task, cluster, service)
     legacy = TaskType.MASTER in cluster.jobs
     if legacy and TaskType.CHIEF in cluster.jobs:
-        # Which of the two would save the checkpoints?
+        # Both would save checkpoints.
         raise ValueError("If `master` node exists in `cluster`, job `chief` is not supported.")
     chief = TaskType.MASTER if legacy else TaskType.CHIEF
-    task_type, task_id = _task(cluster, task, chief)
+    task_type, task_id = _type_and_index(cluster, task, chief)
     if task_type == TaskType.EVALUATOR:
         if legacy:
             raise ValueError(
                 "If `master` node exists in `cluster`, task_type `evaluator` is not supported."
             )
-        return _evaluator(tf_config, task_id, service)
+        return _evaluator_task(tf_config, task_id, service)
     jobs = cluster.as_dict()
-    return Place(
+    return ClusterTask(
         cluster_spec=cluster,
         task_type=task_type,
         task_id=task_id,
         master=_session_master(cluster, task_type, task_id, tf_config),
-        evaluation_master="",
         is_chief=task_type == chief,
         num_ps_replicas=len(jobs.get(TaskType.PS, [])),
         num_worker_replicas=len(jobs.get(TaskType.WORKER, [])) + len(jobs.get(chief, [])),
@@ -159,7 +158,7 @@ def place(tf_config: Mapping[str, Any]) -> Place:
 
 
 def _service(tf_config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the platform put under "service"."""
+    """Returns the "service" entry of TF_CONFIG, or None."""
     service = tf_config.get("service")
     if service is not None and not isinstance(service, dict):
         raise TypeError(
@@ -168,40 +167,34 @@ def _service(tf_config: Mapping[str, Any]) -> dict[str, Any] | None:
     return service
 
 
-def _alone(
+def _task_without_cluster(
     tf_config: Mapping[str, Any], task: Mapping[str, Any], cluster: Any, service: Any
-) -> Place:
-    """The place of a process without a cluster."""
+) -> ClusterTask:
+    """Returns the task of a process without a cluster."""
     if task.get("type", TaskType.WORKER) != TaskType.WORKER:
         raise ValueError('If "cluster" is not set in TF_CONFIG, task type must be WORKER.')
     if _task_index(task.get("index", 0)) != 0:
         raise ValueError('If "cluster" is not set in TF_CONFIG, task index must be 0.')
-    return Place(
+    return ClusterTask(
         cluster_spec=cluster,
         task_type=TaskType.WORKER,
         task_id=0,
         master=tf_config.get("session_master", ""),
         evaluation_master=tf_config.get("eval_session_master", ""),
         is_chief=True,
-        num_ps_replicas=0,
         num_worker_replicas=1,
         global_id_in_cluster=0,
         service=service,
     )
 
 
-def _evaluator(tf_config: Mapping[str, Any], task_id: int, service: Any) -> Place:
-    """The place of an evaluator, which sees nothing of the training cluster."""
-    return Place(
+def _evaluator_task(tf_config: Mapping[str, Any], task_id: int, service: Any) -> ClusterTask:
+    """Returns the task of an evaluator, which has no connection to the training cluster."""
+    return ClusterTask(
         cluster_spec=tf.train.ClusterSpec({}),
         task_type=TaskType.EVALUATOR,
         task_id=task_id,
-        master="",
         evaluation_master=tf_config.get("eval_session_master", ""),
-        is_chief=False,
-        num_ps_replicas=0,
-        num_worker_replicas=0,
-        global_id_in_cluster=None,
         service=service,
     )
 
@@ -213,8 +206,8 @@ def _task_index(value: Any) -> int:
         raise ValueError(f"Task index in TF_CONFIG must be an integer; got {value!r}.") from error
 
 
-def _task(cluster: Any, task: Mapping[str, Any], chief: str) -> tuple[str, int]:
-    """The type and index of this task, checked against the cluster."""
+def _type_and_index(cluster: Any, task: Mapping[str, Any], chief: str) -> tuple[str, int]:
+    """Returns the type and index of this task after a check that the cluster has it."""
     if chief not in cluster.jobs:
         raise ValueError(f'If "cluster" is set in TF_CONFIG, it must have one "{chief}" node.')
     if len(cluster.job_tasks(chief)) > 1:
@@ -245,17 +238,17 @@ def _task(cluster: Any, task: Mapping[str, Any], chief: str) -> tuple[str, int]:
 def _session_master(
     cluster: Any, task_type: str, task_id: int, tf_config: Mapping[str, Any]
 ) -> str:
-    """The address of the session master: the platform's, this process, or this task's server."""
+    """Returns the address of the session master: the platform's, '' or this task's server."""
     if "session_master" in tf_config:
         return tf_config["session_master"]
     if len(cluster.jobs) == 1 and len(cluster.job_tasks(cluster.jobs[0])) == 1:
-        # A cluster of one needs no RPC.
+        # A cluster of one task needs no RPC.
         return ""
     return "grpc://" + cluster.job_tasks(task_type)[task_id]
 
 
 def _global_id(cluster: Any, task_type: str, task_id: int, chief: str) -> int:
-    """The index among all tasks: chief first, parameter servers last, the rest by name."""
+    """Returns the index among all tasks: chief first, parameter servers last, others by name."""
 
     def order(job: str) -> tuple[bool, bool, str]:
         return job != chief, job == TaskType.PS, job

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPUConfig: how a training loop is cut into TPU programs, and who reads the input.
+"""Defines `TPUConfig`: training steps per TPU program, replicas, and the input pipeline's hosts.
 
-A `TPUConfig` is a named tuple, checked when it is made. Without a TPU most of its fields have no
-effect, but they are checked all the same, so that a program that runs here isn't refused there.
+Without a TPU most fields have no effect. They are checked nevertheless, so that a program that runs
+on a CPU is accepted on a TPU.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CORES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class InputPipelineConfig:
-    """Where `input_fn` is called; the values of `per_host_input_for_training`.
+    """Values of `per_host_input_for_training`: the calls of `input_fn`.
 
-    PER_SHARD_V1 once for each core; PER_HOST_V1 once for each host, its batch cut among the
-    host's cores; PER_HOST_V2 once for each host, a dataset that gives each core its own batch;
-    BROADCAST once, every core gets the whole batch; SLICED once, every core gets a slice
+    PER_SHARD_V1: one for each core. PER_HOST_V1: one for each host, whose batch is split among the
+    host's cores. PER_HOST_V2: one for each host, whose dataset has a batch for each core.
+    BROADCAST: one; every core gets the whole batch. SLICED: one; every core gets a slice
     (evaluation only).
     """
 
@@ -37,14 +37,14 @@ class InputPipelineConfig:
 
 
 class IterationsPerLoop(NamedTuple):
-    """How long a loop on the device is: `value` in `unit`, 'count' (of steps) or 'seconds'."""
+    """Length of a loop on the device: `value` in `unit`, 'count' (of steps) or 'seconds'."""
 
     value: int
     unit: str
 
 
 def parse_iterations_per_loop(iterations_per_loop: int | str) -> IterationsPerLoop:
-    """Reads a number of steps, or a duration of seconds, minutes or hours.
+    """Parses a number of steps, or a duration in seconds, minutes or hours.
 
     >>> parse_iterations_per_loop(100)
     IterationsPerLoop(value=100, unit='count')
@@ -52,7 +52,7 @@ def parse_iterations_per_loop(iterations_per_loop: int | str) -> IterationsPerLo
     IterationsPerLoop(value=120, unit='seconds')
 
     Raises:
-        ValueError: neither of these.
+        ValueError: it is neither.
     """
     match = _ITERATIONS.fullmatch(str(iterations_per_loop))
     if match is None:
@@ -68,11 +68,17 @@ def parse_iterations_per_loop(iterations_per_loop: int | str) -> IterationsPerLo
 
 
 def check_positive_integer(value: Any, name: str) -> None:
-    """Refuses what isn't an integer above zero.
+    """Checks that a value is an integer of at least 1.
+
+    TensorFlow's function of this name accepts bools too.
+
+    Args:
+        value: the value.
+        name: of the argument, for the message.
 
     Raises:
-        TypeError: not an integer.
-        ValueError: zero or less.
+        TypeError: it is not an integer.
+        ValueError: it is 0 or less.
     """
     if not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be int, got {type(value)}")
@@ -99,7 +105,7 @@ _TPUConfigFields = collections.namedtuple(
 
 
 class TPUConfig(_TPUConfigFields):
-    """The TPU part of a run's configuration.
+    """TPU configuration of a run, a named tuple.
 
     >>> TPUConfig(100, num_shards=8).iterations_per_loop
     100
@@ -109,28 +115,28 @@ class TPUConfig(_TPUConfigFields):
             '5m', '1h'). Hooks, checkpoints and the global step see only the ends of these loops,
             so a checkpoint interval should be a multiple of it. Default 2. No effect on a CPU,
             where each step is a loop of its own.
-        num_shards: how many replicas the program expects; None, the default, takes what the
-            system has. A TPU system of another size is refused.
-        num_cores_per_replica: cores that share one model (model parallelism): 1, 2, 4, 8, 16,
-            32, 64 or 128. None, the default, gives each core its own replica.
+        num_shards: number of replicas that the program expects. Another number in the TPU system
+            is an error. None (the default): any number.
+        num_cores_per_replica: cores of one replica (model parallelism): 1, 2, 4, 8, 16, 32, 64 or
+            128. None (the default): each core is a replica.
         per_host_input_for_training: one of `InputPipelineConfig`; True means PER_HOST_V1 (the
-            default), False means PER_SHARD_V1. It decides the `params['batch_size']` that
-            `input_fn` sees on a TPU.
-        tpu_job_name: the job of the TPU workers. None takes it from TF_CONFIG or the cluster.
+            default), False means PER_SHARD_V1. Determines the `params['batch_size']` of `input_fn`
+            on a TPU.
+        tpu_job_name: job of the TPU workers. None: from TF_CONFIG or the cluster.
         initial_infeed_sleep_secs: seconds to wait before the first batch is sent, for programs
-            that compile long.
-        input_partition_dims: for each tensor of features (and labels), into how many parts each
-            dimension is cut among a replica's cores; a list or tuple of one or two elements.
-            Needs PER_HOST_V2 and `num_cores_per_replica`.
+            with a long compilation.
+        input_partition_dims: for each tensor of features (and labels), the number of parts of each
+            dimension among a replica's cores; a list or tuple of one or two elements. Needs
+            PER_HOST_V2 and `num_cores_per_replica`.
         eval_training_input_configuration: PER_HOST_V1 (the default: evaluation reads as training
             does) or SLICED.
         experimental_host_call_every_n_steps: steps between two host calls. Default 1.
-        experimental_allow_per_host_v2_parallel_get_next: lets PER_HOST_V2 fetch batches in
-            parallel, which gives up their order.
-        experimental_feed_hook: a class to use in place of the infeed and outfeed hook.
+        experimental_allow_per_host_v2_parallel_get_next: whether PER_HOST_V2 may fetch batches in
+            parallel, which changes their order.
+        experimental_feed_hook: class that replaces the infeed and outfeed hook.
 
     Raises:
-        ValueError: a value out of range, or `input_partition_dims` without what it needs.
+        ValueError: a value is out of range, or `input_partition_dims` lacks what it needs.
         TypeError: `num_shards` or `initial_infeed_sleep_secs` is not an integer.
     """
 
@@ -193,12 +199,12 @@ class TPUConfig(_TPUConfigFields):
         )
 
     def _replace(self, **changes: Any) -> TPUConfig:  # type: ignore[override]
-        """A copy with other values, checked as a new one is."""
+        """Returns a copy with other values, with the same checks."""
         return type(self)(**{**self._asdict(), **changes})
 
 
 def _check_partition_dims(dims: Any, per_host: bool | int, cores: int | None) -> None:
-    """Refuses `input_partition_dims` that could never be used."""
+    """Checks `input_partition_dims` and the arguments that it needs."""
     if len(dims) not in (1, 2):
         raise ValueError("input_partition_dims must be a list/tuple with one or two elements.")
     if per_host != InputPipelineConfig.PER_HOST_V2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPUContext: what `params['context']` tells a program about the system that it runs on."""
+"""Defines `TPUContext`, the `params['context']` of a program: replicas and hosts of its system."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ HOST_DEVICE = "/device:CPU:0"
 
 
 class Deployment(NamedTuple):
-    """The numbers of a system, and the call of `input_fn` that is under way.
+    """Replicas and hosts of a system, and the current call of `input_fn`.
 
     Attributes:
-        num_replicas: copies of the model in all.
-        num_hosts: hosts that feed them.
-        invocations: calls of `input_fn` in all.
-        invocation: index of this one.
-        host: index of the host that this one runs on.
-        host_devices: the CPU of each host.
-        device_assignment: which cores make up a replica, if several do.
+        num_replicas: number of replicas of the model.
+        num_hosts: number of hosts that feed them.
+        invocations: number of calls of `input_fn`.
+        invocation: index of the current call.
+        host: index of the host of the current call.
+        host_devices: CPU device of each host.
+        device_assignment: `DeviceAssignment` of replicas with several cores, or None.
     """
 
     num_replicas: int = 1
@@ -32,15 +32,15 @@ class Deployment(NamedTuple):
 
 
 class TPUContext:
-    """What a program asks about its system: by default one replica on one host, the CPU.
+    """Replicas and hosts of a program's system; by default one replica on one host.
 
     >>> TPUContext().current_input_fn_deployment()
     ('/device:CPU:0', 0, 1, 1)
 
     Args:
-        call_from_input_fn: for `input_fn` (True) or for `model_fn`. Each has questions that the
-            other one can't ask.
-        deployment: the answers.
+        call_from_input_fn: whether it is passed to `input_fn` (True) or `model_fn`; each has
+            properties that the other one may not read.
+        deployment: the values.
     """
 
     def __init__(
@@ -50,64 +50,67 @@ class TPUContext:
         self._deployment = deployment or Deployment()
 
     def current_input_fn_deployment(self) -> tuple[str, int, int, int]:
-        """Where this call of `input_fn` runs, and for whom.
+        """Returns the deployment of this call of `input_fn`.
 
         Returns:
-            The device of the host; the index of this call; how many calls there are in all; how
-            many replicas get the data of this call.
+            Device of the host, index of this call, number of calls, number of replicas that get the
+            data of this call.
 
         Raises:
-            RuntimeError: asked in a `model_fn`.
+            RuntimeError: it is called in a `model_fn`.
         """
-        self._only_in("input_fn")
-        found = self._deployment
+        self._check_caller("input_fn")
+        deployment = self._deployment
         return (
-            found.host_devices[found.host],
-            found.invocation,
-            found.invocations,
-            found.num_replicas // found.invocations,
+            deployment.host_devices[deployment.host],
+            deployment.invocation,
+            deployment.invocations,
+            deployment.num_replicas // deployment.invocations,
         )
 
     @property
     def num_replicas(self) -> int:
-        """How many replicas there are in all."""
+        """Number of replicas."""
         return self._deployment.num_replicas
 
     @property
     def num_hosts(self) -> int:
-        """How many hosts there are."""
+        """Number of hosts."""
         return self._deployment.num_hosts
 
     @property
     def num_of_replicas_per_host(self) -> int:
-        """How many replicas each host feeds."""
+        """Number of replicas that each host feeds."""
         return self._deployment.num_replicas // self._deployment.num_hosts
 
     @property
     def current_host(self) -> int:
-        """The index of this host.
+        """Index of this host.
 
         Raises:
-            RuntimeError: asked in a `model_fn`.
+            RuntimeError: it is read in a `model_fn`.
         """
-        self._only_in("input_fn")
+        self._check_caller("input_fn")
         return self._deployment.host
 
     @property
     def device_assignment(self) -> Any:
-        """Which cores make up a replica: None if each core is one, or there are none.
+        """`DeviceAssignment` of the replicas; None if each core is one, or without a TPU.
 
         Raises:
-            RuntimeError: asked in an `input_fn`.
+            RuntimeError: it is read in an `input_fn`.
         """
-        self._only_in("model_fn")
+        self._check_caller("model_fn")
         return self._deployment.device_assignment
 
     def device_for_replica(self, replica_id: int) -> tuple[str, int]:
-        """The host's device of a replica, and the ordinal of its core on that host.
+        """Returns the host device of a replica and the ordinal of its core on that host.
 
         Args:
-            replica_id: from 0 on.
+            replica_id: index of the replica.
+
+        Raises:
+            ValueError: there is no such replica.
         """
         count = self._deployment.num_replicas
         if not 0 <= replica_id < count:
@@ -118,10 +121,10 @@ class TPUContext:
 
     @property
     def tpu_host_placement_function(self) -> Callable[[int], str]:
-        """A function from the index of a host to its device."""
+        """Function from the index of a host to its device."""
         return lambda host_id: self._deployment.host_devices[host_id]
 
-    def _only_in(self, function: str) -> None:
+    def _check_caller(self, function: str) -> None:
         if self._call_from_input_fn != (function == "input_fn"):
             other = "model_fn" if function == "input_fn" else "input_fn"
             raise RuntimeError(f"This TPUContext instance must not be called from {other}.")

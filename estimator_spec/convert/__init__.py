@@ -30,7 +30,7 @@ from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
 from estimator_spec.convert.tfrs import to_partial_tpu_embedding
 
 if TYPE_CHECKING:
-    from estimator_spec.convert.partial import Partial as PartialEmbedding
+    from estimator_spec.convert.partial import PartialEmbeddingMethods as PartialEmbedding
 
 __all__ = [
     "LossyConversionError",

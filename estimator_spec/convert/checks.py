@@ -4,31 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import tensorflow as tf
-
-
-def positive(**sizes: Any) -> None:
-    """Checks that arguments, given by name, are positive integers.
-
-    Raises:
-        ValueError: one isn't.
-    """
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} must be a positive int, got {size!r}.")
-
-
-def positive_or_none(**sizes: Any) -> None:
-    """Checks that arguments, given by name, are positive integers or None.
-
-    Raises:
-        ValueError: one isn't.
-    """
-    for name, size in sizes.items():
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            raise ValueError(f"{name} must be a positive int or None, got {size!r}.")
 
 
 def known(argument: str, what: str, given: Collection[str], there: Collection[str]) -> None:

@@ -13,12 +13,20 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_spec._tensorflow import private
-from estimator_spec.convert import checks, report, resolved_spec
+from estimator_spec.convert import report, resolved_spec
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from estimator_spec.embedding.spec import (
+    EmbeddingConfigSpec,
+    TableConfig,
+    table_learning_rate,
+    table_optimizer,
+    tables_and_features,
+)
 from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Mode
+from tpu_columns.checks import is_int
 
 _Configuration = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
 _messages = private.optimization_parameters_pb2
@@ -71,11 +79,11 @@ def to_config_proto(
     tables, features = tables_and_features(spec)
     training = _is_training(mode)
     _check_sizes(batch_size, num_hosts, num_cores)
-    default = spec.optimization_parameters
-    if not training:
-        default = optimizers.StochasticGradientDescentParameters(1.0)
     tags = learning_rate_tags(tables)
     config_proto_report(spec, mode)
+    if not training:
+        default = optimizers.StochasticGradientDescentParameters(1.0)
+        spec = spec._replace(optimization_parameters=default)
     message = _Configuration(
         mode=_Configuration.TRAINING if training else _Configuration.INFERENCE,
         num_hosts=num_hosts,
@@ -93,7 +101,7 @@ def to_config_proto(
             name=name,
             vocabulary_size=max(table.vocabulary_size, num_hosts),
             dimension=table.dimension,
-            optimization_parameters=_optimization(name, table, default, tags),
+            optimization_parameters=_optimization(name, spec, table, tags),
         )
         for key in sorted(key for key, feature in features.items() if feature.table_id == name):
             shape = [batch_size // num_cores]
@@ -162,7 +170,7 @@ def learning_rate_tags(tables: dict[str, TableConfig]) -> dict[Callable[..., Any
 
 def _is_training(mode: Any) -> bool:
     # bool is excluded: True == 1, a value of the enum.
-    if isinstance(mode, (str, int, Mode)) and not isinstance(mode, bool):
+    if isinstance(mode, (str, Mode)) or is_int(mode):
         if mode in _TRAINING:
             return True
         if mode in _INFERENCE:
@@ -174,7 +182,7 @@ def _is_training(mode: Any) -> bool:
 
 
 def _check_sizes(batch_size: int, num_hosts: int, num_cores: int) -> None:
-    checks.positive(batch_size=batch_size, num_hosts=num_hosts, num_cores=num_cores)
+    check_positive_ints(batch_size=batch_size, num_hosts=num_hosts, num_cores=num_cores)
     if num_cores % num_hosts:
         raise ValueError(f"num_hosts ({num_hosts}) should divide num_cores ({num_cores}).")
     if batch_size % num_cores:
@@ -184,23 +192,23 @@ def _check_sizes(batch_size: int, num_hosts: int, num_cores: int) -> None:
         )
 
 
-def _optimization(name: str, table: TableConfig, default: Any, tags: dict[Any, int]) -> Any:
+def _optimization(
+    name: str, spec: EmbeddingConfigSpec, table: TableConfig, tags: dict[Any, int]
+) -> Any:
     """Returns a table's `OptimizationParameters` message."""
-    parameters = table.optimization_parameters or default
+    parameters = table_optimizer(spec, table)
     if parameters is None:
         raise ValueError(
             f"`optimization_parameters` is missing: neither the spec nor table {name} has any."
         )
     message = _messages.OptimizationParameters()
-    # A rate of 0 has always counted as none given.
-    if table.learning_rate:
-        message.learning_rate.constant = table.learning_rate
-    elif table.learning_rate_fn is not None:
-        message.learning_rate.dynamic.tag = tags[table.learning_rate_fn]
-    elif parameters.learning_rate is None:
+    rate = table_learning_rate(spec, table)
+    if rate is None:
         raise ValueError(f"Table {name} has neither a learning_rate nor a learning_rate_fn.")
+    if callable(rate):
+        message.learning_rate.dynamic.tag = tags[rate]
     else:
-        message.learning_rate.constant = parameters.learning_rate
+        message.learning_rate.constant = rate
     status = _messages.GradientAccumulationStatus
     message.gradient_accumulation_status = (
         status.ENABLED if parameters.use_gradient_accumulation else status.DISABLED

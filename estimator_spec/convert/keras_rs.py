@@ -25,6 +25,7 @@ from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware, LookupDevice
 
 _DEFAULT, _AUTO = "default_device", "auto"
@@ -180,7 +181,7 @@ def to_distributed_embedding(
     """
     layers = load_extra("keras_rs", "keras-rs").layers
     target = _target(optimizers)
-    checks.positive_or_none(batch_size=batch_size)
+    check_positive_ints(optional=True, batch_size=batch_size)
     resolved = resolved_spec.resolve(spec, hardware)
     widths = _max_ids_by_feature(resolved, max_ids)
     trained = None
@@ -254,11 +255,11 @@ def _max_ids_by_feature(
 ) -> dict[str, int | None]:
     """Returns the maximum number of ids in a row by feature."""
     if not isinstance(max_ids, Mapping):
-        checks.positive_or_none(max_ids=max_ids)
+        check_positive_ints(optional=True, max_ids=max_ids)
         return dict.fromkeys(resolved.features, max_ids)
     checks.known("max_ids", "feature", max_ids, resolved.features)
     for key, width in max_ids.items():
-        checks.positive_or_none(**{f"max_ids[{key!r}]": width})
+        check_positive_ints(optional=True, **{f"max_ids[{key!r}]": width})
     return {key: max_ids.get(key) for key in resolved.features}
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.convert import checks
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.cores import enqueue
@@ -87,7 +88,7 @@ def _ids_and_weights(
     column = source.columns.get(key)
     as_core = column is None or source.hardware is Hardware.TPU
     if column is not None and not (as_core and tensors[key].dtype.is_integer):
-        cache = tf.__internal__.feature_column.FeatureTransformationCache(tensors)
+        cache = private.feature_transformation_cache(tensors)
         return categorical.ids_and_weights(column.categorical_column, cache, source.vocabularies)
     feature = source.features[key]
     table = source.tables[feature.table_id]

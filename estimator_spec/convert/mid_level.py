@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec.convert import checks, report, resolved_spec, target_support
+from estimator_spec._tensorflow import tpu_embedding
+from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.conversion_base import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
@@ -24,6 +25,7 @@ from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware
 
 
@@ -110,7 +112,7 @@ def build_configurations(
         allow_lossy: as in `to_mid_level`.
         more: more entries of the report.
     """
-    checks.positive_or_none(batch_size=batch_size)
+    check_positive_ints(optional=True, batch_size=batch_size)
     entries = [
         *report.table_entries(resolved, sorted({*tables, *plain})),
         *report.layout_entries(resolved),
@@ -226,8 +228,7 @@ def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
         )
         if parameters is None or not targets:
             continue
-        # Private, but there is no other access to slot variables.
-        variables = embedding._variables[name]
+        variables = tpu_embedding.slot_variables(embedding, name)
         for slot, value in trained.slots(name, parameters).items():
             if slot in targets:
                 variables[targets[slot]].assign(value)

@@ -23,7 +23,9 @@ from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.convert.tpu_layer import TPUTables, mid_level_optimizer
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware
+from tpu_columns.checks import is_int
 
 SIZE_THRESHOLD = 10_000
 
@@ -67,7 +69,7 @@ class PartialEmbeddingMethods(_Base):
         plain_features: Collection[str] = (),
         **more: Any,
     ) -> None:
-        checks.positive_or_none(batch_size=batch_size)
+        check_positive_ints(optional=True, batch_size=batch_size)
         plain, large = _split(feature_config, size_threshold, plain_features)
         super().__init__(**more)
         self._features = _Untracked(dict(feature_config))
@@ -282,7 +284,7 @@ def exceeds_threshold(rows: int, threshold: int | None) -> bool:
 def _check_threshold(threshold: Any) -> None:
     if threshold is None:
         return
-    if not isinstance(threshold, int) or isinstance(threshold, bool) or threshold < 0:
+    if not is_int(threshold) or threshold < 0:
         raise ValueError(
             "size_threshold must be a number of rows (tables with more are the TPU's), 0 (all are)"
             f" or None (none is), got {threshold!r}."

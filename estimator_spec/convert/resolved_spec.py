@@ -8,11 +8,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.embedding.optimizers import FrequencyEstimatorParameters, OptimizationParameters
 from estimator_spec.embedding.spec import (
     EmbeddingConfigSpec,
     FeatureConfig,
     TableConfig,
+    table_learning_rate,
+    table_optimizer,
     tables_and_features,
 )
 from tpu_columns import Hardware, TPUEmbeddingColumn
@@ -39,9 +42,7 @@ class Vocabularies:
 
     def resources(self) -> list[Any]:
         """Returns all tables, for a SavedModel."""
-        # A table with out-of-vocabulary buckets hides the inner table from the SavedModel, whose
-        # vocabulary file would not be saved.
-        return [getattr(table, "_table", None) or table for table in self._tables.values()]
+        return [private.wrapped_lookup_table(table) for table in self._tables.values()]
 
 
 def _eager() -> bool:
@@ -76,17 +77,11 @@ class ResolvedSpec:
 
     def parameters(self, table: str) -> OptimizationParameters | None:
         """Returns the optimizer of a table, its own or the spec's."""
-        return self.tables[table].optimization_parameters or self.spec.optimization_parameters
+        return table_optimizer(self.spec, self.tables[table])
 
     def learning_rate(self, table: str) -> Any:
         """Returns a table's learning rate: a number, a function of the global step, or None."""
-        config = self.tables[table]
-        if config.learning_rate_fn is not None:
-            return config.learning_rate_fn
-        if config.learning_rate:  # 0 counts as unset, as in the old system
-            return config.learning_rate
-        parameters = self.parameters(table)
-        return None if parameters is None else parameters.learning_rate
+        return table_learning_rate(self.spec, self.tables[table])
 
     def required_learning_rate(self, table: str) -> Any:
         """Returns the learning rate of a table that is trained.

@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.convert import checks, report, resolved_spec
+from estimator_spec.convert import report, resolved_spec
 from estimator_spec.convert.conversion_base import Conversion
 from estimator_spec.convert.mid_level import Optimizers, model_table_entries, table_config
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware
 
 _INT32_ROWS = 2**31
@@ -180,7 +181,7 @@ def _entries(resolved: ResolvedSpec, tables: list[str]) -> list[Entry]:
 
 
 def _examples_per_chip(resolved: ResolvedSpec, batch_size: int, num_chips: int, cores: int) -> int:
-    checks.positive(batch_size=batch_size, num_chips=num_chips, num_sparse_cores_per_chip=cores)
+    check_positive_ints(batch_size=batch_size, num_chips=num_chips, num_sparse_cores_per_chip=cores)
     if batch_size % (num_chips * cores):
         raise ValueError(
             f"batch_size {batch_size} isn't a multiple of the {num_chips * cores} SparseCores of "

@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.convert import report, resolved_spec
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.mid_level import Optimizers, fix_packing_status
@@ -233,7 +234,7 @@ def _of_keras(optimizer: Any) -> Any:
     else:
 
         def rate() -> Any:
-            return tf.cast(_rate_now(optimizer), tf.float32)
+            return tf.cast(private.keras_learning_rate(optimizer), tf.float32)
 
     arguments = {key: config[key] for key in kept if key in config}
     if config.get("clipvalue") is not None:
@@ -242,14 +243,3 @@ def _of_keras(optimizer: Any) -> Any:
     return fix_packing_status(
         getattr(tf.tpu.experimental.embedding, kind)(learning_rate=rate, **arguments)
     )
-
-
-def _rate_now(optimizer: Any) -> Any:
-    """Returns the current rate of a Keras optimizer with a schedule or a function."""
-    rate = getattr(optimizer, "_learning_rate", None)
-    if hasattr(rate, "get_config") and callable(rate):
-        # tf_keras' own property is the rate of the previous step.
-        return rate(optimizer.iterations)
-    if hasattr(optimizer, "_decayed_lr"):
-        return optimizer._decayed_lr(tf.float32)
-    return tf.convert_to_tensor(optimizer.learning_rate)

@@ -17,6 +17,7 @@ from estimator_spec.convert import checks
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.embedding.optimizers import OptimizationParameters, slot_initial_values
+from estimator_spec.validation.checks import check_positive_ints
 
 
 class TrainedTables:
@@ -42,7 +43,7 @@ class TrainedTables:
         num_shards: int | None = None,
         variable_names: Mapping[str, str] | None = None,
     ) -> None:
-        checks.positive_or_none(num_shards=num_shards)
+        check_positive_ints(optional=True, num_shards=num_shards)
         checks.known("variable_names", "table", variable_names or (), source.tables)
         with Checkpoint(checkpoint) as opened:
             self._prefix = opened.prefix
@@ -100,7 +101,7 @@ class TrainedTables:
         """
         optimizer = type(parameters).__name__.removesuffix("Parameters")
         for system in ("tpu", "cpu"):
-            naming = slot_names.naming(optimizer, system)
+            naming = slot_names.find_naming(optimizer, system)
             names = {
                 slot: self.names[table] + suffix
                 for slot, suffix in (naming.suffixes if naming else {}).items()
@@ -160,8 +161,8 @@ class TrainedTables:
 
     def _find(self, given: dict[str, str]) -> dict[str, str]:
         candidates: dict[str, list[str]] = {table: [] for table in self._source.tables}
-        for name, table in spec_tables.match(
-            spec_tables.of(self._source.spec), sorted(self._shapes)
+        for name, table in spec_tables.match_variables(
+            spec_tables.list_tables(self._source.spec), sorted(self._shapes)
         ).items():
             if table.key in candidates:
                 candidates[table.key].append(name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedding core: who owns the tables of an `EmbeddingConfigSpec`, looks up and trains them.
+"""Embedding cores: look up and train the tables of an `EmbeddingConfigSpec`.
 
-Without a core (the default on a CPU) tables are ordinary variables of the model: columns look up by
-ops, and the model's own optimizer trains them. A core takes the ids out of a step's features, puts
-activations in their place, and trains the tables by the *spec's* optimizer. `host` does so on any
-machine, with the semantics of a TPU's embedding core.
+Without a core (the default on a CPU) tables are variables of the model: columns look up by ops, and
+the model's optimizer trains the tables. A core replaces the ids in a step's features by
+activations, and trains the tables by the *spec's* optimizer. `host` does so on any machine, with
+the semantics of a TPU's embedding core; `tpu` uses the TPU's own.
 """

@@ -1,33 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an embedding core takes out of the features of a step, as a TPU does.
+"""Takes ids and weights out of a step's features for an embedding core, as a TPU does.
 
-| ids                 | combiner         | what a row becomes                                   |
-|---------------------|------------------|------------------------------------------------------|
-| sparse or ragged    | mean, sum, sqrtn | that combination, weighted if there are weights      |
-| sparse or ragged    | None             | their sum                                            |
-| dense [B] or [B, n] | mean, sum, sqrtn | that combination; ids 0 are padding and dropped      |
-| dense [B] or [B, 1] | None             | the row of its only id, 0 included                   |
+| ids                 | combiner         | activation of a row                                   |
+|---------------------|------------------|-------------------------------------------------------|
+| sparse or ragged    | mean, sum, sqrtn | that combination, weighted if the feature has weights |
+| sparse or ragged    | None             | sum                                                   |
+| dense [B] or [B, n] | mean, sum, sqrtn | that combination; ids 0 are padding and dropped       |
+| dense [B] or [B, 1] | None             | embedding of its only id, 0 included                  |
 """
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from estimator_spec.embedding.table_config import FeatureConfig
+
 tf1 = tf.compat.v1
+
+
+class _Table(Protocol):
+    """A `TableConfig` or a TPU embedding column."""
+
+    @property
+    def combiner(self) -> str | None: ...
 
 
 class Enqueued(NamedTuple):
     """The ids of one feature in one step.
 
     Attributes:
-      ids: integers, SparseTensor [B, n].
-      weights: float32 SparseTensor with the same indices, or None.
-      combiner: 'mean', 'sum' or 'sqrtn'.
-      max_sequence_length: steps L if each id has a row of its own, else 0.
-      matrix: the ids as they came, [B, n], if they came dense and zeros are padding; else None.
+        ids: integers, SparseTensor [B, n].
+        weights: float32 SparseTensor with the same indices, or None.
+        combiner: 'mean', 'sum' or 'sqrtn'.
+        max_sequence_length: steps L if each id has an embedding of its own, else 0.
+        matrix: the dense ids, [B, n], whose zeros are padding; None for other ids.
     """
 
     ids: tf.SparseTensor
@@ -37,17 +46,19 @@ class Enqueued(NamedTuple):
     matrix: tf.Tensor | None = None
 
 
-def take(key: str, feature: Any, table: Any, features: MutableMapping[str, Any]) -> Enqueued:
+def take(
+    key: str, feature: FeatureConfig, table: _Table, features: MutableMapping[str, Any]
+) -> Enqueued:
     """Takes a feature's ids and weights out of `features`.
 
     Args:
-      key: the feature's key.
-      feature: its `FeatureConfig`.
-      table: the `TableConfig` of its table.
-      features: tensors by key; the ids' and weights' keys are removed.
+        key: the feature's key.
+        feature: its configuration.
+        table: its `TableConfig` or column.
+        features: tensors by key; the keys of ids and weights are removed.
 
     Raises:
-      ValueError: ids or weights are missing, or of a type or shape that a TPU can't look up.
+        ValueError: ids or weights are missing, or have a type or shape that a TPU can't look up.
     """
     ids, matrix = _ids(key, features, table.combiner)
     dense = matrix is not None
@@ -61,7 +72,7 @@ def take(key: str, feature: Any, table: Any, features: MutableMapping[str, Any])
 def _ids(
     key: str, features: MutableMapping[str, Any], combiner: str | None
 ) -> tuple[tf.SparseTensor, tf.Tensor | None]:
-    """Takes a feature's ids out; and as the matrix that they were, if they were dense."""
+    """Takes a feature's ids out of `features`; also returns them as a matrix if they are dense."""
     if key not in features:
         raise ValueError(
             f"Feature {key!r} of the embedding_config_spec is missing. input_fn gave "
@@ -86,7 +97,7 @@ def _ids(
 
 
 def _one_id_each(key: str, ids: Any) -> tf.SparseTensor:
-    """Dense ids of a table without a combiner: a row has one, and 0 is an id like any other."""
+    """Returns dense ids of a table without a combiner: one per row, 0 included."""
     rank = ids.shape.rank
     if rank not in (1, 2) or (rank == 2 and tf.compat.dimension_value(ids.shape[1]) != 1):
         raise ValueError(
@@ -107,7 +118,7 @@ def _weights(
     dense: bool,
     combiner: str | None,
 ) -> tf.SparseTensor | None:
-    """Takes a feature's weights out."""
+    """Takes a feature's weights out of `features`."""
     if weight_key is None:
         return None
     if dense and combiner is None:
@@ -117,7 +128,7 @@ def _weights(
             "weights sparse."
         )
     if dense:
-        # A TPU gets dense ids without them; refusing here would refuse what runs there.
+        # A TPU ignores the weights of dense ids, so an error would refuse programs that run there.
         tf1.logging.warning(
             "The weights %s of feature %s have no effect: its ids are dense.", weight_key, key
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedding core on the host: a TPU's semantics on any machine that TensorFlow runs on.
+"""Embedding core on the host: a TPU's semantics on any machine.
 
 One step of training, for each table:
 
@@ -8,8 +8,8 @@ One step of training, for each table:
                                  │           └────────────▶ update rule ◀── gradients ◀──┘
                                  └────────────────▶ scatter rows and slots
 
-Rows are gathered once; the gradient with respect to them already is the sum over the occurrences of
-an id. Tables aren't trainable variables, so no optimizer of the model sees them.
+Rows are gathered once, so their gradient is the sum over the occurrences of an id. Tables aren't
+trainable variables, so the model's optimizers don't update them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import enqueue, host_updates, update_rules
-from estimator_spec.cores.host_updates import Gathered, Step
+from estimator_spec.cores.host_updates import GatheredRows, TableUpdate
 from estimator_spec.cores.interface import GRADIENT_OPS
-from estimator_spec.cores.table_names import variable_names
+from estimator_spec.cores.table_variables import create_variable, variable_names
 from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, TableConfig, tables_and_features
+from estimator_spec.embedding.spec import (
+    EmbeddingConfigSpec,
+    TableConfig,
+    table_learning_rate,
+    table_optimizer,
+    tables_and_features,
+)
 from tpu_columns import categorical, combining, entries, lookup, lookup_errors, storage
 from tpu_columns.partition import RowPartition
 
@@ -35,20 +41,20 @@ HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
 
 
 class HostCore:
-    """Looks up and trains the tables of a spec within a TF1 graph.
+    """Embedding core that looks up and trains the tables of a spec in a TF1 graph.
 
-    Call `look_up` before the model, `attach` after it, and in training `update` last. A model of
-    several replicas calls `look_up` once for the features of each; the tables see one batch.
+    Call `look_up` before the model, `attach` after it, and in training `update` last. With several
+    replicas, call `look_up` for the features of each; the tables get one batch of all.
 
     Args:
-      spec: what is looked up and how it is trained.
-      training: whether tables are trained: then they have slot variables.
-      num_shards: shards of each table; `spec.partition_strategy` says how rows map to them. A
-        checkpoint holds the shards one after the other.
+        spec: tables, features and optimizers.
+        training: whether tables are trained and have slot variables.
+        num_shards: number of shards of each table, laid out by `spec.partition_strategy`. A
+            checkpoint holds the concatenated shards.
 
     Raises:
-      ValueError: no optimizer for a table, or what `tables_and_features` refuses.
-      TypeError: as `tables_and_features`.
+        ValueError: a table has no optimizer, or `tables_and_features` raises it.
+        TypeError: `tables_and_features` raises it.
     """
 
     def __init__(self, spec: EmbeddingConfigSpec, training: bool, num_shards: int = 1) -> None:
@@ -56,8 +62,7 @@ class HostCore:
         self._training = training
         self._tables, self._features = tables_and_features(spec)
         self._parameters = {
-            key: table.optimization_parameters or spec.optimization_parameters
-            for key, table in self._tables.items()
+            key: table_optimizer(spec, table) for key, table in self._tables.items()
         }
         if training:
             missing = sorted(key for key, found in self._parameters.items() if found is None)
@@ -70,25 +75,25 @@ class HostCore:
             key: RowPartition(spec.partition_strategy, table.vocabulary_size, num_shards)
             for key, table in self._tables.items()
         }
-        # By feature, in the order of the replicas.
+        # By feature, in order of the replicas.
         self._enqueued: dict[str, list[enqueue.Enqueued]] = {key: [] for key in self._features}
         self._activations: dict[str, list[Any]] = {key: [] for key in self._features}
-        self._gathered: dict[str, Gathered] = {}
+        self._gathered: dict[str, GatheredRows] = {}
         self._step: Any = None
 
     def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
         """Replaces ids by activations.
 
         Args:
-          features: tensors by key; left as they are.
-          global_step: the step counter; read before the model can count on.
+            features: tensors by key; not modified.
+            global_step: scalar; read before the model increments it.
 
         Returns:
-          A new dict: float32 [B, D] under each feature's key ([B, L, D] for a sequence, with int64
-          lengths [B] under `<key>_seq_length_`); weights are gone.
+            A new dict: float32 [B, D] under each feature's key ([B, L, D] for a sequence, with
+            int64 lengths [B] under `<key>_seq_length_`), without weights.
 
         Raises:
-          ValueError: a feature that a TPU can't look up.
+            ValueError: a TPU can't look up a feature.
         """
         found = dict(features)
         self._step = tf.identity(global_step, name="step_of_embeddings")
@@ -98,31 +103,32 @@ class HostCore:
             self._enqueued[key].append(enqueued)
             batch, length = enqueued.ids.shape[0], enqueued.max_sequence_length
             shape = [batch, length, table.dimension] if length else [batch, table.dimension]
-            # The table's name depends on where the model uses its column, so it is made later, by
-            # `attach`, which puts it in the place of this stand-in.
-            stand_in = tf1.placeholder(tf.float32, shape, f"{_op(key)}_stand_in")
+            # The name of the table's variable depends on the layer that uses the column, so
+            # `attach` creates the lookup later and replaces this stand-in by its result.
+            stand_in = tf1.placeholder(tf.float32, shape, f"{_op_name(key)}_stand_in")
             with tf.control_dependencies([self._step]):
-                activation = tf.identity(stand_in, name=f"{_op(key)}_activation")
+                activation = tf.identity(stand_in, name=f"{_op_name(key)}_activation")
             self._activations[key].append(activation)
             found[key] = activation
             if length:
-                ids = _first_steps(enqueued.ids, length)
+                ids = _truncate(enqueued.ids, length)
                 lengths = lookup.sequence_lengths(ids)
                 lengths.set_shape([batch])
                 found[categorical.sequence_length_key(key)] = lengths
         return found
 
     def attach(self) -> None:
-        """Makes the tables under their names, and connects the lookups to the model.
+        """Creates the tables and their lookups, and replaces the model's stand-ins.
 
         Raises:
-          RuntimeError: a column of the spec is in no feature layer of the model.
+            RuntimeError: a column of the spec is in no feature layer of the model.
         """
         names = variable_names(self._spec, self._tables)
         for key, table in sorted(self._tables.items()):
             users = [f for f, feature in self._features.items() if feature.table_id == key]
-            variable = _variable(names[key], self._initial(key, table), table)
-            storage.note_layout(names[key], self._partitions[key])
+            shape = (table.vocabulary_size, table.dimension)
+            variable = create_variable(names[key], shape, self._initializer(key, table))
+            storage.record_layout(names[key], self._partitions[key])
             self._gathered[key] = self._look_up_table(key, variable, users)
 
     def variable_names(self) -> dict[str, str]:
@@ -132,11 +138,11 @@ class HostCore:
     def update(self, loss: Any) -> Any:
         """Returns the op that trains all tables once.
 
-        With pipelining it holds this step's update back, and the graph's collection
-        `HELD_UPDATES` gets an op that applies what is held.
+        With pipelining it delays this step's update to the next step, and adds an op that applies
+        the delayed update to the graph collection `HELD_UPDATES`.
 
         Args:
-          loss: what the model minimizes, a scalar.
+            loss: scalar; the model's loss.
         """
         global_step = self._step
         multiplier = self._spec.experimental_gradient_multiplier_fn
@@ -150,25 +156,25 @@ class HostCore:
         rates: dict[Any, Any] = {}
         ops = []
         for key, source, gradient in zip(keys, sources, gradients, strict=True):
-            if gradient is None:  # the model doesn't use it, but its rows count as looked up
+            if gradient is None:  # the model doesn't use the table, but its rows are updated
                 gradient = tf.zeros_like(source)
             if isinstance(gradient, tf.IndexedSlices):
                 gradient = tf.convert_to_tensor(gradient)
             if factor is not None:
                 gradient *= factor
             rate = self._learning_rate(key, global_step, rates)
-            step = Step(self._gathered[key], gradient, rate, global_step)
-            with tf.name_scope(f"update_{_op(key)}") as scope:
-                # An id out of range may be found here first.
+            update = TableUpdate(self._gathered[key], gradient, rate, global_step)
+            with tf.name_scope(f"update_{_op_name(key)}") as scope:
+                # An id out of range may raise here first.
                 self._record_site(scope, key)
                 if self._spec.pipeline_execution_with_tensor_core:
-                    ops.append(self._update_later(key, step))
+                    ops.append(self._delay_update(key, update))
                 else:
-                    ops.append(host_updates.update(step, self._optimizer(key)))
+                    ops.append(host_updates.apply(update, self._optimizer(key)))
         return tf.group(*ops, name="update_embeddings")
 
-    def _initial(self, key: str, table: TableConfig) -> Any:
-        """The initializer, with the rows in the order of the shards."""
+    def _initializer(self, key: str, table: TableConfig) -> Any:
+        """Returns a table's initializer with the rows permuted to the layout's order."""
         partition = self._partitions[key]
         if partition.in_row_order:
             return table.initializer
@@ -180,14 +186,14 @@ class HostCore:
         return initializer
 
     def _positions(self, key: str, ids: Any) -> Any:
-        """Where rows are in the concatenation of the shards."""
+        """Returns the positions of rows in the concatenated shards, as ops."""
         partition = self._partitions[key]
         if partition.in_row_order:
             return ids
         starts = tf.constant(partition.shard_starts, ids.dtype)
         shard, local = ids % partition.num_shards, ids // partition.num_shards
         position = tf.gather(starts, shard) + local
-        # An id out of range must not land on another's row: left as it is, the gather refuses it.
+        # An id out of range must not become another row's position; unchanged, the gather fails.
         in_range = (ids >= 0) & (ids < partition.num_rows)
         return tf.where(in_range, position, ids)
 
@@ -195,11 +201,12 @@ class HostCore:
         users = ", ".join(f for f, feature in self._features.items() if feature.table_id == key)
         lookup_errors.record_site(scope, users, users, self._tables[key].vocabulary_size)
 
-    def _look_up_table(self, key: str, variable: Any, users: list[str]) -> Gathered:
-        with tf.name_scope(f"look_up_{_op(key)}") as scope:
+    def _look_up_table(self, key: str, variable: Any, users: list[str]) -> GatheredRows:
+        """Gathers a table's rows once for all its features; connects their activations."""
+        with tf.name_scope(f"look_up_{_op_name(key)}") as scope:
             self._record_site(scope, key)
-            # Feature by feature, each in the order of the replicas: the order of one big batch.
-            places_of_use = [
+            # By feature, then by replica: the order of one large batch.
+            uses = [
                 (enqueued, activation)
                 for feature in users
                 for enqueued, activation in zip(
@@ -207,13 +214,13 @@ class HostCore:
                 )
             ]
             sums = self._sums_gradients(key)
-            batches = [self._entries(key, enqueued) for enqueued, _ in places_of_use]
+            batches = [self._entries(key, enqueued) for enqueued, _ in uses]
             values = [tf.cast(batch.ids, tf.int64) for batch in batches]
-            together = values[0] if len(values) == 1 else tf.concat(values, 0)
-            ids, index = combining.rows_to_read(self._positions(key, together), self._training)
+            all_ids = values[0] if len(values) == 1 else tf.concat(values, 0)
+            ids, index = combining.rows_to_read(self._positions(key, all_ids), self._training)
             rows = tf.nn.embedding_lookup(variable, ids)
             if not self._training and len(batches) == 1 and sums:
-                combining.note_sum(rows, ids, batches[0], variable)
+                combining.record_sum(rows, ids, batches[0], variable)
             occurrences = None
             if not sums:
                 occurrences = tf.gather(rows, index)
@@ -221,33 +228,30 @@ class HostCore:
                 [index] if len(batches) == 1 else tf.split(index, [tf.size(v) for v in values])
             )
             start, size = tf.constant(0, tf.int64), tf.size(ids, out_type=tf.int64)
-            for use, batch, own in zip(places_of_use, batches, indices, strict=True):
-                source, places = rows, own
+            for use, batch, own in zip(uses, batches, indices, strict=True):
+                source, row_indices = rows, own
                 if occurrences is not None:
                     count = tf.size(own, out_type=tf.int64)
-                    source, places, size = occurrences, tf.range(start, start + count), None
+                    source, row_indices, size = occurrences, tf.range(start, start + count), None
                     start += count
-                _connect(*use, combining.combine(source, places, batch, self._training, size))
-            return Gathered(variable, ids, rows, index, occurrences)
+                value = combining.combine(source, row_indices, batch, self._training, size)
+                _replace_stand_in(*use, value)
+            return GatheredRows(variable, ids, rows, index, occurrences)
 
     def _entries(self, key: str, enqueued: enqueue.Enqueued) -> combining.Entries:
-        """What is looked up in a table.
-
-        Of a sequence, each step is a row of its own, and late ones are dropped.
-        """
+        """Returns the entries of a feature; each step of a truncated sequence is a row."""
         ids, weights, combiner, length, matrix = enqueued
         if length:
             ids = _steps_as_rows(ids, length)
             weights = None if weights is None else _steps_as_rows(weights, length)
         elif matrix is not None and matrix.shape.as_list()[1] and self._sums_gradients(key):
-            # A row is updated once, however often it occurs: so padding may be row 0 once more.
-            harmless = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
-            return entries.padded(matrix, combiner, self._training, harmless)
-        return entries.of_sparse(ids, weights, combiner)
+            may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
+            return entries.from_padded(matrix, combiner, self._training, may_update_row_0)
+        return entries.from_sparse(ids, weights, combiner)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]
-        assert parameters is not None  # checked when training began
+        assert parameters is not None  # checked by __init__
         return parameters
 
     def _sums_gradients(self, key: str) -> bool:
@@ -255,93 +259,78 @@ class HostCore:
         return parameters is None or parameters.use_gradient_accumulation
 
     def _learning_rate(self, key: str, global_step: Any, known: dict[Any, Any]) -> Any:
-        table, parameters = self._tables[key], self._optimizer(key)
-        if table.learning_rate_fn is not None:
-            if table.learning_rate_fn not in known:
-                rate = tf.cast(table.learning_rate_fn(global_step), tf.float32)
-                known[table.learning_rate_fn] = rate
-            return known[table.learning_rate_fn]
-        # A table's rate of 0 has always counted as none given.
-        return tf.constant(table.learning_rate or parameters.learning_rate, tf.float32)
+        rate = table_learning_rate(self._spec, self._tables[key])
+        if not callable(rate):
+            return tf.constant(rate, tf.float32)
+        if rate not in known:
+            known[rate] = tf.cast(rate(global_step), tf.float32)
+        return known[rate]
 
-    def _update_later(self, key: str, now: Step) -> Any:
-        """Holds this step's update back, and applies the last one's after all lookups."""
+    def _delay_update(self, key: str, update: TableUpdate) -> Any:
+        """Delays this step's update, and applies the previous step's after all lookups."""
         pending = [
-            now.gathered.ids,
-            now.gathered.index,
-            now.gradient,
-            now.learning_rate,
-            tf.convert_to_tensor(now.global_step),
+            update.gathered.ids,
+            update.gathered.index,
+            update.gradient,
+            update.learning_rate,
+            tf.convert_to_tensor(update.global_step),
         ]
-        # A queue, not variables: Grappler takes a variable's shape for that of what the same
-        # step assigns to it, and folds the old value's Size to the new one's. Outside of a loop,
-        # so that it lasts from step to step.
+        # A queue, not variables: Grappler infers a variable's shape from the value that the step
+        # assigns to it, and folds the Size of the old value to that of the new one. Outside of a
+        # loop, so that it keeps its element between steps.
         with tf.init_scope():
             held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
-            emptied = self._update_from(key, held, _nothing_like(pending), [])
+            emptied = self._apply_held(key, held, _empty_like(pending), [])
             tf1.add_to_collection(HELD_UPDATES, emptied)
-        nothing = _nothing_like(pending)
+        empty = _empty_like(pending)
         looked_up = [gathered.rows for gathered in self._gathered.values()]
-        applied = self._update_from(key, held, nothing, looked_up)
+        applied = self._apply_held(key, held, empty, looked_up)
         with tf.control_dependencies([applied]):
             return held.enqueue(pending)
 
-    def _update_from(self, key: str, held: Any, nothing: list[Any], after: list[Any]) -> Any:
-        """Applies the update that a queue holds; with nothing in it, an update of no rows."""
+    def _apply_held(self, key: str, held: Any, empty: list[Any], after: list[Any]) -> Any:
+        """Applies the update of a queue; if that is empty, an update of no rows."""
         variable = self._gathered[key].variable
         with tf.control_dependencies(after):
             is_due = held.size() > 0
-            values = tf.cond(is_due, held.dequeue, lambda: nothing)
+            values = tf.cond(is_due, held.dequeue, lambda: empty)
             shapes = [[None], [None], [None, variable.shape[1]], [], []]
             ids, index, gradient, rate, step = map(tf.ensure_shape, values, shapes)
             rows = tf.nn.embedding_lookup(variable, ids)
-            gathered = Gathered(variable, ids, rows, index, None)
-            due = Step(gathered, gradient, rate, step, is_due)
-            return host_updates.update(due, self._optimizer(key))
+            gathered = GatheredRows(variable, ids, rows, index, None)
+            update = TableUpdate(gathered, gradient, rate, step, is_due)
+            return host_updates.apply(update, self._optimizer(key))
 
 
-def _nothing_like(values: list[Any]) -> list[Any]:
+def _empty_like(values: list[Any]) -> list[Any]:
     return [tf.zeros([n or 0 for n in value.shape.as_list()], value.dtype) for value in values]
 
 
-def _variable(name: str, initializer: Any, table: TableConfig) -> Any:
-    """A table at the top of the graph, outside of the trainable variables."""
-    with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):
-        return tf1.get_variable(
-            name,
-            shape=(table.vocabulary_size, table.dimension),
-            dtype=tf.float32,
-            initializer=initializer,
-            trainable=False,
-            use_resource=True,
-        )
-
-
-def _op(key: str) -> str:
-    """A key as part of an op's name."""
+def _op_name(key: str) -> str:
+    """Returns a key with the characters that names of ops can't have replaced."""
     return "".join(c if c.isalnum() or c in "_.-" else "_" for c in key)
 
 
-def _first_steps(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
+def _truncate(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
     shape = ids.dense_shape
     return tf.sparse.slice(ids, [0, 0], tf.stack([shape[0], tf.minimum(shape[1], length)]))
 
 
 def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
-    """[B, T] -> [B·L, 1]."""
-    ids = _first_steps(ids, length)
+    """Truncates ids [B, T] to L steps, and reshapes them to [B·L, 1]."""
+    ids = _truncate(ids, length)
     flat = ids.indices[:, 0] * length + ids.indices[:, 1]
     shape = tf.stack([ids.dense_shape[0] * length, tf.constant(1, tf.int64)])
     return tf.SparseTensor(tf.stack([flat, tf.zeros_like(flat)], 1), ids.values, shape)
 
 
-def _connect(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
-    """Puts what was looked up in the place of the stand-in."""
+def _replace_stand_in(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
+    """Replaces the stand-in of an activation by the result of its lookup."""
     length = enqueued.max_sequence_length
     if length:
         value = tf.reshape(value, [-1, length, activation.shape.as_list()[-1]])
     graph_surgery.replace_input(activation.op, value)
 
 
-def _differentiable(gathered: Gathered) -> Any:
+def _differentiable(gathered: GatheredRows) -> Any:
     return gathered.rows if gathered.occurrences is None else gathered.occurrences

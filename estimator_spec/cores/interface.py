@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interfaces of an embedding core, as the driver uses them."""
+"""Interfaces of embedding cores for the driver."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-# The graph's collection of what the host core's `update` makes between the loss and its gradients:
-# a second way back through the model, beside the one of the model's own optimizer. A tuple, so that
-# TensorFlow leaves it out of exported graphs.
+# Graph collection of the ops that the host core's `update` creates by `tf.gradients`: a second
+# backward pass, in addition to that of the model's optimizer. A tuple, so that TensorFlow leaves it
+# out of exported graphs.
 GRADIENT_OPS = ("estimator_spec", "gradient_ops")
 
 
 class TablesListener(tf.compat.v1.train.CheckpointSaverListener):
-    """A listener that tables need: each hook that writes checkpoints tells it, whoever's it is."""
+    """Listener that the tables need in each hook that writes checkpoints, also in a program's."""
 
 
-def replica_number() -> int:
-    """Which replica is being built; 0 where one trace is for all, or there is only one."""
+def replica_id() -> int:
+    """Returns the id of the current replica; 0 if all replicas share a trace, or outside of one."""
     context = tf.distribute.get_replica_context()
     number = 0 if context is None else context.replica_id_in_sync_group
     if not isinstance(number, int):
@@ -26,8 +26,13 @@ def replica_number() -> int:
     return int(number or 0)
 
 
-def by_replica(strategy: Any, values: list[Any]) -> Any:
-    """Values of the replicas as one, for a function that the strategy runs on all of them."""
+def distribute_values(strategy: Any, values: list[Any]) -> Any:
+    """Returns values as one distributed value, for a function that the strategy runs.
+
+    Args:
+        strategy: a `tf.distribute.Strategy`.
+        values: one value per replica.
+    """
     if len(values) == 1:
         return values[0]
     return strategy.experimental_distribute_values_from_function(
@@ -36,58 +41,58 @@ def by_replica(strategy: Any, values: list[Any]) -> Any:
 
 
 class EmbeddingCore(Protocol):
-    """Owns the tables of a spec and their slots in one graph.
+    """Owner of a spec's tables and slot variables in one graph.
 
-    In the order of calls: `look_up` once for the features of each replica, the models, `attach`,
-    and in training `update`.
+    Order of calls: `look_up` for the features of each replica, the models, `attach`, and in
+    training `update`.
     """
 
     def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
         """Replaces ids by activations.
 
         Args:
-            features: tensors by key; left as they are.
-            global_step: the step counter, scalar.
+            features: tensors by key; not modified.
+            global_step: scalar.
 
         Returns:
             A new dict: float32 [B, D] under each feature's key ([B, L, D] for a sequence, with
-            lengths [B] under `<key>_seq_length_`); weights are gone.
+            lengths [B] under `<key>_seq_length_`), without weights.
         """
 
     def attach(self) -> None:
-        """Makes the tables under the names that the models' columns gave them."""
+        """Creates the tables under the names that the models' columns recorded."""
 
     def update(self, loss: Any) -> Any:
         """Returns the op that trains all tables once.
 
         Args:
-            loss: what the models minimize together, a scalar.
+            loss: scalar; the sum of the models' losses.
         """
 
 
 class LoopCore:
-    """What a loop over replicas asks of a core; this one has no tables, and does nothing.
+    """Interface of a core within a loop over replicas; this base class has no tables.
 
     In each step: `feed` on the hosts; in each replica `receive`, the model, and in training `send`;
-    `finish` on the hosts again. A TPU trains its tables in `send`, the host in `finish`.
+    then `finish` on the hosts. A TPU trains its tables in `send`, the host in `finish`.
     """
 
     def feed(self, features: list[Any]) -> list[Any]:
         """Takes ids out of the features.
 
         Args:
-            features: of each replica.
+            features: features of each replica.
 
         Returns:
-            What goes to the replicas in their place.
+            The inputs of `receive` for each replica.
         """
         return features
 
     def receive(self, features: Any) -> Any:
-        """What a replica's model finds in its features.
+        """Returns the features of a replica's model.
 
         Args:
-            features: from `feed`.
+            features: the replica's element of `feed`.
         """
         return features
 
@@ -95,29 +100,29 @@ class LoopCore:
         """Returns the ops that train the tables within a replica.
 
         Args:
-            loss: the replica's part of what the models minimize together, a scalar.
+            loss: scalar; the replica's part of the sum of losses.
         """
         del loss
         return []
 
     def finish(self, loss: Any) -> list[Any]:
-        """Makes the tables, if that is still to do, and returns the ops that train them.
+        """Creates the tables that don't exist yet, and returns the ops that train them.
 
         Args:
-            loss: gives what the models minimize together; None where nothing is trained.
+            loss: function that returns the sum of losses; None without training.
         """
         del loss
         return []
 
     @property
     def configuration(self) -> Any:
-        """The message that configures a TPU's embedding core; None: there is none."""
+        """The proto that configures a TPU's embedding core, or None."""
         return None
 
-    def hooks(self) -> list[Any]:
-        """Hooks of the session; after `finish`."""
+    def hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
+        """Returns hooks of the session; call it after `finish`."""
         return []
 
-    def listeners(self) -> list[Any]:
-        """Listeners of checkpoints; after `finish`."""
+    def listeners(self) -> list[TablesListener]:
+        """Returns checkpoint listeners; call it after `finish`."""
         return []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to the features of the tensor core's columns before the model, as on a TPU.
+"""Pads the features of the tensor core's columns before the model, as on a TPU.
 
-The tensor core runs compiled programs of fixed shapes: ids are padded to the column's
-`tensor_core_shape`, and a mask, or the weights, is put beside them.
+The tensor core runs compiled programs of static shapes: ids are padded to the column's
+`tensor_core_shape`, and a mask, or the weights, is added to the features.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from tpu_columns import TPUEmbeddingColumn, categorical, padded_lookup
 
 
 def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:
-    """Pads the ids of `columns`.
+    """Pads the ids of columns to dense matrices.
 
     Args:
-        columns: each with a `tensor_core_shape` (.., n).
-        features: tensors by key; left as they are. Dense ids of 0 are padding.
+        columns: columns with a `tensor_core_shape` (…, n).
+        features: tensors by key; not modified. Dense ids of 0 are padding.
 
     Returns:
-        A new dict. In place of its ids a feature has int32 [B, n], and under
-        `<key>__TENSOR_CORE_MASK` float32 [B, n]: 0 at padding, else the weight or 1. Sparse
-        weights are gone.
+        A new dict with int32 [B, n] in place of a feature's ids, and float32 [B, n] under
+        `<key>__TENSOR_CORE_MASK`: 0 at padding, else the weight or 1. Sparse weights are removed.
 
     Raises:
-        ValueError: ids that a TPU can't look up, a batch of another size than
+        ValueError: a TPU can't look up the ids, the batch size differs from
             `tensor_core_shape`'s, or the mask's key is in use.
     """
     found = dict(features)

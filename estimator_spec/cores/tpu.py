@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedding core of a TPU, through TensorFlow's mid-level API.
+"""Embedding core of a TPU, through TensorFlow's mid-level API.
 
     hosts:     ids ─▶ prepare ─▶ enqueue ═══▶ embedding core, which holds the tables
     replicas:  dequeue ◀═════════════════════╡         ▲
@@ -7,8 +7,8 @@
     hosts:     variables under the legacy names ◀═ retrieve ═ before a checkpoint is written
                                                  ═ load ════▶ after one is restored
 
-Not verified on hardware: graphs were built for a TPU, and run with an engine on the host in place
-of TensorFlow's.
+Not verified on hardware: graphs were built for a TPU, and run with an engine on the host instead of
+TensorFlow's.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from estimator_spec.cores import enqueue, table_names
-from estimator_spec.cores.interface import LoopCore, TablesListener, by_replica, replica_number
+from estimator_spec.cores import enqueue, table_variables
+from estimator_spec.cores.interface import LoopCore, TablesListener, distribute_values, replica_id
 from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_optimizer, tables_and_features
 from tpu_columns import categorical, lookup, storage
 from tpu_columns.partition import RowPartition
 
@@ -30,48 +30,52 @@ tf1 = tf.compat.v1
 
 TABLE = "parameters"  # the mid-level API's name for a table among its slots
 
-Shards = dict[str, dict[str, list[Any]]]  # by table, by slot: the variables of the hosts
+Shards = dict[str, dict[str, list[Any]]]  # the variables of the hosts, by table, then by slot
 
 
 class Engine(Protocol):
-    """The embedding core proper: what TensorFlow's mid-level object does for us in one graph."""
+    """Embedding engine of one graph: the methods of TensorFlow's mid-level API that are used."""
 
     configuration: Any
 
     def enqueue(self, ids: Any, weights: Any, training: bool) -> list[Any]:
-        """Sends the ids (and weights, or None) of all replicas; returns the ops that do."""
+        """Returns the ops that send the ids (and weights, or None) of all replicas."""
 
     def dequeue(self) -> dict[str, Any]:
-        """Within a replica: the activations, by feature."""
+        """Returns the activations of a replica, by feature."""
 
     def apply_gradients(self, gradients: Mapping[str, Any], step: Any) -> list[Any]:
-        """Within a replica: sends gradients by feature; returns the ops that do.
+        """Returns the ops that send a replica's gradients.
 
-        `step` is the step counter as the step began, for learning rates.
+        Args:
+            gradients: gradients of the activations, by feature.
+            step: the global step at the beginning of the step, for learning rates.
         """
 
     def slot_names(self, table: str) -> dict[str, str]:
-        """The engine's names of our slots of a table."""
+        """Returns the engine's name of each slot variable of a table."""
 
     def load(self, shards: Shards) -> Any:
-        """The op that brings tables and slots from the hosts to the core."""
+        """Returns the op that loads tables and slots from the hosts to the core."""
 
     def retrieve(self, shards: Shards) -> Any:
-        """The op that brings them back."""
+        """Returns the op that retrieves tables and slots from the core to the hosts."""
 
 
 class TpuCore(LoopCore):
-    """Looks up and trains the tables of a spec on a TPU. Make it within the strategy's scope.
+    """Embedding core that looks up and trains the tables of a spec on a TPU.
+
+    Create it within the strategy's scope.
 
     Args:
-        spec: what is looked up and how it is trained.
-        engine: the core proper.
+        spec: tables, features and optimizers.
+        engine: the embedding engine.
         training: whether tables are trained.
-        host_devices: the CPU of each host, which hold the tables while they are in no core.
-        pad: makes the ids of the tensor core's columns fit for it.
+        host_devices: the CPU of each host; they hold the tables that aren't loaded to the core.
+        pad: pads the ids of the tensor core's columns.
 
     Raises:
-        ValueError, TypeError: as `tables_and_features`.
+        ValueError, TypeError: `tables_and_features` raises it.
     """
 
     def __init__(
@@ -90,24 +94,27 @@ class TpuCore(LoopCore):
         self._pad = pad
         self._strategy = tf.distribute.get_strategy()
         self._enqueued: list[Any] = []
-        # By replica, since a strategy of the host changes from one to another within `model_fn`.
+        # By replica: a strategy of the host switches between replicas within `model_fn`.
         self._received: dict[int, tuple[dict[str, Any], Any]] = {}
 
     @property
     def configuration(self) -> Any:
-        """The message that configures the embedding core."""
+        """The proto that configures the embedding core."""
         return self._engine.configuration
 
     def prepare(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        """Makes features fit for a TPU, in the input pipeline.
+        """Converts features to the form that a TPU takes, in the input pipeline.
+
+        Args:
+            features: tensors by key; not modified.
 
         Returns:
             A new dict: under each feature's key its ids, an int32 SparseTensor, and under its
-            weights' key float32 ones; the lengths of a sequence, int64 [B], under
+            weights' key a float32 one; the lengths of a sequence, int64 [B], under
             `<key>_seq_length_`.
 
         Raises:
-            ValueError: a feature that a TPU can't look up.
+            ValueError: a TPU can't look up a feature.
         """
         found = self._pad(features)
         for key, feature in self._features.items():
@@ -124,12 +131,12 @@ class TpuCore(LoopCore):
         return found
 
     def feed(self, features: list[Any]) -> list[Any]:
-        """Sends the ids of all replicas to the embedding core; the rest goes to the replicas."""
+        """Sends the ids of all replicas to the embedding core; returns the other features."""
         prepared = [self.prepare(part) for part in features]
         keys = list(self._features)
-        ids = {key: self._by_replica([part.pop(key) for part in prepared]) for key in keys}
+        ids = {key: self._distribute([part.pop(key) for part in prepared]) for key in keys}
         weights = {
-            key: self._by_replica([part.pop(feature.weight_key, None) for part in prepared])
+            key: self._distribute([part.pop(feature.weight_key, None) for part in prepared])
             for key, feature in self._features.items()
         }
         weighted = any(value is not None for value in weights.values())
@@ -137,17 +144,17 @@ class TpuCore(LoopCore):
         return prepared
 
     def receive(self, features: Any) -> dict[str, Any]:
-        """Puts the activations in the place of the ids."""
-        # Before the model counts it up.
+        """Adds the activations to a replica's features."""
+        # Before the model increments it.
         step = tf.identity(tf1.train.get_global_step(), name="step_of_embeddings")
         with tf.control_dependencies([step]):
             received = {key: tf.identity(a) for key, a in self._engine.dequeue().items()}
-        self._received[replica_number()] = received, step
+        self._received[replica_id()] = received, step
         return {**features, **received}
 
     def send(self, loss: Any) -> list[Any]:
         """Sends the gradients of the activations to the embedding core."""
-        received, step = self._received[replica_number()]
+        received, step = self._received[replica_id()]
         keys = sorted(received)
         activations = [received[key] for key in keys]
         gradients = tf1.gradients(loss, activations, name="embedding_gradients")
@@ -162,11 +169,11 @@ class TpuCore(LoopCore):
         return self._engine.apply_gradients(dict(zip(keys, gradients, strict=True)), step)
 
     def finish(self, loss: Any) -> list[Any]:
-        """Makes the variables of tables and slots; returns the ops that sent the ids."""
+        """Creates the variables of tables and slots; returns the ops that send the ids."""
         del loss
         names = self.variable_names()
         with tf.init_scope():
-            shards = {key: self._variables(key, name) for key, name in names.items()}
+            shards = {key: self._create_variables(key, name) for key, name in names.items()}
             self._load = LoadTables(self._engine.load(shards))
             self._retrieve = RetrieveTables(self._engine.retrieve(shards), self._load)
         return self._enqueued
@@ -177,59 +184,54 @@ class TpuCore(LoopCore):
         Raises:
             RuntimeError: a column of the spec is in no feature layer of the model.
         """
-        return table_names.variable_names(self._spec, self._tables)
+        return table_variables.variable_names(self._spec, self._tables)
 
-    def hooks(self) -> list[Any]:
-        """Loads the tables when a session has restored or initialized them."""
+    def hooks(self) -> list[tf1.train.SessionRunHook]:
+        """Returns the hook that loads the tables after they are restored or initialized."""
         return [self._load]
 
-    def listeners(self) -> list[Any]:
-        """Retrieves the tables before a checkpoint is written."""
+    def listeners(self) -> list[TablesListener]:
+        """Returns the listener that retrieves the tables before a checkpoint is written."""
         return [self._retrieve]
 
-    def _by_replica(self, values: list[Any]) -> Any:
-        """Values of the replicas as one; None if there are none."""
-        return None if values[0] is None else by_replica(self._strategy, values)
+    def _distribute(self, values: list[Any]) -> Any:
+        """Returns one distributed value for a value per replica; None for a list of None."""
+        return None if values[0] is None else distribute_values(self._strategy, values)
 
-    def _variables(self, key: str, name: str) -> dict[str, list[Any]]:
-        """A table and its slots, on the hosts, under the names of a legacy checkpoint."""
+    def _create_variables(self, key: str, name: str) -> dict[str, list[Any]]:
+        """Creates a table and its slots on the hosts, under the names of a legacy checkpoint."""
         table = self._tables[key]
         hosts = len(self._host_devices)
-        # Whatever the spec says: the API has no other strategy.
-        storage.note_layout(name, RowPartition("div", table.vocabulary_size, hosts))
+        # The mid-level API has no other strategy, so the spec's is ignored.
+        storage.record_layout(name, RowPartition("div", table.vocabulary_size, hosts))
         shape = (table.vocabulary_size, table.dimension)
-        found = {TABLE: self._variable(name, shape, table.initializer, kept=True)}
-        parameters = table.optimization_parameters or self._spec.optimization_parameters
+        found = {TABLE: self._create_shards(name, shape, table.initializer, saved=True)}
+        parameters = table_optimizer(self._spec, table)
         if parameters is None:
             return found
         values = optimizers.slot_initial_values(parameters)
         names = optimizers.slot_names(parameters, name)
         for slot, theirs in self._engine.slot_names(key).items():
             initial = tf1.constant_initializer(values[slot])
-            # A core wants slots in evaluation too, where no checkpoint need have them.
-            found[theirs] = self._variable(names[slot], shape, initial, kept=self._training)
+            # A core requires slots in evaluation as well, where a checkpoint may lack them.
+            found[theirs] = self._create_shards(names[slot], shape, initial, saved=self._training)
         return found
 
-    def _variable(self, name: str, shape: Any, initializer: Any, kept: bool) -> list[Any]:
-        """The shards of a variable; those that aren't kept are in no checkpoint."""
+    def _create_shards(self, name: str, shape: Any, initializer: Any, saved: bool) -> list[Any]:
+        """Creates the shards of a variable; local variables if they aren't saved."""
         hosts = self._host_devices
-        collection = tf1.GraphKeys.GLOBAL_VARIABLES if kept else tf1.GraphKeys.LOCAL_VARIABLES
+        collection = tf1.GraphKeys.GLOBAL_VARIABLES if saved else tf1.GraphKeys.LOCAL_VARIABLES
 
         def place(op: Any) -> str:
             part = re.search(r"/part_(\d+)(/|$)", op.name)
             return hosts[int(part[1])] if part else hosts[0]
 
-        with (
-            tf1.variable_scope(tf1.VariableScope(reuse=False), auxiliary_name_scope=False),
-            tf1.device(place),
-        ):
-            variable = tf1.get_variable(
+        with tf1.device(place):
+            variable = table_variables.create_variable(
                 name,
-                shape=shape,
-                dtype=tf.float32,
-                initializer=initializer,
-                trainable=False,
-                use_resource=True,
+                shape,
+                initializer,
+                reuse=False,
                 collections=[collection],
                 partitioner=tf1.fixed_size_partitioner(len(hosts)) if len(hosts) > 1 else None,
             )
@@ -237,12 +239,12 @@ class TpuCore(LoopCore):
 
 
 class LoadTables(tf1.train.SessionRunHook):
-    """Brings tables and slots from the hosts to the core.
+    """Hook that loads tables and slots from the hosts to the core.
 
-    It must come before the hook that saves, which may do so before the first step.
+    It must precede the hook that saves checkpoints, which may save before the first step.
 
     Args:
-        op: what does so.
+        op: the op that loads them.
     """
 
     def __init__(self, op: Any) -> None:
@@ -250,23 +252,23 @@ class LoadTables(tf1.train.SessionRunHook):
         self.may_have_changed = False
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Variables are restored or initialized by now."""
+        """Loads the tables; variables have been restored or initialized."""
         del coord
         session.run(self._op)
         self.may_have_changed = False
 
     def before_run(self, run_context: Any) -> None:
-        """From now on the core's tables are the newer ones."""
+        """Notes that the core's tables may be newer than those of the hosts."""
         del run_context
         self.may_have_changed = True
 
 
 class RetrieveTables(TablesListener):
-    """Brings tables and slots back before a checkpoint is written.
+    """Listener that retrieves tables and slots before a checkpoint is written.
 
     Args:
-        op: what does so.
-        loaded: the hook that brought them to the core.
+        op: the op that retrieves them.
+        loaded: the hook that loads them.
     """
 
     def __init__(self, op: Any, loaded: LoadTables) -> None:
@@ -274,7 +276,7 @@ class RetrieveTables(TablesListener):
         self._loaded = loaded
 
     def before_save(self, session: Any, global_step_value: int) -> None:
-        """Does so, if there was a step."""
+        """Retrieves the tables if a step ran since they were loaded."""
         del global_step_value
         if self._loaded.may_have_changed:
             session.run(self._op)

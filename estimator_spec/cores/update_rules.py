@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The update rules of the embedding core, as functions of rows.
+"""Update rules of the embedding core's optimizers, as functions of rows.
 
 A step is `apply`, then `decay`, then `clip_weights`. The formulas are those of the optimizers'
-docstrings, which follow the field's `optimization_parameters.proto`.
+docstrings, which follow TensorFlow's `optimization_parameters.proto`.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ def apply(
     learning_rate: Any,
     step: Any,
 ) -> tuple[Any, Slots]:
-    """Applies gradients to rows: clips g, and follows the optimizer's rule.
+    """Applies clipped gradients to rows by the optimizer's rule.
 
     Args:
-      parameters: the optimizer.
-      w: rows, float32 [U, D].
-      slots: rows of each slot, by the optimizer's slot names, [U, D].
-      g: gradients, [U, D].
-      learning_rate: scalar.
-      step: global step, scalar; only FrequencyEstimator reads it.
+        parameters: the optimizer.
+        w: rows, float32 [U, D].
+        slots: rows of each slot, by the optimizer's slot names, [U, D].
+        g: gradients, [U, D].
+        learning_rate: scalar.
+        step: global step, scalar; only FrequencyEstimator reads it.
 
     Returns:
-      New rows and new slots, of the shapes of the old. `decay` and `clip_weights` are still due.
+        New rows and new slots, with the shapes of the old, for `decay` and `clip_weights`.
     """
-    g = _clipped(g, parameters.clip_gradient_min, parameters.clip_gradient_max)
+    g = _clip(g, parameters.clip_gradient_min, parameters.clip_gradient_max)
     return _RULES[type(parameters)](parameters, w, slots, g, learning_rate, step)
 
 
 def decay(
     parameters: optimizers.OptimizationParameters, new_w: Any, old_w: Any, learning_rate: Any
 ) -> Any:
-    """Returns rows less their decay, which is a part of what they were before the step.
+    """Subtracts weight decay from rows: a fraction of their values before the step.
 
     Args:
-      parameters: the optimizer.
-      new_w: rows after `apply`, [U, D].
-      old_w: the rows before the step, 0 for those that it didn't look up, [U, D].
-      learning_rate: scalar.
+        parameters: the optimizer.
+        new_w: rows after `apply`, [U, D].
+        old_w: rows before the step, 0 for rows that weren't looked up, [U, D].
+        learning_rate: scalar.
     """
     factor = parameters.weight_decay_factor
     if not factor:
@@ -63,17 +63,17 @@ def decay(
 
 
 def clip_weights(parameters: optimizers.OptimizationParameters, w: Any) -> Any:
-    """Returns rows within the optimizer's limits."""
-    return _clipped(w, parameters.clip_weight_min, parameters.clip_weight_max)
+    """Clips rows to the optimizer's limits."""
+    return _clip(w, parameters.clip_weight_min, parameters.clip_weight_max)
 
 
 def updates_all_rows(parameters: optimizers.OptimizationParameters) -> bool:
-    """Returns whether a step moves rows that it didn't look up: only Adam that isn't lazy."""
+    """Returns whether a step changes rows that it didn't look up; only non-lazy Adam does."""
     return isinstance(parameters, optimizers.AdamParameters) and not parameters.lazy_adam
 
 
 def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | None) -> bool:
-    """Returns whether a row whose gradient is zero stays as it is, and its slots too."""
+    """Returns whether a gradient of zero leaves a row and its slots unchanged."""
     if parameters is None or parameters.weight_decay_factor:
         return False
     limits = (
@@ -88,7 +88,7 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
     return isinstance(parameters, kinds)
 
 
-def _clipped(value: Any, low: float | None, high: float | None) -> Any:
+def _clip(value: Any, low: float | None, high: float | None) -> Any:
     if low is not None:
         value = tf.maximum(value, low)
     if high is not None:
@@ -102,7 +102,7 @@ def _sgd(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any,
 
 def _adagrad(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
     a = slots["accumulator"] + g * g
-    # No change for a gradient of zero, even where a checkpoint's accumulator is zero, too.
+    # No change for a gradient of zero, even if a checkpoint's accumulator is zero.
     return w - tf.math.multiply_no_nan(tf.math.rsqrt(a), lr * g), {"accumulator": a}
 
 
@@ -142,7 +142,7 @@ def _ftrl(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any
     root, new_root = _power(a, power), _power(new_a, power)
     l2 = p.l2_regularization_strength
     if p.multiply_linear_by_learning_rate:
-        # The slot holds z·lr: the formula below, times lr, which allows a rate of 0.
+        # The slot holds z·lr: the formula below times lr, which is defined for a rate of 0.
         z = z + lr * g - (new_root - root) * w
         l1 = p.l1_regularization_strength * lr
         curvature = new_root + 2 * lr * l2 + p.beta
@@ -186,7 +186,7 @@ def _frequency_estimator(
 
 
 def _proximal(w: Any, eta: Any, p: Any) -> Any:
-    """sign(w)·max(|w| - η·l1, 0) / (1 + η·l2)."""
+    """Returns sign(w)·max(|w| - η·l1, 0) / (1 + η·l2)."""
     l1, l2 = p.l1_regularization_strength, p.l2_regularization_strength
     if l1:
         w = tf.sign(w) * tf.maximum(tf.abs(w) - eta * l1, 0.0)

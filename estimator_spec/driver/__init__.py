@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a model: training, evaluation, prediction and export on TensorFlow's sessions."""
+"""Trains, evaluates, predicts with and exports models in TensorFlow sessions."""
 
 from __future__ import annotations
 

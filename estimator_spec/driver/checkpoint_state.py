@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which checkpoint a run starts from, and whether its files are whole.
+"""Finds the checkpoint that a run starts from, and checks its files.
 
-TensorFlow answers "there is none" when it can't read one, and a program then starts over beside
-the ruins of weeks of work. Here a directory has no checkpoint, or a readable one, or is refused.
-Nothing in this file deletes or changes a checkpoint.
+If TensorFlow can't read the latest checkpoint it behaves as if there were none, and a program then
+trains from step 0 and overwrites its results. Here a damaged checkpoint is an error. Nothing in
+this module deletes or changes a checkpoint.
 """
 
 from __future__ import annotations
@@ -29,59 +29,60 @@ _WHAT_TO_DO = (
 )
 
 
-def latest(model_dir: str) -> str | None:
-    """The newest checkpoint of a directory.
+def find_latest(model_dir: str) -> str | None:
+    """Returns the prefix of the latest checkpoint in a directory.
 
     Args:
         model_dir: the directory.
 
     Returns:
-        The prefix of its files, such as '/models/census/model.ckpt-200'. None if the directory
-        was never used for one.
+        The checkpoint prefix, such as '/models/census/model.ckpt-200'; None if the directory has no
+        checkpoint state file.
 
     Raises:
-        CheckpointError: the directory says that it has one, but a file is missing or damaged.
+        CheckpointError: the state file names a checkpoint, but a file is missing or damaged.
     """
     state_file = os.path.join(model_dir, _STATE_FILE)
     if not tf.io.gfile.exists(state_file):
         return None
     state = _read_state(model_dir, state_file)
     prefix = str(state.model_checkpoint_path)
-    check(prefix, _WHAT_TO_DO.format(state=state_file))
+    check_files(prefix, _WHAT_TO_DO.format(state=state_file))
     return prefix
 
 
 def _read_state(model_dir: str, state_file: str) -> Any:
+    """Returns the `CheckpointState` of a directory."""
+    state, cause = None, None
     try:
         state = tf.train.get_checkpoint_state(model_dir)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise CheckpointError(state_file, _unreadable_state(state_file)) from error
-    if state is None or not state.model_checkpoint_path:
-        raise CheckpointError(state_file, _unreadable_state(state_file))
-    return state
-
-
-def _unreadable_state(state_file: str) -> str:
-    return (
+    except ValueError as error:
+        cause = error
+    if state is not None and state.model_checkpoint_path:
+        return state
+    raise CheckpointError(
+        state_file,
         f"{state_file!r} should name the latest checkpoint, but it can't be read. Nothing was "
         'changed. Write a line `model_checkpoint_path: "model.ckpt-<step>"` into it that names a '
-        "checkpoint of this directory, or move the directory away to start over."
-    )
+        "checkpoint of this directory, or move the directory away to start over.",
+    ) from cause
 
 
-def check(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
-    """Finds missing, cut and unreadable files of a checkpoint without reading its tensors.
+def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
+    """Checks that no file of a checkpoint is missing, truncated or unreadable.
+
+    The tensors are not read.
 
     Args:
-        prefix: the checkpoint's path, without '.index' or '.data-…'.
-        what_to_do: the end of the error's message.
+        prefix: the checkpoint prefix, without '.index' or '.data-…'.
+        what_to_do: the last sentence of an error's message.
 
     Raises:
         CheckpointError: names the file.
     """
     index = prefix + ".index"
     if not tf.io.gfile.exists(index):
-        # TensorFlow 1.0 and before wrote one file, without an index.
+        # Checkpoints of TensorFlow 1.0 and before are one file without an index.
         if tf.io.gfile.exists(prefix) and not tf.io.gfile.isdir(prefix):
             return
         raise CheckpointError(
@@ -93,13 +94,9 @@ def check(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
         shapes = reader.get_variable_to_shape_map()
         dtypes = reader.get_variable_to_dtype_map()
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        raise CheckpointError(
-            index,
-            f"The checkpoint {prefix!r} is damaged: {index!r} can't be read ({error}). "
-            f"{what_to_do}",
-        ) from error
+        raise _damage(prefix, index, f"{index!r} can't be read ({error})", what_to_do) from error
     shards = _shards(prefix, what_to_do)
-    # Strings have no fixed size, so this is a lower bound: it finds a file that was cut short.
+    # A lower bound, since strings have no fixed size: it finds truncated files.
     needed = sum(
         math.prod(shape) * dtypes[name].size
         for name, shape in shapes.items()
@@ -107,16 +104,19 @@ def check(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
     )
     found = sum(tf.io.gfile.stat(shard).length for shard in shards)
     if found < needed:
-        raise CheckpointError(
-            shards[-1],
-            f"The checkpoint {prefix!r} is damaged: {', '.join(map(repr, shards))} has {found} "
-            f"bytes, its variables need {needed}. {what_to_do}",
-        )
+        names = ", ".join(map(repr, shards))
+        reason = f"{names} has {found} bytes, its variables need {needed}"
+        raise _damage(prefix, shards[-1], reason, what_to_do)
+
+
+def _damage(prefix: str, path: str, reason: str, what_to_do: str) -> CheckpointError:
+    """Returns the error of a damaged checkpoint."""
+    return CheckpointError(path, f"The checkpoint {prefix!r} is damaged: {reason}. {what_to_do}")
 
 
 def _shards(prefix: str, what_to_do: str) -> list[str]:
-    """The data files of a checkpoint, all of them."""
-    # glob would read brackets in a directory's name as a pattern.
+    """Returns the paths of a checkpoint's data files; raises if one is missing."""
+    # Not glob, which treats brackets in a directory's name as a pattern.
     directory, base = os.path.split(prefix)
     names = [
         name
@@ -125,47 +125,41 @@ def _shards(prefix: str, what_to_do: str) -> list[str]:
     ]
     if not names:
         missing = prefix + ".data-00000-of-00001"
-        raise CheckpointError(
-            missing,
-            f"The checkpoint {prefix!r} is damaged: its data file, such as {missing!r}, is "
-            f"missing. {what_to_do}",
-        )
+        reason = f"its data file, such as {missing!r}, is missing"
+        raise _damage(prefix, missing, reason, what_to_do)
     count = max(int(_SHARD.search(name)[2]) for name in names)  # type: ignore[index]
     wanted = [f"{base}.data-{shard:05d}-of-{count:05d}" for shard in range(count)]
     for name in wanted:
         if name not in names:
             missing = os.path.join(directory, name)
-            raise CheckpointError(
-                missing,
-                f"The checkpoint {prefix!r} is damaged: {missing!r} is missing. {what_to_do}",
-            )
+            raise _damage(prefix, missing, f"{missing!r} is missing", what_to_do)
     return [os.path.join(directory, name) for name in wanted]
 
 
-def chosen(checkpoint_path: str | None, model_dir: str) -> str | None:
-    """The checkpoint that a user named, or else the directory's latest; checked either way.
+def choose_checkpoint(checkpoint_path: str | None, model_dir: str) -> str | None:
+    """Returns the given checkpoint, or the latest in a directory, after checking its files.
 
     Returns:
-        Its prefix, or None if no path was given and the directory has none.
+        Its prefix; None if no path is given and the directory has no checkpoint.
 
     Raises:
         CheckpointError: a file is missing or damaged.
     """
     if checkpoint_path:
         path = os.fspath(checkpoint_path)
-        check(path, "Give the path without '.index', '.data-…' or '.meta'.")
+        check_files(path, "Give the path without '.index', '.data-…' or '.meta'.")
         return path
-    return latest(model_dir)
+    return find_latest(model_dir)
 
 
-def required(model_dir: str) -> str:
-    """The latest checkpoint of a directory that must have one.
+def require_latest(model_dir: str) -> str:
+    """Returns the prefix of the latest checkpoint in a directory that must have one.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the directory has no checkpoint.
         CheckpointError: a file is missing or damaged.
     """
-    prefix = latest(model_dir)
+    prefix = find_latest(model_dir)
     if prefix is None:
         raise ValueError(
             f"Could not find trained model in model_dir: {model_dir}. Train first, or check the "
@@ -174,8 +168,8 @@ def required(model_dir: str) -> str:
     return prefix
 
 
-def global_step(prefix: str | None) -> int:
-    """The step that a checkpoint was written at; 0 without one, or without a step in it."""
+def read_global_step(prefix: str | None) -> int:
+    """Returns the global step in a checkpoint; 0 without a checkpoint or a global step in it."""
     if prefix is None:
         return 0
     reader = tf.train.load_checkpoint(prefix)
@@ -185,11 +179,11 @@ def global_step(prefix: str | None) -> int:
 
 
 @contextlib.contextmanager
-def restoring(prefix: str | None) -> Iterator[None]:
-    """Around the making of a session: damage that only reading the tensors shows.
+def explain_damage(prefix: str | None) -> Iterator[None]:
+    """Raises a `CheckpointError` if restoring a checkpoint in the block finds damaged tensors.
 
     Args:
-        prefix: the checkpoint that is being restored, if any.
+        prefix: the checkpoint that the block restores, if any.
 
     Raises:
         CheckpointError: names the checkpoint.
@@ -199,23 +193,20 @@ def restoring(prefix: str | None) -> Iterator[None]:
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         if prefix is None:
             raise
-        raise CheckpointError(
-            prefix,
-            f"The checkpoint {prefix!r} is damaged: its tensors can't be read ({error.message}). "
-            "Nothing was changed.",
-        ) from error
+        reason = f"its tensors can't be read ({error.message})"
+        raise _damage(prefix, prefix, reason, "Nothing was changed.") from error
 
 
-def check_directory(model_dir: str, writable: bool) -> None:
-    """Refuses a `model_dir` that can't be used.
+def check_model_dir(model_dir: str, writable: bool) -> None:
+    """Checks that `model_dir` can be used.
 
     Args:
         model_dir: the directory.
-        writable: makes it, if need be, and refuses one that can't be written too.
+        writable: whether it will be written; then it is created, if need be.
 
     Raises:
-        ModelDirError: it is a file, can't be made, is read-only, or has a name that TensorFlow
-            misreads.
+        ModelDirError: it is a file, can't be created, is read-only, or TensorFlow would treat its
+            name as a pattern.
     """
     if "[" in model_dir or "\\" in model_dir:
         raise ModelDirError(
@@ -235,7 +226,7 @@ def check_directory(model_dir: str, writable: bool) -> None:
         raise ModelDirError(
             model_dir,
             f"model_dir {model_dir!r} can't be written: {error.message} Give a directory that "
-            "can be made and written by this user.",
+            "this user can create and write.",
         ) from error
     if "://" not in model_dir and not os.access(model_dir, os.W_OK | os.X_OK):
         raise ModelDirError(

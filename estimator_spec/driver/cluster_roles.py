@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process of a cluster may do here: train alone, or evaluate."""
+"""Checks the task of this process in the cluster of TF_CONFIG."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from estimator_spec.config.run_config import TaskType
+from estimator_spec.config.run_config import RunConfig, TaskType
 
 _TRAINING_TASKS = (TaskType.CHIEF, TaskType.MASTER, TaskType.PS, TaskType.WORKER)
 
 
-def check_task(config: Any) -> None:
-    """Refuses a process of a cluster that has no task in it, or one that nobody knows.
+def check_task(config: RunConfig) -> None:
+    """Checks that TF_CONFIG gives this process a known task.
 
     Args:
-        config: the `RunConfig`, whose `cluster_spec` isn't empty.
+        config: a `RunConfig` with a cluster.
 
     Raises:
         ValueError: names the task.
@@ -37,19 +35,19 @@ def check_task(config: Any) -> None:
         )
 
 
-def refuse_several_processes(config: Any) -> None:
-    """Refuses TF_CONFIG's cluster of several processes that train together.
+def check_single_process(config: RunConfig) -> None:
+    """Checks that TF_CONFIG has no cluster of several training processes.
 
-    Without this a process would wait for the others for ever, or train a model of its own.
+    A process of such a cluster would wait for the others forever, or train a model of its own.
 
     Args:
         config: the `RunConfig`.
 
     Raises:
-        NotImplementedError: counts the processes, and says what to do.
+        NotImplementedError: lists the processes, and says what to do.
     """
     if not config.cluster_spec or getattr(config, "cluster", None) is not None:
-        return  # alone, or a cluster of TPU workers
+        return  # a single process, or a cluster of TPU workers
     tasks = {job: len(addresses) for job, addresses in config.cluster_spec.as_dict().items()}
     if sum(tasks.values()) == 1:
         return

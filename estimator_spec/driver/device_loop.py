@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TPU's way of running: several steps in one session call, on one or more replicas.
+"""Builds the graphs of runs on replicas: a training loop of several steps per session call.
 
-    iterator ─▶ parts of a batch ─▶ one step on all replicas ─▶ host call
-    └──────────────── a while loop of n steps ────────────────┘
+    iterator ─▶ batches of the replicas ─▶ one step on all replicas ─▶ host call
+    └──────────────────── a while loop of n steps ──────────────────┘
 
-Evaluation and prediction run a batch on all replicas in one session call, and what is for the host
-there.
+Evaluation and prediction run one batch on all replicas per session call; metrics and host calls
+run on the host.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.config.tpu_config import check_positive_integer, parse_iterations_per_loop
+from estimator_spec.config.tpu_config import TPUConfig, parse_iterations_per_loop
 from estimator_spec.driver.replica_inputs import ReplicaInputs
-from estimator_spec.driver.replicas import Replicas, Step
+from estimator_spec.driver.replicas import Replicas, ReplicaStep
 from estimator_spec.model import host_call as host_call_lib
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import lookup_errors
@@ -25,74 +27,50 @@ from tpu_columns import lookup_errors
 tf1 = tf.compat.v1
 
 _LENGTH = "steps_of_this_loop"
-_LONGEST = 100_000  # steps of a loop that lasts a given time
-
-
-def check(replicas: Any, use_tpu: bool, batch_sizes: dict[str, int | None]) -> None:
-    """Refuses replicas on the host that can't be.
-
-    Args:
-        replicas: how many.
-        use_tpu: whether the program runs on a TPU.
-        batch_sizes: examples of a step, by 'train', 'eval' and 'predict'.
-
-    Raises:
-        TypeError: a number of replicas that is none.
-        ValueError: the message says what.
-    """
-    check_positive_integer(replicas, "host_replicas")
-    if use_tpu:
-        raise ValueError("host_replicas runs a TPU's loop on the host. Set use_tpu=False.")
-    for name, size in batch_sizes.items():
-        if size is not None and size % replicas:
-            raise ValueError(
-                f"{name} batch size {size} must be divisible by number of replicas {replicas}."
-            )
+_MOST_STEPS = 100_000  # of a loop whose duration is given
 
 
 class LoopLimit(NamedTuple):
-    """How long one session call of training may last.
+    """The length of one session call of training.
 
     Attributes:
-        steps: most steps of it.
-        seconds: how long it should last; None: the number of steps decides.
+        steps: maximum number of steps.
+        seconds: target duration; None: only the number of steps counts.
     """
 
     steps: int
     seconds: int | None = None
 
 
-def limit_of(tpu_config: Any) -> LoopLimit:
-    """What `TPUConfig.iterations_per_loop` says.
-
-    Args:
-        tpu_config: the `TPUConfig`.
-    """
+def parse_loop_limit(tpu_config: TPUConfig) -> LoopLimit:
+    """Returns the loop length that `TPUConfig.iterations_per_loop` sets."""
     given = parse_iterations_per_loop(tpu_config.iterations_per_loop)
-    return LoopLimit(given.value) if given.unit == "count" else LoopLimit(_LONGEST, given.value)
+    return LoopLimit(given.value) if given.unit == "count" else LoopLimit(_MOST_STEPS, given.value)
 
 
-def train(replicas: Replicas, batches: ReplicaInputs, limit: LoopLimit, every: int) -> Any:
+def train(
+    replicas: Replicas, batches: ReplicaInputs, limit: LoopLimit, every: int
+) -> EstimatorSpec:
     """Builds a loop of training steps in the current graph.
 
     Args:
-        replicas: of this graph.
-        batches: their inputs.
-        limit: most steps of the loop.
+        replicas: the replicas of the current graph.
+        batches: the inputs of the replicas.
+        limit: length of the loop.
         every: steps between two host calls.
 
     Returns:
-        The `EstimatorSpec` of a whole loop. Its loss is the last step's, the mean over replicas.
+        The `EstimatorSpec` of a whole loop. Its loss is the last step's mean loss of all replicas.
     """
     length = tf1.placeholder_with_default(limit.steps, [], _LENGTH)
     sites: list[Any] = []
-    steps: list[Step] = []
+    steps: list[ReplicaStep] = []
 
     def body(done: Any, loss: Any) -> tuple[Any, Any]:
         del loss
         step = replicas.step(batches.next())
         steps.append(step)
-        ops = [*step.ops, *_host_call(step, done, every)]
+        ops = [*step.ops, *_host_call_in_loop(step, done, every)]
         sites.extend(tf1.get_collection(lookup_errors.LOOKUP_SITES))
         with tf.control_dependencies([*ops, step.loss]):
             return done + 1, tf.identity(step.loss)
@@ -105,7 +83,7 @@ def train(replicas: Replicas, batches: ReplicaInputs, limit: LoopLimit, every: i
             parallel_iterations=1,
             name="training_loop",
         )
-    # A loop's body is a graph of its own; errors are explained by the one around it.
+    # The loop's body is a graph of its own, but errors are explained from the outer graph.
     tf1.get_default_graph().get_collection_ref(lookup_errors.LOOKUP_SITES).extend(sites)
     (step,) = steps
     hooks = [*step.spec.training_hooks]
@@ -121,23 +99,18 @@ def train(replicas: Replicas, batches: ReplicaInputs, limit: LoopLimit, every: i
     )
 
 
-def evaluate(replicas: Replicas, batches: ReplicaInputs) -> Any:
+def evaluate(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
     """Builds the evaluation of a batch on all replicas; metrics are computed on the host.
 
     Args:
-        replicas: of this graph.
-        batches: their inputs.
-
-    Returns:
-        The `EstimatorSpec`.
+        replicas: the replicas of the current graph.
+        batches: the inputs of the replicas.
     """
     step = replicas.step(batches.next())
     with tf.control_dependencies(step.ops):
         loss = tf.identity(step.loss)
     metrics = host_call_lib.run("eval_metrics", step.eval_metrics)
-    hooks = [*step.spec.evaluation_hooks]
-    if step.host_call is not None:
-        hooks.append(host_call_lib.HostCallHook(host_call_lib.run("host_call", step.host_call)))
+    hooks = [*step.spec.evaluation_hooks, *_host_call_hooks(step)]
     return EstimatorSpec(
         mode=ModeKeys.EVAL,
         loss=loss,
@@ -147,48 +120,43 @@ def evaluate(replicas: Replicas, batches: ReplicaInputs) -> Any:
     )
 
 
-def predict(replicas: Replicas, batches: ReplicaInputs) -> Any:
-    """Builds the predictions of a batch on all replicas, less those of its padding.
+def predict(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
+    """Builds the predictions of a batch on all replicas, without those of its padding.
 
     Args:
-        replicas: of this graph.
-        batches: their inputs.
-
-    Returns:
-        The `EstimatorSpec`.
+        replicas: the replicas of the current graph.
+        batches: the inputs of the replicas.
     """
     parts = batches.next()
     step = replicas.step(parts)
     assert step.predictions is not None
     real = [
-        predictions
+        outputs
         if part.examples is None
-        else tf.nest.map_structure(lambda t, part=part: t[: part.examples], predictions)
-        for part, predictions in zip(parts, step.predictions, strict=True)
+        else tf.nest.map_structure(lambda t, part=part: t[: part.examples], outputs)
+        for part, outputs in zip(parts, step.predictions, strict=True)
     ]
     with tf.control_dependencies(step.ops):
-        together = tf.nest.map_structure(lambda *values: tf.concat(values, 0), *real)
-    hooks = [*step.spec.prediction_hooks]
-    if step.host_call is not None:
-        hooks.append(host_call_lib.HostCallHook(host_call_lib.run("host_call", step.host_call)))
+        predictions = tf.nest.map_structure(lambda *values: tf.concat(values, 0), *real)
+    hooks = [*step.spec.prediction_hooks, *_host_call_hooks(step)]
     return EstimatorSpec(
         mode=ModeKeys.PREDICT,
-        predictions=together,
+        predictions=predictions,
         scaffold=_scaffold(step),
         prediction_hooks=hooks,
     )
 
 
-class LoopLength(tf1.train.SessionRunHook):
+class LoopLengthHook(tf1.train.SessionRunHook):
     """Ends the training at a step, and sets the length of each loop.
 
     Args:
-        limit: most steps of one loop.
-        steps: how many steps to make, or None.
-        max_steps: the global step to stop at, or None.
+        limit: length of one loop.
+        steps: number of steps of the training, or None.
+        max_steps: global step to stop at, or None.
 
     Raises:
-        ValueError: neither is given.
+        ValueError: neither `steps` nor `max_steps` is given.
     """
 
     def __init__(self, limit: LoopLimit, steps: int | None, max_steps: int | None) -> None:
@@ -198,18 +166,18 @@ class LoopLength(tf1.train.SessionRunHook):
                 "`None`: a loop must know how many steps it makes."
             )
         self._limit = limit
-        # What takes how long isn't known yet: a first loop of one step tells.
+        # The first loop has one step, whose duration gives the length of the next loop.
         self._next = limit.steps if limit.seconds is None else 1
         self._steps = steps
         self._last = max_steps
 
     def begin(self) -> None:
-        """Finds the tensors."""
+        """Finds the global step and the loop length in the graph."""
         self._step = tf1.train.get_global_step()
         self._length = tf1.get_default_graph().get_tensor_by_name(f"{_LENGTH}:0")
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Finds out where the training begins."""
+        """Reads the global step that the training starts from."""
         del coord
         self._now = int(session.run(self._step))
         if self._last is None:
@@ -217,7 +185,7 @@ class LoopLength(tf1.train.SessionRunHook):
             self._last = self._now + self._steps
 
     def before_run(self, run_context: Any) -> Any:
-        """Sets the length of the loop."""
+        """Sets the length of the next loop."""
         del run_context
         assert self._last is not None
         length = max(0, min(self._next, self._last - self._now))
@@ -225,20 +193,20 @@ class LoopLength(tf1.train.SessionRunHook):
         return tf1.train.SessionRunArgs(self._step, feed_dict={self._length: length})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Stops at the last step."""
+        """Stops at the last step; adapts the loop length to its duration."""
         del run_values
         before, self._now = self._now, int(run_context.session.run(self._step))
         if self._last is not None and self._now >= self._last:
             run_context.request_stop()
         if self._limit.seconds is not None and self._now > before:
             each = (time.monotonic() - self._began) / (self._now - before)
-            # The first steps are slow, so that a loop may be too short, but never far too long.
+            # The first steps are slow: a loop may be too short, but must not be much too long.
             wanted = min(int(self._limit.seconds / max(each, 1e-6)), 10 * (self._now - before))
             self._next = max(1, min(wanted, self._limit.steps))
 
 
-def _host_call(step: Step, done: Any, every: int) -> list[Any]:
-    """Calls the host's function on the tensors of all replicas, in every n-th step."""
+def _host_call_in_loop(step: ReplicaStep, done: Any, every: int) -> list[Any]:
+    """Returns the op of the host call, which runs in every n-th step, in a list."""
     if step.host_call is None:
         return []
 
@@ -251,22 +219,27 @@ def _host_call(step: Step, done: Any, every: int) -> list[Any]:
     return [call() if every == 1 else tf.cond(tf.equal(done % every, 0), call, lambda: False)]
 
 
-def _scaffold(step: Step) -> Any:
-    scaffold_fn = getattr(step.returned, "scaffold_fn", None)
+def _host_call_hooks(step: ReplicaStep) -> list[Any]:
+    """Returns the hook that runs the host call of an evaluation or prediction, in a list."""
+    if step.host_call is None:
+        return []
+    return [host_call_lib.HostCallHook(host_call_lib.run("host_call", step.host_call))]
+
+
+def _scaffold(step: ReplicaStep) -> Any:
+    """Returns the scaffold of the first replica's result, or None."""
+    scaffold_fn = getattr(step.result, "scaffold_fn", None)
     return scaffold_fn() if scaffold_fn else getattr(step.spec, "scaffold", None)
 
 
-class _functional_loops:
-    """Within, `tf.while_loop` makes a loop whose body is a function, also in programs of TF1.
-
-    The other kind can't hold a TPU's computation.
-    """
-
-    def __enter__(self) -> None:
-        self._was = tf1.control_flow_v2_enabled()
-        if not self._was:
-            tf1.enable_control_flow_v2()
-
-    def __exit__(self, *exc_info: object) -> None:
-        if not self._was:
+@contextlib.contextmanager
+def _functional_loops() -> Iterator[None]:
+    """Makes `tf.while_loop` create functional loops: others can't contain a TPU's computation."""
+    enabled = tf1.control_flow_v2_enabled()
+    if not enabled:
+        tf1.enable_control_flow_v2()
+    try:
+        yield
+    finally:
+        if not enabled:
             tf1.disable_control_flow_v2()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups of a specification without columns, before the model, as a TPU hands them over.
+"""Looks up the features of a specification without columns, before `model_fn` is called.
 
-A TPU takes the ids out of the features and puts what it looked up in their place. This is the
-same for a host, with the same meaning of every kind of input; the tables are ordinary variables.
+As on a TPU, the activations replace the ids in the features, and every kind of input has the same
+meaning. The tables are ordinary variables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cores import enqueue
-from estimator_spec.embedding.spec import tables_and_features
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.embedding.table_config import TableConfig
 from tpu_columns import categorical, lookup, lookup_errors
 from tpu_columns.placement import updates_tables
 from tpu_columns.tables import get_table
@@ -24,23 +25,24 @@ tf1 = tf.compat.v1
 _NOT_IN_SCOPES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def look_up(spec: Any, features: Any) -> dict[str, Any]:
-    """Replaces the ids of every feature of `spec` by what they look up.
+def look_up(spec: EmbeddingConfigSpec, features: Any) -> dict[str, Any]:
+    """Replaces the ids of every feature of `spec` by their activations.
 
-    What a row becomes is told in `cores.enqueue`; with max_sequence_length L it is a row for each
-    of L steps, zeros at the end. A row without ids becomes zeros.
+    `cores.enqueue` defines the accepted inputs. An example without ids has the activation 0; a
+    sequence is padded with zeros to max_sequence_length L.
 
     Args:
         spec: an `EmbeddingConfigSpec` with `feature_to_config_dict` and `table_to_config_dict`.
-        features: tensors by name; left as they are.
+        features: tensors by name; not modified.
 
     Returns:
-        A new dict. In place of its ids a feature has float32 `[B, D]`; a sequence feature `[B, L,
-        D]`, and its lengths (int64, `[B]`) are under `<feature>_seq_length_`. Weights are gone.
+        A new dict with the activations in place of the ids: float32 `[B, D]`, or `[B, L, D]` for a
+        sequence, whose lengths (int64 `[B]`) are under `<feature>_seq_length_`. Weights are
+        removed.
 
     Raises:
-        ValueError: a feature or its weights are missing, or have a type or shape that a TPU
-            can't look up.
+        ValueError: a feature or its weights are missing, or have a dtype or shape that a TPU can't
+            look up.
     """
     if not isinstance(features, Mapping):
         raise ValueError(
@@ -56,17 +58,17 @@ def look_up(spec: Any, features: Any) -> dict[str, Any]:
     return found
 
 
-def make_tables(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes the variables of all tables, named by their bare keys, or finds them.
+def make_tables(configs: Mapping[str, TableConfig]) -> dict[str, Any]:
+    """Creates the variables of all tables, or reuses them; their names are the table ids.
 
     Args:
-        configs: the `TableConfig` of each table.
+        configs: the configuration of each table, by table id.
 
     Returns:
-        What lookups take, by table.
+        The tables, by table id.
     """
     tables = {}
-    # At the top, whatever scope the caller is in.
+    # In the root variable scope, whatever the caller's scope is.
     with tf1.variable_scope(tf1.VariableScope(reuse=tf1.AUTO_REUSE), auxiliary_name_scope=False):
         for key, config in sorted(configs.items()):
             shape = (config.vocabulary_size, config.dimension)
@@ -77,14 +79,14 @@ def make_tables(configs: Mapping[str, Any]) -> dict[str, Any]:
 def _look_up_one(
     key: str, table: Any, enqueued: enqueue.Enqueued, features: dict[str, Any]
 ) -> None:
-    """Puts the result of one feature into `features`."""
+    """Puts the activations of one feature into `features`."""
     ids, weights, combiner = enqueued.ids, enqueued.weights, enqueued.combiner
     length = enqueued.max_sequence_length
     batch = ids.shape[0]
     with tf.name_scope("lookup_" + _NOT_IN_SCOPES.sub("_", key)) as scope:
         lookup_errors.record_site(scope, key, key, int(table.shape[0]))
         if not length:
-            # Not the safe one: a TPU neither drops negative ids nor weights.
+            # safe=False: a TPU drops neither negative ids nor weights.
             rows = lookup.pooled_lookup(
                 table, ids, weights, combiner, safe=False, unique=updates_tables()
             )

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks that end a training early: by a metric of its evaluations, or by any function.
+"""Creates hooks that stop training early, by a metric of its evaluations or by a function.
 
-The metrics are read from the event files that `Estimator.evaluate` writes, so those of earlier
-processes count as well.
+The metrics are read from the event files that `Estimator.evaluate` writes, so they include those of
+earlier processes.
 """
 
 from __future__ import annotations
 
 import collections
-import operator
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -23,35 +23,35 @@ tf1 = tf.compat.v1
 
 
 def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:
-    """Reads the metrics that evaluations have written.
+    """Reads the metrics of earlier evaluations.
 
     Args:
         eval_dir: directory of event files, such as `Estimator.eval_dir()`. It need not exist.
 
     Returns:
-        Metrics by name, by global step, in the order of the steps.
+        {global step: {metric name: value}}, sorted by step.
     """
     found: dict[int, dict[str, float]] = collections.defaultdict(dict)
-    for step, metrics in event_files.scalars(os.path.join(eval_dir, "events.out.tfevents.*")):
+    for step, metrics in event_files.read_scalars(os.path.join(eval_dir, "events.out.tfevents.*")):
         found[step].update(metrics)
     return dict(sorted(found.items()))
 
 
 def make_early_stopping_hook(
-    estimator: Any,
+    estimator: Estimator,
     should_stop_fn: Callable[[], Any],
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> Any:
-    """Makes a hook that ends training when a function says so.
+    """Creates a hook that stops training when a function returns true.
 
     Training ends as at its last step: with a checkpoint, and in `train_and_evaluate` with an
-    evaluation. The model gets a variable `signal_early_stopping/STOP`, by which a chief tells its
+    evaluation. The model gets a variable `signal_early_stopping/STOP`, by which a chief stops its
     workers.
 
     Args:
         estimator: the `Estimator` that will train.
-        should_stop_fn: function without arguments; true ends the training.
+        should_stop_fn: function without arguments; true stops training.
         run_every_secs: seconds between two calls of it. Default 60; None with `run_every_steps`.
         run_every_steps: steps between two calls.
 
@@ -59,8 +59,8 @@ def make_early_stopping_hook(
         A `SessionRunHook` for `Estimator.train` or `TrainSpec`.
 
     Raises:
-        TypeError: `estimator` is something else, or the function can't be called.
-        ValueError: both intervals, or none.
+        TypeError: `estimator` is no `Estimator`, or the function is not callable.
+        ValueError: both intervals are given, or none.
     """
     if not isinstance(estimator, Estimator):
         raise TypeError(f"`estimator` must have type `Estimator`. Got: {type(estimator)}")
@@ -80,7 +80,7 @@ def make_early_stopping_hook(
 
 
 def stop_if_higher_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     threshold: float,
     eval_dir: str | None = None,
@@ -88,14 +88,14 @@ def stop_if_higher_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> Any:
-    """Makes a hook that ends training when a metric is above a threshold.
+    """Creates a hook that stops training when a metric is above a threshold.
 
     Args:
         estimator: the `Estimator` that will train.
-        metric_name: the metric, as `Estimator.evaluate` names it.
-        threshold: it must be above this.
-        eval_dir: where the evaluations write. None: `estimator.eval_dir()`, which is that of
-            evaluations without a name.
+        metric_name: a key of the result of `Estimator.evaluate`.
+        threshold: training stops if the metric is greater.
+        eval_dir: directory of the evaluations' event files. None: `estimator.eval_dir()`, the
+            directory of evaluations without a name.
         min_steps: evaluations before this global step don't count.
         run_every_secs: seconds between two checks. Default 60; None with `run_every_steps`.
         run_every_steps: steps between two checks.
@@ -105,20 +105,16 @@ def stop_if_higher_hook(
 
     Raises:
         TypeError: as for `make_early_stopping_hook`.
-        ValueError: as for `make_early_stopping_hook`; when training, if there are evaluations
-            but none has such a metric.
+        ValueError: as for `make_early_stopping_hook`; in training, if there are evaluations
+            but none has this metric.
     """
-    return _threshold_hook(
-        estimator,
-        _History(estimator, metric_name, eval_dir, min_steps, higher_is_better=True),
-        threshold,
-        run_every_secs,
-        run_every_steps,
-    )
+    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
+    should_stop = functools.partial(_passes_threshold, history, threshold)
+    return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
 def stop_if_lower_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     threshold: float,
     eval_dir: str | None = None,
@@ -126,12 +122,12 @@ def stop_if_lower_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> Any:
-    """Makes a hook that ends training when a metric is below a threshold.
+    """Creates a hook that stops training when a metric is below a threshold.
 
     Args:
         estimator: as for `stop_if_higher_hook`.
         metric_name: as for `stop_if_higher_hook`.
-        threshold: it must be below this.
+        threshold: training stops if the metric is less.
         eval_dir: as for `stop_if_higher_hook`.
         min_steps: as for `stop_if_higher_hook`.
         run_every_secs: as for `stop_if_higher_hook`.
@@ -144,17 +140,13 @@ def stop_if_lower_hook(
         TypeError: as for `stop_if_higher_hook`.
         ValueError: as for `stop_if_higher_hook`.
     """
-    return _threshold_hook(
-        estimator,
-        _History(estimator, metric_name, eval_dir, min_steps, higher_is_better=False),
-        threshold,
-        run_every_secs,
-        run_every_steps,
-    )
+    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
+    should_stop = functools.partial(_passes_threshold, history, threshold)
+    return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
 def stop_if_no_increase_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     max_steps_without_increase: int,
     eval_dir: str | None = None,
@@ -162,7 +154,7 @@ def stop_if_no_increase_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> Any:
-    """Makes a hook that ends training when a metric hasn't grown for a number of steps.
+    """Creates a hook that stops training when a metric hasn't increased for a number of steps.
 
     Args:
         estimator: as for `stop_if_higher_hook`.
@@ -180,17 +172,13 @@ def stop_if_no_increase_hook(
         TypeError: as for `stop_if_higher_hook`.
         ValueError: as for `stop_if_higher_hook`.
     """
-    return _no_improvement_hook(
-        estimator,
-        _History(estimator, metric_name, eval_dir, min_steps, higher_is_better=True),
-        max_steps_without_increase,
-        run_every_secs,
-        run_every_steps,
-    )
+    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
+    should_stop = functools.partial(_has_no_improvement, history, max_steps_without_increase)
+    return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
 def stop_if_no_decrease_hook(
-    estimator: Any,
+    estimator: Estimator,
     metric_name: str,
     max_steps_without_decrease: int,
     eval_dir: str | None = None,
@@ -198,7 +186,7 @@ def stop_if_no_decrease_hook(
     run_every_secs: float | None = 60,
     run_every_steps: int | None = None,
 ) -> Any:
-    """Makes a hook that ends training when a metric hasn't fallen for a number of steps.
+    """Creates a hook that stops training when a metric hasn't decreased for a number of steps.
 
     Args:
         estimator: as for `stop_if_higher_hook`.
@@ -216,33 +204,29 @@ def stop_if_no_decrease_hook(
         TypeError: as for `stop_if_higher_hook`.
         ValueError: as for `stop_if_higher_hook`.
     """
-    return _no_improvement_hook(
-        estimator,
-        _History(estimator, metric_name, eval_dir, min_steps, higher_is_better=False),
-        max_steps_without_decrease,
-        run_every_secs,
-        run_every_steps,
-    )
+    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
+    should_stop = functools.partial(_has_no_improvement, history, max_steps_without_decrease)
+    return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
 def make_stop_at_checkpoint_step_hook(
-    estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
+    estimator: Estimator, last_step: int, wait_after_file_check_secs: float = 30
 ) -> Any:
-    """Makes a hook that ends training at a global step.
+    """Creates a hook that stops training at a global step.
 
-    A worker of a cluster goes on until the chief has saved a checkpoint of that step.
+    A worker of a cluster continues until the chief has saved a checkpoint of that step.
 
     Args:
         estimator: the `Estimator` that will train.
         last_step: the global step.
-        wait_after_file_check_secs: seconds that a worker waits after it looked for the
-            checkpoint in vain. Default 30.
+        wait_after_file_check_secs: seconds that a worker sleeps if that checkpoint doesn't exist
+            yet. Default 30.
 
     Returns:
         A `SessionRunHook`.
 
     Raises:
-        ValueError: no `last_step`.
+        ValueError: `last_step` is None.
     """
     if last_step is None:
         raise ValueError("last_step must be specified.")
@@ -253,30 +237,39 @@ def make_stop_at_checkpoint_step_hook(
     )
 
 
-class _History:
-    """The values of one metric in the evaluations so far."""
+class _MetricHistory:
+    """Values of one metric in earlier evaluations.
+
+    Attributes:
+        metric_name: the metric.
+        higher_is_better: whether an increase is an improvement.
+    """
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator,
         metric_name: str,
         eval_dir: str | None,
         min_steps: int,
         higher_is_better: bool,
     ) -> None:
+        # `make_early_stopping_hook` raises the error for another type.
         if eval_dir is None and isinstance(estimator, Estimator):
             eval_dir = estimator.eval_dir()
         self.metric_name = metric_name
         self._eval_dir = eval_dir
         self._min_steps = min_steps
         self.higher_is_better = higher_is_better
-        self.beats = operator.gt if higher_is_better else operator.lt
+
+    def is_better(self, value: float, other: float) -> bool:
+        """Returns whether `value` is better than `other`."""
+        return value > other if self.higher_is_better else value < other
 
     def values(self) -> dict[int, float]:
-        """Value by global step, from the first step that counts."""
+        """Returns {global step: value} from `min_steps` on, sorted by step."""
         metrics = read_eval_metrics(str(self._eval_dir))
         counted = {step: found for step, found in metrics.items() if step >= self._min_steps}
-        # A model's own summaries may be in the same directory, at steps of their own.
+        # The directory may have the model's own summaries, at other steps.
         values = {
             step: found[self.metric_name]
             for step, found in counted.items()
@@ -292,54 +285,38 @@ class _History:
         return values
 
 
-def _threshold_hook(
-    estimator: Any,
-    history: _History,
-    threshold: float,
-    run_every_secs: float | None,
-    run_every_steps: int | None,
-) -> Any:
-    def should_stop() -> bool:
-        for step, value in history.values().items():
-            if history.beats(value, threshold):
-                tf1.logging.info(
-                    'At step %s, metric "%s" has value %s which is %s than the configured '
-                    "threshold (%s) for early stopping.",
-                    step,
-                    history.metric_name,
-                    value,
-                    "greater" if history.higher_is_better else "less",
-                    threshold,
-                )
-                return True
-        return False
-
-    return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
+def _passes_threshold(history: _MetricHistory, threshold: float) -> bool:
+    """Returns whether a value is better than the threshold, and logs the first one."""
+    for step, value in history.values().items():
+        if history.is_better(value, threshold):
+            tf1.logging.info(
+                'At step %s, metric "%s" has value %s which is %s than the configured '
+                "threshold (%s) for early stopping.",
+                step,
+                history.metric_name,
+                value,
+                "greater" if history.higher_is_better else "less",
+                threshold,
+            )
+            return True
+    return False
 
 
-def _no_improvement_hook(
-    estimator: Any,
-    history: _History,
-    max_steps: int,
-    run_every_secs: float | None,
-    run_every_steps: int | None,
-) -> Any:
-    def should_stop() -> bool:
-        best: float | None = None
-        best_step = 0
-        for step, value in history.values().items():
-            if best is None or history.beats(value, best):
-                best, best_step = value, step
-            if step - best_step >= max_steps:
-                tf1.logging.info(
-                    'No %s in metric "%s" for %s steps, which is greater than or equal to max '
-                    "steps (%s) configured for early stopping.",
-                    "increase" if history.higher_is_better else "decrease",
-                    history.metric_name,
-                    step - best_step,
-                    max_steps,
-                )
-                return True
-        return False
-
-    return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
+def _has_no_improvement(history: _MetricHistory, max_steps: int) -> bool:
+    """Returns whether `max_steps` passed after a best value without a better one, and logs it."""
+    best: float | None = None
+    best_step = 0
+    for step, value in history.values().items():
+        if best is None or history.is_better(value, best):
+            best, best_step = value, step
+        if step - best_step >= max_steps:
+            tf1.logging.info(
+                'No %s in metric "%s" for %s steps, which is greater than or equal to max '
+                "steps (%s) configured for early stopping.",
+                "increase" if history.higher_is_better else "decrease",
+                history.metric_name,
+                step - best_step,
+                max_steps,
+            )
+            return True
+    return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks that end a training early; `estimator_spec.driver.early_stopping` makes them."""
+"""Defines the hooks of early stopping, which `estimator_spec.driver.early_stopping` creates."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SCOPE = "signal_early_stopping"
 
 
 def _stop_variable(model_dir: str) -> Any:
-    """The variable by which a chief tells its workers.
+    """Returns the variable by which the chief stops its workers.
 
-    It is part of a checkpoint, as it always was, unless the checkpoint that training goes on from
-    doesn't have it: early stopping may be added to a model that is half trained.
+    It is saved in checkpoints, as it was by TensorFlow's hook, unless the checkpoint to restore
+    lacks it, because the program got early stopping after training had begun.
     """
     collection = tf1.GraphKeys.GLOBAL_VARIABLES
-    checkpoint = checkpoint_state.latest(model_dir)
+    checkpoint = checkpoint_state.find_latest(model_dir)
     if checkpoint is not None:
         reader = tf.train.load_checkpoint(checkpoint)
         if not reader.has_tensor(f"{_SCOPE}/STOP"):
@@ -41,13 +41,13 @@ def _stop_variable(model_dir: str) -> Any:
 
 
 class StopWhen(tf1.train.SessionRunHook):
-    """Asks a function from time to time, and stops when it says so.
+    """Calls a function periodically, and stops training when it returns true.
 
     Args:
         should_stop_fn: the function.
         run_every_secs: seconds between two calls, or None.
         run_every_steps: steps between two calls, or None.
-        model_dir: where training saves.
+        model_dir: directory of the checkpoints.
     """
 
     def __init__(
@@ -64,17 +64,19 @@ class StopWhen(tf1.train.SessionRunHook):
         self._model_dir = model_dir
 
     def begin(self) -> None:
-        """Makes the variable."""
+        """Creates the variable, and the op that sets it."""
         self._global_step = private.get_or_create_global_step_read()
         self._stop = tf1.assign(_stop_variable(self._model_dir), True)
 
-    def before_run(self, run_context: Any) -> Any:
-        """Asks for the step."""
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
+        """Fetches the global step."""
         del run_context
         return tf1.train.SessionRunArgs(self._global_step)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Calls the function when it is time."""
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Calls the function if its interval has passed."""
         step = run_values.results
         if not self._timer.should_trigger_for_step(step):
             return
@@ -86,38 +88,40 @@ class StopWhen(tf1.train.SessionRunHook):
 
 
 class StopWithChief(tf1.train.SessionRunHook):
-    """Stops when the chief has said so.
+    """Stops a worker when the chief has set the variable.
 
     Args:
-        model_dir: where training saves.
+        model_dir: directory of the checkpoints.
     """
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
 
     def begin(self) -> None:
-        """Finds the variable."""
+        """Gets the variable."""
         self._stop = _stop_variable(self._model_dir)
 
-    def before_run(self, run_context: Any) -> Any:
-        """Asks for it."""
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
+        """Fetches the variable."""
         del run_context
         return tf1.train.SessionRunArgs(self._stop)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Stops if it is true."""
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Requests the stop if the variable is true."""
         if run_values.results:
             tf1.logging.info("Early stopping requested, suspending run.")
             run_context.request_stop()
 
 
 class StopAtCheckpoint(tf1.train.SessionRunHook):
-    """Stops when the latest checkpoint has reached a step.
+    """Stops a worker when the latest checkpoint has reached a global step.
 
     Args:
-        model_dir: where the chief saves.
+        model_dir: directory of the checkpoints.
         last_step: the global step.
-        wait_secs: seconds to wait after a look in vain.
+        wait_secs: seconds to sleep if the checkpoint isn't there yet.
     """
 
     def __init__(self, model_dir: str, last_step: int, wait_secs: float) -> None:
@@ -126,23 +130,22 @@ class StopAtCheckpoint(tf1.train.SessionRunHook):
         self._wait_secs = wait_secs
 
     def begin(self) -> None:
-        """Finds the step counter."""
+        """Gets the tensor of the global step."""
         self._global_step = private.get_or_create_global_step_read()
 
-    def before_run(self, run_context: Any) -> Any:
-        """Asks for the step."""
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
+        """Fetches the global step."""
         del run_context
         return tf1.train.SessionRunArgs(self._global_step)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Looks at the checkpoint, from the last step on."""
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Checks the latest checkpoint from the last step on."""
         if run_values.results + 1 < self._last_step:
             return
-        # The chief may still have to write the checkpoint of the last step.
-        if (
-            checkpoint_state.global_step(checkpoint_state.latest(self._model_dir))
-            >= self._last_step
-        ):
+        checkpoint = checkpoint_state.find_latest(self._model_dir)
+        if checkpoint_state.read_global_step(checkpoint) >= self._last_step:
             run_context.request_stop()
-        else:
+        else:  # The chief hasn't written the checkpoint of the last step yet.
             time.sleep(self._wait_secs)

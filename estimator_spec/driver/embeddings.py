@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to embedding features around a `model_fn`: nothing, dict-mode lookups, or a core."""
+"""Looks up embedding features around a `model_fn`: by ops, or on an embedding core."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -13,10 +13,11 @@ from estimator_spec.cores import tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener
 from estimator_spec.driver import dict_mode
-from estimator_spec.driver.stored_tables import RecordTables, expect_strategy
+from estimator_spec.driver.table_records import TableRecordListener
+from estimator_spec.driver.table_restore import set_default_strategy
 from estimator_spec.embedding import device_assignment
-from estimator_spec.embedding.spec import tables_and_features
-from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, Mode
@@ -26,73 +27,82 @@ tf1 = tf.compat.v1
 
 CORES = (None, "host")
 
+Model = Callable[[Any], EstimatorSpec]  # builds a model on its features
+
+
+class ModelEmbeddings(Protocol):
+    """Calls a model with its lookups in place."""
+
+    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        """Builds the model on the features that it expects.
+
+        Args:
+            model: builds the model.
+            features: the result of `input_fn`, or the receivers of an export.
+            mode: one of `ModeKeys`.
+            exporting: whether the graph is for a SavedModel.
+        """
+
+    def process_result(self, result: Any) -> Any:
+        """Returns the result of `model_fn` without the parts that run outside of the model."""
+
 
 class PlainEmbeddings:
-    """Tables are ordinary variables of the model: columns look up by ops, dict mode before it.
+    """Tables as ordinary variables of the model; in dict mode, lookups before the model.
 
     Args:
-        spec: an `EmbeddingConfigSpec`, or None.
-        shards: shards of each table, which `spec.partition_strategy` lays rows on.
+        spec: the embedding specification, or None.
+        shards: number of shards of each table; `spec.partition_strategy` is their layout.
     """
 
-    def __init__(self, spec: Any, shards: int = 1) -> None:
+    def __init__(self, spec: EmbeddingConfigSpec | None, shards: int = 1) -> None:
         self._spec = spec
         self._shards = shards
 
     def hardware(self, mode: Mode) -> Hardware:
-        """What columns are told to run on."""
+        """Returns the hardware that columns look up on."""
         del mode
         return Hardware.CPU
 
     def listeners(self, config: Any) -> list[TablesListener]:
-        """What must hear of checkpoints."""
-        return [RecordTables(config.model_dir, self._spec)] if self._spec else []
+        """Returns the checkpoint listeners that tables need."""
+        return [TableRecordListener(config.model_dir, self._spec)] if self._spec else []
 
     @contextlib.contextmanager
     def storing_tables(self, exporting: bool) -> Iterator[None]:
-        """Tables that are made within are cut into shards; those of a SavedModel are whole."""
+        """Splits tables that are created within the block into shards, except in an export."""
         if self._spec is None:
             yield
             return
-        expect_strategy(self._spec.partition_strategy)
-        kept = TableStorage(self._spec.partition_strategy, self._shards)
-        with storage.storing(storage.current() if exporting else kept):
+        set_default_strategy(self._spec.partition_strategy)
+        sharded = TableStorage(self._spec.partition_strategy, self._shards)
+        with storage.storing(storage.current() if exporting else sharded):
             yield
 
     def before_receivers(self) -> None:
-        """Makes tables named by dictionaries before a receiver takes the name of one.
+        """Creates the tables of dict mode before the receivers of an export.
 
-        Receivers are named as their features, and a variable whose name is taken gets another one,
-        which no checkpoint has.
+        A receiver has the name of its feature. A table of the same name would get another name,
+        which the checkpoint lacks.
         """
         if self._spec is not None and self._spec.feature_to_config_dict:
             with self.storing_tables(exporting=True):
                 dict_mode.make_tables(tables_and_features(self._spec)[0])
 
-    def call_model(self, model: Any, features: Any, mode: str, exporting: bool) -> Any:
-        """Builds the model on what it expects to find in its features.
-
-        Args:
-            model: function of features that returns an `EstimatorSpec`.
-            features: of `input_fn`, or of the receivers of an export.
-            mode: one of `ModeKeys`.
-            exporting: the graph is for a SavedModel.
-
-        Returns:
-            The `EstimatorSpec`.
-        """
+    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        """Implements `ModelEmbeddings`."""
         del mode
         with self.storing_tables(exporting):
             if self._spec is not None and self._spec.feature_to_config_dict:
                 features = dict_mode.look_up(self._spec, features)
             return model(features)
 
-    def returned(self, result: Any) -> Any:
-        """What `model_fn` returned, less what its surroundings take care of."""
+    def process_result(self, result: Any) -> Any:
+        """Implements `ModelEmbeddings`."""
         return result
 
-    def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
-        """The core of a loop in a new graph.
+    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """Makes the embedding core of a loop in a new graph.
 
         Args:
             mode: one of `ModeKeys`.
@@ -103,25 +113,30 @@ class PlainEmbeddings:
 
 
 class HostEmbeddings(PlainEmbeddings):
-    """Tables belong to the host core: looked up and trained as on a TPU. Exports are plain."""
+    """Tables on the host's embedding core, looked up and trained as on a TPU.
+
+    In an export they are ordinary variables. The specification is required.
+    """
+
+    _spec: EmbeddingConfigSpec
 
     def hardware(self, mode: Mode) -> Hardware:
-        """A TPU's, but in a graph that is exported for serving on a CPU."""
+        """Returns TPU, except in a graph that is exported for serving on a CPU."""
         return Hardware.CPU if mode is Mode.SERVE else Hardware.TPU
 
     def listeners(self, config: Any) -> list[TablesListener]:
-        """A pipelined core applies what it holds back before a checkpoint is written."""
+        """Returns the checkpoint listeners that tables and a pipelined core need."""
         listeners = super().listeners(config)
         if self._spec.pipeline_execution_with_tensor_core:
             return [ApplyHeldUpdates(), *listeners]
         return listeners
 
-    def call_model(self, model: Any, features: Any, mode: str, exporting: bool) -> Any:
-        """As `PlainEmbeddings`; in training, the train_op trains the tables too."""
+    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        """Implements `ModelEmbeddings`; in training, the train_op also updates the tables."""
         if exporting:
             return super().call_model(model, features, mode, exporting)
-        core = self.core(mode)
-        built = self.on_cores(model, self.prepare(core, features), mode)
+        core = self.make_core(mode)
+        built = self.build_on_cores(model, self.prepare(core, features), mode)
         if core is None:
             return built
         core.attach()
@@ -129,19 +144,19 @@ class HostEmbeddings(PlainEmbeddings):
             return built
         return built._replace(train_op=tf.group(built.train_op, core.update(built.loss)))
 
-    def core(self, mode: str) -> EmbeddingCore | None:
-        """The core of a new graph; None if there is nothing for it to look up."""
-        expect_strategy(self._spec.partition_strategy)
-        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
+    def make_core(self, mode: str) -> EmbeddingCore | None:
+        """Makes the host core of a new graph; None if no feature is looked up on it."""
+        set_default_strategy(self._spec.partition_strategy)
+        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
-        """What the model finds in its features: activations, and ids padded for the tensor core."""
+        """Returns the model's features: with activations, and ids padded for the tensor core."""
         padded = self.pad(features)
         return padded if core is None else core.look_up(padded, tf1.train.get_global_step())
 
     def pad(self, features: Any) -> dict[str, Any]:
-        """Pads the ids of the tensor core's columns."""
+        """Returns the features with the ids of the tensor core's columns padded."""
         if not isinstance(features, Mapping):
             raise ValueError(
                 "With an embedding core, features must be a dict of tensors by name, but input_fn "
@@ -149,54 +164,51 @@ class HostEmbeddings(PlainEmbeddings):
             )
         return tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
 
-    def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
-        """The host core, for the features of all replicas."""
+    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """Makes the host core of a loop in a new graph."""
         del batch_size
-        return HostLoopCore(self, self.core(mode))
+        return HostLoopCore(self, self.make_core(mode))
 
-    def on_cores(self, model: Any, features: Any, mode: str) -> Any:
-        """Builds the model where columns look up as on a TPU."""
+    def build_on_cores(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
+        """Builds the model with columns that look up as on a TPU."""
         small = device_assignment.tensor_core_tables(self._spec)
         with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
             return model(features)
 
 
 class TpuEmbeddings(HostEmbeddings):
-    """Tables belong to a TPU's embedding core. Exports are plain.
+    """Tables on a TPU's embedding core.
 
     Args:
-        spec: an `EmbeddingConfigSpec`.
-        host_devices: the CPU of each host of the system.
+        spec: the embedding specification.
+        host_devices: the CPU device of each host.
     """
 
-    def __init__(self, spec: Any, host_devices: Sequence[str]) -> None:
+    def __init__(self, spec: EmbeddingConfigSpec, host_devices: Sequence[str]) -> None:
         super().__init__(spec)
         self._host_devices = host_devices
 
-    def listeners(self, config: Any) -> list[Any]:
-        """What must hear of checkpoints; the core's own listeners come before."""
-        return PlainEmbeddings.listeners(self, config)
-
-    def loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
-        """The TPU's core. Call it within the strategy's scope."""
-        expect_strategy(self._spec.partition_strategy)
-        spec = device_assignment.for_embedding_core(self._spec, Mode(mode))
+    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """Makes the TPU's core. Call it within the strategy's scope."""
+        set_default_strategy(self._spec.partition_strategy)
+        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN
-        # Loads the conversions, which nobody needs without a TPU.
+        # Imports `convert`, which is needed on a TPU only.
         from estimator_spec.driver import tpu_engine
 
-        engine = tpu_engine.make_engine(spec, batch_size, training)
+        assert batch_size is not None  # checked for every run on a TPU
+        engine = tpu_engine.MidLevelEngine(spec, batch_size)
         return tpu.TpuCore(spec, engine, training, self._host_devices, self.pad)
 
 
 class HostLoopCore(LoopCore):
-    """A core of the host in a loop: it sees the features of all replicas as one batch.
+    """The host's embedding core in a loop over replicas.
 
     Args:
-        embeddings: what prepares features.
-        core: the core of this graph; None: ids are padded for the tensor core, no more.
+        embeddings: prepares the features.
+        core: the core of the graph; None: ids are only padded for the tensor core.
     """
 
     def __init__(self, embeddings: HostEmbeddings, core: EmbeddingCore | None) -> None:
@@ -204,42 +216,53 @@ class HostLoopCore(LoopCore):
         self._core = core
 
     def feed(self, features: list[Any]) -> list[Any]:
-        """Puts activations in the place of ids."""
+        """Replaces the ids of each replica's features by activations."""
         return [self._embeddings.prepare(self._core, part) for part in features]
 
     def finish(self, loss: Any) -> list[Any]:
-        """Makes the tables, and trains them."""
+        """Creates the tables; returns the ops that train them."""
         if self._core is None:
             return []
         self._core.attach()
         return [] if loss is None else [self._core.update(loss())]
 
 
-def for_tpu(spec: Any, host_devices: Sequence[str]) -> PlainEmbeddings:
-    """What happens to embedding features in a run on a TPU.
+def tpu_embeddings(
+    spec: EmbeddingConfigSpec | None, host_devices: Sequence[str]
+) -> PlainEmbeddings:
+    """Returns the embeddings of a run on a TPU.
 
     Args:
-        spec: the `EmbeddingConfigSpec`, or None.
-        host_devices: the CPU of each host of the system.
+        spec: the embedding specification, or None.
+        host_devices: the CPU device of each host.
     """
     return PlainEmbeddings(None) if spec is None else TpuEmbeddings(spec, host_devices)
 
 
-def choose(spec: Any, core: str | None, use_tpu: bool, shards: int = 1) -> PlainEmbeddings:
-    """Returns what `TPUEstimator`'s arguments ask for.
+def choose_embeddings(
+    spec: EmbeddingConfigSpec | None, core: str | None, use_tpu: bool, shards: int = 1
+) -> PlainEmbeddings:
+    """Returns the embeddings that the arguments of `TPUEstimator` select.
 
     Args:
-        spec: the `EmbeddingConfigSpec`, or None.
+        spec: the embedding specification, or None.
         core: None or 'host'.
-        use_tpu: whether the program runs on a TPU, which has its own core.
-        shards: shards of each table.
+        use_tpu: whether the program runs on a TPU, which has an embedding core of its own.
+        shards: number of shards of each table.
 
     Raises:
-        ValueError: an unknown core, or a core or shards without a spec, or beside a TPU's.
-        TypeError: a number of shards that is no int.
+        ValueError: the core is unknown, or a core or shards are given without a spec or with
+            `use_tpu`.
+        TypeError: the number of shards isn't an int.
     """
     if shards != 1:
-        _check_shards(spec, use_tpu, shards)
+        RowPartition("div", 0, shards)
+        if spec is None or use_tpu:
+            raise ValueError(
+                f"embedding_shards={shards} cuts the tables of an embedding_config_spec on the "
+                "host: "
+                + ("there is no spec." if spec is None else "with use_tpu=True the TPU cuts them.")
+            )
     if core is None:
         return PlainEmbeddings(spec, shards)
     if core not in CORES:
@@ -257,24 +280,15 @@ def choose(spec: Any, core: str | None, use_tpu: bool, shards: int = 1) -> Plain
     return HostEmbeddings(spec, shards)
 
 
-def _check_shards(spec: Any, use_tpu: bool, shards: Any) -> None:
-    RowPartition("div", 0, shards)
-    if spec is None or use_tpu:
-        raise ValueError(
-            f"embedding_shards={shards} cuts the tables of an embedding_config_spec on the host: "
-            + ("there is no spec." if spec is None else "with use_tpu=True the TPU cuts them.")
-        )
-
-
 class ApplyHeldUpdates(TablesListener):
-    """Applies, before a checkpoint is written, what a pipelined core holds back."""
+    """Applies the pending updates of a pipelined core before a checkpoint is written."""
 
     def begin(self) -> None:
-        """Finds the ops in the finished graph."""
+        """Finds the update ops in the finished graph."""
         self._ops = tf1.get_collection(HELD_UPDATES)
 
     def before_save(self, session: Any, global_step_value: int) -> None:
-        """Applies them."""
+        """Applies the pending updates."""
         del global_step_value
         if self._ops:
             session.run(self._ops)

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with files, and how TensorFlow's own errors are put into the user's words."""
+"""Defines errors about files, and explains TensorFlow's errors about lookups."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.checkpoints.errors import CheckpointError
 from tpu_columns import lookup_errors
 
-__all__ = ["CheckpointError", "ModelDirError", "explained"]
+__all__ = ["CheckpointError", "ModelDirError", "explain_lookup_errors"]
 
 
 class ModelDirError(ValueError):
-    """`model_dir` is no directory that can be written.
+    """Error of a `model_dir` that is not a writable directory.
 
     Attributes:
         path: the directory.
@@ -28,16 +27,16 @@ class ModelDirError(ValueError):
 
 
 @contextlib.contextmanager
-def explained(graph: Any) -> Iterator[None]:
-    """Within this context an id outside a table raises an error that names column, id and size.
+def explain_lookup_errors(graph: tf.Graph) -> Iterator[None]:
+    """Raises an error that names column, id and vocabulary size for an id outside a table.
 
     Args:
-        graph: the graph whose ops run here.
+        graph: the graph whose ops run in the block.
     """
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        better = lookup_errors.explain(error, graph)
-        if better is None:
+        explained = lookup_errors.explain(error, graph)
+        if explained is None:
             raise
-        raise better from error
+        raise explained from error

@@ -1,58 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimator: trains, evaluates, predicts with and exports a model that a `model_fn` builds.
+"""Defines `Estimator`, which trains, evaluates, predicts with and exports a `model_fn`'s model.
 
-Each method checks, lets `graphs` build, and lets `training`, `evaluation` or `prediction` run.
+Each method checks its arguments, builds a graph with `graph_builder` and runs it with `training`,
+`evaluation` or `prediction`; `saved_models` exports.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from estimator_spec import updates
-from estimator_spec.config.run_config import RunConfig, TaskType
+from estimator_spec.config.run_config import (
+    RunConfig,
+    TaskType,
+    get_default_session_config,
+    path_to_str,
+)
 from estimator_spec.cores.interface import GRADIENT_OPS
-from estimator_spec.driver import checkpoint_state, evaluation, prediction, stored_tables, training
+from estimator_spec.driver import (
+    checkpoint_state,
+    cluster_roles,
+    evaluation,
+    input_pipeline,
+    model_calls,
+    prediction,
+    table_restore,
+    training,
+)
 from estimator_spec.driver import hooks as hooks_lib
+from estimator_spec.driver.graph_builder import BuiltGraph, GraphBuilder, warm_start
 from estimator_spec.driver.progress import ProgressLine
-from estimator_spec.driver.saved_models import ModelExports
-from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.driver.saved_models import SavedModelExporter
+from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
+from estimator_spec.model.warm_start import WarmStartSettings
+from tpu_columns import placement
 
 tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
 
+_Estimator = TypeVar("_Estimator", bound="Estimator")
 
-class Estimator(ModelExports):
-    """A model, its checkpoints, and what can be done with them.
 
-    Subclasses add methods, and may override the protected ones `_call_model_fn`,
+class Estimator:
+    """A model that is trained, evaluated, used for predictions and exported.
+
+    Subclasses may add methods and override the protected methods `_call_model_fn`,
     `_call_input_fn`, `_train_model`, `_convert_train_steps_to_hooks` and
-    `_convert_eval_steps_to_hooks`. Overriding a public method is refused, as it always was;
-    `TPUEstimator`'s subclasses are free to.
+    `_convert_eval_steps_to_hooks`. As in `tf.estimator`, overriding a public method is an error,
+    except in subclasses of `TPUEstimator`.
 
     Args:
         model_fn: function of `features`, and any of `labels`, `mode`, `params` and `config`, that
             builds the model and returns an `EstimatorSpec`.
-        model_dir: directory of checkpoints and summaries, a string or path. None: the
-            configuration's; if it has none either, a temporary directory.
-        config: a `RunConfig`; None makes a default one.
+        model_dir: directory of checkpoints and summaries, a string or path. None: that of
+            `config`, or else a temporary directory.
+        config: a `RunConfig`; None: the default configuration.
         params: hyperparameters for `model_fn` and `input_fn`. A deep copy is kept.
-        warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel whose
-            trainable variables a new model starts from.
-        fast_updates: whether ops by which the optimizer updates rows of tables, the gradients that
-            lead there, and ops that read tables, may be replaced by faster ones that do the same.
-            None: yes, unless the environment variable TPU_COLUMNS_FAST_UPDATES
-            is 0. Trainings in loops (`host_replicas`, a TPU) keep the optimizer's ops.
+        warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel that
+            initializes the trainable variables of a new model.
+        fast_updates: whether the ops that update and read rows of tables, and the ops of their
+            gradients, may be replaced by faster ones with the same results. None: yes, unless the
+            environment variable TPU_COLUMNS_FAST_UPDATES is 0. Training in loops (`host_replicas`,
+            a TPU) keeps the optimizer's ops.
 
     Raises:
         ValueError: an argument has the wrong type or value, `model_dir` and the configuration's
-            differ, `model_fn`'s arguments don't fit, or a subclass overrides a public method.
+            differ, `model_fn` takes unknown arguments, or a subclass overrides a public method.
     """
+
+    _adds_params = False  # whether a subclass adds entries to the params of the user's functions
 
     def __init__(
         self,
@@ -60,80 +84,115 @@ class Estimator(ModelExports):
         model_dir: Any = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
         *,
         fast_updates: bool | None = None,
     ) -> None:
         self._assert_members_are_not_overridden()
-        self._fast_updates = updates.wanted(fast_updates)
-        super().__init__(model_fn, model_dir, config, params, warm_start_from)
+        self._fast_updates = updates.should_optimize(fast_updates)
+        model_calls.check_arguments(model_fn, params, self._adds_params)
+        self._config = _resolve_config(config, model_dir)
+        self._model_dir = str(self._config.model_dir)
+        self._session_config = self._config.session_config
+        self._model_fn = model_fn
+        self._params = copy.deepcopy(params or {})
+        self._warm_start_settings = default_warm_start_settings(warm_start_from)
+        self._graphs = GraphBuilder(self)
+        self._exporter = SavedModelExporter(self, self._graphs)
+        tf1.logging.info("Using config: %s", vars(self._config))
+
+    @property
+    def model_dir(self) -> str:
+        """Directory of checkpoints and summaries."""
+        return self._model_dir
+
+    @property
+    def config(self) -> Any:
+        """A copy of the configuration, with the `model_dir` and `session_config` in use."""
+        return copy.deepcopy(self._config)
+
+    @property
+    def params(self) -> Any:
+        """A copy of the hyperparameters."""
+        return copy.deepcopy(self._params)
+
+    @property
+    def model_fn(self) -> Callable[..., Any]:
+        """The model function with `params` bound: `model_fn(features, labels, mode, config)`."""
+
+        def public_model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+            return self._call_model_fn(features, labels, mode, config)
+
+        return public_model_fn
 
     def get_variable_names(self) -> list[str]:
-        """Names of all variables in the latest checkpoint.
+        """Returns the names of all variables in the latest checkpoint.
 
         Raises:
             ValueError: there is no checkpoint.
-            CheckpointError: it is damaged.
+            CheckpointError: the checkpoint is damaged.
         """
-        prefix = checkpoint_state.required(self.model_dir)
+        prefix = checkpoint_state.require_latest(self.model_dir)
         return [name for name, _ in tf.train.list_variables(prefix)]
 
     def get_variable_value(self, name: str) -> Any:
-        """The value of a variable in the latest checkpoint.
+        """Returns the value of a variable in the latest checkpoint.
 
         Args:
-            name: as `get_variable_names` gives it.
+            name: one of `get_variable_names()`.
 
         Returns:
-            A NumPy array or scalar; of a table, and its slots, the rows in their own order.
+            A NumPy array or scalar. The rows of a table and its slot variables are in the order of
+            ids, whatever the layout in the checkpoint.
 
         Raises:
             ValueError: there is no checkpoint.
-            CheckpointError: it is damaged.
+            CheckpointError: the checkpoint is damaged.
         """
-        return stored_tables.load_variable(checkpoint_state.required(self.model_dir), name)
+        return table_restore.load_variable(checkpoint_state.require_latest(self.model_dir), name)
 
     def latest_checkpoint(self) -> str | None:
-        """The path of the latest checkpoint, or None.
+        """Returns the path of the latest checkpoint, or None.
 
         Raises:
-            CheckpointError: there is one, but it is damaged.
+            CheckpointError: the checkpoint is damaged.
         """
-        return checkpoint_state.latest(self.model_dir)
+        return checkpoint_state.find_latest(self.model_dir)
 
     def eval_dir(self, name: str | None = None) -> str:
-        """Directory of an evaluation's summaries.
+        """Returns the directory of an evaluation's summaries.
 
         Args:
-            name: the evaluation's name, as given to `evaluate`.
+            name: the `name` given to `evaluate`.
         """
         return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
 
     def train(
-        self,
+        self: _Estimator,
         input_fn: Callable[..., Any],
         hooks: Iterable[Any] | None = None,
         steps: int | None = None,
         max_steps: int | None = None,
         saving_listeners: Iterable[Any] | None = None,
-    ) -> Any:
-        """Trains, from the latest checkpoint if there is one.
+    ) -> _Estimator:
+        """Trains the model, from the latest checkpoint if there is one.
 
         Args:
-            input_fn: returns a dataset of (features, labels), or such tensors. It may take
-                `mode`, `params` and `config`.
+            input_fn: function of any of `mode`, `params` and `config` that returns a dataset of
+                (features, labels), or a pair of tensors or structures of tensors.
             hooks: `SessionRunHook`s.
-            steps: how many steps this call makes. None: until the input ends.
-            max_steps: the global step to stop at; nothing happens if a checkpoint has it.
+            steps: number of steps of this call. None: until the input ends.
+            max_steps: global step to stop at; if the latest checkpoint has reached it, nothing
+                runs.
             saving_listeners: `CheckpointSaverListener`s, called at every checkpoint.
 
         Returns:
             The estimator itself.
 
         Raises:
-            ValueError: both or bad step counts, an input that yields nothing, or one of the
-                errors below.
-            TypeError: a hook or listener of another type.
+            ValueError: `steps` and `max_steps` are both given or not positive, the input is empty,
+                or one of the two errors below.
+            TypeError: a hook or listener has another type.
             ModelDirError: `model_dir` can't be written.
             CheckpointError: the latest checkpoint is damaged.
         """
@@ -143,12 +202,12 @@ class Estimator(ModelExports):
                 "calls proper API according to given configuration. Current configuration: "
                 f"{self._config}."
             )
-        training.check_steps(steps, max_steps)
-        all_hooks = hooks_lib.checked(hooks)
-        listeners = hooks_lib.checked_listeners(saving_listeners)
+        hooks_lib.check_steps(steps, max_steps)
+        all_hooks = hooks_lib.check_hooks(hooks)
+        listeners = hooks_lib.check_listeners(saving_listeners)
         self._check_before_graph(ModeKeys.TRAIN, input_fn)
         if max_steps is not None:
-            done = checkpoint_state.global_step(checkpoint_state.latest(self._model_dir))
+            done = checkpoint_state.read_global_step(checkpoint_state.find_latest(self._model_dir))
             if max_steps <= done:
                 tf1.logging.info("Skipping training since max_steps has already saved.")
                 return self
@@ -170,22 +229,23 @@ class Estimator(ModelExports):
 
         Args:
             input_fn: as for `train`.
-            steps: how many batches. None: until the input ends.
+            steps: number of batches. None: until the input ends.
             hooks: `SessionRunHook`s.
-            checkpoint_path: which checkpoint. None: the latest; without any, fresh variables.
-            name: goes into the directory of the summaries, to tell several evaluations apart.
+            checkpoint_path: prefix of the checkpoint. None: the latest; if there is none, newly
+                initialized variables are evaluated.
+            name: suffix of the summaries' directory, to tell several evaluations apart.
 
         Returns:
             The metrics by name, with `loss` (the mean over the batches) and `global_step`.
 
         Raises:
-            ValueError: a bad step count, or an input that yields nothing.
-            TypeError: a hook of another type.
+            ValueError: `steps` isn't positive, or the input is empty.
+            TypeError: a hook has another type.
             ModelDirError: `model_dir` can't be written.
             CheckpointError: the checkpoint is missing or damaged.
         """
-        all_hooks = hooks_lib.checked(hooks)
-        evaluation.check_steps(steps)
+        all_hooks = hooks_lib.check_hooks(hooks)
+        hooks_lib.check_steps(steps)
         self._check_before_graph(ModeKeys.EVAL, input_fn)
         all_hooks.extend(self._convert_eval_steps_to_hooks(steps))
         checkpoint = self._checkpoint_for("evaluate", checkpoint_path)
@@ -194,11 +254,11 @@ class Estimator(ModelExports):
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
             if self._fast_updates:
-                updates.made_to_read_faster(graph)
-            self._maybe_warm_start(checkpoint)
+                updates.optimize_inference_graph(graph)
+            warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 results = evaluation.run(
-                    evaluation.scaffold(spec.scaffold),
+                    evaluation.add_default_local_init(spec.scaffold),
                     update_op,
                     values,
                     config=built.config,
@@ -217,45 +277,44 @@ class Estimator(ModelExports):
         checkpoint_path: str | None = None,
         yield_single_examples: bool = True,
     ) -> Iterator[Any]:
-        """Predicts, batch after batch as they are asked for.
+        """Yields predictions; batches are computed on demand.
 
-        Nothing happens before the first prediction is asked for. Other calls may come between
-        two predictions, another `predict` too.
+        Nothing runs before the first prediction is requested. Other methods, also another
+        `predict`, may be called between two predictions.
 
         Args:
-            input_fn: returns a dataset of features (or of pairs, whose second part is ignored),
-                or such tensors.
-            predict_keys: which predictions, if the model has several. None: all.
+            input_fn: as for `train`, but may return features alone; labels are ignored.
+            predict_keys: names of the predictions to yield, if the model has several. None: all.
             hooks: `SessionRunHook`s.
-            checkpoint_path: which checkpoint. None: the latest; without any, fresh variables.
+            checkpoint_path: as for `evaluate`.
             yield_single_examples: False yields whole batches.
 
         Yields:
-            The predictions of one example (or batch), as the model gives them: an array or a
-            dict of arrays.
+            The predictions of one example (or batch): an array or a dict of arrays, as the model's
+            `predictions`.
 
         Raises:
-            ValueError: `predict_keys` that the model doesn't have, or predictions of different
-                lengths.
-            TypeError: a hook of another type.
+            ValueError: the model lacks a key of `predict_keys`, or its predictions have different
+                batch sizes.
+            TypeError: a hook has another type.
             CheckpointError: the checkpoint is missing or damaged.
         """
-        all_hooks = hooks_lib.checked(hooks)
+        all_hooks = hooks_lib.check_hooks(hooks)
         self._check_before_graph(ModeKeys.PREDICT, input_fn)
         checkpoint = self._checkpoint_for("predict", checkpoint_path)
         graph = tf.Graph()
         with graph.as_default():
             built = self._build(graph, input_fn, ModeKeys.PREDICT)
             spec = built.spec
-            self._maybe_warm_start(checkpoint)
-            predictions = prediction.choose(spec.predictions, predict_keys)
+            warm_start(self._warm_start_settings, checkpoint)
+            predictions = prediction.select_predictions(spec.predictions, predict_keys)
             if self._fast_updates:
-                updates.made_to_read_faster(graph)
-        # Closed with this generator, not when the garbage collector finds it.
+                updates.optimize_inference_graph(graph)
+        # closing: the session ends with this generator, not at garbage collection.
         with (
             built.running(),
             contextlib.closing(
-                prediction.batches(
+                prediction.predict_batches(
                     graph,
                     predictions,
                     scaffold=spec.scaffold,
@@ -267,14 +326,131 @@ class Estimator(ModelExports):
         ):
             for values in batches:
                 if yield_single_examples:
-                    yield from prediction.examples(values)
+                    yield from prediction.split_batch(values)
                 else:
                     yield values
 
-    # What subclasses override.
+    def export_saved_model(
+        self,
+        export_dir_base: Any,
+        serving_input_receiver_fn: Callable[[], Any] | None,
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        experimental_mode: str = ModeKeys.PREDICT,
+        *,
+        tables: str = "float32",
+    ) -> bytes:
+        """Writes a SavedModel of one mode.
+
+        Args:
+            export_dir_base: parent directory of the SavedModel, whose name is the time of the
+                export in seconds since 1970.
+            serving_input_receiver_fn: returns a `ServingInputReceiver` (or another receiver).
+            assets_extra: files to copy, by their destination below `assets.extra`.
+            as_text: writes the graph as text.
+            checkpoint_path: prefix of the checkpoint. None: the latest.
+            experimental_mode: another mode of the model, with a receiver that has labels.
+            tables: dtype of the embedding tables: 'float32' (the default), 'float16' (half the
+                size), or 'int8' (a quarter of the size, and 4 bytes a row for the row's scale).
+                The quantization errors are logged, and written to `assets.extra/tables.json`.
+
+        Returns:
+            The path of the SavedModel, as bytes.
+
+        Raises:
+            ValueError: there is no receiver function or checkpoint, the checkpoint lacks
+                variables, or quantized tables are requested of a model that has no tables, is
+                trained, or has its own saver.
+            CheckpointError: the checkpoint is missing or damaged.
+        """
+        if serving_input_receiver_fn is None:
+            raise ValueError("An input_receiver_fn must be defined.")
+        # Overrides of `_export_all_saved_models` may not take `tables`.
+        quantized: Any = {} if tables == "float32" else {"tables": tables}
+        return self._export_all_saved_models(
+            export_dir_base,
+            {experimental_mode: serving_input_receiver_fn},
+            assets_extra=assets_extra,
+            as_text=as_text,
+            checkpoint_path=checkpoint_path,
+            **quantized,
+        )
+
+    def experimental_export_all_saved_models(
+        self,
+        export_dir_base: Any,
+        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+    ) -> bytes:
+        """Writes one SavedModel with a graph for each mode.
+
+        Args:
+            export_dir_base: as for `export_saved_model`.
+            input_receiver_fn_map: receiver functions by mode.
+            assets_extra: as for `export_saved_model`.
+            as_text: as for `export_saved_model`.
+            checkpoint_path: as for `export_saved_model`.
+
+        Returns:
+            The path of the SavedModel, as bytes.
+
+        Raises:
+            ValueError: no mode is known, there is no checkpoint, or it lacks variables.
+            CheckpointError: the checkpoint is missing or damaged.
+        """
+        return self._export_all_saved_models(
+            export_dir_base,
+            input_receiver_fn_map,
+            assets_extra=assets_extra,
+            as_text=as_text,
+            checkpoint_path=checkpoint_path,
+        )
+
+    def export_savedmodel(
+        self,
+        export_dir_base: Any,
+        serving_input_receiver_fn: Callable[[], Any] | None,
+        assets_extra: Mapping[str, str] | None = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        strip_default_attrs: bool = False,
+    ) -> bytes:
+        """Writes a SavedModel for serving: the older name of `export_saved_model`.
+
+        Args:
+            export_dir_base: as for `export_saved_model`.
+            serving_input_receiver_fn: as for `export_saved_model`.
+            assets_extra: as for `export_saved_model`.
+            as_text: as for `export_saved_model`.
+            checkpoint_path: as for `export_saved_model`.
+            strip_default_attrs: leaves out attributes that have their default value, so that
+                older servers can read the graph.
+
+        Returns:
+            The path of the SavedModel, as bytes.
+
+        Raises:
+            ValueError: as for `export_saved_model`.
+            CheckpointError: as for `export_saved_model`.
+        """
+        if serving_input_receiver_fn is None:
+            raise ValueError("An input_receiver_fn must be defined.")
+        return self._export_all_saved_models(
+            export_dir_base,
+            {ModeKeys.PREDICT: serving_input_receiver_fn},
+            assets_extra=assets_extra,
+            as_text=as_text,
+            checkpoint_path=checkpoint_path,
+            strip_default_attrs=strip_default_attrs,
+        )
+
+    # Methods that programs override; the parts call them here.
 
     def _assert_members_are_not_overridden(self) -> None:
-        """Refuses a subclass that overrides a public method of `Estimator`."""
+        """Checks that the subclass overrides no public method of `Estimator`."""
         overridden = sorted(
             name
             for name in dir(Estimator)
@@ -289,31 +465,47 @@ class Estimator(ModelExports):
                 "of another name."
             )
 
+    def _call_input_fn(
+        self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
+    ) -> Any:
+        """Calls the user's `input_fn` with the arguments that it takes."""
+        return input_pipeline.call_input_fn(input_fn, mode, self.params, self.config, input_context)
+
+    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+        """Calls the user's `model_fn` with the arguments it takes; returns an `EstimatorSpec`."""
+        return model_calls.call_model_fn(
+            self._model_fn, features, labels, mode, self.params, config
+        )
+
+    def _create_global_step(self, graph: tf.Graph) -> Any:
+        """Creates the global step."""
+        return tf1.train.create_global_step(graph)
+
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
-        """What ends the training."""
+        """Returns the hooks that end the training."""
         if steps is None and max_steps is None:
             return []
         return [hooks_lib.StopAtStep(steps, max_steps)]
 
     def _convert_eval_steps_to_hooks(self, steps: int | None) -> list[Any]:
-        """What ends an evaluation."""
-        evaluation.check_steps(steps)
+        """Returns the hooks that end an evaluation."""
+        hooks_lib.check_steps(steps)
         return [] if steps is None else [hooks_lib.StopAfterBatches(steps)]
 
     def _train_model(
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:
-        """Builds the training graph, and trains; returns the last loss."""
-        checkpoint = checkpoint_state.latest(self._model_dir)
+        """Builds the training graph and runs it; returns the last loss."""
+        checkpoint = checkpoint_state.find_latest(self._model_dir)
         with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             spec = built.spec
             if self._fast_updates and not built.loop:
-                train_op = updates.made_faster(
+                train_op = updates.optimize_training_graph(
                     graph, spec.train_op, self._session_config, graph.get_collection(GRADIENT_OPS)
                 )
                 spec = spec._replace(train_op=train_op)
-            self._maybe_warm_start(checkpoint)
+            warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 return training.run(
                     spec,
@@ -328,15 +520,51 @@ class Estimator(ModelExports):
                     loop=built.loop,
                 )
 
+    def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
+        """Writes one SavedModel; the arguments are those of `SavedModelExporter.export`."""
+        return self._exporter.export(*args, **kwargs)
+
+    # Methods that `TPUEstimator` extends.
+
+    def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
+        """Checks what can be checked before a graph is built."""
+        del input_fn
+        if mode != ModeKeys.EVAL:  # An evaluation always runs in one process.
+            cluster_roles.check_single_process(self._config)
+        checkpoint_state.check_model_dir(self._model_dir, writable=mode != ModeKeys.PREDICT)
+
+    def _build(
+        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, one_device: bool = False
+    ) -> BuiltGraph:
+        """Builds the graph of a run in `graph`, which is empty and the default graph.
+
+        Args:
+            graph: the graph.
+            input_fn: the user's function.
+            mode: one of `ModeKeys`.
+            one_device: builds without replicas, even if runs of this mode have some.
+        """
+        del one_device
+        return self._graphs.build(graph, input_fn, mode)
+
+    def _hardware(self, mode: placement.Mode) -> placement.Hardware:
+        """Returns the hardware that columns look up on."""
+        del mode
+        return placement.Hardware.CPU
+
+    def _before_receivers(self) -> None:
+        """Adds to an exported graph what must precede its input receivers."""
+
     def _speed_hooks(self) -> list[Any]:
-        """What logs steps per second."""
+        """Returns the hooks that log steps per second."""
         every = self._config.log_step_count_steps
         if every is None:
             return []
         return [hooks_lib.StepsPerSecond(every, output_dir=self._model_dir)]
 
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
-        checkpoint = checkpoint_state.chosen(checkpoint_path, self._model_dir)
+        """Returns the prefix of the checkpoint to evaluate or predict with, or None."""
+        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, self._model_dir)
         if checkpoint is None:
             tf1.logging.info(
                 "Could not find trained model in model_dir: %s, running initialization to %s.",
@@ -344,3 +572,41 @@ class Estimator(ModelExports):
                 task,
             )
         return checkpoint
+
+
+def _resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
+    """Returns the configuration with its `session_config` and `model_dir` set.
+
+    Args:
+        config: the estimator's argument, or None.
+        model_dir: the estimator's argument, or None.
+
+    Raises:
+        ValueError: `config` has another type or a distribution strategy, or both arguments name
+            different directories.
+    """
+    if config is None:
+        config = RunConfig()
+        tf1.logging.info("Using default config.")
+    if not isinstance(config, RunConfig):
+        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
+    for name in ("train_distribute", "eval_distribute"):
+        if getattr(config, name, None) is not None:
+            raise ValueError(
+                f"RunConfig.{name} is set, but this version runs on one device only. Leave it out."
+            )
+    if config.session_config is None:
+        config = config.replace(session_config=get_default_session_config())
+    model_dir = path_to_str(model_dir)
+    if model_dir is not None and config.model_dir not in (None, model_dir):
+        raise ValueError(
+            "`model_dir` are set both in constructor and `RunConfig`, but with different values. "
+            f"In constructor: '{model_dir}', in `RunConfig`: '{config.model_dir}'"
+        )
+    if model_dir:
+        return config.replace(model_dir=model_dir)
+    if config.model_dir is None:
+        temporary = tempfile.mkdtemp()
+        tf1.logging.warning("Using temporary folder as model directory: %s", temporary)
+        return config.replace(model_dir=temporary)
+    return config

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation: from a built `EstimatorSpec` to a dict of metric values."""
+"""Evaluates the model of an `EstimatorSpec` in a monitored session."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.driver import (
-    checkpoint_state,
-    errors,
-    huge_pages,
-    input_pipeline,
-    stored_tables,
-)
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver.hookless_steps import Batches
+from estimator_spec.driver import input_pipeline, sessions
+from estimator_spec.driver.hookless_steps import BatchRunner
+from estimator_spec.model.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 
@@ -26,41 +22,32 @@ _LOSS = "loss"
 _GLOBAL_STEP = tf1.GraphKeys.GLOBAL_STEP
 
 
-def check_steps(steps: int | None) -> None:
-    """Refuses what isn't positive.
-
-    Raises:
-        ValueError: names the argument.
-    """
-    if steps is not None and steps <= 0:
-        raise ValueError(f"Must specify steps > 0, given: {steps}")
-
-
-def metric_ops(spec: Any) -> tuple[Any, dict[str, Any]]:
-    """What to run for each batch, and what to read at the end.
+def metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
+    """Returns the op that updates all metrics, and the tensors of their values.
 
     Args:
-        spec: the `EstimatorSpec` of the current graph.
+        spec: the `EstimatorSpec` of the default graph.
 
     Returns:
-        (one op that updates every metric, the metrics' values by name). The mean loss and the
-        global step are among them.
+        (update op, values by name). Names include `loss`, the mean over the batches, and
+        `global_step`.
 
     Raises:
-        ValueError: a metric of the user's has one of these two names.
+        ValueError: a metric of the model has one of these two names.
     """
     metrics = dict(spec.eval_metric_ops or {})
-    _refuse(_LOSS, metrics)
+    _check_unused(_LOSS, metrics)
     metrics[_LOSS] = tf1.metrics.mean(spec.loss)
-    _refuse(_GLOBAL_STEP, metrics)
-    # In order of names, so that the graph is the same every time.
+    _check_unused(_GLOBAL_STEP, metrics)
+    # Sorted, so that every build of the graph is the same.
     names = sorted(metrics)
     values = {name: metrics[name][0] for name in names}
     values[_GLOBAL_STEP] = tf1.train.get_global_step()
     return tf.group(*[metrics[name][1] for name in names]), values
 
 
-def _refuse(name: str, metrics: Mapping[str, Any]) -> None:
+def _check_unused(name: str, metrics: Mapping[str, Any]) -> None:
+    """Checks that no metric has this name."""
     if name in metrics:
         raise ValueError(
             f"Metric with name `{name}` is not allowed, because Estimator already defines a "
@@ -68,88 +55,89 @@ def _refuse(name: str, metrics: Mapping[str, Any]) -> None:
         )
 
 
-def scaffold(given: Any) -> Any:
-    """The user's scaffold; metrics are local variables, so a local_init_op must have them too.
+def add_default_local_init(scaffold: tf1.train.Scaffold | None) -> Any:
+    """Returns a scaffold whose local_init_op initializes the metrics, too.
 
     Args:
-        given: from the `EstimatorSpec` of the current graph, or None.
+        scaffold: the scaffold of the `EstimatorSpec` of the default graph, or None.
+
+    Returns:
+        `scaffold` itself if it has no local_init_op, because metrics are local variables, which a
+        session then initializes.
     """
-    if not (given and given.local_init_op):
-        return given
-    both = tf.group(given.local_init_op, tf1.train.Scaffold.default_local_init_op())
-    return tf1.train.Scaffold(local_init_op=both, copy_from_scaffold=given)
+    if not (scaffold and scaffold.local_init_op):
+        return scaffold
+    both = tf.group(scaffold.local_init_op, tf1.train.Scaffold.default_local_init_op())
+    return tf1.train.Scaffold(local_init_op=both, copy_from_scaffold=scaffold)
 
 
 def run(
-    session_scaffold: Any,
+    scaffold: tf1.train.Scaffold | None,
     update_op: Any,
     values: Mapping[str, Any],
     *,
-    config: Any,
+    config: RunConfig,
     checkpoint: str | None,
     input_fn: Callable[..., Any],
-    hooks: Sequence[Any],
+    hooks: Sequence[tf1.train.SessionRunHook],
 ) -> dict[str, Any]:
-    """Evaluates in the current graph until a hook stops it or the input ends.
+    """Evaluates in the default graph until a hook requests a stop or the input ends.
 
     Args:
-        session_scaffold: from `scaffold`.
-        update_op: runs for each batch.
-        values: read once, at the end.
+        scaffold: the scaffold from `add_default_local_init`.
+        update_op: op to run for each batch.
+        values: tensors to fetch at the end.
         config: the `RunConfig`.
-        checkpoint: what to restore; None starts from fresh variables.
-        input_fn: where the batches come from; named in messages.
+        checkpoint: the checkpoint to restore; None initializes the variables.
+        input_fn: the user's `input_fn`, for error messages.
         hooks: all hooks, in order.
 
     Returns:
-        The values.
+        The fetched values.
 
     Raises:
-        ValueError: the input yields nothing.
+        ValueError: the input is empty.
         CheckpointError: the checkpoint can't be restored.
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
     final = hooks_lib.FinalOps(dict(values))
-    each = Batches([*hooks, final], update_op)
+    all_hooks = [*hooks, final]
     tf1.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
     start = time.monotonic()
-    with errors.explained(tf1.get_default_graph()):
-        stored_tables.fit_session(session_scaffold, checkpoint)
-        graph = tf1.get_default_graph()
-        with checkpoint_state.restoring(checkpoint), huge_pages.asked_for(graph):
-            session = tf1.train.MonitoredSession(
-                session_creator=tf1.train.ChiefSessionCreator(
-                    checkpoint_filename_with_path=checkpoint,
-                    master=config.evaluation_master,
-                    scaffold=session_scaffold,
-                    config=config.session_config,
-                ),
-                hooks=[*hooks, final],
-            )
-        with session:
-            _loop(session, each, input_fn)
+    with sessions.open_non_training_session(
+        tf1.get_default_graph(),
+        scaffold,
+        checkpoint,
+        master=config.evaluation_master,
+        config=config.session_config,
+        hooks=all_hooks,
+    ) as session:
+        _run_batches(session, BatchRunner(all_hooks, update_op), input_fn)
     tf1.logging.info("Inference Time : %.5fs", time.monotonic() - start)
     tf1.logging.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
     return dict(final.final_ops_values)
 
 
-def _loop(session: Any, each: Batches, input_fn: Callable[..., Any]) -> None:
+def _run_batches(
+    session: tf1.train.MonitoredSession, batches: BatchRunner, input_fn: Callable[..., Any]
+) -> None:
+    """Runs batches until a hook requests a stop or the input ends."""
     while not session.should_stop():
         try:
-            each.run_some(session)
+            batches.run_batches(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
-            if each.done:
-                raise  # The session takes this for the end of the input.
-            raise input_pipeline.nothing_read(input_fn, "evaluate") from end
+            if batches.done:
+                raise  # The session treats this as the end of the input.
+            raise input_pipeline.empty_input_error(input_fn, "evaluate") from end
 
 
 def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str | None) -> None:
-    """Logs the metrics, and writes them where TensorBoard finds them.
+    """Logs the metrics, and writes them to an event file.
 
     Args:
         output_dir: directory of the event file.
-        values: from `run`.
-        checkpoint: the checkpoint that they belong to.
+        values: the values from `run`.
+        checkpoint: the evaluated checkpoint, or None.
     """
     step = int(values[_GLOBAL_STEP])
     shown = (f"{k} = {values[k]}" for k in sorted(values) if not isinstance(values[k], bytes))
@@ -157,7 +145,7 @@ def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str 
     summary = tf1.Summary()
     for name, value in values.items():
         if name != _GLOBAL_STEP and value is not None:
-            _add(summary, name, value)
+            _add_value(summary, name, value)
     writer = tf1.summary.FileWriterCache.get(output_dir)
     writer.add_summary(summary, step)
     if checkpoint:
@@ -171,8 +159,8 @@ def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str 
     writer.flush()
 
 
-def _add(summary: Any, name: str, value: Any) -> None:
-    """Adds one metric: a number, a serialized summary of the user's, or an array."""
+def _add_value(summary: Any, name: str, value: Any) -> None:
+    """Adds a metric to a summary: a number, a serialized summary, or an array."""
     if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
         summary.value.add(tag=name, simple_value=float(value))
     elif isinstance(value, bytes):

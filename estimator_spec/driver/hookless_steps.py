@@ -1,69 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps at which no hook would do anything, by bare calls of the session.
+"""Runs the steps no hook needs through raw session callables.
 
-A call of a `MonitoredSession` costs some tenths of a millisecond more than the step itself: hooks
-are asked, fetches are looked through, and meanwhile TensorFlow's threads fall asleep. A hook that
-says when it is needed next (see `Sparing`) isn't missed in between. One hook that doesn't say, such
-as a user's, and every step is made with all hooks, as ever.
+`MonitoredSession.run` costs some tenths of a millisecond more than the step itself: it calls every
+hook and parses the fetches, and meanwhile TensorFlow's threads go to sleep. A `SkippableHook`
+returns the next step that it needs, so the steps before that one can run without hooks. With a
+single hook of another class, such as a user's, every step runs with all hooks.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 tf1 = tf.compat.v1
 
-# Hooks that go by the clock are asked again after so many seconds.
-SECONDS = 0.5
-# So many steps must have counted the global step up by one each before any is made quietly.
-STEADY = 3
-# A `MonitoredSession` makes a new session then.
-_LOST = (tf.errors.AbortedError, tf.errors.UnavailableError)
+# Hooks with a timer are called again after this many seconds at most.
+_MAX_SECONDS = 0.5
+# Steps with hooks that must each increment the global step by one before any runs without.
+_MIN_REGULAR_STEPS = 3
+# Errors after which a `MonitoredSession` creates a new session.
+_LOST_SESSION = (tf.errors.AbortedError, tf.errors.UnavailableError)
 
 
-class Sparing:
-    """A `SessionRunHook` that needn't see every step."""
+class SkippableHook(tf1.train.SessionRunHook):
+    """A hook that does not need to be called at every step."""
 
-    def needed_at(self, step: int, first: int) -> float:
-        """Returns the next step that the hook must see; it then sees the one before, too.
+    def next_needed_step(self, step: int, first: int) -> float:
+        """Returns the next step that needs the hook; the step before it runs with hooks, too.
 
         Args:
-            step: the global step now; outside of training, the batches of this session so far.
-            first: the global step after the first step of this session; outside of training 1.
+            step: the current global step in training; otherwise the number of batches that this
+                session has run.
+            first: the global step after the first step of this session in training; otherwise 1.
 
         Returns:
-            A step later than `step`; infinity if the hook goes by the clock, or does nothing.
+            A step greater than `step`; infinity if the hook uses a timer or needs no step.
         """
         del step, first
         return math.inf
 
-    def skipped(self, count: int) -> None:
-        """Hears that so many steps were made without it."""
+    def after_skipped_steps(self, count: int) -> None:
+        """Called after `count` steps ran without this hook."""
 
 
-class Regular(Sparing):
-    """A `Sparing` hook that acts at the session's first step, and every so many steps from it.
+class PeriodicHook(SkippableHook):
+    """A hook that acts at the first step of a session and every N steps from there.
 
     Attributes:
-        _every: how many; None if it goes by the clock.
+        _every: N; None if the hook uses a timer.
     """
 
     _every: int | None
 
-    def needed_at(self, step: int, first: int) -> float:
-        """Every so many steps."""
-        return next_of(step, first, self._every)
+    def next_needed_step(self, step: int, first: int) -> float:
+        """Returns the next step of the period."""
+        return next_periodic_step(step, first, self._every)
 
 
-def next_of(step: int, start: int, every: int | None) -> float:
-    """The first step after `step` among `start`, `start + every`, ...; never if `every` is None.
+def next_periodic_step(step: int, start: int, every: int | None) -> float:
+    """Returns the first of `start`, `start + every`, ... after `step`; infinity if `every` is None.
 
-    >>> next_of(7, 1, 5), next_of(6, 1, 5), next_of(7, 1, None)
+    >>> next_periodic_step(7, 1, 5), next_periodic_step(6, 1, 5), next_periodic_step(7, 1, None)
     (11, 11, inf)
     """
     if every is None:
@@ -72,235 +73,257 @@ def next_of(step: int, start: int, every: int | None) -> float:
 
 
 class _RawSession:
-    """The session of a `MonitoredSession`, to be called without hooks until it is lost.
+    """The `tf.Session` inside a `MonitoredSession`, called without hooks until it is lost.
 
-    A `MonitoredSession` makes a new session for a lost one and tries the same `step_fn` again, but
-    hands it the lost one once more: until the next call only `run_with_hooks` knows the new one.
+    A `MonitoredSession` creates a new session in place of a lost one and retries the same
+    `step_fn`, but passes it the lost session again: until the next call only `run_with_hooks` uses
+    the new one.
 
     Args:
-        session: of a step's context; None before there is one.
+        session: from a step context; None before the first.
 
     Attributes:
-        is_lost: a call of this class found that it is.
+        is_lost: whether a call has raised an error that loses the session.
     """
 
     def __init__(self, session: Any) -> None:
         self._session = session
         self.is_lost = False
 
-    def is_of(self, session: Any) -> bool:
-        """Whether it is that session."""
+    def wraps(self, session: tf1.Session) -> bool:
+        """Returns whether this is an object for `session`."""
         return self._session is session
 
     def make_callable(self, fetches: Any) -> Callable[[], Any]:
-        """Returns what runs `fetches`."""
+        """Returns a function that runs `fetches`."""
         call = self._session.make_callable(fetches)
 
         def run() -> Any:
             try:
                 return call()
-            except _LOST:
+            except _LOST_SESSION:
                 self.is_lost = True
                 raise
 
         return run
 
 
-class Batches:
-    """Goes through the batches of an evaluation or a prediction, quietly where nobody looks.
+class _Runner:
+    """Base of the classes that run the steps of a `MonitoredSession`.
 
     Args:
-        hooks: all of the session's.
-        fetches: what is run for each batch.
-
-    Attributes:
-        done: how many; of the last session, should one have been lost and another made.
+        hooks: all hooks of the session.
+        fetches: tensors and ops to run at each step.
     """
 
-    def __init__(self, hooks: Sequence[Any], fetches: Any) -> None:
-        self.done = 0
-        self._spares = all(isinstance(hook, Sparing) for hook in hooks)
+    def __init__(self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any) -> None:
         self._hooks = hooks
         self._fetches = fetches
+        self._can_skip_hooks = all(isinstance(hook, SkippableHook) for hook in hooks)
         self._session = _RawSession(None)
-        self._quietly: Any = None
+        self._raw_call: Callable[[], Any] | None = None
         self._should_stop: Callable[[], bool] = lambda: False
 
-    def run_one(self, session: Any) -> Any:
+    def _run_raw_steps(self, limit: float) -> Iterator[Any]:
+        """Yields the results of raw steps until `limit`, the time limit, or a request to stop."""
+        assert self._raw_call is not None
+        end = time.monotonic() + _MAX_SECONDS
+        count = 0
+        while count < limit and time.monotonic() < end and not self._should_stop():
+            yield self._raw_call()
+            count += 1
+
+    def _next_needed_step(self, step: int, first: int) -> float:
+        needed = (hook.next_needed_step(step, first) for hook in self._hooks)
+        return min(needed, default=math.inf)
+
+    def _report_skipped_steps(self, count: int) -> None:
+        for hook in self._hooks:
+            hook.after_skipped_steps(count)
+
+
+class BatchRunner(_Runner):
+    """Runs the batches of an evaluation or a prediction, without hooks where none needs them.
+
+    Attributes:
+        done: batches run so far; since the last session was created, if one was lost.
+    """
+
+    def __init__(self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any) -> None:
+        super().__init__(hooks, fetches)
+        self.done = 0
+
+    def run_batch(self, session: tf1.train.MonitoredSession) -> Any:
         """Runs one batch.
 
         Args:
             session: a `MonitoredSession` that should not stop.
 
         Returns:
-            What was fetched.
+            The values of the fetches.
         """
-        return self._run(session, self._one)
+        return self._run(session, self._run_one)
 
-    def run_some(self, session: Any) -> None:
-        """Runs the batch that hooks see, or those before it, for half a second at most.
+    def run_batches(self, session: tf1.train.MonitoredSession) -> None:
+        """Runs one batch with hooks, or the batches before it without, for at most 0.5 s.
 
         Args:
-            session: as in `run_one`.
+            session: as in `run_batch`.
         """
         self._should_stop = session.should_stop
-        self._run(session, self._some)
+        self._run(session, self._run_several)
 
-    def _run(self, session: Any, step_fn: Any) -> Any:
-        if self._spares:
+    def _run(self, session: tf1.train.MonitoredSession, step_fn: Callable[[Any], Any]) -> Any:
+        if self._can_skip_hooks:
             return session.run_step_fn(step_fn)
         values = session.run(self._fetches)
         self.done += 1
         return values
 
-    def _one(self, step_context: Any) -> Any:
-        if self._is_quiet(step_context.session):
-            values = self._quietly()
-            self._skip(1)
+    def _run_one(self, step_context: Any) -> Any:
+        if self._raw_limit(step_context.session) > 0:
+            assert self._raw_call is not None
+            values = self._raw_call()
+            self._count_raw_batches(1)
         else:
             values = step_context.run_with_hooks(self._fetches)
             self.done += 1
         return values
 
-    def _some(self, step_context: Any) -> None:
-        if not self._is_quiet(step_context.session):
+    def _run_several(self, step_context: Any) -> None:
+        limit = self._raw_limit(step_context.session)
+        if limit <= 0:
             step_context.run_with_hooks(self._fetches)
             self.done += 1
             return
-        most, count = self._needed() - 2 - self.done, 0
-        end = time.monotonic() + SECONDS
+        count = 0
         try:
-            while count < most and time.monotonic() < end and not self._should_stop():
-                self._quietly()
+            for _ in self._run_raw_steps(limit):
                 count += 1
         finally:  # the input may have ended
-            self._skip(count)
+            self._count_raw_batches(count)
 
-    def _needed(self) -> float:
-        return min((hook.needed_at(self.done, 1) for hook in self._hooks), default=math.inf)
-
-    def _is_quiet(self, session: Any) -> bool:
-        """Whether no hook needs the next batch, nor the one after it, for which some prepare."""
-        if not self._session.is_of(session):
+    def _raw_limit(self, session: tf1.Session) -> float:
+        """Returns how many batches can run without hooks; some hooks prepare a batch ahead."""
+        if not self._session.wraps(session):
             self._session = _RawSession(session)
-            self._quietly = self._session.make_callable(self._fetches)
+            self._raw_call = self._session.make_callable(self._fetches)
             self.done = 0
-        return not self._session.is_lost and self._needed() > self.done + 2
+        return 0 if self._session.is_lost else self._next_needed_step(self.done, 1) - 2 - self.done
 
-    def _skip(self, count: int) -> None:
-        for hook in self._hooks:
-            hook.skipped(count)
+    def _count_raw_batches(self, count: int) -> None:
+        self._report_skipped_steps(count)
         self.done += count
 
 
-class Steps:
-    """Makes steps of training, quietly where nobody looks.
+class StepRunner(_Runner):
+    """Runs training steps, without hooks where none needs them.
 
     Args:
-        hooks: all of the session's.
-        train_op: what makes a step.
-        loss: of the step, a scalar.
-        watch_loss: the hook that looks at each step's loss; it hears of quiet ones too.
+        hooks: all hooks of the session.
+        train_op: op that runs one step.
+        loss: loss of the step, a scalar.
+        nan_hook: the hook that checks the loss; raw steps pass their loss to its `after_run`.
 
     Attributes:
-        last_loss: of the last step that was made; None before the first.
+        last_loss: loss of the last step; None before the first.
     """
 
-    def __init__(self, hooks: Sequence[Any], train_op: Any, loss: Any, watch_loss: Any) -> None:
+    def __init__(
+        self,
+        hooks: Sequence[tf1.train.SessionRunHook],
+        train_op: Any,
+        loss: Any,
+        nan_hook: tf1.train.NanTensorHook,
+    ) -> None:
+        super().__init__(hooks, [train_op, loss])
         self.last_loss: Any = None
-        self._spares = all(isinstance(hook, Sparing) for hook in hooks)
-        self._hooks = hooks
-        self._fetches = [train_op, loss]
-        self._watch_loss = watch_loss
-        self._session = _RawSession(None)
-        self._quietly: Any = None
-        self._step: Any = None
-        self._now = 0  # the global step
-        # The global step after the session's first step, and how many steps in a row counted one.
-        self._first: int | None = None
-        self._steady: float = 0
-        self._should_stop: Callable[[], bool] = lambda: False
+        self._nan_hook = nan_hook
+        self._read_global_step: Any = None
+        self._global_step = 0
+        self._first_global_step: int | None = None  # after the session's first step
+        # Steps in a row that incremented the global step by one.
+        self._regular_steps: float = 0
 
-    def run(self, session: Any) -> None:
-        """Makes steps until the next that hooks see, and that one.
+    def run(self, session: tf1.train.MonitoredSession) -> None:
+        """Runs the steps before the next one with hooks, and that one.
 
         Args:
             session: a `MonitoredSession` that should not stop.
         """
-        if self._spares:
+        if self._can_skip_hooks:
             self._should_stop = session.should_stop
-            session.run_step_fn(self._until_seen)
+            session.run_step_fn(self._run_through_next_needed)
         else:
             _, self.last_loss = session.run(self._fetches)
 
-    def _until_seen(self, step_context: Any) -> None:
-        if not self._session.is_of(step_context.session):
+    def _run_through_next_needed(self, step_context: Any) -> None:
+        if not self._session.wraps(step_context.session):
             self._begin(step_context.session)
-        if self._steady >= STEADY and not self._session.is_lost:
-            self._make_quiet_steps()
-            if self._should_stop():  # what feeds the input may have failed
+        if self._regular_steps >= _MIN_REGULAR_STEPS and not self._session.is_lost:
+            self._run_raw()
+            if self._should_stop():  # the thread that feeds the input may have failed
                 return
         _, self.last_loss = step_context.run_with_hooks(self._fetches)
-        if self._steady < 0 or self._session.is_lost:
+        if self._regular_steps < 0 or self._session.is_lost:
             return
-        before, self._now = self._now, int(self._step())
-        if self._first is None:
-            self._first = self._now
-        # A program that counts otherwise has no step that could be foreseen.
-        self._steady = self._steady + 1 if self._now == before + 1 else -math.inf
+        before, self._global_step = self._global_step, int(self._read_global_step())
+        if self._first_global_step is None:
+            self._first_global_step = self._global_step
+        # If the program increments the step otherwise, the step of a hook can't be predicted.
+        is_regular = self._global_step == before + 1
+        self._regular_steps = self._regular_steps + 1 if is_regular else -math.inf
 
-    def _begin(self, session: Any) -> None:
+    def _begin(self, session: tf1.Session) -> None:
         self._session = _RawSession(session)
-        self._quietly = None
-        self._step = self._session.make_callable(self._global_step())
-        self._now = int(self._step())
-        self._first = None
-        self._steady = 0
+        self._raw_call = None
+        self._read_global_step = self._session.make_callable(self._global_step_tensor())
+        self._global_step = int(self._read_global_step())
+        self._first_global_step = None
+        self._regular_steps = 0
 
-    def _global_step(self) -> Any:
-        """A reading of the global step: one that a hook runs anyway, if there is such.
+    def _global_step_tensor(self) -> Any:
+        """Returns the tensor of the global step that a hook fetches, or else the variable.
 
-        TensorFlow optimizes the graph anew for each set of fetches, which can take a second.
+        TensorFlow optimizes the graph again for each set of fetches, which can take a second.
         """
         for hook in self._hooks:
             if isinstance(hook, (tf1.train.StepCounterHook, tf1.train.StopAtStepHook)):
                 return hook.before_run(None).fetches
         return tf1.train.get_global_step()
 
-    def _make_callable(self) -> Any:
-        """A step without hooks, that fetches what one with them does, and no more.
+    def _make_raw_call(self) -> Callable[[], Any]:
+        """Returns a function for a step without hooks that has the fetches of one with hooks.
 
-        Its result has the fetches, what hooks fetch, and the global step if that is among it.
+        It returns the fetches, the hooks' fetches, and the global step if a hook fetches it.
         """
-        asked = [hook.before_run(None) for hook in self._hooks]
-        fetched = [request.fetches for request in asked if request is not None]
-        step = self._global_step()
-        reading = [step] if any(fetch is step for fetch in fetched) else []
-        return self._session.make_callable([self._fetches, fetched, reading])
+        requests = [hook.before_run(None) for hook in self._hooks]
+        fetched = [request.fetches for request in requests if request is not None]
+        step = self._global_step_tensor()
+        step_fetch = [step] if any(fetch is step for fetch in fetched) else []
+        return self._session.make_callable([self._fetches, fetched, step_fetch])
 
-    def _make_quiet_steps(self) -> None:
-        """Makes steps up to where a hook is needed."""
-        start = self._now
-        assert self._first is not None  # STEADY steps were seen
-        needed = min(hook.needed_at(start, self._first) for hook in self._hooks)
-        # The step before the needed one has hooks, too: some prepare there.
-        most, done = needed - 2 - start, 0
-        if most <= 0:
+    def _run_raw(self) -> None:
+        """Runs the steps without hooks that come before the next needed one."""
+        start = self._global_step
+        assert self._first_global_step is not None  # _MIN_REGULAR_STEPS have run
+        # The step before the needed one runs with hooks, too: some prepare there.
+        limit = self._next_needed_step(start, self._first_global_step) - 2 - start
+        if limit <= 0:
             return
-        if self._quietly is None:
-            self._quietly = self._make_callable()
-        end = time.monotonic() + SECONDS
-        while done < most and time.monotonic() < end and not self._should_stop():
-            (_, self.last_loss), _, reading = self._quietly()
+        if self._raw_call is None:
+            self._raw_call = self._make_raw_call()
+        done = 0
+        for (_, loss), _, step in self._run_raw_steps(limit):
             done += 1
-            seen = tf1.train.SessionRunValues(self.last_loss, None, None)
-            self._watch_loss.after_run(None, seen)
-            # A program may come to count otherwise, and go beyond its end. The reading is of
-            # before this step, or of after it where nothing holds the counting back.
-            if reading and int(reading[0]) - start - done not in (-1, 0):
+            self.last_loss = loss
+            run_values = tf1.train.SessionRunValues(loss, None, None)
+            self._nan_hook.after_run(None, run_values)
+            # The program may begin to increment the step otherwise and pass its last step. The
+            # value was read before this step, or after it if no control dependency orders them.
+            if step and int(step[0]) - start - done not in (-1, 0):
                 break
-        for hook in self._hooks:
-            hook.skipped(done)
-        self._now = int(self._step())
-        if self._now != start + done:
-            self._steady = -math.inf
+        self._report_skipped_steps(done)
+        self._global_step = int(self._read_global_step())
+        if self._global_step != start + done:
+            self._regular_steps = -math.inf

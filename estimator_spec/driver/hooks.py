@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's own session hooks, and the checks of the user's."""
+"""Defines the driver's session hooks, and checks a user's hooks and step counts."""
 
 from __future__ import annotations
 
@@ -9,60 +9,77 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.driver.hookless_steps import Regular, Sparing, next_of
+from estimator_spec.driver.hookless_steps import PeriodicHook, SkippableHook, next_periodic_step
 
 tf1 = tf.compat.v1
 
 
-def checked(hooks: Iterable[Any] | None) -> list[Any]:
-    """A new list of `hooks`.
+def check_steps(steps: int | None, max_steps: int | None = None) -> None:
+    """Checks that at most one step count is given, and that it is positive.
+
+    Raises:
+        ValueError: names the argument.
+    """
+    if steps is not None and max_steps is not None:
+        raise ValueError("Can not provide both steps and max_steps.")
+    for name, value in (("steps", steps), ("max_steps", max_steps)):
+        if value is not None and value <= 0:
+            raise ValueError(f"Must specify {name} > 0, given: {value}")
+
+
+def check_hooks(hooks: Iterable[tf1.train.SessionRunHook] | None) -> list[Any]:
+    """Checks the class of hooks, and returns them as a new list.
 
     Raises:
         TypeError: one isn't a `tf.compat.v1.train.SessionRunHook`.
     """
-    found = list(hooks or [])
-    for hook in found:
-        if not isinstance(hook, tf1.train.SessionRunHook):
-            raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
-    return found
+    return _check_classes(hooks, tf1.train.SessionRunHook, "Hooks must be a SessionRunHook")
 
 
-def checked_listeners(saving_listeners: Iterable[Any] | None) -> list[Any]:
-    """A new list of `saving_listeners`.
+def check_listeners(
+    saving_listeners: Iterable[tf1.train.CheckpointSaverListener] | None,
+) -> list[Any]:
+    """Checks the class of listeners, and returns them as a new list.
 
     Raises:
         TypeError: one isn't a `tf.compat.v1.train.CheckpointSaverListener`.
     """
-    found = list(saving_listeners or [])
-    for listener in found:
-        if not isinstance(listener, tf1.train.CheckpointSaverListener):
-            raise TypeError(
-                f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}"
-            )
+    return _check_classes(
+        saving_listeners,
+        tf1.train.CheckpointSaverListener,
+        "saving_listeners must be a list of CheckpointSaverListener",
+    )
+
+
+def _check_classes(values: Iterable[Any] | None, required: type, rule: str) -> list[Any]:
+    found = list(values or [])
+    for value in found:
+        if not isinstance(value, required):
+            raise TypeError(f"{rule}, given: {value}")
     return found
 
 
-class IteratorInitializer(Sparing, tf1.train.SessionRunHook):
-    """Starts a dataset's iterator in each new session."""
+class IteratorInitializer(SkippableHook):
+    """Initializes a dataset's iterator in each new session."""
 
     def __init__(self, iterator: Any) -> None:
         self._initializer = iterator.initializer
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Runs the initializer."""
         del coord
         session.run(self._initializer)
 
 
-class FinalOps(Sparing, tf1.train.FinalOpsHook):
-    """Reads values at the end; the arguments are TensorFlow's."""
+class FinalOps(SkippableHook, tf1.train.FinalOpsHook):
+    """Fetches values at the end of a session; takes TensorFlow's arguments."""
 
 
-class StopAfterBatches(Sparing, tf1.train.SessionRunHook):
-    """Ends an evaluation after a number of batches, and logs how far it is.
+class StopAfterBatches(SkippableHook):
+    """Stops an evaluation after a number of batches, and logs its progress.
 
     Args:
-        batches: how many.
+        batches: number of batches.
     """
 
     def __init__(self, batches: int) -> None:
@@ -70,21 +87,23 @@ class StopAfterBatches(Sparing, tf1.train.SessionRunHook):
         self._done = 0
         self._log_every = 1 if batches < 20 else batches // 10
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """A new session counts anew, as its metrics do."""
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+        """Counts from zero, because a new session resets the metrics."""
         del session, coord
         self._done = 0
 
-    def needed_at(self, step: int, first: int) -> float:
-        """At a line of progress, and at the end."""
-        return min(next_of(step, self._log_every, self._log_every), self._batches)
+    def next_needed_step(self, step: int, first: int) -> float:
+        """Returns the batch of the next progress line, or the last one."""
+        return min(next_periodic_step(step, self._log_every, self._log_every), self._batches)
 
-    def skipped(self, count: int) -> None:
-        """Counts batches that were run without it."""
+    def after_skipped_steps(self, count: int) -> None:
+        """Adds `count` to the number of batches."""
         self._done += count
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts one batch."""
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Counts a batch, and requests the stop after the last one."""
         del run_values
         self._done += 1
         if self._done % self._log_every == 0 or self._done == self._batches:
@@ -93,32 +112,32 @@ class StopAfterBatches(Sparing, tf1.train.SessionRunHook):
             run_context.request_stop()
 
 
-class StopAtStep(Sparing, tf1.train.StopAtStepHook):
-    """Ends a training; the arguments are TensorFlow's."""
+class StopAtStep(SkippableHook, tf1.train.StopAtStepHook):
+    """Stops training at a step; takes TensorFlow's arguments."""
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         super().__init__(num_steps, last_step)
         self._num = num_steps
         self._last = last_step
 
-    def needed_at(self, step: int, first: int) -> float:
-        """At the end."""
+    def next_needed_step(self, step: int, first: int) -> float:
+        """Returns the last step."""
         if self._last is None:
-            assert self._num is not None  # TensorFlow wants one of them
+            assert self._num is not None  # TensorFlow requires one of them
             self._last = first - 1 + self._num
         return self._last
 
 
-class StopAtNan(Sparing, tf1.train.NanTensorHook):
-    """Ends a training whose loss isn't a number. Quiet steps show it their loss, too."""
+class StopAtNan(SkippableHook, tf1.train.NanTensorHook):
+    """Raises an error if the loss is NaN; steps without hooks pass their loss to it, too."""
 
 
-class LossLogger(Regular, tf1.train.SessionRunHook):
-    """Logs loss and global step, in the line of TensorFlow's `LoggingTensorHook`.
+class LossLogger(PeriodicHook):
+    """Logs loss and global step in the format of TensorFlow's `LoggingTensorHook`.
 
     Args:
         loss: a scalar.
-        every_n_steps: steps between two lines; the first step has one.
+        every_n_steps: steps between two lines; the first step is logged.
     """
 
     def __init__(self, loss: Any, every_n_steps: int) -> None:
@@ -126,54 +145,58 @@ class LossLogger(Regular, tf1.train.SessionRunHook):
         self._every = every_n_steps
 
     def begin(self) -> None:
-        """Starts to count."""
+        """Resets the timer and the step count."""
         self._timer = tf1.train.SecondOrStepTimer(every_steps=self._every)
-        self._made = 0
+        self._done = 0
         self._global_step = private.get_or_create_global_step_read()
 
-    def skipped(self, count: int) -> None:
-        """Counts steps that were made without it."""
-        self._made += count
+    def after_skipped_steps(self, count: int) -> None:
+        """Adds `count` to the number of steps."""
+        self._done += count
 
-    def before_run(self, run_context: Any) -> Any:
-        """Asks for loss and step when it is time."""
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
+        """Fetches loss and global step at the steps to log."""
         del run_context
-        if not self._timer.should_trigger_for_step(self._made):
+        if not self._timer.should_trigger_for_step(self._done):
             return None
         return tf1.train.SessionRunArgs([self._loss, self._global_step])
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Logs them."""
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Logs the fetched values."""
         del run_context
         if run_values.results is not None:
-            seconds, _ = self._timer.update_last_triggered_step(self._made)
-            took = "" if seconds is None else f" ({seconds:.3f} sec)"
-            tf1.logging.info("loss = %s, step = %s%s", *run_values.results, took)
-        self._made += 1
+            seconds, _ = self._timer.update_last_triggered_step(self._done)
+            duration = "" if seconds is None else f" ({seconds:.3f} sec)"
+            tf1.logging.info("loss = %s, step = %s%s", *run_values.results, duration)
+        self._done += 1
 
 
-class SummarySaver(Regular, tf1.train.SummarySaverHook):
-    """Writes summaries; the arguments are TensorFlow's."""
+class SummarySaver(PeriodicHook, tf1.train.SummarySaverHook):
+    """Writes summaries; takes TensorFlow's arguments."""
 
-    def __init__(self, save_steps: int, output_dir: str, scaffold: Any) -> None:
+    def __init__(
+        self, save_steps: int, output_dir: str, scaffold: tf1.train.Scaffold | None
+    ) -> None:
         super().__init__(save_steps=save_steps, output_dir=output_dir, scaffold=scaffold)
         self._every = save_steps
 
 
-class CheckpointSaver(Sparing, tf1.train.CheckpointSaverHook):
-    """Writes checkpoints; the arguments are TensorFlow's."""
+class CheckpointSaver(SkippableHook, tf1.train.CheckpointSaverHook):
+    """Writes checkpoints; takes TensorFlow's arguments."""
 
     def __init__(self, checkpoint_dir: str, *, save_steps: int | None = None, **kw: Any) -> None:
         super().__init__(checkpoint_dir, save_steps=save_steps, **kw)
         self._every = save_steps
 
-    def needed_at(self, step: int, first: int) -> float:
-        """Every so many steps from the one that the session began with."""
-        return next_of(step, first - 1, self._every)
+    def next_needed_step(self, step: int, first: int) -> float:
+        """Returns the next step of the period that starts where the session did."""
+        return next_periodic_step(step, first - 1, self._every)
 
 
-class StepsPerSecond(Regular, tf1.train.StepCounterHook):
-    """Logs and writes `global_step/sec`; the arguments are TensorFlow's."""
+class StepsPerSecond(PeriodicHook, tf1.train.StepCounterHook):
+    """Logs and writes `global_step/sec`; takes TensorFlow's arguments."""
 
     def __init__(
         self,
@@ -189,10 +212,10 @@ class ExamplesPerSecond(StepsPerSecond):
     """Logs and writes `global_step/sec` and `examples/sec`.
 
     Args:
-        batch_size: examples in one step.
+        batch_size: examples per step.
         every_n_steps: steps between two lines; None if `every_n_secs` is given.
         every_n_secs: seconds between two lines.
-        output_dir: where summaries go; None writes none.
+        output_dir: directory of the summaries; None writes none.
     """
 
     def __init__(

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks Linux for huge pages for the memory of large tables.
+"""Requests huge pages from Linux for the memory of large tables.
 
-A step reads rows all over tables that no cache holds. With pages of 4 KiB the processor must first
-find out where each row's page is, which takes about as long as the reading. TensorFlow gets its
-memory from malloc, and glibc's asks for huge pages only if the environment said so before the
-process started (GLIBC_TUNABLES=glibc.malloc.hugetlb=1). So a thread looks at what is newly mapped
-while a session makes or restores its variables, and asks for it: madvise(2), MADV_HUGEPAGE.
+A step reads random rows of tables that exceed the caches. With pages of 4 KiB each row causes a
+miss of the translation lookaside buffer, which takes about as long as the read. TensorFlow
+allocates with malloc, and glibc requests huge pages only if the environment had
+GLIBC_TUNABLES=glibc.malloc.hugetlb=1 when the process started. So a thread finds the memory that is
+mapped while a session initializes or restores its variables, and calls madvise(2) with
+MADV_HUGEPAGE for it.
 
-It is advice: nothing changes where the system has no such pages ("never"), gives them to everybody
-("always"), or isn't Linux.
+Nothing is done where the kernel setting is "never" or "always", or the system isn't Linux.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from estimator_spec import environment
 tf1 = tf.compat.v1
 
 
-# Variables of less than this all fit in caches, or nearly so.
-_LEAST = 64 << 20
+# Total size of variables that exceeds the caches.
+_MIN_BYTES = 64 << 20
 _HUGE_PAGE = 2 << 20
-_SECONDS = 0.1  # A look takes some milliseconds; a table of 64 MiB is filled in 0.1 s.
+_SECONDS = 0.1  # between two reads, of some milliseconds; filling 64 MiB takes 0.1 s
 _ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
 _MAPS = "/proc/self/maps"
 _PRIVATE_MEMORY = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0 *$", re.MULTILINE)
 
-Part = tuple[int, int]  # begin and end, addresses
+AddressRange = tuple[int, int]  # begin and end
 
 
 @contextlib.contextmanager
-def asked_for(graph: tf.Graph) -> Iterator[None]:
-    """Asks for huge pages for what the block maps, if the variables of a graph are large.
+def advise(graph: tf.Graph) -> Iterator[None]:
+    """Requests huge pages for memory mapped in the block, if the graph's variables are large.
 
     Args:
-      graph: whose session the block creates.
+        graph: the graph whose session the block creates.
 
     Raises:
-      ValueError: the environment's switch is neither 0 nor 1.
+        ValueError: the environment variable is neither 0 nor 1.
     """
     if (
         not environment.is_on(environment.HUGE_PAGES)
-        or not _system_asks()
-        or _bytes_of_variables(graph) < _LEAST
+        or not _is_advice_needed()
+        or _bytes_of_variables(graph) < _MIN_BYTES
     ):
         yield
         return
     done = threading.Event()
-    thread = threading.Thread(target=_ask_until, args=(done, memory()), daemon=True)
+    thread = threading.Thread(target=_advise_until, args=(done, private_ranges()), daemon=True)
     thread.start()
     try:
         yield
@@ -66,8 +66,8 @@ def asked_for(graph: tf.Graph) -> Iterator[None]:
         thread.join()
 
 
-def _system_asks() -> bool:
-    """Whether processes have to ask for huge pages, and may."""
+def _is_advice_needed() -> bool:
+    """Returns whether the kernel gives huge pages only to processes that request them."""
     try:
         with open(_ENABLED, encoding="ascii") as file:
             return "[madvise]" in file.read() and os.access(_MAPS, os.R_OK)
@@ -76,6 +76,7 @@ def _system_asks() -> bool:
 
 
 def _bytes_of_variables(graph: tf.Graph) -> int:
+    """Returns the total size of the variables of known shape."""
     total = 0
     for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
         shape = variable.shape
@@ -84,20 +85,20 @@ def _bytes_of_variables(graph: tf.Graph) -> int:
     return total
 
 
-def memory() -> list[Part]:
-    """Returns the parts of memory that are the process's own, in the order of their addresses."""
+def private_ranges() -> list[AddressRange]:
+    """Returns the private anonymous memory of this process, sorted by address."""
     with open(_MAPS, "rb") as file:
         found = _PRIVATE_MEMORY.findall(file.read())
     return [(int(begin, 16), int(end, 16)) for begin, end in found]
 
 
-def new_parts(before: list[Part], now: list[Part]) -> list[Part]:
-    """Returns what of `now` isn't in `before`; both in the order of their addresses.
+def new_ranges(before: list[AddressRange], now: list[AddressRange]) -> list[AddressRange]:
+    """Returns the addresses in `now` that aren't in `before`; both are sorted.
 
-    >>> new_parts([(2, 4), (6, 7)], [(1, 5), (6, 7), (8, 9)])
+    >>> new_ranges([(2, 4), (6, 7)], [(1, 5), (6, 7), (8, 9)])
     [(1, 2), (4, 5), (8, 9)]
     """
-    parts: list[Part] = []
+    ranges: list[AddressRange] = []
     for begin, end in now:
         for old_begin, old_end in before:
             if old_end <= begin:
@@ -105,26 +106,28 @@ def new_parts(before: list[Part], now: list[Part]) -> list[Part]:
             if old_begin >= end:
                 break
             if begin < old_begin:
-                parts.append((begin, old_begin))
+                ranges.append((begin, old_begin))
             begin = old_end
         if begin < end:
-            parts.append((begin, end))
-    return parts
+            ranges.append((begin, end))
+    return ranges
 
 
-def _ask_until(done: threading.Event, before: list[Part]) -> None:
+def _advise_until(done: threading.Event, before: list[AddressRange]) -> None:
+    """Requests huge pages for newly mapped memory until `done` is set, and then once more."""
     import resource  # only Unix has it
 
     madvise = ctypes.CDLL(None, use_errno=True).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    asked: set[Part] = set()
+    advised: set[AddressRange] = set()
     last = False
     while not last:
         last = done.wait(_SECONDS)
-        for begin, end in new_parts(before, memory()):
-            # A thread's stack is mapped whole, and hardly used.
-            if end - begin < _HUGE_PAGE or end - begin == stack or (begin, end) in asked:
+        for begin, end in new_ranges(before, private_ranges()):
+            # A thread's stack is mapped at its full size, but little of it is used.
+            if end - begin < _HUGE_PAGE or end - begin == stack or (begin, end) in advised:
                 continue
-            asked.add((begin, end))
-            madvise(begin, end - begin, mmap.MADV_HUGEPAGE)  # What was unmapped since, it refuses.
+            advised.add((begin, end))
+            # The call fails, without effect, if the memory has been unmapped meanwhile.
+            madvise(begin, end - begin, mmap.MADV_HUGEPAGE)

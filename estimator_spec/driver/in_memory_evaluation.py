@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`InMemoryEvaluatorHook`: evaluations while training, without a checkpoint in between."""
+"""Evaluates during training without checkpoints: `InMemoryEvaluatorHook`."""
 
 from __future__ import annotations
 
@@ -10,39 +10,40 @@ import tensorflow as tf
 
 from estimator_spec.driver import evaluation
 from estimator_spec.driver import hooks as hooks_lib
+from estimator_spec.driver.estimator import Estimator
 from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 
 
 class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
-    """Evaluates before the first step, every so many steps, and at the end of training.
+    """Hook that evaluates before the first step, every N steps, and at the end of training.
 
-    The values of the variables are handed over in memory; the metrics are logged, and written to
-    the evaluation's directory. The evaluation graph is built once. It works in one process only,
-    and with variables only: no saver or `init_fn` of the model's own in evaluation.
+    Values of variables are copied in memory; the metrics are logged, and written to the directory
+    of the evaluation. The evaluation graph is built once. The hook supports a single process, and
+    models whose evaluation has no saver or `init_fn` of its own.
 
     Args:
         estimator: the `Estimator` that trains.
         input_fn: as for `Estimator.evaluate`.
         steps: as for `Estimator.evaluate`.
-        hooks: as for `Estimator.evaluate`; they begin anew in every evaluation, but can't add to
-            the graph in the second one.
+        hooks: as for `Estimator.evaluate`; `begin` is called in every evaluation, but can add to
+            the graph in the first one only.
         name: as for `Estimator.evaluate`.
         every_n_iter: training steps between two evaluations. Default 100.
 
     Raises:
-        ValueError: `every_n_iter` isn't positive, TF_CONFIG describes several processes, or when
-            training begins: the model has what the hook can't hand over.
-        TypeError: a hook of another type.
+        ValueError: `every_n_iter` isn't positive, TF_CONFIG describes several processes, or, when
+            training begins, the model has state that the hook can't copy.
+        TypeError: a hook has another type.
     """
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator,
         input_fn: Callable[..., Any],
         steps: int | None = None,
-        hooks: Iterable[Any] | None = None,
+        hooks: Iterable[tf1.train.SessionRunHook] | None = None,
         name: str | None = None,
         every_n_iter: int = 100,
     ) -> None:
@@ -54,11 +55,11 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
                 "InMemoryEvaluator supports only single machine (aka Local) setting. Use "
                 "train_and_evaluate in a cluster."
             )
-        evaluation.check_steps(steps)
+        hooks_lib.check_steps(steps)
         self._estimator = estimator
         self._input_fn = input_fn
         self._output_dir = estimator.eval_dir(name)
-        self._hooks = hooks_lib.checked(hooks)
+        self._hooks = hooks_lib.check_hooks(hooks)
         self._hooks.extend(estimator._convert_eval_steps_to_hooks(steps))
         self._timer = tf1.train.SecondOrStepTimer(every_steps=every_n_iter)
 
@@ -70,22 +71,21 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         estimator._check_before_graph(ModeKeys.EVAL, self._input_fn)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            estimator._start(self._graph)
-            batch = estimator._batch(self._input_fn, ModeKeys.EVAL)
-            spec = estimator._spec(batch.features, batch.labels, ModeKeys.EVAL)
+            built = estimator._build(self._graph, self._input_fn, ModeKeys.EVAL, one_device=True)
+            spec = built.spec
             self._update_op, self._values = evaluation.metric_ops(spec)
-            self._scaffold = evaluation.scaffold(spec.scaffold)
-            self._all_hooks = [*batch.hooks, *self._hooks, *spec.evaluation_hooks]
-            for what, given in (("saver", spec.scaffold.saver), ("init_fn", spec.scaffold.init_fn)):
-                if given is not None:
+            self._scaffold = evaluation.add_default_local_init(spec.scaffold)
+            self._all_hooks = [*built.hooks, *self._hooks, *spec.evaluation_hooks]
+            for what in ("saver", "init_fn"):
+                if getattr(spec.scaffold, what) is not None:
                     raise ValueError(
                         f"InMemoryEvaluator does not support custom {what}. Evaluate checkpoints, "
                         "or leave it out of the Scaffold in evaluation."
                     )
             self._eval_variables = {v.name: v for v in tf1.global_variables()}
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Evaluates what training starts from."""
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+        """Evaluates the initial variables."""
         del coord
         if tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS):
             raise ValueError(
@@ -103,18 +103,21 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
             )
         self._evaluate(session)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Evaluates when it is time."""
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Evaluates every N steps."""
         del run_values
         self._iterations += 1
         if self._timer.should_trigger_for_step(self._iterations):
             self._evaluate(run_context.session)
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf1.Session) -> None:
         """Evaluates the trained model."""
         self._evaluate(session)
 
     def _evaluate(self, train_session: Any) -> None:
+        """Copies the variables of the training session, and evaluates."""
         values = train_session.run(self._trained)
         feed = {self._fed[name]: value for name, value in values.items()}
         with self._graph.as_default():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial values of large variables that are one number all over, made with less memory.
+"""Saves the memory of large constants that initialize variables.
 
-Optimizers start their slot variables from constants. A session keeps each constant for as long as
-it lives, and a variable that was made from one shares its memory, so that the first update of
-some of its rows copies it whole: a table of 1 GiB and its slot would take 3.
+Optimizers initialize slot variables from constants. A session keeps each constant until it is
+closed, and a variable that is initialized from one shares its memory, so that the first update of
+some rows copies all of them: a table of 1 GiB and its slot variable would take 3 GiB.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ _LARGE = 1 << 20  # bytes
 _ASSIGN = frozenset({"Assign", "AssignVariableOp"})
 
 
-def with_less_memory(graph: tf.Graph) -> None:
-    """Changes how a graph's large variables get their initial values.
+def replace_large_constants(graph: tf.Graph) -> None:
+    """Replaces constants that initialize large variables by ops that fill them.
 
-    Float32 variables of 1 MiB and more that begin as one number all over are filled when the
-    session starts, in place of copying a constant that the session keeps.
+    This concerns float32 variables of at least 1 MiB whose elements are all equal at first.
 
     Args:
-      graph: finished, but not yet in a session. Its ops are changed and added to.
+        graph: the finished graph, before it has a session. Ops are added and changed.
     """
-    for assign in list(_large(graph)):
-        _fill_when_needed(graph, assign)
+    for assign in list(_large_initializers(graph)):
+        _replace_by_fill(graph, assign)
 
 
-def _large(graph: tf.Graph) -> Iterator[Any]:
-    """The ops that give large variables of floats their initial values."""
+def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
+    """Yields the ops that initialize large float32 variables."""
     for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
         assign = getattr(variable, "initializer", None)
-        # A warm start puts something else there.
+        # A warm start replaces the initializer.
         if not isinstance(assign, tf.Operation) or assign.type not in _ASSIGN:
             continue
         value = assign.inputs[1]
@@ -49,15 +48,15 @@ def _large(graph: tf.Graph) -> Iterator[Any]:
             yield assign
 
 
-def _fill_when_needed(graph: tf.Graph, assign: Any) -> None:
-    """Fills a variable that is one number all over when a session starts, and keeps nothing."""
+def _replace_by_fill(graph: tf.Graph, assign: Any) -> None:
+    """Replaces the input of an initializer by a fill op, if all its elements are equal."""
     value = assign.inputs[1]
     name = tf1.name_scope(value.op.name + "_when_needed/")
     with graph.as_default(), name, tf1.device(value.op.device):
-        number = _the_number(value)
+        number = _uniform_element(value)
         if number is not None:
-            # If TensorFlow knew the dimensions beforehand, it would make a constant again. To it
-            # the only integer from 0 to below 1 is a random one.
+            # TensorFlow would fold a fill of known dimensions into a constant again. It doesn't
+            # fold random ops, even if 0 is the only integer that this one can return.
             no_axis = tf.constant([], tf.int32)
             zero = tf.raw_ops.RandomUniformInt(shape=no_axis, minval=0, maxval=1, seed=1, seed2=1)
             filled = tf.fill(value.shape.as_list() + zero, number)
@@ -65,12 +64,12 @@ def _fill_when_needed(graph: tf.Graph, assign: Any) -> None:
             graph_surgery.replace_input(assign, filled, 1)
 
 
-def _the_number(value: Any) -> Any:
-    """What a tensor is all over, as a scalar; None if it isn't known to be."""
+def _uniform_element(value: Any) -> Any:
+    """Returns the element that all elements of a tensor equal, a scalar; None if unknown."""
     if value.op.type == "Fill":
         return value.op.inputs[1]
     if value.op.type == "Const":
         numbers = value.op.get_attr("value").float_val
-        if len(numbers) == 1:  # It stands for all.
+        if len(numbers) == 1:  # the other elements equal it
             return tf.constant(numbers[0], tf.float32)
     return None

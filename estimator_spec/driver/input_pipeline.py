@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a user's `input_fn` to the tensors of one batch."""
+"""Calls a user's `input_fn` and returns the tensors of one batch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.hooks import IteratorInitializer
 from estimator_spec.validation.signatures import argument_names
 
@@ -15,33 +16,37 @@ tf1 = tf.compat.v1
 
 
 class Inputs(NamedTuple):
-    """One batch.
+    """Tensors of one batch.
 
     Attributes:
-        features: what `model_fn` gets as features.
-        labels: its labels, or None.
-        hooks: session hooks that the input needs.
+        features: the features for `model_fn`.
+        labels: the labels for `model_fn`, or None.
+        hooks: session hooks of the input pipeline.
     """
 
     features: Any
     labels: Any
-    hooks: list[Any]
+    hooks: list[tf1.train.SessionRunHook]
 
 
-def call(
-    input_fn: Callable[..., Any], mode: str, params: Any, config: Any, input_context: Any = None
+def call_input_fn(
+    input_fn: Callable[..., Any],
+    mode: str,
+    params: Any,
+    config: RunConfig,
+    input_context: Any = None,
 ) -> Any:
-    """Calls `input_fn`, on the host, with those of our arguments that it takes.
+    """Calls `input_fn` on the host with the arguments that it takes.
 
     Args:
         input_fn: the user's function.
         mode: one of `ModeKeys`.
-        params: for its argument of that name.
-        config: for its argument of that name.
-        input_context: a `tf.distribute.InputContext`, or None: then it isn't passed.
+        params: hyperparameters.
+        config: the `RunConfig`.
+        input_context: a `tf.distribute.InputContext`; None isn't passed.
 
     Returns:
-        What it returned.
+        The result of `input_fn`.
     """
     offered = {"mode": mode, "params": params, "config": config}
     if input_context is not None:
@@ -51,19 +56,19 @@ def call(
         return input_fn(**{name: value for name, value in offered.items() if name in accepted})
 
 
-def parse(result: Any, input_fn: Callable[..., Any]) -> Inputs:
-    """Reads what `input_fn` returned, in the current graph.
+def parse_result(result: Any, input_fn: Callable[..., Any]) -> Inputs:
+    """Converts the result of `input_fn` to tensors of the default graph.
 
     Args:
         result: a dataset of features, or of (features, labels); or tensors in the same form.
-        input_fn: named in messages.
+        input_fn: the user's function, for error messages.
 
     Raises:
-        ValueError: None, a tuple of another length, or features that are None.
+        ValueError: `result` is None or a tuple of another length, or the features are None.
     """
     if result is None:
         raise ValueError(
-            f"input_fn {name_of(input_fn)} returned None. It should return a tf.data.Dataset, or "
+            f"input_fn {describe(input_fn)} returned None. It should return a tf.data.Dataset, or "
             "(features, labels)."
         )
     hooks: list[Any] = []
@@ -71,29 +76,29 @@ def parse(result: Any, input_fn: Callable[..., Any]) -> Inputs:
         iterator = _iterator(result, input_fn)
         hooks.append(IteratorInitializer(iterator))
         result = iterator.get_next()
-    return Inputs(*features_and_labels(result, input_fn), hooks)
+    return Inputs(*split_labels(result, input_fn), hooks)
 
 
-def iterator_of(result: Any, input_fn: Callable[..., Any]) -> Any:
-    """The iterator of a dataset, for a loop that takes one batch after the other by itself.
+def make_iterator(result: Any, input_fn: Callable[..., Any]) -> Any:
+    """Returns the iterator of a dataset, for a loop that takes several batches in a call.
 
     Args:
-        result: what `input_fn` returned.
-        input_fn: named in messages.
+        result: the result of `input_fn`.
+        input_fn: the user's function, for error messages.
 
     Raises:
-        ValueError: no dataset.
+        ValueError: `result` is not a dataset.
     """
     if not isinstance(result, tf.data.Dataset):
         raise ValueError(
-            f"input_fn {name_of(input_fn)} must return a tf.data.Dataset: the training loop takes "
+            f"input_fn {describe(input_fn)} must return a tf.data.Dataset: the training loop takes "
             f"several batches at a time. It returned {type(result).__name__}."
         )
     return _iterator(result, input_fn)
 
 
-def features_and_labels(result: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any]:
-    """Reads one element of a dataset, or the tensors that `input_fn` returned.
+def split_labels(result: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any]:
+    """Returns (features, labels or None) from an element of a dataset, or from such tensors.
 
     Raises:
         ValueError: a tuple of another length than 2, or features that are None.
@@ -103,59 +108,60 @@ def features_and_labels(result: Any, input_fn: Callable[..., Any]) -> tuple[Any,
         if len(result) != 2:
             raise ValueError(
                 "input_fn should return (features, labels) as a len 2 tuple, but "
-                f"{name_of(input_fn)} returned {len(result)} elements: {result}"
+                f"{describe(input_fn)} returned {len(result)} elements: {result}"
             )
         result, labels = result
     if result is None:
         raise ValueError(
-            f"input_fn {name_of(input_fn)} returned None as features. Features must be a tensor, "
+            f"input_fn {describe(input_fn)} returned None as features. Features must be a tensor, "
             "or a dict or other structure of tensors."
         )
     return result, labels
 
 
 def _iterator(dataset: Any, input_fn: Callable[..., Any]) -> Any:
+    """Returns an iterator of a dataset of the default graph."""
     try:
         return tf1.data.make_initializable_iterator(dataset)
     except (ValueError, RuntimeError, NotImplementedError) as error:
         raise ValueError(
-            f"The dataset that input_fn {name_of(input_fn)} returned was made outside of this "
-            "call. Build the dataset inside input_fn, so that it belongs to the graph of the run."
+            f"The dataset that input_fn {describe(input_fn)} returned was created outside of "
+            "this call. Build the dataset inside input_fn, so that it belongs to the run's graph."
         ) from error
 
 
-def name_of(fn: Any) -> str:
-    """How messages call a function of the user's.
+def describe(fn: Any) -> str:
+    """Returns the name of a user's function for messages.
 
-    >>> name_of(len)
+    >>> describe(len)
     "'len'"
     """
     return repr(getattr(fn, "__qualname__", None) or fn)
 
 
-def nothing_read(input_fn: Callable[..., Any], task: str, loop: bool = False) -> ValueError:
-    """The error of an `input_fn` whose data ended before the first batch.
+def empty_input_error(input_fn: Callable[..., Any], task: str, loop: bool = False) -> ValueError:
+    """Returns the error of an `input_fn` whose data ends before the first batch.
 
     Args:
         input_fn: the user's function.
         task: 'train' or 'evaluate'.
-        loop: whether several batches are taken at a time, so that there may have been some.
+        loop: whether a call takes several batches: then the input may have had some, but too few.
     """
     if loop:
         return ValueError(
-            f"input_fn {name_of(input_fn)} yields fewer batches than the first loop of training "
-            "takes (TPUConfig.iterations_per_loop, or the steps asked for). Repeat the dataset."
+            f"input_fn {describe(input_fn)} yields fewer batches than the first loop of training "
+            "takes (TPUConfig.iterations_per_loop, or `steps` if fewer). Repeat the dataset."
         )
     return ValueError(
-        f"input_fn {name_of(input_fn)} yields no batch, so there is nothing to {task} on. Check "
+        f"input_fn {describe(input_fn)} yields no batch, so there is nothing to {task} on. Check "
         "its file names, filters, and that drop_remainder leaves a batch: the dataset must have "
         "at least one."
     )
 
 
 def warn_if_endless() -> None:
-    """Tells the user of `predict` that nothing in the default graph will end it."""
-    # Asked of the graph, not of the features: between sparse ones and the iterator lies an op.
+    """Warns the user of `predict` if nothing in the default graph ends the input."""
+    # Not read from the features: sparse ones have an op between them and the iterator.
     if any(op.type == "IteratorGetNext" for op in tf1.get_default_graph().get_operations()):
         return
     if tf1.get_collection(tf1.GraphKeys.QUEUE_RUNNERS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's `model_fn`: what it may take, how it is called, what it may return."""
+"""Checks and calls a user's `model_fn`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.model.model_spec import EstimatorSpec
 from estimator_spec.validation.signatures import argument_names
 
@@ -19,16 +20,15 @@ _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 def check_arguments(
     model_fn: Callable[..., Any], params: Any, others_add_params: bool = False
 ) -> None:
-    """Refuses a `model_fn` that can't be called.
+    """Checks that `model_fn` takes the arguments that the estimator passes, and no others.
 
     Args:
         model_fn: the user's function.
-        params: what the constructor was given for it; None if nothing.
-        others_add_params: whether it gets some even so.
+        params: the `params` of the constructor, or None.
+        others_add_params: whether the estimator passes params even if the constructor got none.
 
     Raises:
-        ValueError: it takes no features, or not the params that are given, or something that
-            nobody passes.
+        ValueError: it doesn't take features or given params, or takes an unknown argument.
     """
     if model_fn is None:
         raise ValueError("model_fn must be provided to Estimator.")
@@ -46,37 +46,37 @@ def check_arguments(
             "Estimator.",
             model_fn,
         )
-    # An unbound method's self is the user's to bind.
+    # `self` of an unbound method is accepted; the user must bind it.
     unknown = [name for name in names if name not in (*_ARGUMENTS, "self")]
     if unknown:
         raise ValueError(f"model_fn ({model_fn}) has following not expected args: {unknown}")
 
 
-def call(
+def call_model_fn(
     model_fn: Callable[..., Any],
     features: Any,
     labels: Any,
     mode: str,
     params: Any,
-    config: Any,
-    returned: Callable[[Any], Any] = lambda result: result,
+    config: RunConfig,
+    transform: Callable[[Any], Any] = lambda result: result,
 ) -> EstimatorSpec:
-    """Calls `model_fn` with those of the arguments that it takes.
+    """Calls `model_fn` with the arguments that it takes.
 
     Args:
         model_fn: the user's function.
-        features: for its argument of that name; so are those that follow.
-        labels: None if there are none.
+        features: features of a batch.
+        labels: labels of a batch, or None.
         mode: one of `ModeKeys`.
         params: hyperparameters.
-        config: the run configuration.
-        returned: changes what it returned, before that is made an `EstimatorSpec`.
+        config: the `RunConfig`.
+        transform: function of the result, called before that is converted to an `EstimatorSpec`.
 
     Returns:
-        What it built, for a CPU.
+        The model for a CPU.
 
     Raises:
-        ValueError: there are labels, but it takes none; or it returned something else.
+        ValueError: there are labels, but `model_fn` takes none; or it returned another type.
     """
     names = argument_names(model_fn)
     if labels is not None and "labels" not in names:
@@ -85,16 +85,17 @@ def call(
     tf1.logging.info("Calling model_fn.")
     result = model_fn(features=features, **{k: v for k, v in offered.items() if k in names})
     tf1.logging.info("Done calling model_fn.")
-    return _estimator_spec(returned(result))
+    return _to_estimator_spec(transform(result))
 
 
-def _estimator_spec(result: Any) -> EstimatorSpec:
+def _to_estimator_spec(result: Any) -> EstimatorSpec:
+    """Converts the result of a `model_fn` to an `EstimatorSpec`."""
     if hasattr(result, "as_estimator_spec"):
         result = result.as_estimator_spec()
     if isinstance(result, EstimatorSpec):
         return result
     if getattr(result, "_fields", None) == EstimatorSpec._fields:
-        # TensorFlow 2.15's own class, in a program that changed some of its imports only.
+        # TensorFlow 2.15's own class, in a program that changed only some of its imports.
         return EstimatorSpec(*result)
     raise ValueError(
         "model_fn should return an EstimatorSpec (or, for TPUEstimator, a TPUEstimatorSpec); it "

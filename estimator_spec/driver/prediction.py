@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prediction: from a built graph to a stream of examples."""
+"""Runs the predictions of a graph in a monitored session."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Collection, Generator, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoint_state, errors, huge_pages, stored_tables
-from estimator_spec.driver.hookless_steps import Batches
+from estimator_spec.config.run_config import RunConfig
+from estimator_spec.driver import sessions
+from estimator_spec.driver.hookless_steps import BatchRunner
 
 tf1 = tf.compat.v1
 
 
-def choose(predictions: Any, predict_keys: Collection[str] | str | None) -> Any:
-    """The predictions that the user asked for.
+def select_predictions(predictions: Any, predict_keys: Collection[str] | str | None) -> Any:
+    """Returns the predictions with the given names.
 
     Args:
-        predictions: a tensor, or a dict of them.
+        predictions: a tensor, or a dict of tensors.
         predict_keys: the names to keep; None or empty keeps all.
 
     Raises:
-        ValueError: there are no names, or none of these.
+        ValueError: the predictions have no names, or none of these.
     """
     if not predict_keys:
         return predictions
@@ -43,27 +43,26 @@ def choose(predictions: Any, predict_keys: Collection[str] | str | None) -> Any:
     return kept
 
 
-def batches(
-    graph: Any,
+def predict_batches(
+    graph: tf.Graph,
     predictions: Any,
     *,
-    scaffold: Any,
-    config: Any,
+    scaffold: tf1.train.Scaffold | None,
+    config: RunConfig,
     checkpoint: str | None,
-    hooks: list[Any],
+    hooks: list[tf1.train.SessionRunHook],
 ) -> Generator[Any, None, None]:
-    """Runs `predictions` until the input ends, a hook stops, or nobody asks for more.
+    """Runs `predictions` until the input ends, a hook requests a stop, or the caller does.
 
-    The graph is the default one only while something runs in it, never between two batches: what
-    else happens meanwhile is none of this generator's business. The session is closed with the
-    generator.
+    The graph is the default graph only while the generator runs, not between two batches. The
+    session is closed with the generator.
 
     Args:
-        graph: the graph.
-        predictions: a tensor, or a dict of them.
-        scaffold: from the `EstimatorSpec`.
+        graph: the finished graph.
+        predictions: a tensor, or a dict of tensors.
+        scaffold: the scaffold of the `EstimatorSpec`.
         config: the `RunConfig`.
-        checkpoint: what to restore; None starts from fresh variables.
+        checkpoint: the checkpoint to restore; None initializes the variables.
         hooks: all hooks, in order.
 
     Yields:
@@ -73,44 +72,29 @@ def batches(
         CheckpointError: the checkpoint can't be restored.
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(errors.explained(graph))
-        with (
-            graph.as_default(),
-            checkpoint_state.restoring(checkpoint),
-            huge_pages.asked_for(graph),
-        ):
-            stored_tables.fit_session(scaffold, checkpoint)
-            session = tf1.train.MonitoredSession(
-                session_creator=tf1.train.ChiefSessionCreator(
-                    checkpoint_filename_with_path=checkpoint,
-                    master=config.master,
-                    scaffold=scaffold,
-                    config=config.session_config,
-                ),
-                hooks=hooks,
-            )
-
-        def close(*exc_info: Any) -> bool:
-            with graph.as_default():
-                return bool(session.__exit__(*exc_info))
-
-        stack.push(close)
-        each = Batches(hooks, predictions)
+    with sessions.open_non_training_session(
+        graph,
+        scaffold,
+        checkpoint,
+        master=config.master,
+        config=config.session_config,
+        hooks=hooks,
+    ) as session:
+        batches = BatchRunner(hooks, predictions)
         while not session.should_stop():
             with graph.as_default():
-                values = each.run_one(session)
+                values = batches.run_batch(session)
             yield values
 
 
-def examples(values: Any) -> Iterator[Any]:
-    """Takes a batch apart.
+def split_batch(values: Any) -> Iterator[Any]:
+    """Splits a batch into examples.
 
     Args:
-        values: an array, or a dict of arrays, batch first.
+        values: an array [B, ...], or a dict of such arrays.
 
     Yields:
-        One example after the other, in the same form.
+        Each example, as an array or a dict of arrays.
 
     Raises:
         ValueError: the arrays don't have the same length.
@@ -128,7 +112,7 @@ def examples(values: Any) -> Iterator[Any]:
                 f"than others: {value.shape[0]}, not {length}. Use yield_single_examples=False "
                 "to get each batch as it is."
             )
-    # In C's loops: there may be more examples in a millisecond than Python's own go round.
+    # With C iterators: a Python loop over the examples would be slower than the prediction.
     if len(values) == 1:
         ((name, value),) = values.items()
         yield from [{name: part} for part in value]

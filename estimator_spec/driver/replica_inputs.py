@@ -1,52 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls `input_fn` on a system of several replicas, and which replica gets what.
+"""Calls `input_fn` for a system of several replicas and distributes its batches.
 
-| `TPUConfig` says | calls of `input_fn` | `params['batch_size']` | each replica gets |
+| `TPUConfig` | calls of `input_fn` | `params['batch_size']` | batch of a replica |
 |---|---|---|---|
-| PER_HOST_V1 | one a host | a host's part of the batch | its part of its host's batch |
-| PER_HOST_V2 | one a host | a replica's part | the next batch of its host |
-| PER_SHARD_V1, training | one a replica | a replica's part | its own call's batch |
-| BROADCAST | one | the whole batch | all of it |
-| SLICED, not training | one | the whole batch | its part of it |
+| PER_HOST_V1 | one per host | batch size of a host | its part of its host's batch |
+| PER_HOST_V2 | one per host | batch size of a replica | the next batch of its host |
+| PER_SHARD_V1, training | one per replica | batch size of a replica | the batch of its call |
+| BROADCAST | one | global batch size | the whole batch |
+| SLICED, not training | one | global batch size | its part of the batch |
 
-An `input_fn` that returns tensors instead of a dataset is read by a thread, one batch a step.
+If `input_fn` returns tensors instead of a dataset, a queue runner evaluates them once per step.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.config.run_config import InputPipelineConfig
+from estimator_spec.config.tpu_config import TPUConfig
 from estimator_spec.driver import input_pipeline
 from estimator_spec.driver.hooks import IteratorInitializer
 from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 
-NAMES = {ModeKeys.TRAIN: "train", ModeKeys.EVAL: "eval", ModeKeys.PREDICT: "predict"}
+MODE_NAMES = {ModeKeys.TRAIN: "train", ModeKeys.EVAL: "eval", ModeKeys.PREDICT: "predict"}
 
 
-class Sharing(enum.Enum):
-    """How the batches of `input_fn` become those of the replicas."""
+class InputSharing(enum.Enum):
+    """Ways to distribute the batches of `input_fn` among the replicas; see the module."""
 
-    HOST_BATCH_CUT = "PER_HOST_V1"
-    HOST_BATCHES_DEALT = "PER_HOST_V2"
-    OWN_CALL = "PER_SHARD_V1"
-    SAME_BATCH = "BROADCAST"
-    WHOLE_BATCH_CUT = "SLICED"
+    SPLIT_HOST_BATCH = "PER_HOST_V1"
+    BATCH_PER_REPLICA = "PER_HOST_V2"
+    CALL_PER_REPLICA = "PER_SHARD_V1"
+    BROADCAST = "BROADCAST"
+    SPLIT_GLOBAL_BATCH = "SLICED"
 
 
-class Call(NamedTuple):
+class InputCall(NamedTuple):
     """One call of `input_fn`.
 
     Attributes:
-        number: which.
-        host: index of the host that it runs on.
-        replicas: who is fed by it.
+        number: index of the call.
+        host: index of the host that the call runs on.
+        replicas: indices of the replicas that get its batches.
     """
 
     number: int
@@ -54,13 +55,13 @@ class Call(NamedTuple):
     replicas: range
 
 
-class Part(NamedTuple):
-    """What one replica gets in one step.
+class ReplicaBatch(NamedTuple):
+    """The input of one replica in one step.
 
     Attributes:
-        features: as `input_fn` gave them.
-        labels: the same, or None.
-        examples: how many of the batch are no padding, a scalar; None: all.
+        features: features in the structure that `input_fn` returned.
+        labels: labels in the structure that `input_fn` returned, or None.
+        examples: number of examples that aren't padding, a scalar tensor; None: all.
     """
 
     features: Any
@@ -68,8 +69,8 @@ class Part(NamedTuple):
     examples: Any
 
 
-def sharing(mode: str, tpu_config: Any) -> Sharing:
-    """What a configuration says about a mode.
+def input_sharing(mode: str, tpu_config: TPUConfig) -> InputSharing:
+    """Returns how a mode distributes batches among the replicas.
 
     Args:
         mode: one of `ModeKeys`.
@@ -77,61 +78,62 @@ def sharing(mode: str, tpu_config: Any) -> Sharing:
     """
     sliced = tpu_config.eval_training_input_configuration == InputPipelineConfig.SLICED
     if mode != ModeKeys.TRAIN and sliced:
-        return Sharing.WHOLE_BATCH_CUT
+        return InputSharing.SPLIT_GLOBAL_BATCH
     chosen = tpu_config.per_host_input_for_training
     if chosen == InputPipelineConfig.BROADCAST:
-        return Sharing.SAME_BATCH
+        return InputSharing.BROADCAST
     if chosen == InputPipelineConfig.PER_HOST_V2:
-        return Sharing.HOST_BATCHES_DEALT
+        return InputSharing.BATCH_PER_REPLICA
     if chosen == InputPipelineConfig.PER_SHARD_V1 and mode == ModeKeys.TRAIN:
-        return Sharing.OWN_CALL
-    return Sharing.HOST_BATCH_CUT
+        return InputSharing.CALL_PER_REPLICA
+    return InputSharing.SPLIT_HOST_BATCH
 
 
-def calls(kind: Sharing, num_replicas: int, num_hosts: int) -> list[Call]:
-    """The calls of `input_fn`, in the order of the replicas they feed.
+def input_calls(kind: InputSharing, num_replicas: int, num_hosts: int) -> list[InputCall]:
+    """Returns the calls of `input_fn`, ordered by replica.
 
-    >>> [call.replicas for call in calls(Sharing.HOST_BATCH_CUT, 8, 2)]
+    >>> [call.replicas for call in input_calls(InputSharing.SPLIT_HOST_BATCH, 8, 2)]
     [range(0, 4), range(4, 8)]
     """
     each = num_replicas // num_hosts
-    if kind is Sharing.OWN_CALL:
-        return [Call(i, i // each, range(i, i + 1)) for i in range(num_replicas)]
-    if kind in (Sharing.SAME_BATCH, Sharing.WHOLE_BATCH_CUT):
-        return [Call(0, 0, range(num_replicas))]
-    return [Call(i, i, range(i * each, (i + 1) * each)) for i in range(num_hosts)]
+    if kind is InputSharing.CALL_PER_REPLICA:
+        return [InputCall(i, i // each, range(i, i + 1)) for i in range(num_replicas)]
+    if kind in (InputSharing.BROADCAST, InputSharing.SPLIT_GLOBAL_BATCH):
+        return [InputCall(0, 0, range(num_replicas))]
+    return [InputCall(i, i, range(i * each, (i + 1) * each)) for i in range(num_hosts)]
 
 
-def batch_size(kind: Sharing, whole: int, num_replicas: int, num_hosts: int) -> int:
-    """What `params['batch_size']` is in `input_fn`.
+def input_batch_size(kind: InputSharing, whole: int, num_replicas: int, num_hosts: int) -> int:
+    """Returns the value of `params['batch_size']` in `input_fn`.
 
-    >>> batch_size(Sharing.HOST_BATCHES_DEALT, 64, 8, 2)
+    >>> input_batch_size(InputSharing.BATCH_PER_REPLICA, 64, 8, 2)
     8
     """
-    if kind in (Sharing.SAME_BATCH, Sharing.WHOLE_BATCH_CUT):
-        return whole
-    if kind is Sharing.HOST_BATCH_CUT:
-        return whole // num_hosts
-    return whole // num_replicas
+    parts = {
+        InputSharing.BROADCAST: 1,
+        InputSharing.SPLIT_GLOBAL_BATCH: 1,
+        InputSharing.SPLIT_HOST_BATCH: num_hosts,
+    }
+    return whole // parts.get(kind, num_replicas)
 
 
 class ReplicaInputs:
-    """The inputs of all replicas, within one graph.
+    """The inputs of all replicas in one graph.
 
     Args:
-        kind: who gets what.
-        sources: for each call, what it is and what it returned.
-        input_fn: named in messages.
-        mode: one of `ModeKeys`; predictions pad the last batch.
-        size: what `params['batch_size']` was, for the padding; None if nothing.
-        host_device: index of a host -> its device.
+        kind: how batches are distributed among the replicas.
+        sources: the calls of `input_fn` with their results.
+        input_fn: the user's function, for error messages.
+        mode: one of `ModeKeys`; in prediction the last batch is padded.
+        size: the value of `params['batch_size']` in `input_fn`, or None.
+        host_device: returns the device of a host, given its index.
         batch_axis: the batch dimension of each tensor, or None.
     """
 
     def __init__(
         self,
-        kind: Sharing,
-        sources: list[tuple[Call, Any]],
+        kind: InputSharing,
+        sources: list[tuple[InputCall, Any]],
         input_fn: Callable[..., Any],
         mode: str,
         size: int | None,
@@ -148,64 +150,67 @@ class ReplicaInputs:
         self._sources = []
         for call, result in sources:
             with tf.device(host_device(call.host)):
-                self._sources.append((call, self._opened(result)))
+                self._sources.append((call, self._make_iterator(result)))
 
-    def next(self) -> list[Part]:
-        """The tensors of the next step, by replica.
+    def next(self) -> list[ReplicaBatch]:
+        """Returns the tensors of the next step, by replica.
 
         Raises:
-            ValueError: the batches can't be cut among the replicas.
+            ValueError: the batches can't be split among the replicas.
         """
-        parts: list[Part] = []
+        parts: list[ReplicaBatch] = []
         for call, source in self._sources:
             with tf.device(self._host_device(call.host)):
-                if self._kind is Sharing.HOST_BATCHES_DEALT:
-                    parts += self._dealt(source, len(call.replicas))
+                if self._kind is InputSharing.BATCH_PER_REPLICA:
+                    parts += self._next_batches(source, len(call.replicas))
                 else:
-                    parts += self._shared(source, len(call.replicas))
+                    parts += self._next_shared_batch(source, len(call.replicas))
         return parts
 
-    def _opened(self, result: Any) -> Any:
-        """An iterator, or what stands for one."""
+    def _make_iterator(self, result: Any) -> Any:
+        """Makes an iterator of the result of a call, a dataset or tensors."""
         if result is None:
-            input_pipeline.features_and_labels(result, self._input_fn)
+            input_pipeline.split_labels(result, self._input_fn)
         if isinstance(result, tf.data.Dataset):
-            iterator = input_pipeline.iterator_of(result, self._input_fn)
+            iterator = input_pipeline.make_iterator(result, self._input_fn)
             self.hooks.append(IteratorInitializer(iterator))
             return iterator
-        if self._mode == ModeKeys.PREDICT or self._kind is Sharing.HOST_BATCHES_DEALT:
+        if self._mode == ModeKeys.PREDICT or self._kind is InputSharing.BATCH_PER_REPLICA:
             raise TypeError(
-                f"input_fn {input_pipeline.name_of(self._input_fn)} must return a tf.data.Dataset "
+                f"input_fn {input_pipeline.describe(self._input_fn)} must return a tf.data.Dataset "
                 f"in prediction and with PER_HOST_V2, but returned {type(result).__name__}."
             )
-        input_pipeline.features_and_labels(result, self._input_fn)
-        return _Queued(result)
+        input_pipeline.split_labels(result, self._input_fn)
+        return _QueueIterator(result)
 
-    def _shared(self, source: Any, count: int) -> list[Part]:
-        """One batch, for `count` replicas."""
-        batch = input_pipeline.features_and_labels(source.get_next(), self._input_fn)
+    def _next_shared_batch(self, source: Any, count: int) -> list[ReplicaBatch]:
+        """Distributes the next batch among `count` replicas."""
+        batch = input_pipeline.split_labels(source.get_next(), self._input_fn)
         examples = None
         if self._mode == ModeKeys.PREDICT and self._size is not None:
-            batch, examples = _padded(batch, self._size)
-        if self._kind is Sharing.SAME_BATCH:
-            return [
-                Part(batch[0], batch[1], examples if number == 0 else _none(examples))
-                for number in range(count)
-            ]
-        parts = cut(batch, count, self._mode, self._axes)
-        if examples is None:
-            return [Part(features, labels, None) for features, labels in parts]
-        assert self._size is not None
-        each = self._size // count
+            batch, examples = _pad_batch(batch, self._size)
+        counts: list[Any] = [None] * count
+        if self._kind is InputSharing.BROADCAST:
+            parts = [batch] * count
+            if examples is not None:  # All replicas predict the same; the first one's are kept.
+                counts = [examples, *(tf.zeros_like(examples) for _ in range(1, count))]
+        else:
+            parts = split_batch(batch, count, self._mode, self._axes)
+            if examples is not None:
+                assert self._size is not None
+                each = self._size // count
+                counts = [
+                    tf.clip_by_value(examples - number * each, 0, each) for number in range(count)
+                ]
         return [
-            Part(features, labels, tf.clip_by_value(examples - number * each, 0, each))
-            for number, (features, labels) in enumerate(parts)
+            ReplicaBatch(features, labels, examples)
+            for (features, labels), examples in zip(parts, counts, strict=True)
         ]
 
-    def _dealt(self, source: Any, count: int) -> list[Part]:
-        """A batch for each of `count` replicas, in the order of the dataset."""
+    def _next_batches(self, source: Any, count: int) -> list[ReplicaBatch]:
+        """Takes a batch for each of `count` replicas, in the order of the dataset."""
         predicting = self._mode == ModeKeys.PREDICT and self._size is not None
-        parts: list[Part] = []
+        parts: list[ReplicaBatch] = []
         first: Any = None
         for number in range(count):
             with tf.control_dependencies(_tensors(parts[-1:])):
@@ -214,29 +219,32 @@ class ReplicaInputs:
                     first = element if first is None else first
                     present = tf.constant(True)
                 else:
-                    element, present = _next_or(source, first)
-            batch = input_pipeline.features_and_labels(element, self._input_fn)
+                    element, present = _next_or_default(source, first)
+            batch = input_pipeline.split_labels(element, self._input_fn)
             examples = None
             if predicting:
                 assert self._size is not None
-                batch, examples = _padded(batch, self._size)
+                batch, examples = _pad_batch(batch, self._size)
                 examples = tf.where(present, examples, tf.zeros_like(examples))
-            else:
-                batch = cut(batch, 1)[0]
-            parts.append(Part(batch[0], batch[1], examples))
+            parts.append(ReplicaBatch(*batch, examples))
         return parts
 
 
-class _Queued:
-    """Tensors of an `input_fn` of old, as an iterator: a thread runs them again for each step.
+class _QueueIterator:
+    """An iterator over the tensors that an `input_fn` returned.
 
-    Within a loop the tensors themselves would be those of its first step in all others.
+    A queue runner evaluates the tensors once per step: used directly in the training loop, they
+    would have the values of its first step in all steps.
+
+    Args:
+        result: the tensors, in any structure.
     """
 
     def __init__(self, result: Any) -> None:
         self._structure = result
         present = [tensor for tensor in tf.nest.flatten(result) if tensor is not None]
-        tensors = [tf.convert_to_tensor(t) if not _composite(t) else t for t in present]
+        composite = (tf.SparseTensor, tf.RaggedTensor)
+        tensors = [t if isinstance(t, composite) else tf.convert_to_tensor(t) for t in present]
         self._like = tensors
         flat = tf.nest.flatten(tensors, expand_composites=True)
         self._shapes = [tensor.shape for tensor in flat]
@@ -245,60 +253,63 @@ class _Queued:
         tf1.train.add_queue_runner(runner)
 
     def get_next(self) -> Any:
+        """Returns the tensors of the next step."""
         flat = self._queue.dequeue()
         flat = list(flat) if isinstance(flat, (list, tuple)) else [flat]
         for tensor, shape in zip(flat, self._shapes, strict=True):
             tensor.set_shape(shape)
-        found = iter(tf.nest.pack_sequence_as(self._like, flat, expand_composites=True))
-        whole = tf.nest.flatten(self._structure)
-        return tf.nest.pack_sequence_as(
-            self._structure, [None if tensor is None else next(found) for tensor in whole]
-        )
+        tensors = tf.nest.pack_sequence_as(self._like, flat, expand_composites=True)
+        return pack_present(self._structure, tensors)
 
 
-def cut(
+def pack_present(structure: Any, values: Iterable[Any]) -> Any:
+    """Returns `structure` with its elements replaced by `values`, except those that are None.
+
+    >>> pack_present({"ids": 1, "weights": None}, [2])
+    {'ids': 2, 'weights': None}
+    """
+    new = iter(values)
+    flat = [None if element is None else next(new) for element in tf.nest.flatten(structure)]
+    return tf.nest.pack_sequence_as(structure, flat)
+
+
+def split_batch(
     batch: Any, count: int, mode: str = ModeKeys.TRAIN, axes: Sequence[int] | None = None
 ) -> list[Any]:
-    """Cuts every tensor of a batch into `count` parts of the same size.
+    """Splits every tensor of a batch into `count` parts of the same size.
 
     Args:
         batch: tensors in any structure.
-        count: how many parts.
-        mode: one of `ModeKeys`, for messages.
-        axes: the batch dimension of each tensor; None: the first of each.
+        count: number of parts.
+        mode: one of `ModeKeys`, for error messages.
+        axes: the batch dimension of each tensor; None: the first dimension.
 
     Raises:
-        ValueError: the size of the batch isn't known, or can't be divided; or `axes` are for
-            another number of tensors.
+        ValueError: the batch size isn't known in the graph or not divisible by `count`, or `axes`
+            has a different number of dimensions than the batch has tensors.
     """
     if count == 1:
         return [batch]
-    tensors = tf.nest.flatten(batch)
-    present = [tensor for tensor in tensors if tensor is not None]
+    present = [tensor for tensor in tf.nest.flatten(batch) if tensor is not None]
     if axes is not None and len(axes) != len(present):
         raise ValueError(
             f"batch_axis has {len(axes)} dimensions, but input_fn gives {len(present)} tensors."
         )
-    found = iter(axes or [0] * len(present))
-    where = [0 if tensor is None else next(found) for tensor in tensors]
+    with_axes = list(zip(present, axes or [0] * len(present), strict=True))
     return [
-        tf.nest.pack_sequence_as(
-            batch,
-            [_part(t, number, count, mode, axis) for t, axis in zip(tensors, where, strict=True)],
-        )
+        pack_present(batch, [_slice(t, number, count, mode, axis) for t, axis in with_axes])
         for number in range(count)
     ]
 
 
-def _part(tensor: Any, number: int, count: int, mode: str, axis: int) -> Any:
-    if tensor is None:
-        return None
+def _slice(tensor: Any, number: int, count: int, mode: str, axis: int) -> Any:
+    """Returns part `number` of `count` of a tensor."""
     size = tensor.shape.as_list()[axis] if axis < (tensor.shape.rank or 0) else None
     if size is None or size % count:
         raise ValueError(
-            f"{NAMES[mode]} batch size {size} must be divisible by number of replicas {count}, and "
-            f"known in the graph; got a tensor of shape {tensor.shape}. Set drop_remainder=True "
-            "where the dataset is batched."
+            f"{MODE_NAMES[mode]} batch size {size} must be divisible by number of replicas "
+            f"{count}, and known in the graph; got a tensor of shape {tensor.shape}. Set "
+            "drop_remainder=True where the dataset is batched."
         )
     rows = size // count
     if axis:
@@ -307,25 +318,25 @@ def _part(tensor: Any, number: int, count: int, mode: str, axis: int) -> Any:
         rest = tensor.dense_shape[1:]
         start = tf.concat([[number * rows], tf.zeros_like(rest)], 0)
         part = tf.sparse.slice(tensor, start, tf.concat([[rows], rest], 0))
-        return _with_rows(part, rows)
+        return _set_num_rows(part, rows)
     return tensor[number * rows : (number + 1) * rows]
 
 
-def _with_rows(tensor: tf.SparseTensor, rows: int) -> tf.SparseTensor:
-    """The tensor, whose number of rows the graph knows."""
+def _set_num_rows(tensor: tf.SparseTensor, rows: int) -> tf.SparseTensor:
+    """Returns the tensor with a number of rows that is known in the graph."""
     shape = tf.stack([tf.constant(rows, tf.int64), *tf.unstack(tensor.dense_shape)[1:]])
     return tf.SparseTensor(tensor.indices, tensor.values, shape)
 
 
-def _padded(batch: Any, size: int) -> tuple[Any, Any]:
-    """Fills a batch up to `size` rows of zeros; also returns how many it had."""
-    tensors = tf.nest.flatten(batch)
-    examples = next(_rows(tensor) for tensor in tensors if tensor is not None)
-    padded = [None if tensor is None else _filled(tensor, size) for tensor in tensors]
-    return tf.nest.pack_sequence_as(batch, padded), examples
+def _pad_batch(batch: Any, size: int) -> tuple[Any, Any]:
+    """Pads a batch with zeros to `size` rows; also returns the number of rows before."""
+    present = [tensor for tensor in tf.nest.flatten(batch) if tensor is not None]
+    examples = _num_rows(present[0])
+    return pack_present(batch, [_pad(tensor, size) for tensor in present]), examples
 
 
-def _rows(tensor: Any) -> Any:
+def _num_rows(tensor: Any) -> Any:
+    """Returns the number of rows, an int32 scalar."""
     if isinstance(tensor, tf.SparseTensor):
         return tf.cast(tensor.dense_shape[0], tf.int32)
     if isinstance(tensor, tf.RaggedTensor):
@@ -333,11 +344,12 @@ def _rows(tensor: Any) -> Any:
     return tf.shape(tensor)[0]
 
 
-def _filled(tensor: Any, size: int) -> Any:
+def _pad(tensor: Any, size: int) -> Any:
+    """Pads a tensor with zeros (or empty strings) to `size` rows."""
     if isinstance(tensor, tf.RaggedTensor):
         tensor = tensor.to_sparse()
     if isinstance(tensor, tf.SparseTensor):
-        return _with_rows(tensor, size)
+        return _set_num_rows(tensor, size)
     if tensor.shape[0] == size:
         return tensor
     missing = tf.concat([[size - tf.shape(tensor)[0]], tf.shape(tensor)[1:]], 0)
@@ -345,21 +357,14 @@ def _filled(tensor: Any, size: int) -> Any:
     return tf.ensure_shape(tf.concat([tensor, zeros], 0), [size, *tensor.shape[1:]])
 
 
-def _next_or(iterator: Any, other: Any) -> tuple[Any, Any]:
-    """The next element, or `other` after the last; and whether there was one."""
+def _next_or_default(iterator: Any, default: Any) -> tuple[Any, Any]:
+    """Returns the next element, or `default` after the last one; and whether there was one."""
     optional = tf1.data.experimental.get_next_as_optional(iterator)
     present = optional.has_value()
-    return tf.cond(present, optional.get_value, lambda: other), present
+    return tf.cond(present, optional.get_value, lambda: default), present
 
 
-def _composite(value: Any) -> bool:
-    return isinstance(value, (tf.SparseTensor, tf.RaggedTensor))
-
-
-def _none(examples: Any) -> Any:
-    return None if examples is None else tf.zeros_like(examples)
-
-
-def _tensors(parts: list[Part]) -> list[Any]:
+def _tensors(parts: list[ReplicaBatch]) -> list[Any]:
+    """Returns all dense tensors of the features and labels."""
     flat = tf.nest.flatten([(part.features, part.labels) for part in parts], expand_composites=True)
     return [tensor for tensor in flat if tensor is not None]

@@ -1,27 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `TPUEstimator` knows about its run: batch sizes, and the system that it runs on."""
+"""Answers how a `TPUEstimator` runs in a mode: on which system, with which batch sizes."""
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import copy
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.config import host_fallback
-from estimator_spec.config.run_config import InputPipelineConfig
+from estimator_spec.config.run_config import InputPipelineConfig, TPURunConfig
 from estimator_spec.config.tpu_context import Deployment
 from estimator_spec.driver import replica_inputs, systems
-from estimator_spec.driver.replica_inputs import Sharing
+from estimator_spec.driver.embeddings import ModelEmbeddings
+from estimator_spec.driver.replica_inputs import InputCall, InputSharing
+from estimator_spec.driver.systems import System
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
 
 
-class RunContext:
-    """The estimator's settings, seen in one mode.
+class BuildArguments(NamedTuple):
+    """Arguments of the current build for methods whose signatures can't have them.
 
-    Subclasses of `TPUEstimator` ask it so:
+    Programs override `_call_input_fn` and `_call_model_fn` with the signatures of `tf.estimator`
+    and call the base class with the same arguments, so these travel in a context variable.
+
+    Attributes:
+        embeddings: calls the model of a replica; None: the estimator's own.
+        input_call: the call of `input_fn`; None: the first one.
+        one_device: the graph is built without replicas, even if the estimator's runs have some.
+    """
+
+    embeddings: ModelEmbeddings | None = None
+    input_call: InputCall | None = None
+    one_device: bool = False
+
+
+# By estimator: a function of the user's may call the methods of another estimator.
+_BUILDS: contextvars.ContextVar[Mapping[object, BuildArguments] | None] = contextvars.ContextVar(
+    "estimator_spec.builds", default=None
+)
+
+
+class RunContext:
+    """The run settings of an estimator in one mode.
+
+    Subclasses of `TPUEstimator` use it like this:
 
         with self._ctx.with_mode(mode) as ctx:
             if ctx.is_running_on_cpu(): ...
@@ -29,23 +56,23 @@ class RunContext:
     Args:
         config: the run configuration.
         train_batch_size: global batch size of training, or None.
-        eval_batch_size: of evaluation, or None.
-        predict_batch_size: of prediction, or None.
-        use_tpu: whether the user asked for a TPU.
-        eval_on_tpu: False keeps evaluation off it.
+        eval_batch_size: global batch size of evaluation, or None.
+        predict_batch_size: global batch size of prediction, or None.
+        use_tpu: whether the program is meant for a TPU.
+        eval_on_tpu: False runs evaluation on the CPU.
         embedding_config_spec: the embedding specification, or None.
-        host_replicas: replicas on the host, which run as a TPU does; None: it runs as a CPU does.
+        host_replicas: number of replicas on the host; None: runs have no replicas on the host.
     """
 
     def __init__(
         self,
-        config: Any,
+        config: TPURunConfig,
         train_batch_size: int | None,
         eval_batch_size: int | None,
         predict_batch_size: int | None,
         use_tpu: bool,
         eval_on_tpu: bool = True,
-        embedding_config_spec: Any = None,
+        embedding_config_spec: EmbeddingConfigSpec | None = None,
         host_replicas: int | None = None,
     ) -> None:
         self.config = config
@@ -59,32 +86,36 @@ class RunContext:
             ModeKeys.PREDICT: predict_batch_size,
         }
         self._mode: str | None = None
-        self._systems: dict[str, Any] = {}  # those that were found, by address
-        self._on_one_device = False
-        self.call: replica_inputs.Call | None = None  # of input_fn, while it runs
+        self._systems: dict[str, System] = {}  # by master address
+        self._key = object()  # the same in the copies for the modes
 
     @contextlib.contextmanager
     def with_mode(self, mode: str) -> Iterator[RunContext]:
-        """Gives this context as it is in `mode`, one of `ModeKeys`."""
+        """Yields a copy of this context for `mode`, one of `ModeKeys`."""
         seen = copy.copy(self)
         seen._mode = mode
         yield seen
 
+    @property
+    def build(self) -> BuildArguments:
+        """The arguments of the estimator's current build."""
+        return (_BUILDS.get() or {}).get(self._key, BuildArguments())
+
     @contextlib.contextmanager
-    def on_one_device(self) -> Iterator[None]:
-        """Within, models are built for the host alone, whatever runs beside them."""
-        was, self._on_one_device = self._on_one_device, True
+    def building(self, arguments: BuildArguments) -> Iterator[None]:
+        """Sets `build` within the block, for this estimator."""
+        token = _BUILDS.set({**(_BUILDS.get() or {}), self._key: arguments})
         try:
             yield
         finally:
-            self._on_one_device = was
+            _BUILDS.reset(token)
 
     @property
     def mode(self) -> str:
-        """The mode.
+        """One of `ModeKeys`.
 
         Raises:
-            RuntimeError: outside of `with_mode`.
+            RuntimeError: the context isn't from `with_mode`.
         """
         if self._mode is None:
             raise RuntimeError("`mode` needs to be set via contextmanager `with_mode`.")
@@ -92,70 +123,72 @@ class RunContext:
 
     @property
     def num_replicas(self) -> int:
-        """Copies of the model that run side by side in this mode."""
-        system = self.system() if self._mode is not None else None
-        return 1 if system is None else int(system.num_replicas)
+        """Number of replicas of the model in this mode."""
+        system = None if self._mode is None else self.system()
+        return system.num_replicas if system else 1
 
     @property
     def num_hosts(self) -> int:
-        """Hosts that feed them."""
-        system = self.system() if self._mode is not None else None
-        return 1 if system is None else int(system.num_hosts)
+        """Number of hosts that feed the replicas."""
+        system = None if self._mode is None else self.system()
+        return system.num_hosts if system else 1
 
     @property
     def global_batch_size(self) -> int | None:
-        """Examples in one step over all replicas, or None if the user didn't say."""
+        """Examples in one step over all replicas, or None if the user gave no batch size."""
         return self._batch_sizes.get(self.mode)
 
     @property
     def batch_size_for_input_fn(self) -> int | None:
-        """What `params['batch_size']` is in `input_fn`."""
+        """The value of `params['batch_size']` in `input_fn`."""
         whole = self.global_batch_size
         if whole is None or self.system() is None:
             return whole
-        return replica_inputs.batch_size(self.sharing, whole, self.num_replicas, self.num_hosts)
+        return replica_inputs.input_batch_size(
+            self.sharing, whole, self.num_replicas, self.num_hosts
+        )
 
     @property
     def batch_size_for_model_fn(self) -> int | None:
-        """What `params['batch_size']` is in `model_fn`: the size of one replica's part."""
+        """The value of `params['batch_size']` in `model_fn`: the examples of one replica."""
         whole = self.global_batch_size
-        if whole is None or self.system() is None or self.sharing is Sharing.SAME_BATCH:
+        if whole is None or self.system() is None or self.sharing is InputSharing.BROADCAST:
             return whole
         return whole // self.num_replicas
 
     @property
-    def sharing(self) -> Sharing:
-        """Which replica gets which batch."""
-        return replica_inputs.sharing(self.mode, self.config.tpu_config)
+    def sharing(self) -> InputSharing:
+        """How batches are distributed among the replicas."""
+        return replica_inputs.input_sharing(self.mode, self.config.tpu_config)
 
     def deployment(self) -> Deployment:
-        """What `params['context']` says."""
+        """Returns the contents of `params['context']`."""
         system = self.system()
         if system is None:
             return Deployment()
-        calls = replica_inputs.calls(self.sharing, system.num_replicas, system.num_hosts)
-        call = self.call or calls[0]
+        calls = replica_inputs.input_calls(self.sharing, system.num_replicas, system.num_hosts)
+        call = self.build.input_call or calls[0]
         devices = tuple(system.host_device(host) for host in range(system.num_hosts))
         return Deployment(
             system.num_replicas, system.num_hosts, len(calls), call.number, call.host, devices
         )
 
     def is_input_slice_broadcast_to_all_cores(self) -> bool:
-        """Whether every core of a TPU gets a slice of one batch (evaluation and prediction)."""
+        """Returns whether each core gets a slice of one batch (evaluation and prediction)."""
         sliced = self.config.tpu_config.eval_training_input_configuration
         return self.mode != ModeKeys.TRAIN and sliced == InputPipelineConfig.SLICED
 
     def is_running_on_cpu(self, is_export_mode: bool = False) -> bool:
-        """Whether this mode runs on the host.
+        """Returns whether this mode runs on the host.
 
         Args:
-            is_export_mode: a graph is built for a SavedModel, not for a run.
+            is_export_mode: whether the graph is for a SavedModel, not for a run.
 
         Raises:
-            RuntimeError: it should run on a TPU, and can't.
+            RuntimeError: it should run on a TPU, and there is none.
             ValueError: the batch sizes or other numbers don't fit the TPU.
         """
-        if not self.is_meant_for_tpu() or is_export_mode or self._on_one_device:
+        if not self.is_meant_for_tpu() or is_export_mode or self.build.one_device:
             return True
         if host_fallback.host_instead_of_tpu():
             host_fallback.warn_once(has_tables=self.embedding_config_spec is not None)
@@ -164,43 +197,50 @@ class RunContext:
         return False
 
     def is_meant_for_tpu(self) -> bool:
-        """Whether the user asked for a TPU in this mode; the host may stand in for it."""
+        """Returns whether this mode is meant for a TPU; the host may replace it."""
         return self.use_tpu and (self.mode != ModeKeys.EVAL or self.eval_on_tpu)
 
-    def system(self) -> Any:
-        """The system whose replicas this mode runs on; None: it runs as a CPU does.
+    def system(self) -> System | None:
+        """Returns the system whose replicas this mode runs on; None without replicas.
 
         Raises:
             RuntimeError: there is no TPU.
             ValueError: the batch sizes or other numbers don't fit the system.
         """
-        if self._on_one_device:
+        if self.build.one_device:
             return None
         if self._host_replicas is not None:
             if self.mode == ModeKeys.EVAL and not self.eval_on_tpu:
                 return None
-            system: Any = systems.HostSystem(self._host_replicas)
+            system: System = systems.HostSystem(self._host_replicas)
         elif self.is_meant_for_tpu() and not host_fallback.host_instead_of_tpu():
             system = self._tpu()
         else:
             return None
-        self._check(system)
+        self._check_fit(system)
         return system
 
-    def _tpu(self) -> Any:
+    def _tpu(self) -> System:
+        """Finds the TPU system of this mode."""
         evaluating = self.mode == ModeKeys.EVAL
         master = self.config.evaluation_master if evaluating else self.config.master
         if master not in self._systems:
             found = systems.find(self.config, master)
             if found is None:
-                raise _no_tpu()
+                devices = [device.name for device in tf.config.list_physical_devices()]
+                raise RuntimeError(
+                    "Cannot find any TPU cores in the system. To run on the CPU, give TPUEstimator "
+                    "use_tpu=False, or run the program by `python -m estimator_spec run --cpu`. If "
+                    "there should be a TPU, double check the Tensorflow master address and TPU "
+                    f"worker(s). Available devices are {devices}."
+                )
             self._systems[master] = found
         return self._systems[master]
 
-    def _check(self, system: Any) -> None:
-        """Refuses numbers that don't fit."""
+    def _check_fit(self, system: System) -> None:
+        """Checks that the configuration and the batch sizes fit the system."""
         replicas, hosts, mode = system.num_replicas, system.num_hosts, self.mode
-        name = replica_inputs.NAMES[mode]
+        name = replica_inputs.MODE_NAMES[mode]
         shards = self.config.tpu_config.num_shards
         if system.is_tpu and shards and shards != replicas:
             raise ValueError(
@@ -219,33 +259,23 @@ class RunContext:
                 f"{name}_batch_size in TPUEstimator constructor cannot be `None` if .{name} is "
                 "running on TPU."
             )
-        everywhere = self.sharing in (Sharing.SAME_BATCH, Sharing.WHOLE_BATCH_CUT)
-        if size % replicas and self.sharing is not Sharing.SAME_BATCH:
+        whole_batch = self.sharing in (InputSharing.BROADCAST, InputSharing.SPLIT_GLOBAL_BATCH)
+        if size % replicas and self.sharing is not InputSharing.BROADCAST:
             raise ValueError(
                 f"{name} batch size {size} must be divisible by number of replicas {replicas}"
             )
-        dealt = self.sharing is Sharing.HOST_BATCHES_DEALT
-        if hosts == 1 or mode == ModeKeys.TRAIN or everywhere:
+        per_replica = self.sharing is InputSharing.BATCH_PER_REPLICA
+        if hosts == 1 or mode == ModeKeys.TRAIN or whole_batch:
             return
-        if mode == ModeKeys.EVAL and not dealt:
+        if mode == ModeKeys.EVAL and not per_replica:
             raise ValueError(
                 "TPUEstimator.evaluate is only supported under three conditions: 1. num_hosts=1; "
                 f"2. BROADCAST mode; 3. PER_HOST_V2 mode. There are {hosts} hosts, and the mode is "
                 f"{self.sharing.value}."
             )
-        if mode == ModeKeys.PREDICT and not (dealt and replicas == 1):
+        if mode == ModeKeys.PREDICT and not (per_replica and replicas == 1):
             raise ValueError(
                 "TPUEstimator.predict is only supported under three conditions: 1. num_hosts=1; "
                 f"2. BROADCAST mode; 3. PER_HOST_V2 mode with num_replicas=1. There are {hosts} "
                 f"hosts and {replicas} replicas, and the mode is {self.sharing.value}."
             )
-
-
-def _no_tpu() -> RuntimeError:
-    devices = [device.name for device in tf.config.list_physical_devices()]
-    return RuntimeError(
-        "Cannot find any TPU cores in the system. To run on the CPU, give TPUEstimator "
-        "use_tpu=False, or run the program by `python -m estimator_spec run --cpu`. If there "
-        "should be a TPU, double check the Tensorflow master address and TPU worker(s). "
-        f"Available devices are {devices}."
-    )

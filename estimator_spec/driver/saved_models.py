@@ -1,142 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an estimator to a SavedModel: the exporting half of `Estimator`."""
+"""Exports an estimator's checkpoints as SavedModels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec import updates
-from estimator_spec.driver import checkpoint_state, saved_model_writing, stored_tables
-from estimator_spec.driver.graphs import ModelGraphs
-from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.driver import checkpoint_state, quantized_export, table_restore
+from estimator_spec.driver.graph_builder import EstimatorMethods, GraphBuilder
+from estimator_spec.driver.signatures import build_signatures
+from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
 
 tf1 = tf.compat.v1
 
+# The first one writes the variables: a training graph has all of them.
+_MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
+_TAGS = {
+    ModeKeys.TRAIN: [tf1.saved_model.tag_constants.TRAINING],
+    # TensorFlow exports no public constant for this one.
+    ModeKeys.EVAL: ["eval"],
+    ModeKeys.PREDICT: [tf1.saved_model.tag_constants.SERVING],
+}
+_TRAIN_OP_COLLECTION = "saved_model_train_op"  # the name that TensorFlow's loaders expect
+_ATTEMPTS = 10
+_PART = re.compile(r"/part_\d+$")
 
-class ModelExports(ModelGraphs):
-    """How `Estimator` exports."""
 
-    def export_saved_model(
-        self,
-        export_dir_base: Any,
-        serving_input_receiver_fn: Callable[[], Any] | None,
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-        experimental_mode: str = ModeKeys.PREDICT,
-        *,
-        tables: str = "float32",
-    ) -> bytes:
-        """Writes a SavedModel of one mode.
+class SavedModelExporter:
+    """Writes the SavedModels of an estimator.
 
-        Args:
-            export_dir_base: the SavedModel becomes a directory below it, named by the time.
-            serving_input_receiver_fn: returns a `ServingInputReceiver` (or another receiver).
-            assets_extra: files to copy, by their destination below `assets.extra`.
-            as_text: writes the graph as text.
-            checkpoint_path: which checkpoint. None: the latest.
-            experimental_mode: another mode of the model, with a receiver that has labels.
-            tables: what the numbers of embedding tables are stored as: 'float32' (the default),
-                'float16' (half the size), or 'int8' (a quarter, and 4 bytes a row: each row has a
-                scale of its own). What that loses is logged, and written to
-                `assets.extra/tables.json`.
+    Args:
+        estimator: calls the user's `model_fn`.
+        graphs: starts the exported graphs.
+    """
 
-        Returns:
-            The path of the SavedModel, as bytes.
+    def __init__(self, estimator: EstimatorMethods, graphs: GraphBuilder) -> None:
+        self._estimator = estimator
+        self._graphs = graphs
 
-        Raises:
-            ValueError: no receiver function, no checkpoint, or variables that it doesn't have; or
-                narrow tables of a model that has none, or is trained, or has its own saver.
-            CheckpointError: the checkpoint is missing or damaged.
-        """
-        if serving_input_receiver_fn is None:
-            raise ValueError("An input_receiver_fn must be defined.")
-        # Subclasses that override the method may not know it.
-        narrow: Any = {} if tables == "float32" else {"tables": tables}
-        return self._export_all_saved_models(
-            export_dir_base,
-            {experimental_mode: serving_input_receiver_fn},
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-            **narrow,
-        )
-
-    def experimental_export_all_saved_models(
-        self,
-        export_dir_base: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-    ) -> bytes:
-        """Writes one SavedModel with a graph for each mode.
-
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            input_receiver_fn_map: receiver functions by mode.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
-
-        Returns:
-            The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: no known mode, no checkpoint, or variables that it doesn't have.
-            CheckpointError: the checkpoint is missing or damaged.
-        """
-        return self._export_all_saved_models(
-            export_dir_base,
-            input_receiver_fn_map,
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-        )
-
-    def export_savedmodel(
-        self,
-        export_dir_base: Any,
-        serving_input_receiver_fn: Callable[[], Any] | None,
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-        strip_default_attrs: bool = False,
-    ) -> bytes:
-        """The older name of `export_saved_model`; it keeps default attributes in the graph.
-
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            serving_input_receiver_fn: as for `export_saved_model`.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
-            strip_default_attrs: leaves out attributes that have their default value, so that
-                older servers can read the graph.
-
-        Returns:
-            The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: as for `export_saved_model`.
-            CheckpointError: as for `export_saved_model`.
-        """
-        if serving_input_receiver_fn is None:
-            raise ValueError("An input_receiver_fn must be defined.")
-        return self._export_all_saved_models(
-            export_dir_base,
-            {ModeKeys.PREDICT: serving_input_receiver_fn},
-            assets_extra=assets_extra,
-            as_text=as_text,
-            checkpoint_path=checkpoint_path,
-            strip_default_attrs=strip_default_attrs,
-        )
-
-    def _export_all_saved_models(
+    def export(
         self,
         export_dir_base: Any,
         input_receiver_fn_map: Mapping[str, Callable[[], Any]],
@@ -146,65 +56,183 @@ class ModelExports(ModelGraphs):
         strip_default_attrs: bool = True,
         tables: str = "float32",
     ) -> bytes:
+        """Writes one SavedModel with a graph for each mode.
+
+        Args:
+            export_dir_base: as for `Estimator.export_saved_model`.
+            input_receiver_fn_map: receiver functions by mode.
+            assets_extra: files to copy, by their destination below `assets.extra`.
+            as_text: writes the graph as text.
+            checkpoint_path: prefix of the checkpoint; None: the latest, or that of a warm start.
+            strip_default_attrs: leaves out attributes that have their default value.
+            tables: dtype of the embedding tables.
+
+        Returns:
+            The path of the SavedModel, as bytes.
+        """
         stored = storage.TableStorage(dtype=tables)
-        checkpoint = checkpoint_state.chosen(checkpoint_path, self._model_dir)
-        if checkpoint is None and self._warm_start_settings:
-            checkpoint = saved_model_writing.warm_start_checkpoint(self._warm_start_settings)
-        if checkpoint is None:
-            raise ValueError(
-                f"Couldn't find trained model at {self._model_dir}. Train first, or give "
-                "checkpoint_path."
-            )
-        modes = saved_model_writing.modes_in_order(input_receiver_fn_map)
+        checkpoint = self._checkpoint(checkpoint_path)
+        modes = _modes_in_order(input_receiver_fn_map)
         if tables != "float32" and modes != [ModeKeys.PREDICT]:
             raise ValueError(
                 f"tables={tables!r} is for serving: such tables can't be trained. Export "
                 f"{ModeKeys.PREDICT!r} only, not {modes}."
             )
+        losses: Mapping[str, Any] = {}
         with (
-            saved_model_writing.directory(export_dir_base, assets_extra) as writing,
+            _export_directory(export_dir_base, assets_extra) as (temporary, final),
             storage.storing(stored),
         ):
-            builder = tf1.saved_model.Builder(writing.temporary)
+            builder = tf1.saved_model.Builder(temporary)
             for mode in modes:
-                losses = self._add_meta_graph_for_mode(
+                losses = self._add_graph(
                     builder,
-                    input_receiver_fn_map,
+                    input_receiver_fn_map[mode],
                     checkpoint,
-                    save_variables=mode == modes[0],
                     mode=mode,
+                    save_variables=mode == modes[0],
                     strip_default_attrs=strip_default_attrs,
                 )
             builder.save(as_text)
-            stored_tables.report_losses(losses or {}, tables, writing.temporary)
-        return tf.compat.as_bytes(writing.final)
+            quantized_export.report_losses(losses, tables, temporary)
+        return tf.compat.as_bytes(final)
 
-    def _add_meta_graph_for_mode(
+    def _checkpoint(self, checkpoint_path: str | None) -> str:
+        """Returns the prefix of the checkpoint to export."""
+        model_dir, settings = self._estimator._model_dir, self._estimator._warm_start_settings
+        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, model_dir)
+        if checkpoint is None and settings:
+            path = settings.ckpt_to_initialize_from
+            checkpoint = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
+        if checkpoint is None:
+            raise ValueError(
+                f"Couldn't find trained model at {model_dir}. Train first, or give checkpoint_path."
+            )
+        return checkpoint
+
+    def _add_graph(
         self,
         builder: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        checkpoint_path: str,
-        save_variables: bool = True,
-        mode: str = ModeKeys.PREDICT,
-        strip_default_attrs: bool = True,
-    ) -> Any:
-        """Builds the graph of a mode anew, and adds it; returns what narrow tables lose."""
+        input_receiver_fn: Callable[[], Any],
+        checkpoint: str,
+        *,
+        mode: str,
+        save_variables: bool,
+        strip_default_attrs: bool,
+    ) -> Mapping[str, Any]:
+        """Builds the graph of a mode and adds it; returns the errors of quantized tables."""
+        estimator = self._estimator
         with tf.Graph().as_default() as graph:
-            self._start(graph)
-            self._before_receivers()
-            with self._users_code(placement.Mode.SERVE):
-                receiver = input_receiver_fn_map[mode]()
+            self._graphs.start(graph)
+            estimator._before_receivers()
+            with self._graphs.user_code(placement.Mode.SERVE):
+                receiver = input_receiver_fn()
                 labels = getattr(receiver, "labels", None)
-                spec = self._call_model_fn(receiver.features, labels, mode, self.config)
-            if self._fast_updates:
-                updates.straight_from_tables(graph)
-            return saved_model_writing.add_graph(
-                builder,
-                spec,
-                receiver,
-                mode=mode,
-                session_config=self._session_config,
-                checkpoint=checkpoint_path,
-                save_variables=save_variables,
-                strip_default_attrs=strip_default_attrs,
+                spec = estimator._call_model_fn(receiver.features, labels, mode, estimator.config)
+            if estimator._fast_updates:
+                updates.sum_from_tables(graph)
+            meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
+            with tf1.Session(config=estimator._session_config) as session:
+                losses = _restore(meta_graph["saver"], session, checkpoint, mode)
+                if save_variables:
+                    builder.add_meta_graph_and_variables(session, **meta_graph)
+                else:
+                    builder.add_meta_graph(**meta_graph)
+        return losses
+
+
+def _meta_graph(
+    spec: EstimatorSpec, receiver: Any, mode: str, strip_default_attrs: bool
+) -> dict[str, Any]:
+    """Returns the arguments of the builder's methods for the default graph."""
+    signatures = build_signatures(spec, receiver, mode)
+    local_init_op = spec.scaffold.local_init_op
+    if local_init_op is None:
+        local_init_op = tf1.train.Scaffold.default_local_init_op()
+    quantized_export.check_saver(spec.scaffold.saver)
+    saver = spec.scaffold.saver or tf1.train.Saver(sharded=True)
+    if spec.train_op is not None:
+        tf1.add_to_collection(_TRAIN_OP_COLLECTION, spec.train_op)
+    return {
+        "tags": _TAGS[mode],
+        "signature_def_map": signatures,
+        "assets_collection": tf1.get_collection(tf1.GraphKeys.ASSET_FILEPATHS),
+        "main_op": local_init_op,
+        "saver": saver,
+        "strip_default_attrs": strip_default_attrs,
+    }
+
+
+def _restore(saver: Any, session: Any, checkpoint: str, mode: str) -> Mapping[str, Any]:
+    """Restores a checkpoint; returns the errors of quantized tables, by table."""
+    try:
+        with checkpoint_state.explain_damage(checkpoint):
+            return table_restore.restore_tables(saver, session, checkpoint)
+    except tf.errors.NotFoundError as error:
+        saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+        # A checkpoint has partitioned variables as a whole.
+        names = {_PART.sub("", variable.op.name) for variable in tf1.global_variables()}
+        raise ValueError(
+            "Could not load all requested variables from checkpoint. Please make sure your "
+            "model_fn does not expect variables that were not saved in the checkpoint. In "
+            f"mode `{mode}` it has these, which {checkpoint!r} lacks: "
+            f"{sorted(names - set(saved))}."
+        ) from error
+
+
+def _modes_in_order(receivers: Mapping[str, Callable[[], Any]]) -> list[str]:
+    """Returns the modes to export, the one that writes the variables first."""
+    modes = [mode for mode in _MODES if receivers.get(mode)]
+    if not modes:
+        raise ValueError(
+            f"No valid modes for exporting found. Got {list(receivers)}, expected some of "
+            f"{list(_MODES)}."
+        )
+    return modes
+
+
+@contextlib.contextmanager
+def _export_directory(
+    base: Any, assets_extra: Mapping[str, str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yields the temporary and the final path of a directory named by the seconds since 1970.
+
+    The temporary name begins with 'temp-', which servers ignore. The directory is renamed on exit,
+    and removed if the block raises an exception.
+
+    Args:
+        base: the parent directory.
+        assets_extra: files to copy, by their destination below `assets.extra`.
+    """
+    base = tf.compat.as_str_any(os.fspath(base))
+    final = _unused_path(base)
+    temporary = os.path.join(base, "temp-" + os.path.basename(final))
+    try:
+        yield temporary, final
+        for destination, source in (assets_extra or {}).items():
+            path = os.path.join(
+                temporary, "assets.extra", tf.compat.as_str_any(os.fspath(destination))
             )
+            tf.io.gfile.makedirs(os.path.dirname(path))
+            tf.io.gfile.copy(source, path)
+    except BaseException:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        raise
+    tf.io.gfile.rename(temporary, final)
+
+
+def _unused_path(base: str) -> str:
+    """Returns a path named by the current second; waits for the next second if it exists."""
+    for attempt in range(_ATTEMPTS):
+        path = os.path.join(base, str(int(time.time())))
+        if not tf.io.gfile.exists(path):
+            return path
+        tf1.logging.warning(
+            "Directory %s already exists; retrying (attempt %d/%d)", path, attempt + 1, _ATTEMPTS
+        )
+        time.sleep(1)
+    raise RuntimeError(
+        f"Failed to obtain a unique export directory name below {base!r} after {_ATTEMPTS} "
+        "attempts: other exports write there. Give each its own directory."
+    )

@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training loop runs on: a TPU system, or replicas on the host that stand in for one.
+"""Finds, describes and initializes the system that a training loop runs on.
 
-Both say how many replicas and hosts there are, give the `tf.distribute` strategy of a graph, and
-start and stop what must be started. The loop is the same on both.
+It is a TPU system, or a number of replicas on the host in its place. The training loop is the same
+on both.
 
-No TPU was at hand when this was written: see "Not verified on hardware" in README.md.
+`TpuSystem` was never run on a TPU: see "Not verified on hardware" in README.md.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import tensorflow as tf
 
+from estimator_spec.config.run_config import TPURunConfig
+
 tf1 = tf.compat.v1
 
-# Where TPUClusterResolver looks for the name of a TPU that nobody gave it.
+# The variables that TPUClusterResolver reads if no name of a TPU is given.
 _ENVIRONMENT = ("TPU_NAME", "TPU_CONFIG", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS")
 
-_ANSWER_WITHIN_MS = 5 * 60 * 1000
+_MASTER_TIMEOUT_MS = 5 * 60 * 1000
 
-# Cores of one replica, as a block (x, y, z, cores) of the topology; the old system's.
+# Cores of one replica, as a block (x, y, z, cores) of the topology, as in `tf.estimator`.
 _BLOCKS = {
     1: [1, 1, 1, 1],
     2: [1, 1, 1, 2],
@@ -37,25 +39,56 @@ _BLOCKS = {
 }
 
 
+class System(Protocol):
+    """The replicas and hosts of a training loop."""
+
+    is_tpu: bool
+    num_hosts: int
+
+    @property
+    def num_replicas(self) -> int:
+        """Number of replicas of the model."""
+
+    def strategy(self) -> Any:
+        """Returns the `tf.distribute` strategy of the current graph."""
+
+    def host_device(self, host: int) -> str:
+        """Returns the CPU device of a host, given its index."""
+
+    def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
+        """Returns the configuration of the sessions that run on this system."""
+
+    def running(self, embedding_config: Any) -> AbstractContextManager[None]:
+        """Returns a context manager that keeps the system initialized.
+
+        Args:
+            embedding_config: a `TPUEmbeddingConfiguration`, or None without tables.
+        """
+
+
 class HostSystem:
-    """Replicas on the host: each is a logical CPU device.
+    """Replicas on the host, each on a logical CPU device.
 
     Args:
-        replicas: how many.
+        replicas: number of replicas.
     """
 
     is_tpu = False
     num_hosts = 1
-    cores_per_host = 1
 
     def __init__(self, replicas: int) -> None:
-        self.num_replicas = replicas
+        self._num_replicas = replicas
+
+    @property
+    def num_replicas(self) -> int:
+        """Number of replicas of the model."""
+        return self._num_replicas
 
     def strategy(self) -> Any:
-        """The strategy of the current graph: the default one for a single replica.
+        """Returns the strategy of the current graph: the default one for a single replica.
 
-        Outside of a graph TensorFlow looks for the devices of its eager runtime, whose number can't
-        be changed any more once it runs. A session makes its own.
+        Call it in a graph: outside of one, TensorFlow initializes its eager runtime, after which
+        the number of logical devices can't be changed.
         """
         if self.num_replicas == 1:
             return tf.distribute.get_strategy()
@@ -65,12 +98,12 @@ class HostSystem:
         )
 
     def host_device(self, host: int) -> str:
-        """The CPU of a host, as a device."""
+        """Returns the CPU device of a host, given its index."""
         del host
         return "/device:CPU:0"
 
-    def configured(self, config: Any) -> Any:
-        """The configuration, with a logical CPU for each replica in its sessions."""
+    def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
+        """Returns the configuration with a logical CPU device for each replica."""
         session_config = tf1.ConfigProto()
         session_config.CopyFrom(config.session_config)
         count = max(self.num_replicas, session_config.device_count["CPU"])
@@ -79,7 +112,7 @@ class HostSystem:
 
     @contextlib.contextmanager
     def running(self, embedding_config: Any) -> Iterator[None]:
-        """Around the sessions of a run: nothing to start."""
+        """Returns a context manager that does nothing."""
         del embedding_config
         yield
 
@@ -89,9 +122,9 @@ class TpuSystem:
 
     Args:
         resolver: a `TPUClusterResolver`, or None for a TPU of this machine.
-        master: address of its session master; '' is this process.
+        master: address of the session master; '' is this process.
         cores: device names of the TPU's cores, `/job:worker/replica:0/task:0/device:TPU:0`, ...
-        cores_per_replica: cores that share one model; None: each has its own.
+        cores_per_replica: number of cores of one replica; None: 1.
     """
 
     is_tpu = True
@@ -101,18 +134,18 @@ class TpuSystem:
     ) -> None:
         self._resolver = resolver
         self.master = master
-        self._cores = sorted(cores, key=_place)
+        self._cores = sorted(cores, key=_core_position)
         self._cores_per_replica = cores_per_replica
         self.num_cores = len(self._cores)
-        self.num_hosts = len({_place(name)[:2] for name in self._cores})
+        self.num_hosts = len({_core_position(name)[:2] for name in self._cores})
         self.cores_per_host = self.num_cores // self.num_hosts
 
     @property
     def num_replicas(self) -> int:
-        """How many copies of the model the cores hold.
+        """Number of replicas of the model.
 
         Raises:
-            ValueError: a model needs more cores than there are, or a part of the cores is left.
+            ValueError: the number of cores isn't divisible by `cores_per_replica`.
         """
         wanted = self._cores_per_replica or 1
         if wanted > self.num_cores or self.num_cores % wanted:
@@ -123,7 +156,7 @@ class TpuSystem:
         return self.num_cores // wanted
 
     def strategy(self) -> Any:
-        """The `TPUStrategy` of the current graph."""
+        """Returns the `TPUStrategy` of the current graph."""
         if not self._cores_per_replica:
             return tf.distribute.TPUStrategy(self._resolver)
         topology = tf.tpu.experimental.Topology(serialized=self._initialize(None))
@@ -135,20 +168,17 @@ class TpuSystem:
         return tf.distribute.TPUStrategy(self._resolver, experimental_device_assignment=assignment)
 
     def host_device(self, host: int) -> str:
-        """The CPU of a host, as a device."""
+        """Returns the CPU device of a host, given its index."""
         core = tf.DeviceSpec.from_string(self._cores[host * self.cores_per_host])
         return str(core.replace(device_type="CPU", device_index=0).to_string())
 
-    def configured(self, config: Any) -> Any:
-        """The configuration, with the system's address and jobs in its sessions."""
-        changed = copy.deepcopy(config)
-        changed._master = changed._evaluation_master = self.master
-        changed._session_config = self._session_config(config.session_config)
-        return changed
+    def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
+        """Returns the configuration with the address and the jobs of the system."""
+        return config.on_system(self.master, _add_cluster(config.session_config, self._resolver))
 
     @contextlib.contextmanager
     def running(self, embedding_config: Any) -> Iterator[None]:
-        """Initializes the system, its embedding core too, and shuts it down afterwards.
+        """Initializes the system and its embedding core, and shuts it down on exit.
 
         Args:
             embedding_config: a `TPUEmbeddingConfiguration`, or None without tables.
@@ -160,47 +190,47 @@ class TpuSystem:
         finally:
             try:
                 self._run(lambda: tf1.tpu.shutdown_system(job=self._job()))
-            except tf.errors.OpError as error:  # what ended the run is what the user must hear of
+            except tf.errors.OpError as error:
+                # Not raised: it would hide the exception that ended the run.
                 tf1.logging.warning("The TPU system didn't shut down: %s", error)
 
     def _initialize(self, embedding_config: Any) -> bytes:
+        """Initializes the system; returns its serialized topology."""
         topology = self._run(lambda: tf1.tpu.initialize_system(embedding_config, job=self._job()))
         if hasattr(self._resolver, "set_tpu_topology"):
             self._resolver.set_tpu_topology(topology)
         return bytes(topology)
 
-    def _run(self, build: Any) -> Any:
-        """Runs one op in a session of its own: before variables are, or when they are gone."""
+    def _run(self, build: Callable[[], Any]) -> Any:
+        """Runs the op that `build` returns in a graph and session of its own."""
         with tf.Graph().as_default():
             fetched = build()
-            config = self._session_config(tf1.ConfigProto(allow_soft_placement=True))
+            config = _add_cluster(tf1.ConfigProto(allow_soft_placement=True), self._resolver)
             with tf1.Session(self.master, config=config) as session:
                 return session.run(fetched)
 
     def _job(self) -> str | None:
+        """Returns the name of the TPU workers' job; None for a TPU of this process."""
         return tf.DeviceSpec.from_string(self._cores[0]).job if self.master else None
 
-    def _session_config(self, given: Any) -> Any:
-        return _with_cluster(given, self._resolver)
 
-
-def find(config: Any, master: str | None) -> TpuSystem | None:
+def find(config: TPURunConfig, master: str | None) -> TpuSystem | None:
     """Finds the TPU system of a run.
 
     Args:
         config: the `RunConfig`, whose `cluster` may be the resolver.
-        master: the address that the run uses, or '' or None: then the environment or this machine
-            may have a TPU.
+        master: address of the session master; '' or None: the TPU that the environment names, or
+            that of this machine.
 
     Returns:
         The system; None if there are no TPU cores.
 
     Raises:
-        RuntimeError: nobody answers at the address.
+        RuntimeError: the session master doesn't answer.
     """
     resolver = config.cluster
     if resolver is None or (master and resolver.master() != master):
-        resolver = _resolver(master)
+        resolver = _make_resolver(master)
     if resolver is None:
         return None
     address = master or resolver.master() or ""
@@ -210,7 +240,8 @@ def find(config: Any, master: str | None) -> TpuSystem | None:
     return TpuSystem(resolver, address, cores, config.tpu_config.num_cores_per_replica)
 
 
-def _resolver(master: str | None) -> Any:
+def _make_resolver(master: str | None) -> Any:
+    """Returns a `TPUClusterResolver`; None if no TPU is named and this machine has none."""
     make = tf.distribute.cluster_resolver.TPUClusterResolver
     if master:
         return make(tpu=master)
@@ -220,7 +251,8 @@ def _resolver(master: str | None) -> Any:
 
 
 def _devices(master: str, resolver: Any) -> list[str]:
-    config = _with_cluster(tf1.ConfigProto(operation_timeout_in_ms=_ANSWER_WITHIN_MS), resolver)
+    """Returns the names of the devices of a session master."""
+    config = _add_cluster(tf1.ConfigProto(operation_timeout_in_ms=_MASTER_TIMEOUT_MS), resolver)
     try:
         with tf.Graph().as_default(), tf1.Session(master, config=config) as session:
             return [device.name for device in session.list_devices()]
@@ -233,7 +265,8 @@ def _devices(master: str, resolver: Any) -> list[str]:
         ) from error
 
 
-def _with_cluster(given: Any, resolver: Any) -> Any:
+def _add_cluster(given: Any, resolver: Any) -> Any:
+    """Returns a copy of a session configuration with the resolver's cluster."""
     config = tf1.ConfigProto()
     config.CopyFrom(given)
     config.isolate_session_state = True
@@ -243,7 +276,7 @@ def _with_cluster(given: Any, resolver: Any) -> Any:
     return config
 
 
-def _place(device: str) -> tuple[str, int, int]:
-    """Job, task and index of a core: the order of replicas."""
+def _core_position(device: str) -> tuple[str, int, int]:
+    """Returns job, task and index of a core, which order the replicas."""
     spec = tf.DeviceSpec.from_string(device)
     return spec.job or "", spec.task or 0, spec.device_index or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `TPUEstimator` refuses before anything is built."""
+"""Checks the arguments of `TPUEstimator`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 import numpy as np
 
 from estimator_spec.config.run_config import InputPipelineConfig
-from estimator_spec.config.tpu_config import check_positive_integer
+from estimator_spec.config.tpu_config import TPUConfig, check_positive_integer
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
 from estimator_spec.validation.signatures import argument_names
 
 
 def check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
-    """Refuses batch sizes that aren't positive integers; only that of training must be given.
+    """Checks that batch sizes are positive integers, or None except for training.
 
     Raises:
-        ValueError, TypeError: names the argument.
+        ValueError: a size isn't positive, or that of training is None.
+        TypeError: a size isn't an int.
     """
     if train is None:
         raise ValueError("`train_batch_size` cannot be `None`")
-    check_positive_integer(train, "train_batch_size")
-    if evaluate is not None:
-        check_positive_integer(evaluate, "eval_batch_size")
-    if predict is not None:
-        check_positive_integer(predict, "predict_batch_size")
+    for name, size in (("train", train), ("eval", evaluate), ("predict", predict)):
+        if size is not None:
+            check_positive_integer(size, f"{name}_batch_size")
 
 
 def check_batch_axis(batch_axis: Any) -> None:
-    """Refuses a batch_axis that isn't a list of places.
+    """Checks that `batch_axis` is None or a list of dimensions.
 
     Raises:
-        TypeError, ValueError: says what it should be.
+        TypeError: it isn't a tuple or list of ints.
+        ValueError: a dimension is negative.
     """
     if batch_axis is None:
         return
@@ -48,11 +48,13 @@ def check_batch_axis(batch_axis: Any) -> None:
         raise ValueError(f"batch_axis must not be negative; got {batch_axis!r}.")
 
 
-def check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
-    """Refuses ways of input that don't go with the rest.
+def check_input_pipeline(
+    tpu_config: TPUConfig, embedding_config_spec: EmbeddingConfigSpec | None
+) -> None:
+    """Checks that `per_host_input_for_training` fits the other options.
 
     Raises:
-        ValueError: says which.
+        ValueError: it doesn't support model parallelism or embeddings.
     """
     deployment = tpu_config.per_host_input_for_training
     if deployment == InputPipelineConfig.PER_SHARD_V1 and tpu_config.num_cores_per_replica:
@@ -68,11 +70,12 @@ def check_input_pipeline(tpu_config: Any, embedding_config_spec: Any) -> None:
         )
 
 
-def check_embeddings(tpu_config: Any, embedding_config_spec: Any) -> None:
-    """Refuses a specification that a TPU's configuration doesn't go with.
+def check_embeddings(tpu_config: TPUConfig, embedding_config_spec: Any) -> None:
+    """Checks the embedding specification, and that the TPU configuration supports it.
 
     Raises:
-        TypeError, ValueError: says why.
+        TypeError: `embedding_config_spec` has another type.
+        ValueError: its dictionaries don't fit together, or `num_shards` is 1.
     """
     if embedding_config_spec is None:
         return
@@ -90,11 +93,37 @@ def check_embeddings(tpu_config: Any, embedding_config_spec: Any) -> None:
         )
 
 
-def check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
-    """Refuses a user's function without `params`.
+def check_host_replicas(replicas: Any, use_tpu: bool, batch_sizes: dict[str, int | None]) -> None:
+    """Checks the argument `host_replicas` of `TPUEstimator`.
+
+    Args:
+        replicas: number of replicas.
+        use_tpu: whether the program runs on a TPU.
+        batch_sizes: examples of a step, by 'train', 'eval' and 'predict'.
 
     Raises:
-        ValueError: names the function.
+        TypeError: `replicas` isn't an int.
+        ValueError: it isn't positive, doesn't divide a batch size, or is given with `use_tpu`.
+    """
+    check_positive_integer(replicas, "host_replicas")
+    if use_tpu:
+        raise ValueError("host_replicas runs a TPU's loop on the host. Set use_tpu=False.")
+    for name, size in batch_sizes.items():
+        if size is not None and size % replicas:
+            raise ValueError(
+                f"{name} batch size {size} must be divisible by number of replicas {replicas}."
+            )
+
+
+def check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
+    """Checks that a user's function has an argument `params`.
+
+    Args:
+        kind: 'model_fn' or 'input_fn'.
+        fn: the function.
+
+    Raises:
+        ValueError: it has none.
     """
     if "params" not in argument_names(fn):
         raise ValueError(

@@ -1,35 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPUEstimator: an Estimator with batch sizes, TPU embeddings, and a TPU if there is one."""
+"""Defines `TPUEstimator`, an `Estimator` with batch sizes, TPU embeddings and replicas."""
 
 from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
 from estimator_spec.config import host_fallback
 from estimator_spec.config.run_config import TPURunConfig
 from estimator_spec.config.tpu_config import parse_iterations_per_loop
 from estimator_spec.config.tpu_context import TPUContext
-from estimator_spec.driver import (
-    device_loop,
-    embeddings,
-    input_pipeline,
-    model_calls,
-    replica_inputs,
-    tpu_checks,
-)
+from estimator_spec.driver import device_loop, embeddings, input_pipeline, model_calls, tpu_checks
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.driver.graphs import Built
+from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hooks import ExamplesPerSecond
-from estimator_spec.driver.replica_inputs import ReplicaInputs
-from estimator_spec.driver.replicas import ReplicaEmbeddings, Replicas
-from estimator_spec.driver.run_context import RunContext
+from estimator_spec.driver.replica_graphs import ReplicaGraphBuilder
+from estimator_spec.driver.run_context import BuildArguments, RunContext
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.model.warm_start import WarmStartSettings
 from tpu_columns import placement
 
 tf1 = tf.compat.v1
@@ -41,7 +34,7 @@ _RESERVED = [_BATCH_SIZE, _CONTEXT]
 
 
 class ExportSavedModelApiVersion(enum.Enum):
-    """Who makes a graph fit for serving on a TPU: the export (V1), or the `model_fn` (V2)."""
+    """The code that rewrites a graph for serving on a TPU: the export (V1) or `model_fn` (V2)."""
 
     V1 = 1
     V2 = 2
@@ -50,8 +43,8 @@ class ExportSavedModelApiVersion(enum.Enum):
 class TPUEstimator(Estimator):
     """An `Estimator` for programs written for TPUs; with `use_tpu=False` it runs on the CPU.
 
-    `model_fn` and `input_fn` get `params['batch_size']`, the size of the mode at hand (unless it
-    is None), and `model_fn` gets `params['use_tpu']`. While exporting there is no batch size.
+    `model_fn` and `input_fn` get `params['batch_size']`, the batch size of the mode unless it is
+    None, and `model_fn` gets `params['use_tpu']`. In an export there is no batch size.
 
     Args:
         model_fn: function of `features`, `params`, and any of `labels`, `mode` and `config`; it
@@ -59,41 +52,42 @@ class TPUEstimator(Estimator):
         model_dir: as for `Estimator`.
         config: a `RunConfig` with a `tpu_config`.
         params: hyperparameters, a dict or an object with `set_hparam` and `add_hparam`.
-        use_tpu: whether to run on a TPU. Without one, training, evaluation and prediction then
+        use_tpu: whether to run on a TPU. If there is none, training, evaluation and prediction
             raise a RuntimeError.
-        train_batch_size: examples in a training step. A TPU needs it.
+        train_batch_size: examples in a training step. Required on a TPU.
         eval_batch_size: examples in a batch of evaluation, or None.
         predict_batch_size: examples in a batch of prediction, or None.
-        batch_axis: the batch dimension of each input tensor, ints in a tuple or list, for cutting
-            batches among the cores of a TPU. No effect on a CPU.
+        batch_axis: the batch dimension of each input tensor, a tuple or list of ints, by which
+            batches are split among the cores of a TPU. No effect on a CPU.
         eval_on_tpu: False evaluates on the CPU, even with `use_tpu=True`.
         export_to_tpu: adds a graph for serving on a TPU to a SavedModel. Skipped without a TPU.
         export_to_cpu: adds a graph for serving on a CPU.
         warm_start_from: as for `Estimator`.
-        embedding_config_spec: an `EmbeddingConfigSpec`. On a CPU its columns' tables are ordinary
-            variables that the model's optimizer trains. With dictionaries in place of columns the
-            lookups are done before `model_fn` (see `dict_mode`).
+        embedding_config_spec: an `EmbeddingConfigSpec`. On a CPU the tables of its columns are
+            ordinary variables that the model's optimizer trains. With dictionaries in place of
+            columns, lookups run before `model_fn` (see `dict_mode`).
         export_saved_model_api_version: V1 or V2, 1 or 2. No effect on a CPU.
-        embedding_core: 'host' gives the tables to an embedding core on the host: what a TPU's does
-            with them, on any machine, with the specification's optimizer. None (the default)
-            leaves them to the model, as always on a CPU.
-        embedding_shards: cuts each table of the specification into this many shards, on which its
-            `partition_strategy` lays the rows; checkpoints hold the shards one after the other.
-            Checkpoints of other shards or another strategy are restored all the same.
-        host_replicas: runs as on a TPU of this many replicas, on the host, where each is a logical
-            CPU device. Training makes `iterations_per_loop` steps in one session call (hooks are
-            called once for all of them), and needs `steps` or `max_steps`; each step's batch is
-            shared among the replicas as `TPUConfig` says. Prediction and (unless `eval_on_tpu` is
-            False) evaluation run on all replicas too, and need their batch sizes. None (the
-            default): one step a session call, one replica.
+        embedding_core: 'host' trains the tables on an embedding core on the host, which has the
+            semantics of a TPU's and uses the optimizer of the specification, on any machine. None
+            (the default): the model's optimizer trains them, as always on a CPU.
+        embedding_shards: number of shards of each table of the specification. Its
+            `partition_strategy` is their layout; checkpoints store the shards concatenated.
+            Checkpoints with another number of shards or another strategy can be restored.
+        host_replicas: number of replicas on the host, each on a logical CPU device. Runs are like
+            those on a TPU with as many replicas: training makes `iterations_per_loop` steps per
+            session call (hooks are called once per session call) and requires `steps` or
+            `max_steps`; `TPUConfig` distributes each step's batch among the replicas. Prediction
+            and (unless `eval_on_tpu` is False) evaluation also use all replicas, and require their
+            batch sizes. None (the default): one replica, one step per session call.
         fast_updates: as for `Estimator`.
 
     Raises:
-        ValueError: an argument breaks a rule; the message names it.
-        TypeError: a batch size isn't an int, or the embedding specification is of another class.
+        ValueError: an argument is invalid; the message names it.
+        TypeError: a batch size isn't an int, or the embedding specification has another type.
     """
 
     _adds_params = True
+    _config: TPURunConfig
 
     def __init__(
         self,
@@ -109,8 +103,8 @@ class TPUEstimator(Estimator):
         eval_on_tpu: bool = True,
         export_to_tpu: bool = True,
         export_to_cpu: bool = True,
-        warm_start_from: Any = None,
-        embedding_config_spec: Any = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+        embedding_config_spec: EmbeddingConfigSpec | None = None,
         export_saved_model_api_version: Any = ExportSavedModelApiVersion.V1,
         *,
         embedding_core: str | None = None,
@@ -130,7 +124,7 @@ class TPUEstimator(Estimator):
         if use_tpu:
             tpu_checks.check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
             tpu_checks.check_input_pipeline(tpu_config, embedding_config_spec)
-        self._embeddings = embeddings.choose(
+        self._embeddings = embeddings.choose_embeddings(
             embedding_config_spec, embedding_core, use_tpu, embedding_shards
         )
         tpu_checks.check_embeddings(tpu_config, embedding_config_spec)
@@ -138,7 +132,7 @@ class TPUEstimator(Estimator):
             sizes = {"train": train_batch_size, "predict": predict_batch_size}
             if eval_on_tpu:
                 sizes["eval"] = eval_batch_size
-            device_loop.check(host_replicas, use_tpu, sizes)
+            tpu_checks.check_host_replicas(host_replicas, use_tpu, sizes)
         if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
             raise ValueError(
                 "export_saved_model_api_version should be 1 or 2; got "
@@ -164,7 +158,7 @@ class TPUEstimator(Estimator):
             embedding_config_spec,
             host_replicas,
         )
-        self._batch_axis = batch_axis
+        self._replica_graphs = ReplicaGraphBuilder(self, self._graphs, self._embeddings, batch_axis)
         self._export_to_tpu = export_to_tpu
         self._export_to_cpu = export_to_cpu
         self._export_saved_model_api_version = ExportSavedModelApiVersion(
@@ -172,7 +166,7 @@ class TPUEstimator(Estimator):
         )
 
     def _assert_members_are_not_overridden(self) -> None:
-        """Lets subclasses override what they like, as programs do."""
+        """Allows subclasses to override public methods, as programs do."""
 
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         with self._ctx.with_mode(mode) as ctx:
@@ -191,10 +185,10 @@ class TPUEstimator(Estimator):
     ) -> Any:
         params = self.params
         with self._ctx.with_mode(mode) as ctx:
-            _put(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
+            _set_param(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
             if ctx.is_meant_for_tpu():
-                _put(params, _CONTEXT, TPUContext(True, ctx.deployment()))
-        return input_pipeline.call(input_fn, mode, params, self.config, input_context)
+                _set_param(params, _CONTEXT, TPUContext(True, ctx.deployment()))
+        return input_pipeline.call_input_fn(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         params = self.params
@@ -204,24 +198,21 @@ class TPUEstimator(Estimator):
             for_tpu = ctx.is_meant_for_tpu() and not exporting
             context = TPUContext(False, ctx.deployment()) if for_tpu else None
             if not exporting:
-                _put(params, _BATCH_SIZE, ctx.batch_size_for_model_fn)
-        _put(params, _CONTEXT, context)
-        _put(params, _USE_TPU, not on_cpu)
+                _set_param(params, _BATCH_SIZE, ctx.batch_size_for_model_fn)
+        _set_param(params, _CONTEXT, context)
+        _set_param(params, _USE_TPU, not on_cpu)
         tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
-        def build(features: Any) -> Any:
-            return model_calls.call(
-                self._model_fn,
-                features,
-                labels,
-                mode,
-                params,
-                config,
-                self._embeddings.returned,
+        model_embeddings = self._ctx.build.embeddings or self._embeddings
+
+        def model(features: Any) -> Any:
+            processed = model_embeddings.process_result
+            return model_calls.call_model_fn(
+                self._model_fn, features, labels, mode, params, config, processed
             )
 
         with host_fallback.one_replica() if for_tpu and on_cpu else contextlib.nullcontext():
-            return self._embeddings.call_model(build, features, mode, exporting)
+            return model_embeddings.call_model(model, features, mode, exporting)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         return self._embeddings.hardware(mode)
@@ -235,110 +226,24 @@ class TPUEstimator(Estimator):
         listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
         return super()._train_model(input_fn, hooks, listeners)
 
-    def _batch(self, input_fn: Callable[..., Any], mode: str) -> input_pipeline.Inputs:
-        with self._ctx.on_one_device() if self._beside_a_loop(mode) else contextlib.nullcontext():
-            return super()._batch(input_fn, mode)
-
-    def _spec(self, features: Any, labels: Any, mode: str) -> Any:
-        with self._ctx.on_one_device() if self._beside_a_loop(mode) else contextlib.nullcontext():
-            return super()._spec(features, labels, mode)
-
-    def _beside_a_loop(self, mode: str) -> bool:
-        """Whether a graph of one batch is built (for an evaluation in memory) where a loop runs."""
-        with self._ctx.with_mode(mode) as ctx:
-            return ctx.system() is not None
-
-    def _build(self, graph: Any, input_fn: Callable[..., Any], mode: str) -> Built:
-        with self._ctx.with_mode(mode) as ctx:
+    def _build(
+        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, one_device: bool = False
+    ) -> BuiltGraph:
+        with self._ctx.with_mode(mode) as ctx, ctx.building(BuildArguments(one_device=one_device)):
             system = ctx.system()
             if system is None:
                 return super()._build(graph, input_fn, mode)
-            return self._build_on_replicas(graph, input_fn, ctx, system)
-
-    def _build_on_replicas(
-        self, graph: Any, input_fn: Callable[..., Any], ctx: RunContext, system: Any
-    ) -> Built:
-        """As `_build`, on the replicas of a system."""
-        mode, tpu_config = ctx.mode, self._config.tpu_config
-        strategy = system.strategy()
-        with strategy.scope():
-            self._start(graph)
-            if mode == ModeKeys.TRAIN:
-                private.get_or_create_global_step_read(graph)
-        whole = self._embeddings
-        if system.is_tpu:
-            hosts = [system.host_device(host) for host in range(system.num_hosts)]
-            self._embeddings = embeddings.for_tpu(ctx.embedding_config_spec, hosts)
-        try:
-            with self._users_code(placement.Mode(mode)):
-                batches = self._replica_inputs(input_fn, ctx, system)
-                with strategy.scope():
-                    core = self._embeddings.loop_core(mode, ctx.batch_size_for_model_fn)
-                self._embeddings = ReplicaEmbeddings(self._embeddings)
-
-                def model(features: Any, labels: Any) -> Any:
-                    labels = None if mode == ModeKeys.PREDICT else labels
-                    return self._call_model_fn(features, labels, mode, self.config)
-
-                replicas = Replicas(strategy, core, self._embeddings, mode, model)
-                with (
-                    tf.device(system.host_device(0)) if system.is_tpu else contextlib.nullcontext()
-                ):
-                    spec = self._on_replicas(replicas, batches, mode, tpu_config)
-        finally:
-            self._embeddings = whole
-        configured = system.configured(self._config)
-
-        def running() -> Any:
-            return system.running(core.configuration)
-
-        if mode != ModeKeys.TRAIN:
-            return Built(spec, [*batches.hooks, *core.hooks()], configured, running)
-        first, listeners = tuple(core.hooks()), tuple(core.listeners())
-        return Built(spec, batches.hooks, configured, running, first, listeners, loop=True)
-
-    def _on_replicas(
-        self, replicas: Replicas, batches: ReplicaInputs, mode: str, tpu_config: Any
-    ) -> Any:
-        if mode == ModeKeys.TRAIN:
-            every = tpu_config.experimental_host_call_every_n_steps
-            return device_loop.train(replicas, batches, device_loop.limit_of(tpu_config), every)
-        if mode == ModeKeys.EVAL:
-            return device_loop.evaluate(replicas, batches)
-        return device_loop.predict(replicas, batches)
-
-    def _replica_inputs(
-        self, input_fn: Callable[..., Any], ctx: RunContext, system: Any
-    ) -> ReplicaInputs:
-        """Calls `input_fn` for all replicas, as often as the configuration says."""
-        sources = []
-        for call in replica_inputs.calls(ctx.sharing, system.num_replicas, system.num_hosts):
-            self._ctx.call = call
-            try:
-                with tf.device(system.host_device(call.host)):
-                    sources.append((call, self._call_input_fn(input_fn, ctx.mode)))
-            finally:
-                self._ctx.call = None
-        return ReplicaInputs(
-            ctx.sharing,
-            sources,
-            input_fn,
-            ctx.mode,
-            ctx.batch_size_for_input_fn,
-            system.host_device,
-            # A prediction's batches are padded by rows; the old system refused this as well.
-            None if ctx.mode == ModeKeys.PREDICT else self._batch_axis,
-        )
+            return self._replica_graphs.build(graph, input_fn, ctx, system)
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
             if ctx.system() is None:
                 return super()._convert_train_steps_to_hooks(steps, max_steps)
-        limit = device_loop.limit_of(self._config.tpu_config)
-        return [device_loop.LoopLength(limit, steps, max_steps)]
+        limit = device_loop.parse_loop_limit(self._config.tpu_config)
+        return [device_loop.LoopLengthHook(limit, steps, max_steps)]
 
-    def _create_global_step(self, graph: Any) -> Any:
-        """Makes the step counter a resource variable, whatever the default is: TPUs need it."""
+    def _create_global_step(self, graph: tf.Graph) -> Any:
+        """Creates the global step as a resource variable, which TPUs require."""
         if tf1.train.get_global_step(graph) is not None:
             raise ValueError('"global_step" already exists.')
         with graph.as_default(), graph.name_scope(None):
@@ -354,12 +259,12 @@ class TPUEstimator(Estimator):
             )
 
     def _speed_hooks(self) -> list[Any]:
-        """What logs steps and examples per second."""
+        """Returns the hooks that log steps and examples per second."""
         with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
             batch_size = ctx.global_batch_size
         if batch_size is None:
             return super()._speed_hooks()
-        # A duration also says how often the user wants to hear.
+        # A loop length given as a duration is also the logging interval.
         loop = parse_iterations_per_loop(self._config.tpu_config.iterations_per_loop)
         seconds = loop.value if loop.unit == "seconds" else None
         steps = None if seconds else self._config.log_step_count_steps
@@ -368,13 +273,7 @@ class TPUEstimator(Estimator):
         output_dir = self._model_dir if self._config.save_summary_steps else None
         return [ExamplesPerSecond(batch_size, steps, seconds, output_dir)]
 
-    def _export_all_saved_models(
-        self,
-        export_dir_base: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        *args: Any,
-        **kwargs: Any,
-    ) -> bytes:
+    def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
         tpu_checks.check_takes_params("model_fn", self._model_fn)
         if not self._export_to_cpu:
             if not self._export_to_tpu:
@@ -387,19 +286,17 @@ class TPUEstimator(Estimator):
             tf1.logging.info(
                 "export_to_tpu is skipped: the SavedModel gets the graph for serving on a CPU."
             )
-        return super()._export_all_saved_models(
-            export_dir_base, input_receiver_fn_map, *args, **kwargs
-        )
+        return super()._export_all_saved_models(*args, **kwargs)
 
 
 def _is_exporting() -> bool:
-    """Whether `model_fn` is called for anything but a run of this driver's."""
-    now = placement.current()
-    return now is None or now.mode is placement.Mode.SERVE
+    """Returns whether `model_fn` is called for an export, or by the user's own code."""
+    current = placement.current()
+    return current is None or current.mode is placement.Mode.SERVE
 
 
-def _put(params: Any, key: str, value: Any) -> None:
-    """Sets one of our entries in the user's params, which may be an HParams object."""
+def _set_param(params: Any, key: str, value: Any) -> None:
+    """Sets an entry of the user's params, a dict or an HParams object, unless `value` is None."""
     if value is None:
         return
     if not hasattr(params, "set_hparam"):

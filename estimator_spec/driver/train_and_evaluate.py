@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`train_and_evaluate`: training, with an evaluation (and exports) at its checkpoints.
+"""Trains, and evaluates and exports the checkpoints: `train_and_evaluate`.
 
-On one machine both take turns in one process. A process whose TF_CONFIG makes it the evaluator
-only watches the model's directory; it may belong to any cluster.
+A single process interrupts training for each evaluation. A process that is the evaluator by
+TF_CONFIG only evaluates the checkpoints that appear in `model_dir`; its cluster may have any size.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tensorflow as tf
 from estimator_spec.config.run_config import TaskType
 from estimator_spec.driver import cluster_roles
 from estimator_spec.driver.estimator import Estimator
+from estimator_spec.evaluation.exporters import Exporter
 from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
 
 tf1 = tf.compat.v1
@@ -26,12 +27,14 @@ _SECONDS_BETWEEN_WARNINGS = 600
 _SHORTEST_WAIT = 1.0
 
 
-def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
-    """Trains, evaluates the checkpoints as they come, and exports them.
+def train_and_evaluate(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
+) -> tuple[dict[str, Any] | None, list[Any] | None] | None:
+    """Trains, and evaluates and exports the checkpoints.
 
-    How often there is a checkpoint is up to the `RunConfig`; `EvalSpec.throttle_secs` lets some
-    of them go by without an evaluation. The last one is always evaluated. Training ends at
-    `TrainSpec.max_steps`, at the end of the input, or when a hook stops it.
+    The `RunConfig` sets how often a checkpoint is saved, `EvalSpec.throttle_secs` the least time
+    between two evaluations. The last checkpoint is always evaluated. Training ends at
+    `TrainSpec.max_steps`, at the end of the input, or when a hook requests a stop.
 
     Args:
         estimator: an `Estimator`.
@@ -39,13 +42,12 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
         eval_spec: an `EvalSpec`.
 
     Returns:
-        (metrics of the last evaluation, what each exporter returned for it); (None, None) if
-        the model had `max_steps` already. None in a process that only trains: the chief of a
-        cluster.
+        (metrics of the last evaluation, result of each exporter for it); (None, None) if the
+        model had `max_steps` already. None in a process that only trains: the chief of a cluster.
 
     Raises:
         TypeError: an argument has another type.
-        ValueError: TF_CONFIG gives this process no task here, or the configuration saves no
+        ValueError: TF_CONFIG gives this process no known task, or the configuration saves no
             checkpoints.
         NotImplementedError: TF_CONFIG describes several training processes.
     """
@@ -60,16 +62,17 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
         return _evaluate_until_trained(estimator, train_spec, eval_spec)
     if not config.cluster_spec:
         tf1.logging.info("Running training and evaluation locally (non-distributed).")
-        return _in_turns(estimator, train_spec, eval_spec)
+        return _train_and_evaluate_locally(estimator, train_spec, eval_spec)
     cluster_roles.check_task(config)
-    cluster_roles.refuse_several_processes(config)
+    cluster_roles.check_single_process(config)
     if config.task_type == TaskType.MASTER:
-        return _in_turns(estimator, train_spec, eval_spec)
+        return _train_and_evaluate_locally(estimator, train_spec, eval_spec)
     _train(estimator, train_spec, train_spec.saving_listeners)
     return None
 
 
 def _check_types(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
+    """Checks the types of the arguments of `train_and_evaluate`."""
     for name, value, kind in (
         ("eval_spec", eval_spec, EvalSpec),
         ("estimator", estimator, Estimator),
@@ -81,7 +84,8 @@ def _check_types(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
             )
 
 
-def _train(estimator: Any, train_spec: TrainSpec, saving_listeners: Any) -> None:
+def _train(estimator: Estimator, train_spec: TrainSpec, saving_listeners: Any) -> None:
+    """Trains with the arguments of a `TrainSpec` and other listeners."""
     estimator.train(
         input_fn=train_spec.input_fn,
         max_steps=train_spec.max_steps,
@@ -90,8 +94,10 @@ def _train(estimator: Any, train_spec: TrainSpec, saving_listeners: Any) -> None
     )
 
 
-def _in_turns(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> tuple[Any, Any]:
-    """Trains, and interrupts training for each evaluation."""
+def _train_and_evaluate_locally(
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
+) -> tuple[Any, Any]:
+    """Trains in this process, and interrupts training for each evaluation."""
     tf1.logging.info(
         "Start train and evaluate loop. The evaluate will happen after every checkpoint. "
         "Checkpoint frequency is determined based on RunConfig arguments: save_checkpoints_steps "
@@ -99,38 +105,38 @@ def _in_turns(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> tup
         estimator.config.save_checkpoints_steps,
         estimator.config.save_checkpoints_secs,
     )
-    evaluations = _Evaluations(estimator, eval_spec, train_spec.max_steps)
-    listener = _EvaluateCheckpoints(evaluations, eval_spec.throttle_secs)
+    evaluator = _Evaluator(estimator, eval_spec, train_spec.max_steps)
+    listener = _EvaluationListener(evaluator, eval_spec.throttle_secs)
     _train(estimator, train_spec, (*train_spec.saving_listeners, listener))
     last = listener.last
     return (last.metrics, last.exports) if last else (None, None)
 
 
 class _Evaluation(NamedTuple):
-    """What came of one evaluation."""
+    """Results of one evaluation: the metrics, and the result of each exporter."""
 
     metrics: dict[str, Any]
     exports: list[Any]
 
 
-class _Evaluations:
-    """Evaluates and exports the latest checkpoint, each once.
+class _Evaluator:
+    """Evaluates and exports checkpoints, each once.
 
     Args:
         estimator: the `Estimator`.
         eval_spec: the `EvalSpec`.
-        max_steps: the global step whose export is the final one, or None.
+        max_steps: the global step of the final export, or None.
     """
 
-    def __init__(self, estimator: Any, eval_spec: EvalSpec, max_steps: int | None) -> None:
+    def __init__(self, estimator: Estimator, eval_spec: EvalSpec, max_steps: int | None) -> None:
         self._estimator = estimator
         self._spec = eval_spec
         self._max_steps = max_steps
         self._evaluated: str | None = None
         self._warned = float("-inf")
 
-    def once(self) -> _Evaluation | None:
-        """Does it; None if there is no new checkpoint."""
+    def evaluate_latest(self) -> _Evaluation | None:
+        """Evaluates and exports the latest checkpoint; returns None if it isn't new."""
         checkpoint = self._estimator.latest_checkpoint()
         if not checkpoint:
             self._warn(
@@ -154,10 +160,11 @@ class _Evaluations:
         return _Evaluation(metrics, exports)
 
     def is_last(self, metrics: Mapping[str, Any]) -> bool:
-        """Whether training has reached its end with these."""
+        """Returns whether these metrics are of the last step of training."""
         return bool(self._max_steps and metrics[_GLOBAL_STEP] >= self._max_steps)
 
-    def _export(self, exporter: Any, checkpoint: str, metrics: dict[str, Any]) -> Any:
+    def _export(self, exporter: Exporter, checkpoint: str, metrics: dict[str, Any]) -> Any:
+        """Returns the result of an exporter for a checkpoint."""
         return exporter.export(
             estimator=self._estimator,
             export_path=os.path.join(self._estimator.model_dir, "export", exporter.name),
@@ -167,7 +174,7 @@ class _Evaluations:
         )
 
     def _warn(self, message: str) -> None:
-        """Tells the log, but not all the time."""
+        """Logs a warning, unless one was logged in the last ten minutes."""
         now = time.monotonic()
         if now - self._warned > _SECONDS_BETWEEN_WARNINGS:
             tf1.logging.warning(message)
@@ -175,7 +182,7 @@ class _Evaluations:
 
 
 def _check_metrics(metrics: Any) -> None:
-    """A subclass may have an `evaluate` of its own."""
+    """Checks the result of `Estimator.evaluate`, which a subclass may override."""
     if not isinstance(metrics, dict):
         raise TypeError(f"`Estimator.evaluate` should return dict. Given {type(metrics)}.")
     if _GLOBAL_STEP not in metrics:
@@ -185,28 +192,31 @@ def _check_metrics(metrics: Any) -> None:
         )
 
 
-class _EvaluateCheckpoints(tf1.train.CheckpointSaverListener):
-    """Interrupts training for an evaluation when a checkpoint was saved.
+class _EvaluationListener(tf1.train.CheckpointSaverListener):
+    """Listener that evaluates a checkpoint after it was saved.
 
     Args:
-        evaluations: does the work.
-        throttle_secs: seconds between the starts of two evaluations, at least.
+        evaluator: evaluates the checkpoints.
+        throttle_secs: minimum of seconds between the starts of two evaluations.
+
+    Attributes:
+        last: the last evaluation, or None.
     """
 
-    def __init__(self, evaluations: _Evaluations, throttle_secs: float) -> None:
-        self._evaluations = evaluations
+    def __init__(self, evaluator: _Evaluator, throttle_secs: float) -> None:
+        self._evaluator = evaluator
         self._throttle_secs = throttle_secs
         self.last: _Evaluation | None = None
 
     def begin(self) -> None:
-        """Starts the clock."""
+        """Starts the timer."""
         self._timer = tf1.train.SecondOrStepTimer(every_secs=self._throttle_secs)
         self._first = True
 
-    def after_save(self, session: Any, global_step_value: int) -> None:
-        """Evaluates, unless it is too early."""
+    def after_save(self, session: tf1.Session, global_step_value: int) -> None:
+        """Evaluates, unless the last evaluation was less than `throttle_secs` ago."""
         del session
-        if self._first:  # Nothing is trained yet.
+        if self._first:  # The checkpoint before the first step isn't evaluated.
             self._first = False
         elif self._timer.should_trigger_for_step(global_step_value):
             self._evaluate(global_step_value)
@@ -216,15 +226,15 @@ class _EvaluateCheckpoints(tf1.train.CheckpointSaverListener):
                 self._throttle_secs,
             )
 
-    def end(self, session: Any, global_step_value: int) -> None:
-        """Evaluates the last checkpoint, however early it is."""
+    def end(self, session: tf1.Session, global_step_value: int) -> None:
+        """Evaluates the last checkpoint, whatever `throttle_secs` is."""
         del session
         if global_step_value != self._timer.last_triggered_step():
             self._evaluate(global_step_value)
 
     def _evaluate(self, global_step: int) -> None:
         self._timer.update_last_triggered_step(global_step)
-        self.last = self._evaluations.once()
+        self.last = self._evaluator.evaluate_latest()
         if self.last is None:
             raise RuntimeError(
                 "There was no new checkpoint after the training: a hook or another process "
@@ -233,16 +243,16 @@ class _EvaluateCheckpoints(tf1.train.CheckpointSaverListener):
 
 
 def _evaluate_until_trained(
-    estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec
+    estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
 ) -> tuple[Any, Any]:
-    """Waits for the checkpoints of another process, and evaluates them."""
+    """Evaluates the checkpoints of another process until one has `max_steps`."""
     if eval_spec.start_delay_secs:
         _wait(eval_spec.start_delay_secs, "starting eval")
-    evaluations = _Evaluations(estimator, eval_spec, train_spec.max_steps)
+    evaluator = _Evaluator(estimator, eval_spec, train_spec.max_steps)
     while True:
         start = time.monotonic()
-        found = evaluations.once()
-        if found and evaluations.is_last(found.metrics):
+        found = evaluator.evaluate_latest()
+        if found and evaluator.is_last(found.metrics):
             tf1.logging.info(
                 "Exiting evaluation, global_step=%s >= train max_steps=%s",
                 found.metrics[_GLOBAL_STEP],
@@ -257,5 +267,6 @@ def _evaluate_until_trained(
 
 
 def _wait(seconds: float, before: str) -> None:
+    """Logs the delay, and sleeps."""
     tf1.logging.info("Waiting %f secs before %s.", seconds, before)
     time.sleep(seconds)

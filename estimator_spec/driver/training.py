@@ -1,138 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training: from a built `EstimatorSpec` to the loss of the last step."""
+"""Trains the model of an `EstimatorSpec` in a monitored session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery, private
+from estimator_spec.config.run_config import RunConfig
 from estimator_spec.cores.interface import TablesListener
-from estimator_spec.driver import (
-    checkpoint_state,
-    errors,
-    huge_pages,
-    initial_values,
-    input_pipeline,
-    stored_tables,
-)
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver.hookless_steps import Steps
+from estimator_spec.driver import initial_values, input_pipeline, sessions
+from estimator_spec.driver.hookless_steps import StepRunner
+from estimator_spec.model.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 
-_COUNTING = ("AssignAddVariableOp", "AssignAdd")
-
-
-def check_steps(steps: int | None, max_steps: int | None) -> None:
-    """Refuses both at once, and what isn't positive.
-
-    Raises:
-        ValueError: names the argument.
-    """
-    if steps is not None and max_steps is not None:
-        raise ValueError("Can not provide both steps and max_steps.")
-    for name, value in (("steps", steps), ("max_steps", max_steps)):
-        if value is not None and value <= 0:
-            raise ValueError(f"Must specify {name} > 0, given: {value}")
+_INCREMENT_OPS = ("AssignAddVariableOp", "AssignAdd")
 
 
 def run(
-    spec: Any,
+    spec: EstimatorSpec,
     *,
-    config: Any,
+    config: RunConfig,
     checkpoint: str | None,
     input_fn: Callable[..., Any],
-    input_hooks: Sequence[Any],
-    hooks: Sequence[Any],
-    speed_hooks: Sequence[Any],
-    saving_listeners: Sequence[Any],
-    first_hooks: Sequence[Any] = (),
+    input_hooks: Sequence[tf1.train.SessionRunHook],
+    hooks: Sequence[tf1.train.SessionRunHook],
+    speed_hooks: Sequence[tf1.train.SessionRunHook],
+    saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+    first_hooks: Sequence[tf1.train.SessionRunHook] = (),
     loop: bool = False,
 ) -> Any:
-    """Trains in the current graph until a hook stops it or the input ends.
+    """Trains in the default graph until a hook requests a stop or the input ends.
 
     Args:
-        spec: the `EstimatorSpec` of the current graph.
+        spec: the `EstimatorSpec` of the default graph.
         config: the `RunConfig`, with its `model_dir` and `session_config`.
         checkpoint: the checkpoint that the session will restore, if any.
-        input_fn: where the batches come from; named in messages.
-        input_hooks: what the input needs.
-        hooks: the user's, and those that end the training.
-        speed_hooks: what logs steps and examples per second.
-        saving_listeners: told of every checkpoint.
-        first_hooks: what must come before the hook that saves.
-        loop: the train_op makes several steps; hooks are called once for all of them.
+        input_fn: the user's `input_fn`, for error messages.
+        input_hooks: hooks of the input pipeline.
+        hooks: the user's hooks, and those that stop training.
+        speed_hooks: hooks that log steps and examples per second.
+        saving_listeners: listeners for every checkpoint.
+        first_hooks: hooks to call before the one that saves checkpoints.
+        loop: whether the train_op runs several steps; hooks are called once for all of them.
 
     Returns:
-        The loss of the last step; None if a hook stopped before the first.
+        The loss of the last step; None if a hook requested the stop before the first.
 
     Raises:
-        ValueError: the input yields nothing, or listeners without anything that saves.
+        ValueError: the input is empty, or there are listeners but no hook that saves.
         CheckpointError: the checkpoint can't be restored.
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
+    graph = tf1.get_default_graph()
     _add_loss_summary(spec.loss)
     _add_saver(spec, config)
     if not loop:
-        _read_before_counting(tf1.get_default_graph())
+        _read_global_step_before_increment(graph)
     stop_at_nan = hooks_lib.StopAtNan(spec.loss)
     all_hooks = [*input_hooks, *hooks, stop_at_nan]
     if config.log_step_count_steps is not None:
         all_hooks.append(hooks_lib.LossLogger(spec.loss, config.log_step_count_steps))
     all_hooks.extend(spec.training_hooks)
     saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
-    _listen([*saver_hooks, *all_hooks, *spec.training_chief_hooks], saving_listeners)
     chief_hooks = [*first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
     chief_hooks.extend(_summary_hooks(spec, config))
-    steps = Steps([*all_hooks, *chief_hooks], spec.train_op, spec.loss, stop_at_nan)
-    with (
-        errors.explained(tf1.get_default_graph()),
-        _session(
-            spec,
-            config,
-            checkpoint,
-            hooks=all_hooks,
-            chief_only_hooks=chief_hooks,
-        ) as session,
-    ):
-        _loop(session, steps, input_fn, loop)
-    # Here, and not above: the session ends the block where the input ends.
-    return steps.last_loss
+    steps = StepRunner([*all_hooks, *chief_hooks], spec.train_op, spec.loss, stop_at_nan)
+    initial_values.replace_large_constants(graph)
 
-
-def _session(spec: Any, config: Any, checkpoint: str | None, **hooks: Any) -> Any:
-    stored_tables.fit_session(spec.scaffold, checkpoint)
-    graph = tf1.get_default_graph()
-    initial_values.with_less_memory(graph)
-    with checkpoint_state.restoring(checkpoint), huge_pages.asked_for(graph):
+    def create_session() -> Any:
         return tf1.train.MonitoredTrainingSession(
             master=config.master,
             is_chief=config.is_chief,
             checkpoint_dir=config.model_dir,
             scaffold=spec.scaffold,
-            save_checkpoint_secs=0,  # A hook of ours saves.
-            save_summaries_steps=None,  # So does one for summaries,
-            log_step_count_steps=None,  # and one that counts.
+            hooks=all_hooks,
+            chief_only_hooks=chief_hooks,
+            # The driver has hooks of its own for checkpoints, summaries and speed.
+            save_checkpoint_secs=0,
+            save_summaries_steps=None,
+            log_step_count_steps=None,
             config=config.session_config,
             max_wait_secs=config.session_creation_timeout_secs,
             save_graph_def=config.checkpoint_save_graph_def,
-            **hooks,
         )
 
+    present = [*saver_hooks, *all_hooks, *spec.training_chief_hooks]
+    with (
+        _listeners_added(present, saving_listeners),
+        sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
+    ):
+        _run_steps(session, steps, input_fn, loop)
+    # Not inside the block: the end of the input leaves it by an exception.
+    return steps.last_loss
 
-def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) -> None:
-    """Makes steps until a hook stops, or the input ends."""
+
+def _run_steps(
+    session: tf1.train.MonitoredSession, steps: StepRunner, input_fn: Callable[..., Any], loop: bool
+) -> None:
+    """Runs steps until a hook requests a stop or the input ends."""
     some = False
     while not session.should_stop():
         try:
             steps.run(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             if some:
-                raise  # The session takes this for the end of the input.
-            raise input_pipeline.nothing_read(input_fn, "train", loop) from end
+                raise  # The session treats this as the end of the input.
+            raise input_pipeline.empty_input_error(input_fn, "train", loop) from end
         some = True
     if not some:
         tf1.logging.warning(
@@ -140,27 +119,27 @@ def _loop(session: Any, steps: Steps, input_fn: Callable[..., Any], loop: bool) 
         )
 
 
-def _read_before_counting(graph: tf.Graph) -> None:
-    """Makes what counts the global step up wait for the reading that hooks look at.
+def _read_global_step_before_increment(graph: tf.Graph) -> None:
+    """Adds control dependencies from the read of the global step to the ops that increment it.
 
-    Hooks take the step for the one before this call. Without an order of the two ops they would see
-    now this step and now the next, and write a summary a step late, as threads happen to run.
+    Hooks expect the value before this step. If the two ops ran in any order, hooks would see this
+    step or the next at random, and could write a summary one step late.
     """
     read = private.get_or_create_global_step_read(graph).op
     for op in tf1.train.get_global_step(graph).op.outputs[0].consumers():
-        if op.type in _COUNTING and graph_surgery.control_flow_context(op) is None:
+        if op.type in _INCREMENT_OPS and graph_surgery.control_flow_context(op) is None:
             graph_surgery.add_control_input(op, read)
 
 
 def _add_loss_summary(loss: Any) -> None:
-    """Shows the loss in TensorBoard under this name, unless the model does so itself."""
+    """Adds a summary `loss`, unless the model has one of that name."""
     if not any(s.op.name == "loss" for s in tf1.get_collection(tf1.GraphKeys.SUMMARIES)):
         tf1.summary.scalar("loss", loss)
     tf1.add_to_collection(tf1.GraphKeys.LOSSES, loss)
 
 
-def _add_saver(spec: Any, config: Any) -> None:
-    """The default saver: shards, and paths that stay right when the directory moves."""
+def _add_saver(spec: EstimatorSpec, config: RunConfig) -> None:
+    """Adds a sharded saver with relative paths, unless the model has a saver."""
     if spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS):
         return
     saver = tf1.train.Saver(
@@ -173,12 +152,15 @@ def _add_saver(spec: Any, config: Any) -> None:
     tf1.add_to_collection(tf1.GraphKeys.SAVERS, saver)
 
 
-def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
-    """A hook that saves by steps or seconds, unless the user brought one or wants none."""
+def _saver_hooks(
+    spec: EstimatorSpec, config: RunConfig, present: Sequence[tf1.train.SessionRunHook]
+) -> list[Any]:
+    """Returns the hook that saves checkpoints, unless one is present or the user wants none."""
     if any(isinstance(hook, tf1.train.CheckpointSaverHook) for hook in present):
         return []
     if not (config.save_checkpoints_secs or config.save_checkpoints_steps):
         return []
+    assert config.model_dir is not None  # set by the estimator
     return [
         hooks_lib.CheckpointSaver(
             config.model_dir,
@@ -190,25 +172,32 @@ def _saver_hooks(spec: Any, config: Any, present: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _summary_hooks(spec: Any, config: Any) -> list[Any]:
+def _summary_hooks(spec: EstimatorSpec, config: RunConfig) -> list[Any]:
+    """Returns the hook that writes summaries, unless the user wants none."""
     every = config.save_summary_steps
     if not every or not config.model_dir:
         return []
     return [hooks_lib.SummarySaver(every, config.model_dir, spec.scaffold)]
 
 
-def _listen(present: Sequence[Any], saving_listeners: Sequence[Any]) -> None:
-    """Hands those of tables to all hooks that save, and the user's to the first."""
+@contextlib.contextmanager
+def _listeners_added(
+    present: Sequence[tf1.train.SessionRunHook],
+    saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+) -> Iterator[None]:
+    """Adds table listeners to all hooks that save, others to the first, until the block ends."""
     of_tables = [each for each in saving_listeners if isinstance(each, TablesListener)]
-    others = [each for each in saving_listeners if each not in of_tables]
     saver_hooks = [hook for hook in present if isinstance(hook, tf1.train.CheckpointSaverHook)]
-    if others and not saver_hooks:
+    if len(of_tables) < len(saving_listeners) and not saver_hooks:
         raise ValueError(
             "There should be a CheckpointSaverHook to use saving_listeners. Please set one of "
             "the RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
         )
-    for number, hook in enumerate(saver_hooks):
-        # The constructor takes listeners, but the hook may be the user's.
-        told = hook._listeners
-        wanted = of_tables if number else saving_listeners
-        told.extend(listener for listener in wanted if listener not in told)
+    with contextlib.ExitStack() as stack:
+        for number, hook in enumerate(saver_hooks):
+            # The constructor takes listeners, but the hook may be the user's.
+            listeners = private.saver_listeners(hook)
+            stack.callback(listeners.__setitem__, slice(None), list(listeners))
+            added = of_tables if number else saving_listeners
+            listeners.extend(each for each in added if each not in listeners)
+        yield

@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which columns of a spec go to the embedding core, and which to the tensor core.
+"""Assigns the columns of a spec to the embedding core or the tensor core.
 
-A column names its device, or its table's size decides. What a run then does with a device is for
-`tpu_columns.route` to say.
+A column requests its device, or the size of its table decides. `tpu_columns.route` maps requested
+devices to those of a run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpu_columns import Hardware, LookupDevice, Mode, TPUEmbeddingColumn, route
 
+if TYPE_CHECKING:
+    from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
-def split(columns: Iterable[Any], below: int | None) -> tuple[list[Any], list[Any]]:
-    """Splits columns by the core that they ask for.
 
-    A table is small if it has fewer than `below` rows, and goes to the tensor core if each of its
-    columns can: it names no device, is no sequence, and has a combiner. Otherwise it stays.
+def split_columns(columns: Iterable[Any], below: int | None) -> tuple[list[Any], list[Any]]:
+    """Splits columns into those of the embedding core and those of the tensor core.
+
+    A table of fewer than `below` rows is assigned to the tensor core if each of its columns
+    requests no device, is no sequence column and has a combiner.
 
     Args:
         columns: of any kind.
-        below: a number of rows; None: no table is small.
+        below: a number of rows. None: only columns that request the tensor core are assigned to it.
 
     Returns:
-        The columns of the embedding core (and those of no core), and those of the tensor core.
+        Columns of the embedding core (and those that use no core), columns of the tensor core.
 
     Raises:
         ValueError: a small table's column has no `tensor_core_shape`.
@@ -49,23 +52,24 @@ def split(columns: Iterable[Any], below: int | None) -> tuple[list[Any], list[An
     return embedding_core, tensor_core
 
 
-def tensor_core_tables(spec: Any) -> set[str]:
-    """The tables that a spec puts on the tensor core, by `get_embedding_var_name()`."""
+def tensor_core_tables(spec: EmbeddingConfigSpec) -> set[str]:
+    """Returns the tensor core's tables in a spec, by `get_embedding_var_name()`."""
     return {column.get_embedding_var_name() for column in spec.tensor_core_feature_columns or ()}
 
 
-def for_embedding_core(spec: Any, mode: Mode) -> Any:
-    """A spec of what the embedding core looks up in a mode: without columns that ask for the host.
+def spec_of_embedding_core(spec: EmbeddingConfigSpec, mode: Mode) -> EmbeddingConfigSpec | None:
+    """Returns a spec with only those columns that the embedding core looks up in a mode.
 
     Args:
-        spec: an `EmbeddingConfigSpec`, of either form.
-        mode: what the graph is for, on hardware with an embedding core.
+        spec: the spec, of columns or of dictionaries.
+        mode: mode of the graph, on hardware with an embedding core.
 
     Returns:
-        The spec, less some columns; None if the core has nothing to look up.
+        The spec without the other columns; None if no column is left.
 
     Raises:
-        ValueError: a column's device is forbidden in this mode, or a table would be in two places.
+        ValueError: a column's device is forbidden in this mode, or columns of one table are on
+            different devices.
     """
     if spec.feature_columns is None:
         return spec
@@ -88,29 +92,32 @@ def for_embedding_core(spec: Any, mode: Mode) -> Any:
             )
     if not kept:
         return None
-    # The rule of sizes has been applied.
+    # `tensor_core_below` was applied when the spec was made.
     return spec._replace(
         feature_columns=kept, tensor_core_feature_columns=[], tensor_core_below=None
     )
 
 
-def _small_tables(columns: list[Any], below: int | None) -> set[Any]:
+def _small_tables(columns: list[Any], below: int | None) -> set[str]:
+    """Returns the tables that `below` assigns to the tensor core."""
     if below is None:
         return set()
-    small, staying = set(), set()
+    small: set[str] = set()
+    on_other_devices: set[str] = set()
     for column in columns:
         table = _table(column)
         if table is None:
             continue
-        can_go = not column.is_sequence_column() and column.combiner is not None
-        if can_go and column.embedding_lookup_device is None:
+        eligible = not column.is_sequence_column() and column.combiner is not None
+        if eligible and column.embedding_lookup_device is None:
             if column.get_embedding_table_size()[0] < below:
                 small.add(table)
         elif column.embedding_lookup_device is not LookupDevice.TPU_TENSOR_CORE:
-            staying.add(table)
-    return small - staying
+            on_other_devices.add(table)
+    return small - on_other_devices
 
 
 def _table(column: Any) -> str | None:
+    """Returns the table of a TPU embedding column, None for other columns."""
     is_tpu_column = isinstance(column, TPUEmbeddingColumn)
     return column.get_embedding_var_name() if is_tpu_column else None

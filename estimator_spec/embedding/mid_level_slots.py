@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of slots in `tf.tpu.experimental.embedding`, whose objects and checkpoints use them."""
+"""Slot names of `tf.tpu.experimental.embedding`, as in its objects and checkpoints."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from estimator_spec.embedding.optimizers import OptimizationParameters
 
 
 def mid_level_slot_names(parameters: OptimizationParameters) -> dict[str, str]:
-    """The mid-level name of each of our slots that has one.
+    """Returns the mid-level API's names of an optimizer's slots.
 
     >>> mid_level_slot_names(ours.AdamParameters(0.1))
     {'m': 'momenta', 'v': 'velocities'}
 
     Args:
-        parameters: our optimizer. What takes its place in the mid-level API is in
-            docs/optimizers.md; one without a counterpart has no slots there.
+        parameters: the optimizer.
+
+    Returns:
+        Mid-level names by slot; empty for an optimizer without a counterpart there (see
+        docs/optimizers.md). Slots without a counterpart are left out.
     """
     return _NAMES.get(type(parameters), {})
 
@@ -26,5 +29,5 @@ _NAMES: dict[type, dict[str, str]] = {
     ours.AdagradMomentumParameters: {"accumulator": "accumulators", "momenta": "momenta"},
     ours.AdamParameters: {"m": "momenta", "v": "velocities"},
     ours.FtrlParameters: {"accumulator": "accumulators", "linear": "linears"},
-    ours.RMSPropParameters: {"ms": "velocities"},  # as Adam
+    ours.RMSPropParameters: {"ms": "velocities"},  # converted to Adam
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the optimizers of the embedding core share: their checks, and the names of their slots."""
+"""Base class of the embedding core's optimizers: common parameters, checks and slot variables."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 
 
 class Slot(NamedTuple):
-    """A variable beside a table, of the same shape.
+    """One slot variable of a table, of the table's shape.
 
     Attributes:
-        name: what the optimizer calls it.
-        suffix: what follows the table variable's name in its own.
-        initial: first value of every element, or the parameter that holds it.
+        name: its name in the optimizer.
+        suffix: its variable's name is the table variable's name plus this.
+        initial: initial value of every element, or the name of the parameter that has it.
     """
 
     name: str
@@ -26,28 +26,28 @@ class Slot(NamedTuple):
 
 
 class OptimizationParameters:
-    """What all optimizers of the embedding core have in common. Not made itself.
+    """Common parameters of the embedding core's optimizers; an abstract base class.
 
     Attributes:
-        learning_rate: the step size lr of every table that has none of its own. Unused, and may
-            be None, where each table has a `learning_rate_fn`.
+        learning_rate: lr, for every table without its own. May be None if each table has a
+            `learning_rate_fn`.
         use_gradient_accumulation: True (the default) sums the gradients of a row's occurrences in
-            a step, and updates it once. False applies one occurrence after the other: faster,
-            less exact, and without gradient clipping.
-        clip_weight_min: least value of an element of w after an update. None: no limit.
-        clip_weight_max: greatest value of an element of w after an update. None: no limit.
-        weight_decay_factor: each step, the rows it looked up lose this part of themselves, apart
-            from the gradient (decoupled decay). None or 0: none.
-        multiply_weight_decay_factor_by_learning_rate: whether that part is multiplied by lr. None
-            means False.
-        clip_gradient_min: least value of an element of g. None: no limit.
-        clip_gradient_max: greatest value of an element of g. None: no limit. Either limit needs
-            `use_gradient_accumulation`, as only the sum is clipped.
+            a step and updates the row once. False applies one occurrence after the other, which is
+            faster, less exact, and allows no gradient clipping.
+        clip_weight_min: lower bound of an element of w after an update. None: no limit.
+        clip_weight_max: upper bound of an element of w after an update. None: no limit.
+        weight_decay_factor: fraction of each looked-up row that is subtracted in a step, apart from
+            the gradient (decoupled decay). None or 0: none.
+        multiply_weight_decay_factor_by_learning_rate: whether that fraction is multiplied by lr.
+            None means False.
+        clip_gradient_min: lower bound of an element of g. None: no limit.
+        clip_gradient_max: upper bound of an element of g. None: no limit. Either limit needs
+            `use_gradient_accumulation`, because only the sum is clipped.
     """
 
     SLOTS: ClassVar[tuple[Slot, ...]] = ()
 
-    # Declared anew by each subclass, because their place among the arguments differs.
+    # Each subclass declares them again, because their positions among its arguments differ.
     learning_rate: float | None
     use_gradient_accumulation: bool
     clip_weight_min: float | None
@@ -59,7 +59,7 @@ class OptimizationParameters:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # its subclasses are
-            value = _checked(self, field.name, str(field.type))
+            value = _plain_value(self, field.name, str(field.type))
             object.__setattr__(self, field.name, value)
         clips_gradient = self.clip_gradient_min is not None or self.clip_gradient_max is not None
         if clips_gradient and not self.use_gradient_accumulation:
@@ -67,26 +67,26 @@ class OptimizationParameters:
                 "When using gradient clipping limits, gradient accumulation must be enabled. "
                 "Leave use_gradient_accumulation at True, or both clip_gradient limits at None."
             )
-        for what in ("weight", "gradient"):
-            low, high = getattr(self, f"clip_{what}_min"), getattr(self, f"clip_{what}_max")
+        for kind in ("weight", "gradient"):
+            low, high = getattr(self, f"clip_{kind}_min"), getattr(self, f"clip_{kind}_max")
             if low is not None and high is not None and low > high:
                 raise ValueError(
-                    f"clip_{what}_min must not be greater than clip_{what}_max; got {low} and "
+                    f"clip_{kind}_min must not be greater than clip_{kind}_max; got {low} and "
                     f"{high}."
                 )
         self._check()
 
     def _check(self) -> None:
-        """Refuses values out of range; each optimizer has its own."""
+        """Checks the ranges of the optimizer's own parameters; subclasses override it."""
 
-    def _at_least_zero(self, *names: str) -> None:
+    def _check_not_negative(self, *names: str) -> None:
         for name in names:
             if getattr(self, name) < 0:
                 raise ValueError(
                     f"{name} must be greater than or equal to 0. got {getattr(self, name)}."
                 )
 
-    def _betas_and_epsilon(self) -> None:
+    def _check_betas_and_epsilon(self) -> None:
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be between 0. and 1; got {getattr(self, name)}.")
@@ -95,15 +95,15 @@ class OptimizationParameters:
             raise ValueError(f"epsilon must be positive; got {epsilon}.")
 
 
-def _checked(parameters: Any, name: str, kind: str) -> Any:
-    """A parameter as a plain Python value, if it is of the kind that its annotation says."""
+def _plain_value(parameters: Any, name: str, annotation: str) -> Any:
+    """Returns a parameter as a plain Python value, after a check of its type."""
     value = getattr(parameters, name)
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None and kind.endswith("| None"):
+    if value is None and annotation.endswith("| None"):
         return value
-    if kind.startswith("bool"):
-        # 0 and 1 have always served as flags.
+    if annotation.startswith("bool"):
+        # TensorFlow accepts 0 and 1 as flags too.
         accepted, expected = isinstance(value, int) and value in (0, 1), "True or False"
         value = bool(value) if accepted else value
     else:
@@ -118,9 +118,9 @@ def _checked(parameters: Any, name: str, kind: str) -> Any:
 
 
 def slot_names(parameters: OptimizationParameters, variable_name: str) -> dict[str, str]:
-    """The full names of the variables that an optimizer keeps beside a table.
+    """Returns the full names of a table's slot variables.
 
-    These are the names in a checkpoint of a TPU run. TF1's own optimizers differ for Adam
+    Checkpoints of TPU runs have these names. TF1's own optimizers differ for Adam
     (`/Adam`, `/Adam_1`) and RMSProp (`/RMSProp`, `/RMSProp_1`).
 
     >>> from estimator_spec.embedding.optimizers import AdamParameters
@@ -132,13 +132,13 @@ def slot_names(parameters: OptimizationParameters, variable_name: str) -> dict[s
         variable_name: full name of the table's variable.
 
     Returns:
-        Full variable names by slot; empty for gradient descent.
+        Full variable names by slot; empty for SGD.
     """
     return {slot.name: variable_name + slot.suffix for slot in _slots(parameters)}
 
 
 def slot_initial_values(parameters: OptimizationParameters) -> dict[str, float]:
-    """The value with which every element of a slot begins.
+    """Returns the initial values of an optimizer's slot variables.
 
     >>> from estimator_spec.embedding.optimizers import FtrlParameters
     >>> slot_initial_values(FtrlParameters(0.1))
@@ -148,7 +148,7 @@ def slot_initial_values(parameters: OptimizationParameters) -> dict[str, float]:
         parameters: the optimizer.
 
     Returns:
-        Values by slot, in the order of `slot_names`.
+        The value of every element by slot, in the order of `slot_names`.
     """
     return {
         slot.name: float(

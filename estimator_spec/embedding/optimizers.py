@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizers of the embedding core: their parameters, and the state each keeps.
+"""Parameters and slot variables of the embedding core's optimizers.
 
-One class for each optimizer, a frozen dataclass: equal when all values are equal, hashable,
-printable, picklable. Their arguments keep the order they always had. Without a TPU (or an embedding
-core on the host) they have no effect: tables are then ordinary variables under the `model_fn`'s own
-optimizer.
+Each optimizer is a frozen dataclass: comparable, hashable, picklable. The arguments are in the
+order of TensorFlow's classes of the same names. Without an embedding core (a TPU's, or the one on
+the host) they have no effect: the `model_fn`'s optimizer then trains the tables as ordinary
+variables.
 
 In the formulas, t counts the steps that look a row up: a step changes no other row and none of its
 slots (but for Adam that isn't lazy). All operations are elementwise. The rules are those of the
 comments in TensorFlow's `optimization_parameters.proto`; each class names its paper as well. The
 examples make one step by `update_rules.apply`, which is what the embedding core on the host runs.
 
-The variables beside a table, by the ending of their names, and where they begin (each class'
-`SLOTS`; ask `slot_names` and `slot_initial_values`):
+Slot variables of a table, by the suffix of their names, with their initial values (the `SLOTS` of
+each class; see `slot_names` and `slot_initial_values`):
 
     Adagrad                    accumulator /Adagrad = initial_accumulator
     AdagradMomentum            accumulator /AdagradMomentum/Accumulator = 0
@@ -243,7 +243,7 @@ class ProximalAdagradParameters(OptimizationParameters):
                 "Adagrad initial_accumulator must be positive. "
                 f"Received: {self.initial_accumulator}."
             )
-        self._at_least_zero("l1_regularization_strength", "l2_regularization_strength")
+        self._check_not_negative("l1_regularization_strength", "l2_regularization_strength")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,7 +314,7 @@ class AdamParameters(OptimizationParameters):
     clip_gradient_max: float | None = None
 
     def _check(self) -> None:
-        self._betas_and_epsilon()
+        self._check_betas_and_epsilon()
         if not self.use_gradient_accumulation and not self.lazy_adam:
             raise ValueError("When disabling Lazy Adam, gradient accumulation must be used.")
 
@@ -386,7 +386,7 @@ class FtrlParameters(OptimizationParameters):
 
     @property
     def initial_linear_value(self) -> float:
-        """Where the linear slot begins: always 0."""
+        """Initial value of the linear slot: always 0."""
         return 0.0
 
     def _check(self) -> None:
@@ -395,7 +395,7 @@ class FtrlParameters(OptimizationParameters):
                 "learning_rate_power must be less than or equal to 0. "
                 f"got {self.learning_rate_power}."
             )
-        self._at_least_zero(
+        self._check_not_negative(
             "initial_accumulator_value",
             "l1_regularization_strength",
             "l2_regularization_strength",
@@ -468,8 +468,8 @@ class ProximalYogiParameters(OptimizationParameters):
     clip_gradient_max: float | None = None
 
     def _check(self) -> None:
-        self._betas_and_epsilon()
-        self._at_least_zero("l1_regularization_strength", "l2_regularization_strength")
+        self._check_betas_and_epsilon()
+        self._check_not_negative("l1_regularization_strength", "l2_regularization_strength")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -658,7 +658,7 @@ class FrequencyEstimatorParameters(OptimizationParameters):
     max_delta: float
     outlier_threshold: float
     weight_exponent: float
-    # Nothing is learned, so these can't be chosen.
+    # Fixed: nothing is learned.
     learning_rate: float | None = dataclasses.field(default=1.0, init=False, repr=False)
     use_gradient_accumulation: bool = dataclasses.field(default=True, init=False, repr=False)
     clip_weight_min: float | None = dataclasses.field(default=None, init=False, repr=False)

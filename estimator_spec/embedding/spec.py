@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run asks of the embedding core: which features, in which tables, trained how.
+"""Defines `EmbeddingConfigSpec`: the features of the embedding core, their tables and optimizers.
 
-`EmbeddingConfigSpec` is what a program hands to `TPUEstimator`. It comes in two forms: feature
-columns, or dictionaries of `FeatureConfig` and `TableConfig` (dict mode). `tables_and_features`
-makes the two dictionaries of either; everything that places, converts or plans tables starts there.
+A program passes it to `TPUEstimator`, as feature columns or as dictionaries of `FeatureConfig` and
+`TableConfig` (dict mode). `tables_and_features` returns the two dictionaries of either form; all
+code that places, converts or plans tables starts from them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
 from tpu_columns import TPUEmbeddingColumn, callables
+from tpu_columns.checks import is_int
+from tpu_columns.partition import check_strategy
 
 __all__ = [
     "EmbeddingConfigSpec",
     "FeatureConfig",
     "TableConfig",
+    "table_learning_rate",
     "table_name",
+    "table_optimizer",
     "tables_and_features",
 ]
 
-# The optimizers that feature columns have always been accepted with.
+# The optimizers that TensorFlow accepts with feature columns.
 _OPTIMIZERS_OF_COLUMNS = (
     optimizers.AdagradParameters,
     optimizers.AdamParameters,
@@ -57,7 +61,7 @@ _SpecFields = collections.namedtuple(
 
 
 class EmbeddingConfigSpec(_SpecFields):
-    """Which features a run embeds, and how the tables are trained and cut into shards.
+    """The embedded features of a run, with the optimizers and shards of their tables.
 
     A named tuple. Columns meant for the tensor core are in `tensor_core_feature_columns`, all
     others in `feature_columns`; both are None in dict mode.
@@ -71,31 +75,32 @@ class EmbeddingConfigSpec(_SpecFields):
 
     Args:
         feature_columns: TPU embedding columns. Numeric and TensorFlow's own embedding columns are
-            accepted too, as a run without an embedding core can use them. Excludes the pair
+            accepted too, because a run without an embedding core can use them. Excludes the pair
             `feature_to_config_dict` and `table_to_config_dict`.
         optimization_parameters: the optimizer of the embedding core; with columns, one of SGD,
             Adagrad, Adam, Ftrl, Momentum, RMSProp, ProximalAdagrad. No effect without a core.
-        clipping_limit: kept for old programs; it never had an effect.
-        pipeline_execution_with_tensor_core: whether a step's lookups run while the step before is
-            still being computed: faster, but they lack its update. Default False.
-        experimental_gradient_multiplier_fn: global step -> factor on every embedding gradient.
+        clipping_limit: accepted for old programs; it has no effect in TensorFlow either.
+        pipeline_execution_with_tensor_core: whether a step's lookups overlap with the computation
+            of the previous step: faster, but they miss its update. Default False.
+        experimental_gradient_multiplier_fn: function of the global step that returns a factor for
+            all embedding gradients.
         feature_to_config_dict: `FeatureConfig` by feature key.
         table_to_config_dict: `TableConfig` by table key, which is the table variable's name.
-        partition_strategy: how rows are cut into shards: 'div' (the default; contiguous ranges)
+        partition_strategy: distribution of rows over shards: 'div' (the default; contiguous ranges)
             or 'mod' (row r on shard r mod n).
-        profile_data_directory: where a TPU writes statistics of its lookups.
-        tensor_core_below: tables with fewer rows than this go to the tensor core, where the model
-            trains them, if their columns name no device and can be looked up there (see
-            `placing.split`). Each such column needs a `tensor_core_shape`. No effect without a
-            core. None: none. It is an attribute, not a field of the tuple.
+        profile_data_directory: directory to which a TPU writes statistics of its lookups.
+        tensor_core_below: assigns tables of fewer rows to the tensor core, where the model's
+            optimizer trains them, if their columns request no device and can be looked up there
+            (see `device_assignment.split_columns`). Each such column needs a `tensor_core_shape`.
+            No effect without a core. None: no table. An attribute, not a field of the tuple.
 
     Raises:
-        ValueError: neither or both forms, an unknown strategy, a feature whose table is missing,
-            an optimizer of another kind, or a column for the tensor core without a shape.
-        TypeError: a column or configuration of another kind.
+        ValueError: neither or both forms are given, the strategy is unknown, a feature's table is
+            missing, the optimizer isn't accepted, or a column for the tensor core has no shape.
+        TypeError: a column or configuration has another type.
     """
 
-    # A field would break programs that unpack the ten.
+    # Not a field: programs unpack the ten of the tuple.
     tensor_core_below: int | None = None
 
     def __new__(
@@ -113,7 +118,7 @@ class EmbeddingConfigSpec(_SpecFields):
         tensor_core_below: int | None = None,
     ) -> EmbeddingConfigSpec:
         """Checks the values; see the class."""
-        on_embedding_core, on_tensor_core = _split(feature_columns, tensor_core_below)
+        on_embedding_core, on_tensor_core = _split_columns(feature_columns, tensor_core_below)
         spec = super().__new__(
             cls,
             feature_columns=on_embedding_core,
@@ -132,12 +137,12 @@ class EmbeddingConfigSpec(_SpecFields):
         return spec
 
     def _replace(self, **changes: Any) -> EmbeddingConfigSpec:  # type: ignore[override]
-        """Makes a copy with other fields (or `tensor_core_below`), checked as a new one is."""
+        """Returns a copy with other fields (or `tensor_core_below`), with the same checks."""
         below = changes.pop("tensor_core_below", self.tensor_core_below)
         spec = super()._replace(**changes)
         columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
         if columns and (below is not None or self.tensor_core_below is not None):
-            on_embedding_core, on_tensor_core = _split(columns, below)
+            on_embedding_core, on_tensor_core = _split_columns(columns, below)
             spec = super(EmbeddingConfigSpec, spec)._replace(
                 feature_columns=on_embedding_core, tensor_core_feature_columns=on_tensor_core
             )
@@ -163,23 +168,54 @@ class EmbeddingConfigSpec(_SpecFields):
 
 
 def table_name(variable_name: str) -> str:
-    """The key of a column's table.
+    """Returns the table key of a column.
 
     >>> table_name('word')
     'tbl_word'
 
     Args:
-        variable_name: what the column's `get_embedding_var_name()` returns.
+        variable_name: the column's `get_embedding_var_name()`.
     """
     return f"tbl_{variable_name}"
+
+
+def table_optimizer(spec: EmbeddingConfigSpec, table: TableConfig) -> OptimizationParameters | None:
+    """Returns the optimizer of a table: its own, else the spec's.
+
+    Args:
+        spec: the spec of the run.
+        table: one of its tables.
+    """
+    return table.optimization_parameters or spec.optimization_parameters
+
+
+def table_learning_rate(spec: EmbeddingConfigSpec, table: TableConfig) -> Any:
+    """Returns the learning rate of a table: its own, else its optimizer's.
+
+    A table's `learning_rate=0` counts as not given, as in TensorFlow's `TPUEstimator`; a
+    `learning_rate_fn` may return 0.
+
+    Args:
+        spec: the spec of the run.
+        table: one of its tables.
+
+    Returns:
+        A number, a function of the global step, or None.
+    """
+    if table.learning_rate_fn is not None:
+        return table.learning_rate_fn
+    if table.learning_rate:
+        return table.learning_rate
+    parameters = table_optimizer(spec, table)
+    return None if parameters is None else parameters.learning_rate
 
 
 def tables_and_features(
     spec: EmbeddingConfigSpec,
 ) -> tuple[dict[str, TableConfig], dict[str, FeatureConfig]]:
-    """The tables and features that a spec puts on the embedding core, of either form.
+    """Returns the tables and features of the embedding core, for either form of spec.
 
-    Columns for the tensor core are not among them.
+    Columns of the tensor core are left out.
 
     >>> tables, features = tables_and_features(EmbeddingConfigSpec(
     ...     feature_to_config_dict={'word': FeatureConfig('words')},
@@ -191,14 +227,14 @@ def tables_and_features(
         `TableConfig` by table key, `FeatureConfig` by feature key.
 
     Raises:
-        TypeError: a column that an embedding core can't look up.
-        ValueError: two columns read one feature, two columns disagree about a table, or no
-            feature uses a table.
+        TypeError: an embedding core can't look up a column.
+        ValueError: two columns read one feature, two columns configure a table differently, or a
+            table is used by no feature.
     """
     if not isinstance(spec, EmbeddingConfigSpec):
         raise TypeError(f"spec must be an EmbeddingConfigSpec, got {type(spec)}.")
     if spec.feature_columns is not None:
-        return _of_columns(spec.feature_columns)
+        return _column_tables_and_features(spec.feature_columns)
     tables, features = dict(spec.table_to_config_dict), dict(spec.feature_to_config_dict)
     unused = sorted(set(tables) - {feature.table_id for feature in features.values()})
     if unused:
@@ -209,19 +245,19 @@ def tables_and_features(
     return tables, features
 
 
-def _split(feature_columns: Any, below: Any) -> tuple[list[Any] | None, list[Any] | None]:
-    """The columns of the embedding core (and of no core), and those of the tensor core."""
-    if below is not None and (isinstance(below, bool) or not hasattr(below, "__index__")):
+def _split_columns(feature_columns: Any, below: Any) -> tuple[list[Any] | None, list[Any] | None]:
+    """Checks the arguments of `split_columns` and calls it; None stands for no columns."""
+    if below is not None and not is_int(below):
         raise TypeError(f"tensor_core_below must be a number of rows or None, got {below!r}.")
     if not feature_columns:
         return None, None
     if isinstance(feature_columns, _COLUMNS) or not isinstance(feature_columns, Iterable):
         raise TypeError(f"feature_columns must be a list of columns, got {feature_columns!r}.")
-    return device_assignment.split(feature_columns, below)
+    return device_assignment.split_columns(feature_columns, below)
 
 
 def _check_spec(spec: EmbeddingConfigSpec) -> None:
-    """Refuses a spec that no run could use."""
+    """Checks a spec; raises the errors of `EmbeddingConfigSpec`."""
     columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
     dict_mode = bool(spec.feature_to_config_dict and spec.table_to_config_dict)
     if bool(columns) == dict_mode:
@@ -235,10 +271,7 @@ def _check_spec(spec: EmbeddingConfigSpec) -> None:
             "layers of a model, and a specification by dictionaries has none. Leave it out, and "
             "look up small tables in the model_fn."
         )
-    if spec.partition_strategy not in ("div", "mod"):
-        raise ValueError(
-            f'Invalid partition_strategy {spec.partition_strategy}. Must be one of "mod" or "div".'
-        )
+    check_strategy(spec.partition_strategy)
     multiplier = spec.experimental_gradient_multiplier_fn
     if multiplier and not callable(multiplier):
         raise TypeError(
@@ -289,10 +322,13 @@ def _check_dictionaries(features: Mapping[str, Any], tables: Mapping[str, Any]) 
             )
 
 
-def _of_columns(columns: Iterable[Any]) -> tuple[dict[str, TableConfig], dict[str, FeatureConfig]]:
+def _column_tables_and_features(
+    columns: Iterable[Any],
+) -> tuple[dict[str, TableConfig], dict[str, FeatureConfig]]:
+    """Returns the tables and features of columns; see `tables_and_features`."""
     tables: dict[str, TableConfig] = {}
     features: dict[str, FeatureConfig] = {}
-    makers: dict[str, Any] = {}
+    first_columns: dict[str, TPUEmbeddingColumn] = {}
     for column in columns:
         if not isinstance(column, TPUEmbeddingColumn):
             raise TypeError(
@@ -307,16 +343,16 @@ def _of_columns(columns: Iterable[Any]) -> tuple[dict[str, TableConfig], dict[st
                 "supported. Copy the feature under a second key, or share one table."
             )
         table = table_name(column.get_embedding_var_name())
-        config = _table_of(column)
+        config = _table_config(column)
         features[key] = FeatureConfig(
             table, column.get_max_sequence_length(), column.get_weight_key_name()
         )
-        _check_agreement(table, makers.setdefault(table, column), column)
+        _check_same_table(table, first_columns.setdefault(table, column), column)
         tables.setdefault(table, config)
     return tables, features
 
 
-def _table_of(column: TPUEmbeddingColumn) -> TableConfig:
+def _table_config(column: TPUEmbeddingColumn) -> TableConfig:
     rows, width = column.get_embedding_table_size()
     return TableConfig(
         vocabulary_size=rows,
@@ -327,18 +363,18 @@ def _table_of(column: TPUEmbeddingColumn) -> TableConfig:
     )
 
 
-def _check_agreement(table: str, first: TPUEmbeddingColumn, second: TPUEmbeddingColumn) -> None:
-    """Refuses a table that two columns want differently; the last one used to win."""
-    for what, read in (
+def _check_same_table(table: str, first: TPUEmbeddingColumn, second: TPUEmbeddingColumn) -> None:
+    """Checks that two columns configure their table alike; TensorFlow silently took the last."""
+    for attribute, read in (
         ("kind", lambda column: type(column).__name__),
         ("table size", lambda column: column.get_embedding_table_size()),
         ("combiner", lambda column: column.get_combiner()),
-        ("initializer", lambda column: callables.identity(column.get_initializer())),
-        ("learning_rate_fn", lambda column: callables.identity(column.get_learning_rate_fn())),
+        ("initializer", lambda column: callables.equality_key(column.get_initializer())),
+        ("learning_rate_fn", lambda column: callables.equality_key(column.get_learning_rate_fn())),
     ):
         if read(first) != read(second):
             raise ValueError(
                 f"Columns {first.name} and {second.name} share the table {table}, but differ in "
-                f"{what}: {read(first)} and {read(second)}. Make them in one call of "
+                f"{attribute}: {read(first)} and {read(second)}. Make them in one call of "
                 "shared_embedding_columns, or give them tables of different names."
             )

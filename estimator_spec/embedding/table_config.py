@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table, one feature: the entries of the two dictionaries that describe an embedding."""
+"""Configurations of one table and of one feature, for specs in dict mode."""
 
 from __future__ import annotations
 
 import collections
-import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
 from estimator_spec.embedding.optimizers import OptimizationParameters
+from tpu_columns.checks import is_int
+from tpu_columns.lookup import is_combiner
+from tpu_columns.tables import default_initializer
 
 _TableFields = collections.namedtuple(
     "_TableFields",
@@ -29,27 +28,27 @@ _TableFields = collections.namedtuple(
 
 
 class TableConfig(_TableFields):
-    """One embedding table.
+    """Configuration of one embedding table.
 
     >>> TableConfig(1000, 16, combiner='sum').dimension
     16
 
     Args:
-        vocabulary_size: rows V, an int >= 1.
-        dimension: width D, an int >= 1.
-        initializer: makes the first values; default truncated normal, mean 0, deviation
+        vocabulary_size: number of rows V, an int >= 1.
+        dimension: length of a row D, an int >= 1.
+        initializer: initializer of the table. Default: truncated normal, mean 0, standard deviation
             1/√dimension.
-        combiner: how the rows of an example become one: 'mean' (the default), 'sum', 'sqrtn', or
-            None, for features of one id an example.
-        hot_id_replication: whether a TPU keeps copies of often used rows. Default False; changes
+        combiner: reduction of an example's rows: 'mean' (the default), 'sum', 'sqrtn', or None for
+            features with one id per example.
+        hot_id_replication: whether a TPU replicates frequently used rows. Default False; changes
             speed only.
-        learning_rate: rate of this table; excludes the next one. None (the default) takes the
-            optimizer's; so does 0, as it always did (a `learning_rate_fn` may give 0).
-        learning_rate_fn: global step -> rate of this table.
+        learning_rate: learning rate of this table; excludes `learning_rate_fn`. None (the default)
+            and 0 take the optimizer's (a `learning_rate_fn` may return 0).
+        learning_rate_fn: function of the global step that returns this table's learning rate.
         optimization_parameters: optimizer of this table. None (the default) takes the spec's.
 
     Raises:
-        ValueError: a value out of range, or both rates.
+        ValueError: a value is out of range, or both rates are given.
     """
 
     __slots__ = ()
@@ -66,17 +65,17 @@ class TableConfig(_TableFields):
         optimization_parameters: OptimizationParameters | None = None,
     ) -> TableConfig:
         """Checks the values; see the class."""
-        if not _is_int(vocabulary_size) or vocabulary_size < 1:
+        if not is_int(vocabulary_size) or vocabulary_size < 1:
             raise ValueError(
                 f"vocabulary_size must >= 1. It must be an int. Received: {vocabulary_size!r}."
             )
-        if not _is_int(dimension) or dimension < 1:
+        if not is_int(dimension) or dimension < 1:
             raise ValueError(f"dimension must be a positive int. Received: {dimension!r}.")
         if initializer is not None and not callable(initializer):
             raise ValueError(
                 f"initializer must be callable if specified. Received: {initializer!r}."
             )
-        if combiner not in ("mean", "sum", "sqrtn", None):
+        if not is_combiner(combiner):
             raise ValueError(
                 f'combiner must be "mean", "sum", "sqrtn" or None. Received: {combiner!r}.'
             )
@@ -95,7 +94,7 @@ class TableConfig(_TableFields):
             cls,
             int(vocabulary_size),
             int(dimension),
-            initializer or tf.compat.v1.truncated_normal_initializer(0.0, 1 / math.sqrt(dimension)),
+            initializer or default_initializer(dimension),
             combiner,
             hot_id_replication,
             learning_rate,
@@ -110,16 +109,16 @@ _FeatureFields = collections.namedtuple(
 
 
 class FeatureConfig(_FeatureFields):
-    """One feature that is looked up.
+    """Configuration of one feature that is looked up in a table.
 
     Args:
         table_id: key of the table.
-        max_sequence_length: steps L of a sequence feature, which is cut or padded to it; 0 (the
-            default) for others.
+        max_sequence_length: length L to which a sequence feature is truncated or padded; 0 (the
+            default) for features that are no sequences.
         weight_key: key of the weights in the features dict, or None.
 
     Raises:
-        ValueError: the length is no int, or negative.
+        ValueError: the length is not an int, or negative.
     """
 
     __slots__ = ()
@@ -128,15 +127,11 @@ class FeatureConfig(_FeatureFields):
         cls, table_id: str, max_sequence_length: int = 0, weight_key: str | None = None
     ) -> FeatureConfig:
         """Checks the values; see the class."""
-        if not _is_int(max_sequence_length) or max_sequence_length < 0:
+        if not is_int(max_sequence_length) or max_sequence_length < 0:
             raise ValueError(
                 f"max_sequence_length must be zero or a positive int, got {max_sequence_length!r}."
             )
         return super().__new__(cls, table_id, int(max_sequence_length), weight_key)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _check_table_optimizer(parameters: Any) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines `TrainSpec`, `EvalSpec` and exporters, and reads earlier evaluation results."""
+"""`TrainSpec`, `EvalSpec`, exporters, and results of earlier evaluations."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier evaluations found: the numbers in TensorBoard's event files.
+"""Reads the scalars of earlier evaluations from TensorBoard's event files.
 
-Early stopping and `BestExporter` look there, and so know about evaluations of an earlier process.
+Early stopping and `BestExporter` thus include evaluations of earlier processes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 
-def scalars(pattern: str) -> Iterator[tuple[int, dict[str, float]]]:
-    """Reads event files, in the order of their names, which is that of time.
+def read_scalars(pattern: str) -> Iterator[tuple[int, dict[str, float]]]:
+    """Reads event files in the order of their names, which is their order in time.
 
-    A file that is damaged, or is being written, is read as far as it goes.
+    A file that is damaged or incomplete is read up to its last valid event.
 
     Args:
-        pattern: the files, such as '/models/census/eval/*.tfevents.*'.
+        pattern: glob pattern of the files, such as '/models/census/eval/*.tfevents.*'.
 
     Yields:
-        (global step, value by tag) for each event that has simple values.
+        (global step, value by tag) for each event with simple values.
     """
     for path in sorted(tf.io.gfile.glob(pattern)):
         for event in _events(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters: what `train_and_evaluate` does with a model after each evaluation."""
+"""Exporters: export SavedModels after evaluations of `train_and_evaluate`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _VERSION_DIGITS = 10  # seconds since 1970, until the year 2286
 
 
 class Exporter(abc.ABC):
-    """One kind of export. Subclass it for a kind of your own."""
+    """Abstract base class of exporters."""
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """The directory of these exports, below `<model_dir>/export`."""
+        """Directory of the exports, below `<model_dir>/export`."""
 
     @abc.abstractmethod
     def export(
@@ -37,13 +37,13 @@ class Exporter(abc.ABC):
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
     ) -> Any:
-        """Exports a checkpoint that was just evaluated, or decides not to.
+        """Exports the checkpoint of an evaluation, or skips it.
 
         Args:
             estimator: the `Estimator`.
-            export_path: the directory of these exports.
-            checkpoint_path: the checkpoint.
-            eval_result: what `Estimator.evaluate` returned for it.
+            export_path: directory of the exports.
+            checkpoint_path: the evaluated checkpoint.
+            eval_result: the metrics of the evaluation, as `Estimator.evaluate` returns them.
             is_the_final_export: whether training has reached `TrainSpec.max_steps`.
 
         Returns:
@@ -52,7 +52,7 @@ class Exporter(abc.ABC):
 
 
 class _SavedModelExporter(Exporter):
-    """Writes SavedModels; the base of the three exporters below."""
+    """Base class of exporters that write SavedModels."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class _SavedModelExporter(Exporter):
 
     @property
     def name(self) -> str:
-        """The directory of these exports, below `<model_dir>/export`."""
+        """Directory of the exports, below `<model_dir>/export`."""
         return self._name
 
     def _write(self, estimator: Any, export_path: str, checkpoint_path: str) -> Any:
-        """Writes a SavedModel, then deletes the oldest ones that are too many."""
+        """Writes a SavedModel, then deletes the oldest ones beyond `exports_to_keep`."""
         written = estimator.export_saved_model(
             export_path,
             self._serving_input_receiver_fn,
@@ -88,41 +88,39 @@ class _SavedModelExporter(Exporter):
             checkpoint_path=checkpoint_path,
         )
         if self._exports_to_keep is not None:
-            for path in exports(export_path)[: -self._exports_to_keep]:
+            for path in list_exports(export_path)[: -self._exports_to_keep]:
                 try:
                     tf.io.gfile.rmtree(path)
-                except tf.errors.NotFoundError as error:  # Another process was faster.
+                except tf.errors.NotFoundError as error:  # Another process deleted it.
                     tf1.logging.warning("Can not delete %s recursively: %s", path, error.message)
         return written
 
 
-def exports(directory: str) -> list[str]:
-    """The SavedModels in a directory, oldest first; other files are none of our business.
+def list_exports(directory: str) -> list[str]:
+    """Returns the SavedModels in a directory, oldest first.
 
     Args:
-        directory: it need not exist.
+        directory: directory of an exporter, which need not exist.
 
     Returns:
-        Paths whose last part is a time: ten digits.
+        Paths whose last part is a timestamp of ten digits.
     """
     if not tf.io.gfile.isdir(directory):
         return []
-    # Object stores list directories with a slash at the end.
+    # Object stores list directories with a trailing slash.
     names = [name.rstrip("/") for name in tf.io.gfile.listdir(directory)]
     versions = [name for name in names if len(name) == _VERSION_DIGITS and name.isdigit()]
     return [os.path.join(directory, name) for name in sorted(versions)]
 
 
 class FinalExporter(_SavedModelExporter):
-    """Exports once, when training has reached `TrainSpec.max_steps`.
-
-    Without `max_steps` it never exports.
+    """Exports once, when training has reached `TrainSpec.max_steps`; never without `max_steps`.
 
     Args:
-        name: the directory of the export, below `<model_dir>/export`.
+        name: directory of the export, below `<model_dir>/export`.
         serving_input_receiver_fn: returns a `ServingInputReceiver`.
-        assets_extra: files to copy, by their place below `assets.extra` in the SavedModel.
-        as_text: writes the graph as text.
+        assets_extra: files to copy, by their paths below `assets.extra` in the SavedModel.
+        as_text: whether the graph is written as text.
     """
 
     def __init__(
@@ -142,7 +140,7 @@ class FinalExporter(_SavedModelExporter):
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
     ) -> Any:
-        """Exports at the end; see `Exporter.export`."""
+        """Exports after the last evaluation; see `Exporter.export`."""
         del eval_result
         if not is_the_final_export:
             return None
@@ -154,11 +152,12 @@ class LatestExporter(_SavedModelExporter):
     """Exports after each evaluation.
 
     Args:
-        name: the directory of the exports, below `<model_dir>/export`.
+        name: directory of the exports, below `<model_dir>/export`.
         serving_input_receiver_fn: returns a `ServingInputReceiver`.
-        assets_extra: files to copy, by their place below `assets.extra` in the SavedModel.
-        as_text: writes the graph as text.
-        exports_to_keep: how many stay; older ones are deleted. None keeps all. Default 5.
+        assets_extra: files to copy, by their paths below `assets.extra` in the SavedModel.
+        as_text: whether the graph is written as text.
+        exports_to_keep: number of exports to keep; older ones are deleted. None keeps all.
+            Default 5.
 
     Raises:
         ValueError: `exports_to_keep` isn't positive.
@@ -182,7 +181,7 @@ class LatestExporter(_SavedModelExporter):
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
     ) -> Any:
-        """Exports; see `Exporter.export`."""
+        """Exports the checkpoint; see `Exporter.export`."""
         del eval_result, is_the_final_export
         return self._write(estimator, export_path, checkpoint_path)
 
@@ -190,7 +189,7 @@ class LatestExporter(_SavedModelExporter):
 def _loss_smaller(
     best_eval_result: Mapping[str, Any] | None, current_eval_result: Mapping[str, Any] | None
 ) -> bool:
-    """Whether the loss of the second result is the smaller one."""
+    """Returns whether the second result has the smaller loss."""
     for name, result in (
         ("best_eval_result", best_eval_result),
         ("current_eval_result", current_eval_result),
@@ -214,24 +213,25 @@ def _check_compare_fn(compare_fn: Any) -> None:
 
 
 class BestExporter(_SavedModelExporter):
-    """Exports whenever an evaluation is better than all before it.
+    """Exports after each evaluation that is better than all before.
 
-    A program that was stopped and started again goes on from where it was: evaluations of earlier
-    processes are found in the event files of `model_dir`. If there are earlier exports too, the
-    first evaluation is exported only if none of those was better. (TensorFlow 2.15 exports it in
-    any case, and may so delete a better model.)
+    After a restart the best result of earlier processes is read from the event files in
+    `model_dir`. If there are exports of earlier processes, the first evaluation is exported only if
+    it is better than that result. (TensorFlow 2.15 exports it in any case, and may then delete a
+    better model.)
 
     Args:
-        name: the directory of the exports, below `<model_dir>/export`.
+        name: directory of the exports, below `<model_dir>/export`.
         serving_input_receiver_fn: returns a `ServingInputReceiver`.
-        event_file_pattern: where the earlier evaluations are, relative to `model_dir`. An
-            evaluation with a name writes below 'eval_<name>', so give 'eval_<name>/*.tfevents.*'
-            then. None forgets earlier processes.
-        compare_fn: function of `best_eval_result` and `current_eval_result`, two dicts of metrics
-            by name; whether the current one is better. By default the smaller loss is.
-        assets_extra: files to copy, by their place below `assets.extra` in the SavedModel.
-        as_text: writes the graph as text.
-        exports_to_keep: how many stay; older ones are deleted. None keeps all. Default 5.
+        event_file_pattern: event files of earlier evaluations, relative to `model_dir`. An
+            evaluation with a name writes to 'eval_<name>'; its pattern is
+            'eval_<name>/*.tfevents.*'. None ignores earlier processes.
+        compare_fn: function of `best_eval_result` and `current_eval_result`, metrics by name, that
+            returns whether the current result is better. Default: its loss is smaller.
+        assets_extra: files to copy, by their paths below `assets.extra` in the SavedModel.
+        as_text: whether the graph is written as text.
+        exports_to_keep: number of exports to keep; older ones are deleted. None keeps all.
+            Default 5.
 
     Raises:
         ValueError: `compare_fn` has other arguments, or `exports_to_keep` isn't positive.
@@ -262,7 +262,7 @@ class BestExporter(_SavedModelExporter):
         eval_result: Mapping[str, Any],
         is_the_final_export: bool,
     ) -> Any:
-        """Exports if this is the best one so far; see `Exporter.export`."""
+        """Exports if the evaluation is the best so far; see `Exporter.export`."""
         del is_the_final_export
         if self._event_file_pattern and self._model_dir != estimator.model_dir:
             self._model_dir = estimator.model_dir
@@ -276,29 +276,30 @@ class BestExporter(_SavedModelExporter):
     def _best_before(
         self, export_path: str, eval_result: Mapping[str, Any]
     ) -> Mapping[str, Any] | None:
-        """The best earlier evaluation, if it was exported and is better than this one."""
-        if not exports(export_path):
+        """Returns the best earlier evaluation, if there are exports and it is better; else None."""
+        if not list_exports(export_path):
             return None
         tf1.logging.info("Loading best metric from event files.")
         best: Mapping[str, Any] | None = None
         pattern = os.path.join(str(self._model_dir), str(self._event_file_pattern))
-        for _, found in event_files.scalars(pattern):
+        for _, found in event_files.read_scalars(pattern):
             if self._comparable(found) and (best is None or self._better(best, found)):
                 best = found
-        # This evaluation is in the files too, as 32-bit floats. It must not beat itself.
-        now = {
+        # The files have this evaluation too, as 32-bit floats; it must not count as better.
+        current = {
             name: float(np.float32(value)) if isinstance(value, (float, np.floating)) else value
             for name, value in eval_result.items()
         }
-        if best is not None and self._better(now, best):
+        if best is not None and self._better(current, best):
             return best
         return None
 
     def _better(self, best: Mapping[str, Any], current: Mapping[str, Any]) -> bool:
+        """Returns whether `current` is better than `best`."""
         return bool(self._compare_fn(best_eval_result=best, current_eval_result=current))
 
     def _comparable(self, found: Mapping[str, Any]) -> bool:
-        """Whether these are an evaluation's metrics; a model's own summaries may be there too."""
+        """Returns whether scalars are an evaluation's metrics, not a model's own summaries."""
         try:
             self._better(found, found)
         except (KeyError, TypeError, ValueError):

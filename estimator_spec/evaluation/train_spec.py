@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `train_and_evaluate` is asked to do: `TrainSpec` and `EvalSpec`, checked when made."""
+"""Defines `TrainSpec` and `EvalSpec`, the arguments of `train_and_evaluate`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _TrainFields = collections.namedtuple(
 
 
 class TrainSpec(_TrainFields):
-    """The training half.
+    """Training arguments of `train_and_evaluate`.
 
     Args:
         input_fn: as for `Estimator.train`.
-        max_steps: the global step to stop at. None: until the input ends; then no export is the
-            final one, and an evaluator in a process of its own never stops.
+        max_steps: global step at which training stops. None: at the end of the input; then no
+            export is the final one, and an evaluator in its own process never stops.
         hooks: session hooks of training.
-        saving_listeners: `CheckpointSaverListener`s, called at every checkpoint, before it is
-            evaluated.
+        saving_listeners: `CheckpointSaverListener`s, called at every checkpoint before its
+            evaluation.
 
     Raises:
-        TypeError: `input_fn` can't be called, or a hook or listener has another type.
+        TypeError: `input_fn` is not callable, or a hook or listener has another type.
         ValueError: `max_steps` isn't positive.
     """
 
@@ -54,7 +54,7 @@ class TrainSpec(_TrainFields):
                     "All saving_listeners must be `CheckpointSaverListener` instances, given: "
                     f"{listener}"
                 )
-        return super().__new__(cls, input_fn, max_steps, _checked_hooks(hooks), listeners)
+        return super().__new__(cls, input_fn, max_steps, _check_hooks(hooks), listeners)
 
 
 _EvalFields = collections.namedtuple(
@@ -64,24 +64,23 @@ _EvalFields = collections.namedtuple(
 
 
 class EvalSpec(_EvalFields):
-    """The evaluating and exporting half.
+    """Evaluation and export arguments of `train_and_evaluate`.
 
     Args:
         input_fn: as for `Estimator.evaluate`.
-        steps: how many batches an evaluation reads, at most. Default 100. None: all.
-        name: of the evaluation, as for `Estimator.evaluate`.
+        steps: greatest number of batches of an evaluation. Default 100. None: all.
+        name: name of the evaluation, as for `Estimator.evaluate`.
         hooks: session hooks of evaluation.
-        exporters: `Exporter`s, or one; each has a name of its own.
-        start_delay_secs: seconds that an evaluator in a process of its own waits at first.
-            Default 120. No effect when training and evaluation take turns.
-        throttle_secs: at least so many seconds lie between the starts of two evaluations, except
-            for the last one. Default 600. Checkpoints in between aren't evaluated.
+        exporters: one `Exporter` or several with different names.
+        start_delay_secs: delay in seconds of the first evaluation of an evaluator in its own
+            process. Default 120. No effect if one process trains and evaluates.
+        throttle_secs: least number of seconds between the starts of two evaluations, except for the
+            last one. Default 600. Checkpoints in between aren't evaluated.
 
     Raises:
-        TypeError: `input_fn` can't be called, or the name, a hook or an exporter has another
-            type.
-        ValueError: `steps` isn't positive, a number of seconds is negative, or the exporters'
-            names are missing or the same.
+        TypeError: `input_fn` is not callable, or the name, a hook or an exporter has another type.
+        ValueError: `steps` isn't positive, a number of seconds is negative, or names of exporters
+            are missing or equal.
     """
 
     __slots__ = ()
@@ -102,8 +101,8 @@ class EvalSpec(_EvalFields):
             raise ValueError(f"Must specify steps > 0, given: {steps}")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"`name` must be string, given: {name}")
-        checked_hooks = _checked_hooks(hooks)
-        checked_exporters = _checked_exporters(exporters)
+        session_hooks = _check_hooks(hooks)
+        found_exporters = _check_exporters(exporters)
         for argument, seconds in (
             ("start_delay_secs", start_delay_secs),
             ("throttle_secs", throttle_secs),
@@ -115,8 +114,8 @@ class EvalSpec(_EvalFields):
             input_fn,
             steps,
             name,
-            checked_hooks,
-            checked_exporters,
+            session_hooks,
+            found_exporters,
             start_delay_secs,
             throttle_secs,
         )
@@ -127,7 +126,7 @@ def _check_input_fn(input_fn: Any) -> None:
         raise TypeError(f"`input_fn` must be callable, given: {input_fn}")
 
 
-def _checked_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
+def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
     found = tuple(hooks or ())
     for hook in found:
         if not isinstance(hook, tf1.train.SessionRunHook):
@@ -136,14 +135,14 @@ def _checked_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
 
 
 def _is_exporter(value: Any) -> bool:
-    # TensorFlow 2.15's own exporters will do, in a program that changed some imports only.
+    # TensorFlow 2.15's own exporters are accepted, for programs that changed some imports only.
     return isinstance(value, Exporter) or (
         hasattr(type(value), "name") and callable(getattr(value, "export", None))
     )
 
 
-def _checked_exporters(exporters: Any) -> tuple[Any, ...]:
-    """The exporters, a lone one too, with names that are all there and all different."""
+def _check_exporters(exporters: Any) -> tuple[Any, ...]:
+    """Checks and returns the exporters; their names must be present and different."""
     if not exporters:
         return ()
     if _is_exporter(exporters):

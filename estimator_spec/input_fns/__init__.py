@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes input functions from arrays and data frames in memory."""
+"""Input functions that read arrays and data frames in memory."""

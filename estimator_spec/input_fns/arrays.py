@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`numpy_input_fn` and `pandas_input_fn`: a model's input from what is in memory.
+"""Builds input functions of NumPy arrays and pandas data frames.
 
-Both fill a queue from Python threads. A dataset would do the same in fewer lines, but the seeds
-that a program didn't set depend on the number of ops in its graph; with these queues, op for op
-as they always were, a seeded program starts from the numbers it always started from.
+Python threads fill a queue in the graph. A dataset would need less code, but op seeds that a
+program doesn't set depend on the number of ops in its graph: with the same ops as in
+`tf.estimator`, a seeded program starts from the same initial values.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ def numpy_input_fn(
     queue_capacity: int = 1000,
     num_threads: int = 1,
 ) -> Callable[[], Any]:
-    """Makes an `input_fn` of arrays.
+    """Returns an `input_fn` that reads arrays.
 
-    A batch may end one epoch and begin the next; the last batch of all may be smaller.
+    A batch may span two epochs; only the very last batch may be smaller.
 
     Args:
-        x: features: an array, or arrays by name; the first dimension is that of the examples.
-        y: labels: likewise, or None.
-        batch_size: examples in a batch. Default 128.
-        num_epochs: how often each thread reads all examples. Default 1. None: for ever.
-        shuffle: True mixes examples within the queue, and begins at a random one. It must be
-            given; False keeps their order.
-        queue_capacity: examples in the queue, at most. Default 1000.
-        num_threads: threads that fill the queue. Default 1. Each reads `num_epochs` epochs, and
-            with several the order isn't fixed.
+        x: features: an array, or arrays by name; the first dimension is the number of examples.
+        y: labels: an array, arrays by name, or None.
+        batch_size: number of examples in a batch. Default 128.
+        num_epochs: number of times that each thread reads all examples. Default 1. None: no limit.
+        shuffle: True shuffles examples within the queue, starting at a random one; False keeps
+            their order. Required.
+        queue_capacity: greatest number of examples in the queue. Default 1000.
+        num_threads: number of threads that fill the queue. Default 1. Each reads `num_epochs`
+            epochs; the order of several threads isn't deterministic.
 
     Returns:
         Function without arguments that returns features, or (features, labels) if there are
-        labels, in the form of `x` and `y`.
+        labels, in the structure of `x` and `y`.
 
     Raises:
-        ValueError: `shuffle` isn't a bool. When called: nothing in `x` or `y`, a name in both,
-            or arrays of different lengths.
-        TypeError: when called: `x` is no array and no dict.
+        ValueError: `shuffle` isn't a bool. When called: `x` or `y` is empty, both have a name, or
+            the lengths of arrays differ.
+        TypeError: when called: `x` is neither an array nor a dict.
     """
     _check_shuffle(shuffle)
 
@@ -62,7 +62,7 @@ def numpy_input_fn(
         labels = _named_labels(y, features)
         _check_lengths(features, labels)
         columns = {**features, **labels}
-        queue = feeding_queue.queue_of(
+        queue = feeding_queue.build_queue(
             list(columns.values()),
             capacity=queue_capacity,
             shuffle=bool(shuffle),
@@ -93,14 +93,14 @@ def _check_shuffle(shuffle: Any) -> None:
 
 
 def _dequeue(queue: Any, batch_size: int, num_epochs: int | None) -> Any:
-    """One batch of the columns, without the row numbers; of a known size if there is no end."""
+    """Returns a batch of the columns without the row numbers; of static size without a limit."""
     if num_epochs is None:
         return queue.dequeue_many(batch_size)[1:]
     return queue.dequeue_up_to(batch_size)[1:]
 
 
 def _named_features(x: Any) -> dict[Any, Any]:
-    """The features by name, in the order of their names."""
+    """Returns the features by name, sorted by name."""
     if isinstance(x, dict):
         if not x:
             raise ValueError("x cannot be an empty dict")
@@ -113,7 +113,7 @@ def _named_features(x: Any) -> dict[Any, Any]:
 
 
 def _named_labels(y: Any, features: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The labels by name, in the order of their names; a lone array gets a name of its own."""
+    """Returns the labels by name, sorted by name; a single array gets an unused name."""
     if y is None:
         return {}
     if not isinstance(y, dict):
@@ -123,9 +123,11 @@ def _named_labels(y: Any, features: Mapping[Any, Any]) -> dict[Any, Any]:
         return {name: y}
     if not y:
         raise ValueError("y cannot be empty dict, use None instead.")
-    both = sorted(set(features) & set(y))
-    if both:
-        raise ValueError(f"{len(both)} duplicate keys are found in both x and y: {both}")
+    duplicates = sorted(set(features) & set(y))
+    if duplicates:
+        raise ValueError(
+            f"{len(duplicates)} duplicate keys are found in both x and y: {duplicates}"
+        )
     return dict(sorted(y.items()))
 
 
@@ -152,22 +154,22 @@ def pandas_input_fn(
     num_threads: int = 1,
     target_column: str = "target",
 ) -> Callable[[], Any]:
-    """Makes an `input_fn` of a pandas `DataFrame`.
+    """Returns an `input_fn` that reads a pandas `DataFrame`.
 
     Args:
-        x: features: a `DataFrame`, each column one feature.
-        y: labels: a `Series`, a `DataFrame` or None. Its index must be that of `x`.
+        x: features: a `DataFrame`, one feature in each column.
+        y: labels: a `Series`, a `DataFrame` or None, with the index of `x`.
         batch_size: as for `numpy_input_fn`.
         num_epochs: as for `numpy_input_fn`.
         shuffle: as for `numpy_input_fn`.
-        queue_capacity: as for `numpy_input_fn`; None: as many as `x` has rows, four times as
-            many to shuffle.
+        queue_capacity: as for `numpy_input_fn`; None: number of rows of `x`, four times that number
+            with `shuffle`.
         num_threads: as for `numpy_input_fn`.
-        target_column: a name for the labels that no column of `x` has. Default 'target'.
+        target_column: a name for the labels, of no column of `x`. Default 'target'.
 
     Returns:
-        Function without arguments that returns features by name, or (features, labels); labels
-        are a tensor for a `Series`, and tensors by name for a `DataFrame`.
+        Function without arguments that returns features by name, or (features, labels). The labels
+        are a tensor if `y` is a `Series`, tensors by name if it is a `DataFrame`.
 
     Raises:
         ImportError: pandas isn't installed.
@@ -188,7 +190,7 @@ def pandas_input_fn(
         raise ValueError(
             f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}\n"
         )
-    # Copies: what the program does to its frames afterwards is none of the model's business.
+    # Copies, because the program may change its frames afterwards.
     features = {name: x[name].to_numpy(copy=True) for name in x.columns}
     labels: dict[Any, Any] = {}
     if isinstance(y, pd.DataFrame):
@@ -201,7 +203,7 @@ def pandas_input_fn(
     capacity = queue_capacity
 
     def input_fn() -> Any:
-        queue = feeding_queue.queue_of(
+        queue = feeding_queue.build_queue(
             columns,
             capacity=capacity,
             shuffle=bool(shuffle),

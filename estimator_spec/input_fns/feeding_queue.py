@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue in the graph, filled with arrays by Python threads while a session runs."""
+"""Builds queues in a graph that Python threads fill with rows of arrays while a session runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 
-def queue_of(
+def build_queue(
     columns: Sequence[Any],
     *,
     capacity: int,
@@ -25,19 +25,19 @@ def queue_of(
     batch_size: int,
     num_epochs: int | None,
 ) -> Any:
-    """Makes a queue in the current graph whose elements are rows: their number, then the columns.
+    """Builds a queue in the default graph; an element is a row number and that row of each column.
 
     Args:
         columns: arrays of one length.
-        capacity: rows in the queue, at most.
-        shuffle: mixes rows within the queue, and begins at a random one.
-        min_after_dequeue: how many rows stay in the queue to be mixed.
-        num_threads: threads that fill it.
-        batch_size: rows that a thread adds at once.
-        num_epochs: how often each thread reads all rows; None: for ever.
+        capacity: greatest number of rows in the queue.
+        shuffle: whether rows are shuffled within the queue, starting at a random one.
+        min_after_dequeue: least number of rows in the queue if they are shuffled.
+        num_threads: number of threads that fill the queue.
+        batch_size: number of rows that a thread adds at once.
+        num_epochs: number of times that each thread reads all rows. None: no limit.
 
     Returns:
-        The queue. A `MonitoredSession` starts the threads, as it does for every queue runner.
+        The queue. A `MonitoredSession` starts the threads, as for every queue runner.
     """
     _warn_about_threads(num_threads, num_epochs, shuffle)
     with tf1.name_scope("enqueue_input"):
@@ -53,15 +53,15 @@ def queue_of(
         for _ in range(num_threads):
             fed = [tf1.placeholder(dtype) for dtype in types]
             start = random.SystemRandom().randrange(length) if shuffle else 0
-            rows = _rows(length, start, batch_size, num_epochs)
+            rows = _row_numbers(length, start, batch_size, num_epochs)
             feeds.append((queue.enqueue_many(fed), fed, rows))
         tf1.add_to_collection(tf1.GraphKeys.QUEUE_RUNNERS, _Feeder(queue, feeds, columns))
         _summarize(queue, kept, max(capacity - kept, 1))
     return queue
 
 
-def _rows(length: int, start: int, size: int, epochs: int | None) -> Iterator[Any]:
-    """The numbers of the rows to read next, `size` at a time; an epoch ends before its start."""
+def _row_numbers(length: int, start: int, size: int, epochs: int | None) -> Iterator[Any]:
+    """Yields arrays of `size` row numbers, cyclically from `start`, for some epochs or forever."""
     left = None if epochs is None else length * epochs
     while left is None or left > 0:
         count = size if left is None else min(size, left)
@@ -71,7 +71,7 @@ def _rows(length: int, start: int, size: int, epochs: int | None) -> Iterator[An
 
 
 def _summarize(queue: Any, kept: int, room: int) -> None:
-    """How full the queue is, for TensorBoard: an empty one means that the input is too slow."""
+    """Adds a summary of the queue's fill level; an empty queue means that the input is slow."""
     used = tf.cast(tf.maximum(0, queue.size() - kept), tf.float32)
     tf1.summary.scalar(f"queue/{queue.name}fraction_over_{kept}_of_{room}_full", used * (1 / room))
 
@@ -96,11 +96,11 @@ def _warn_about_threads(num_threads: int, num_epochs: int | None, shuffle: bool)
 
 
 class _Feeder(tf1.train.QueueRunner):
-    """Fills a queue from threads, one for each enqueueing op.
+    """Queue runner that feeds rows of arrays, with a thread for each enqueue op.
 
     Args:
         queue: the queue.
-        feeds: (op, the placeholders that it enqueues, an iterator over row numbers) by thread.
+        feeds: for each thread: enqueue op, its placeholders, iterator of row numbers.
         columns: the arrays.
     """
 
@@ -114,7 +114,7 @@ class _Feeder(tf1.train.QueueRunner):
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """Makes the threads of a session, unless it has some that are busy."""
+        """Creates the threads of a session; none if threads of the session still run."""
         with self._threads_lock:
             if self._busy.get(sess):
                 return []
@@ -133,7 +133,7 @@ class _Feeder(tf1.train.QueueRunner):
         return threads
 
     def _fill(self, sess: Any, coord: Any, op: Any, fed: Sequence[Any], rows: Any) -> None:
-        """Adds rows until there are no more, or the session stops."""
+        """Enqueues rows until none are left or the session stops."""
         ended = False
         try:
             for numbers in rows:
@@ -143,7 +143,7 @@ class _Feeder(tf1.train.QueueRunner):
                 sess.run(op, feed_dict=dict(zip(fed, values, strict=True)))
             ended = True
         except (tf.errors.OutOfRangeError, tf.errors.CancelledError):
-            ended = True  # Somebody closed the queue.
+            ended = True  # The queue was closed.
         except Exception as error:
             if coord is None:
                 raise
@@ -156,7 +156,7 @@ class _Feeder(tf1.train.QueueRunner):
                 self._close(sess, self.close_op)
 
     def _cancel(self, sess: Any, coord: Any) -> None:
-        """Frees threads that wait for room in the queue when the session stops."""
+        """Cancels pending enqueue ops when the session stops."""
         coord.wait_for_stop()
         self._close(sess, self.cancel_op)
 

@@ -121,7 +121,7 @@ def run(command: Command) -> None:
     """
     if command.host is not None:
         host_fallback.choose_host(command.host)
-    legacy_keras.prefer()
+    legacy_keras.select_legacy_keras()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
         as_tf1 = not command.is_module and tf1.uses_tf1_names(command.program)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines what a `model_fn` returns and what an exported model receives and serves."""
+"""Results of a `model_fn`; inputs and outputs of exported models; warm start."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model serves: outputs, and the SavedModel signature each becomes.
+"""Outputs of exported models, and the SavedModel signatures made of them.
 
-A `model_fn` names its outputs in `EstimatorSpec.export_outputs`; a driver turns each into a
-`SignatureDef`, whose names are what a client of the SavedModel calls.
+A `model_fn` returns its outputs by name in `EstimatorSpec.export_outputs`. The export turns each
+into a `SignatureDef`, which clients of the SavedModel call by that name.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import tensorflow as tf
 
 saved_model = tf.compat.v1.saved_model
 
-# TensorFlow has these two method names in private modules only; servers ignore both.
+# TensorFlow has these two method names in private modules only; servers skip both.
 _TRAIN_METHOD = "tensorflow/supervised/training"
 _EVAL_METHOD = "tensorflow/supervised/eval"
 
 
 class ExportOutput(abc.ABC):
-    """One output of a model that can be exported; usually one head."""
+    """An exported output of a model; usually one head."""
 
     @abc.abstractmethod
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
-        """Makes the `SignatureDef` of this output.
+        """Returns the `SignatureDef` of this output.
 
         Args:
             receiver_tensors: the tensors that a client feeds, by name.
@@ -34,12 +34,12 @@ class ExportOutput(abc.ABC):
             A `SignatureDef` protocol buffer.
 
         Raises:
-            ValueError: these inputs don't suit this kind of output.
+            ValueError: this kind of output needs other inputs.
         """
 
 
-def _key(key: Any, label: str) -> str:
-    """The name of an output; the parts of a multi-head model's key are joined by '/'."""
+def _output_name(key: Any, label: str) -> str:
+    """Returns the name of an output; parts of a multi-head model's key are joined by '/'."""
     name = "/".join(key) if isinstance(key, tuple) else key
     if not isinstance(name, str):
         raise ValueError(f"{label} output key must be a string; got {name}.")
@@ -47,12 +47,12 @@ def _key(key: Any, label: str) -> str:
 
 
 def _named_tensors(outputs: Any, default_name: str, label: str) -> dict[str, Any]:
-    """Gives a lone tensor its default name, and checks that all are tensors."""
+    """Returns tensors by name, a single tensor by its default name, after a check of types."""
     if not isinstance(outputs, dict):
         outputs = {default_name: outputs}
     named = {}
     for key, value in outputs.items():
-        name = _key(key, label)
+        name = _output_name(key, label)
         if not isinstance(value, tf.Tensor):
             raise ValueError(f"{label} output value must be a Tensor; got {value}.")
         named[name] = value
@@ -67,8 +67,8 @@ def _is_string(tensor: Any) -> bool:
     return isinstance(tensor, tf.Tensor) and tensor.dtype.base_dtype == tf.string
 
 
-def _the_examples(receiver_tensors: Mapping[str, Any], kind: str) -> Any:
-    """The one string tensor that classification and regression requests come in."""
+def _serialized_examples(receiver_tensors: Mapping[str, Any], kind: str) -> Any:
+    """Returns the only input of Classify and Regress requests, a string tensor."""
     tensors = list(receiver_tensors.values())
     if len(tensors) != 1 or tf.as_dtype(tensors[0].dtype) != tf.string:
         raise ValueError(
@@ -81,18 +81,17 @@ def _the_examples(receiver_tensors: Mapping[str, Any], kind: str) -> Any:
 
 
 class ClassificationOutput(ExportOutput):
-    """The output of a classifier.
+    """Output of a classifier.
 
-    With `scores` alone, there is a score for each class, in the order of class ids. With
-    `classes` alone, they are the best ones, best first. With both, the score at an index belongs
-    to the class at that index.
+    `scores` alone: a score for each class, in the order of class ids. `classes` alone: the best
+    classes, best first. Both: the score at an index belongs to the class at that index.
 
     Args:
         scores: float tensor `[B, n]`, or None.
         classes: string tensor `[B, n]` of labels (not ids), or None.
 
     Raises:
-        ValueError: neither is given, or one has another type.
+        ValueError: neither is given, or one has another dtype.
     """
 
     def __init__(self, scores: Any = None, classes: Any = None) -> None:
@@ -119,19 +118,19 @@ class ClassificationOutput(ExportOutput):
         return self._classes
 
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
-        """Makes a signature for Classify requests; see `ExportOutput`."""
-        examples = _the_examples(receiver_tensors, "Classification")
+        """Returns a signature for Classify requests; see `ExportOutput`."""
+        examples = _serialized_examples(receiver_tensors, "Classification")
         return saved_model.classification_signature_def(examples, self.classes, self.scores)
 
 
 class RegressionOutput(ExportOutput):
-    """The output of a regressor.
+    """Output of a regressor.
 
     Args:
         value: float tensor of predicted values, `[B]` or `[B, 1]`.
 
     Raises:
-        ValueError: it has another type.
+        ValueError: it has another dtype.
     """
 
     def __init__(self, value: Any) -> None:
@@ -145,16 +144,16 @@ class RegressionOutput(ExportOutput):
         return self._value
 
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
-        """Makes a signature for Regress requests; see `ExportOutput`."""
-        examples = _the_examples(receiver_tensors, "Regression")
+        """Returns a signature for Regress requests; see `ExportOutput`."""
+        examples = _serialized_examples(receiver_tensors, "Regression")
         return saved_model.regression_signature_def(examples, self.value)
 
 
 class PredictOutput(ExportOutput):
-    """Any outputs, of any types.
+    """Outputs of any dtypes and shapes.
 
     Args:
-        outputs: a tensor, which is then named 'output', or tensors by name.
+        outputs: a tensor, which gets the name 'output', or tensors by name.
 
     Raises:
         ValueError: a name is not a string (or tuple of strings), or a value not a tensor.
@@ -165,16 +164,16 @@ class PredictOutput(ExportOutput):
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """The tensors by name."""
+        """Tensors by name."""
         return self._outputs
 
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
-        """Makes a signature for Predict requests; see `ExportOutput`."""
+        """Returns a signature for Predict requests; see `ExportOutput`."""
         return saved_model.predict_signature_def(receiver_tensors, self.outputs)
 
 
 def _metric_pair(metric: Any) -> tuple[Any, Any]:
-    """The value tensor and update op of a pair, or of a Keras 2 metric that was updated once."""
+    """Returns the value and update op of a pair, or of a Keras 2 metric that was updated once."""
     if isinstance(metric, tuple):
         value, update = metric
         return value, update
@@ -187,16 +186,7 @@ def _metric_pair(metric: Any) -> tuple[Any, Any]:
 
 
 class _SupervisedOutput(ExportOutput):
-    """The output of a training or evaluation graph: loss, predictions and metrics.
-
-    Args:
-        loss: a tensor, or tensors by name.
-        predictions: a tensor, or tensors by name.
-        metrics: a pair of value tensor and update op, or such pairs (or Keras 2 metrics) by name.
-
-    Raises:
-        ValueError: a name is not a string (or tuple of strings), or a value not a tensor.
-    """
+    """Base class of `TrainOutput` and `EvalOutput`; see there."""
 
     _method_name = ""
 
@@ -221,7 +211,7 @@ class _SupervisedOutput(ExportOutput):
         outputs = {}
         for key, metric in metrics.items():
             value, update = _metric_pair(metric)
-            name = self._prefixed(_key(key, "metrics"), "metrics")
+            name = self._prefixed(_output_name(key, "metrics"), "metrics")
             if not isinstance(value, tf.Tensor):
                 raise ValueError(f"{name} output value must be a Tensor; got {value}.")
             if not (tf.is_tensor(update) or isinstance(update, tf.Operation)):
@@ -236,21 +226,21 @@ class _SupervisedOutput(ExportOutput):
 
     @property
     def loss(self) -> dict[str, Any] | None:
-        """The loss tensors, by names that begin with 'loss'; or None."""
+        """Loss tensors, by names that begin with 'loss'; or None."""
         return self._loss
 
     @property
     def predictions(self) -> dict[str, Any] | None:
-        """The prediction tensors, by names that begin with 'predictions'; or None."""
+        """Prediction tensors, by names that begin with 'predictions'; or None."""
         return self._predictions
 
     @property
     def metrics(self) -> dict[str, Any] | None:
-        """Values and updates, as 'metrics/<name>/value' and '.../update_op'; or None."""
+        """Values and update ops, as 'metrics/<name>/value' and '.../update_op'; or None."""
         return self._metrics
 
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
-        """Makes a signature that servers skip; see `ExportOutput`."""
+        """Returns a signature that servers skip; see `ExportOutput`."""
         if not receiver_tensors:
             raise ValueError(f"{self._method_name} `inputs` cannot be None or empty.")
         info = saved_model.build_tensor_info
@@ -265,13 +255,13 @@ class _SupervisedOutput(ExportOutput):
 
 
 class TrainOutput(_SupervisedOutput):
-    """The output of a training graph. The arguments are those of `EvalOutput`."""
+    """Output of a training graph; see `EvalOutput` for the arguments."""
 
     _method_name = _TRAIN_METHOD
 
 
 class EvalOutput(_SupervisedOutput):
-    """The output of an evaluation graph.
+    """Output of an evaluation graph.
 
     Args:
         loss: a tensor, or tensors by name.
@@ -286,10 +276,10 @@ class EvalOutput(_SupervisedOutput):
 
 
 def get_export_outputs(export_outputs: Any, predictions: Any) -> dict[str, Any]:
-    """Checks the outputs to serve, and sees that one of them is the default.
+    """Checks the outputs to export and returns them with a default one.
 
-    None becomes a `PredictOutput` of the predictions; a lone output is served under the default
-    name too. A new dictionary is returned, the caller's is left alone.
+    None becomes a `PredictOutput` of the predictions; a single output gets the default name too.
+    The caller's dictionary isn't changed.
 
     Args:
         export_outputs: outputs by name, or None.
@@ -299,8 +289,8 @@ def get_export_outputs(export_outputs: Any, predictions: Any) -> dict[str, Any]:
         Outputs by name, one of which is `DEFAULT_SERVING_SIGNATURE_DEF_KEY`.
 
     Raises:
-        TypeError: not a dictionary of outputs.
-        ValueError: several outputs, and none is named as the default.
+        TypeError: `export_outputs` is no dictionary of outputs.
+        ValueError: none of several outputs has the default name.
     """
     default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
     if export_outputs is None:
@@ -308,7 +298,7 @@ def get_export_outputs(export_outputs: Any, predictions: Any) -> dict[str, Any]:
     if not isinstance(export_outputs, dict):
         raise TypeError(f"`export_outputs` must be dict, received: {export_outputs}.")
     for output in export_outputs.values():
-        # TensorFlow 2.15's own outputs have the method too, and serve as well.
+        # TensorFlow 2.15's own outputs have the method, and are accepted.
         if not callable(getattr(output, "as_signature_def", None)):
             raise TypeError(
                 "Values in `export_outputs` must be ExportOutput objects, "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that a TPU program calls on the host: `eval_metrics` and `host_call`.
+"""Checks and calls the host functions of a TPU program: `eval_metrics` and `host_call`.
 
-Each is a pair of a function and the tensors it gets. On a TPU the tensors are collected from all
-cores first; here the function is called on them as they are.
+Each is a pair of a function and its tensors. A TPU concatenates the tensors of all cores first;
+here the function is called on the tensors themselves.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import tensorflow as tf
 
 from estimator_spec.validation.signatures import argument_names, takes_any_positional
 
-# The ops whose run opens a summary writer; the writer is their first input.
+# Ops that open a summary writer, which is their first input.
 _WRITER_OPS = ("CreateSummaryFileWriter", "CreateSummaryDbWriter")
 
 
 def check(name: str, call: Any) -> None:
-    """Refuses what can't be called.
+    """Checks the function and tensors of a host call.
 
     Args:
         name: 'eval_metrics' or 'host_call', for the messages.
         call: the pair, or None.
 
     Raises:
-        ValueError: not a pair, or the tensors are neither in a list nor in a dictionary.
+        ValueError: it is no pair, or the tensors are neither in a list nor in a dictionary.
         TypeError: the function is not callable.
         RuntimeError: the function takes another number of tensors.
     """
@@ -52,11 +52,15 @@ def check(name: str, call: Any) -> None:
 
 
 def run(name: str, call: Any) -> Any:
-    """Calls the function on its tensors; None without a call.
+    """Calls the function on its tensors and returns the result; None without a call.
+
+    Args:
+        name: 'eval_metrics' or 'host_call', for the messages.
+        call: the pair, or None.
 
     Raises:
-        TypeError: the names of the tensors are not the function's arguments; and what `check`
-            raises.
+        TypeError: the names of the tensors are not the function's arguments.
+        ValueError, RuntimeError: as `check`.
     """
     check(name, call)
     if call is None:
@@ -65,7 +69,7 @@ def run(name: str, call: Any) -> Any:
     if not isinstance(tensors, dict):
         return fn(*tensors)
     try:
-        # Before the call, so that a TypeError inside the function isn't taken for this one.
+        # Checked before the call, so that TypeErrors of the function itself aren't caught.
         inspect.signature(fn, follow_wrapped=False).bind(**tensors)
     except ValueError:  # a builtin without a signature
         pass
@@ -78,10 +82,10 @@ def run(name: str, call: Any) -> Any:
 
 
 class HostCallHook(tf.compat.v1.train.SessionRunHook):
-    """Runs a host call's results in every step, and opens and flushes its summary writers.
+    """Fetches a host call's results in every step; opens and flushes the graph's summary writers.
 
     Args:
-        fetches: what the host call returned: tensors or ops in any structure, or None.
+        fetches: results of the host call, tensors or ops in any structure; or None.
     """
 
     def __init__(self, fetches: Any) -> None:
@@ -90,11 +94,11 @@ class HostCallHook(tf.compat.v1.train.SessionRunHook):
         self._flush: list[Any] = []
 
     def begin(self) -> None:
-        """Finds the graph's summary writers."""
+        """Creates the ops that open and flush the graph's summary writers."""
         graph = tf.compat.v1.get_default_graph()
         found = [op for op in graph.get_operations() if op.type in _WRITER_OPS]
         if found == self._open:
-            return  # A second session in the same graph, which is final by now.
+            return  # A second session of the same graph, which is finalized.
         self._open = found
         self._flush = [tf.raw_ops.FlushSummaryWriter(writer=op.inputs[0]) for op in found]
 
@@ -104,7 +108,7 @@ class HostCallHook(tf.compat.v1.train.SessionRunHook):
         session.run(self._open)
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the host call's results."""
+        """Requests the host call's results."""
         del run_context
         if self._fetches is None:
             return None

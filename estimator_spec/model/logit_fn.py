@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`call_logit_fn`, for models put together from functions that make logits."""
+"""Calls a function that returns logits, for models composed of such functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from estimator_spec.validation.signatures import argument_names
 def call_logit_fn(
     logit_fn: Callable[..., Any], features: Any, mode: str, params: Any, config: Any
 ) -> Any:
-    """Calls a function with those of these arguments that it takes.
+    """Calls a function with those of the arguments that it accepts.
 
     Args:
         logit_fn: function of `features`, and any of `mode`, `params` and `config`.
@@ -24,10 +24,10 @@ def call_logit_fn(
         config: a `RunConfig`.
 
     Returns:
-        What it returned: a tensor, or a dict of tensors by name.
+        The logits: a tensor, or tensors by name.
 
     Raises:
-        ValueError: it returned something else.
+        ValueError: the function returned something else.
     """
     offered = {"mode": mode, "params": params, "config": config}
     names = argument_names(logit_fn)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `model_fn` returns: the ops of one mode, checked.
+"""Defines the results of a `model_fn`: `EstimatorSpec` and `TPUEstimatorSpec`.
 
-`EstimatorSpec` is what a driver runs. `TPUEstimatorSpec` is what a TPU program returns; its
+The driver runs an `EstimatorSpec`. TPU programs return a `TPUEstimatorSpec`, whose
 `as_estimator_spec()` is the same model for a CPU.
 """
 
@@ -34,7 +34,7 @@ tf1 = tf.compat.v1
 
 
 class ModeKeys:
-    """What a graph is built for. The values are the strings that old programs compare with."""
+    """Modes of a graph; the values are the strings of `tf.estimator.ModeKeys`."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -60,31 +60,30 @@ _SpecFields = collections.namedtuple(
 
 
 class EstimatorSpec(_SpecFields):
-    """The ops of a model in one mode, as an `Estimator` runs them.
+    """Ops of a model in one mode, run by an `Estimator`.
 
-    Training needs `loss` and `train_op`, evaluation `loss`, prediction `predictions`. What a mode
-    doesn't need may be given all the same.
+    Training needs `loss` and `train_op`, evaluation `loss`, prediction `predictions`. Arguments
+    that a mode doesn't need are accepted.
 
     Args:
         mode: one of `ModeKeys`.
         predictions: a tensor, or tensors by name; batch-major.
         loss: a tensor of one element.
-        train_op: op or tensor of one training step, which also adds one to the global step.
+        train_op: op or tensor of one training step; it also increments the global step.
         eval_metric_ops: by name, pairs of a value tensor and an update op, or Keras 2 metrics on
             which `update_state(...)` was called.
-        export_outputs: `ExportOutput` by name, for the SavedModel. With several, one must be
-            named `tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY`. None exports the
-            predictions.
+        export_outputs: `ExportOutput` by name, for the SavedModel. One of several must have the
+            name `tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY`. None exports the predictions.
         training_chief_hooks: session hooks of training, on the chief only.
         training_hooks: session hooks of training, on every worker.
-        scaffold: a `tf.compat.v1.train.Scaffold`, for a saver or initial values of one's own.
+        scaffold: a `tf.compat.v1.train.Scaffold` with the model's own saver or init ops.
         evaluation_hooks: session hooks of evaluation.
         prediction_hooks: session hooks of prediction.
 
     Raises:
-        ValueError: the mode misses something, a tensor comes from another graph, the loss has
-            several elements, or no output is the default one.
-        TypeError: something has another type.
+        ValueError: an argument that the mode needs is missing, a tensor is of another graph, the
+            loss has several elements, or no output is the default one.
+        TypeError: an argument has another type.
     """
 
     __slots__ = ()
@@ -104,28 +103,19 @@ class EstimatorSpec(_SpecFields):
         prediction_hooks: Iterable[Any] | None = None,
     ) -> EstimatorSpec:
         """Checks the values; see the class."""
-        train_op = _checked_train_op(train_op, mode)
-        loss = _checked_loss(loss, mode)
-        predictions = _checked_predictions(predictions, mode)
-        if mode == ModeKeys.PREDICT:
-            export_outputs = get_export_outputs(export_outputs, predictions)
         return super().__new__(
             cls,
-            mode=mode,
-            predictions=predictions,
-            loss=loss,
-            train_op=train_op,
-            eval_metric_ops=_checked_metrics(eval_metric_ops),
-            export_outputs=export_outputs,
-            training_chief_hooks=_checked_hooks(training_chief_hooks),
-            training_hooks=_checked_hooks(training_hooks),
-            scaffold=_checked_scaffold(scaffold),
-            evaluation_hooks=_checked_hooks(evaluation_hooks),
-            prediction_hooks=_checked_hooks(prediction_hooks),
+            **_check_model(mode, predictions, loss, train_op, export_outputs),
+            eval_metric_ops=_check_metrics(eval_metric_ops),
+            training_chief_hooks=_check_hooks(training_chief_hooks),
+            training_hooks=_check_hooks(training_hooks),
+            scaffold=_check_scaffold(scaffold),
+            evaluation_hooks=_check_hooks(evaluation_hooks),
+            prediction_hooks=_check_hooks(prediction_hooks),
         )
 
     def _replace(self, **changes: Any) -> EstimatorSpec:  # type: ignore[override]
-        """Makes a copy with other values, checked as a new one is; the mode stays."""
+        """Returns a copy with other values but the same mode, with the same checks."""
         if changes.get("mode", self.mode) != self.mode:
             raise ValueError("mode of EstimatorSpec cannot be changed.")
         return type(self)(**{**self._asdict(), **changes})
@@ -150,29 +140,29 @@ _TPUSpecFields = collections.namedtuple(
 
 
 class TPUEstimatorSpec(_TPUSpecFields):
-    """The ops of a model in one mode, as a `model_fn` of `TPUEstimator` returns them.
+    """Ops of a model in one mode, returned by a `model_fn` of `TPUEstimator`.
 
     Args:
         mode: one of `ModeKeys`.
-        predictions: as in `EstimatorSpec`; a TPU needs names.
+        predictions: as in `EstimatorSpec`; a TPU needs tensors by name.
         loss: as in `EstimatorSpec`.
         train_op: as in `EstimatorSpec`.
-        eval_metrics: a pair `(metric_fn, tensors)`. `metric_fn` gets the tensors, by position
-            from a list and by name from a dictionary, and returns what `eval_metric_ops` is
-            there. The tensors must be batch-major, as a TPU joins them over its cores.
+        eval_metrics: a pair `(metric_fn, tensors)`. `metric_fn` takes the tensors, by position if
+            they are a list and by name if they are a dictionary, and returns the `eval_metric_ops`.
+            The tensors must be batch-major, because a TPU concatenates those of its cores.
         export_outputs: as in `EstimatorSpec`.
-        scaffold_fn: function without arguments that makes a `Scaffold`, on the host. It must not
-            use the model's tensors.
-        host_call: a pair `(fn, tensors)` as above. What `fn` returns, ops or tensors, runs in
-            every step, on the host; mostly it writes summaries.
+        scaffold_fn: function without arguments that returns a `Scaffold`; called on the host. It
+            must not use the model's tensors.
+        host_call: a pair `(fn, tensors)` like `eval_metrics`. The ops or tensors that `fn` returns
+            run in every step, on the host; most write summaries.
         training_hooks: session hooks of training.
         evaluation_hooks: session hooks of evaluation.
         prediction_hooks: session hooks of prediction.
 
     Raises:
-        ValueError: as `EstimatorSpec`; or a pair is none.
+        ValueError: as `EstimatorSpec`; or a host call is no pair.
         TypeError: as `EstimatorSpec`; or a function is not callable.
-        RuntimeError: a function takes another number of tensors than it gets.
+        RuntimeError: a function takes another number of tensors than its pair has.
     """
 
     __slots__ = ()
@@ -196,31 +186,22 @@ class TPUEstimatorSpec(_TPUSpecFields):
         host_call_lib.check("host_call", host_call)
         if scaffold_fn is not None and not callable(scaffold_fn):
             raise TypeError(f"scaffold_fn should be callable. Got {scaffold_fn!r}.")
-        train_op = _checked_train_op(train_op, mode)
-        loss = _checked_loss(loss, mode)
-        predictions = _checked_predictions(predictions, mode)
-        if mode == ModeKeys.PREDICT:
-            export_outputs = get_export_outputs(export_outputs, predictions)
         return super().__new__(
             cls,
-            mode=mode,
-            predictions=predictions,
-            loss=loss,
-            train_op=train_op,
+            **_check_model(mode, predictions, loss, train_op, export_outputs),
             eval_metrics=eval_metrics,
-            export_outputs=export_outputs,
             scaffold_fn=scaffold_fn,
             host_call=host_call,
-            training_hooks=_checked_hooks(training_hooks),
-            evaluation_hooks=_checked_hooks(evaluation_hooks),
-            prediction_hooks=_checked_hooks(prediction_hooks),
+            training_hooks=_check_hooks(training_hooks),
+            evaluation_hooks=_check_hooks(evaluation_hooks),
+            prediction_hooks=_check_hooks(prediction_hooks),
         )
 
     def as_estimator_spec(self) -> EstimatorSpec:
-        """Makes the same model for a CPU.
+        """Returns the same model for a CPU.
 
-        `metric_fn` and the host call are called now, in the graph at hand. A host call becomes a
-        hook of every mode, after the model's own hooks.
+        Calls `metric_fn` and the host call in the default graph. A hook, which runs after the
+        model's own hooks, fetches the host call's results in every mode.
 
         Returns:
             An `EstimatorSpec`.
@@ -248,23 +229,41 @@ class TPUEstimatorSpec(_TPUSpecFields):
         )
 
 
-def _check_graph(item: Any, what: str, name: str) -> None:
-    """Refuses an op or tensor of another graph than the default one."""
+def _check_graph(item: Any, argument: str, name: str) -> None:
+    """Checks that an op or tensor is in the default graph."""
     if tf.executing_eagerly() or item.graph is tf1.get_default_graph():
         return
     raise ValueError(
-        f'{what} with "{name}" must be from the default graph. Either it was created outside '
+        f'{argument} with "{name}" must be from the default graph. Either it was created outside '
         'of the default graph, or by an earlier call to "model_fn": create it anew in each call.'
     )
 
 
-def _check_tensor(item: Any, what: str) -> None:
+def _check_tensor(item: Any, argument: str) -> None:
     if not isinstance(item, (tf.Tensor, tf.Variable)):
-        raise TypeError(f"{what} must be Tensor, given: {item}")
+        raise TypeError(f"{argument} must be Tensor, given: {item}")
 
 
-def _checked_train_op(train_op: Any, mode: str) -> Any:
-    """The training step; an assignment that returned its variable stands for its op."""
+def _check_model(
+    mode: str, predictions: Any, loss: Any, train_op: Any, export_outputs: Any
+) -> dict[str, Any]:
+    """Checks the arguments that both kinds of spec have and returns them by name."""
+    train_op = _check_train_op(train_op, mode)
+    loss = _check_loss(loss, mode)
+    predictions = _check_predictions(predictions, mode)
+    if mode == ModeKeys.PREDICT:
+        export_outputs = get_export_outputs(export_outputs, predictions)
+    return {
+        "mode": mode,
+        "predictions": predictions,
+        "loss": loss,
+        "train_op": train_op,
+        "export_outputs": export_outputs,
+    }
+
+
+def _check_train_op(train_op: Any, mode: str) -> Any:
+    """Checks and returns the train op; a variable, which an assignment returns, becomes its op."""
     if train_op is None:
         if mode == ModeKeys.TRAIN:
             raise ValueError("Missing train_op.")
@@ -277,8 +276,8 @@ def _checked_train_op(train_op: Any, mode: str) -> Any:
     return train_op
 
 
-def _checked_loss(loss: Any, mode: str) -> Any:
-    """The loss as a scalar."""
+def _check_loss(loss: Any, mode: str) -> Any:
+    """Checks the loss and returns it as a scalar."""
     if loss is None:
         if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
             raise ValueError("Missing loss.")
@@ -292,8 +291,8 @@ def _checked_loss(loss: Any, mode: str) -> Any:
     return loss
 
 
-def _checked_predictions(predictions: Any, mode: str) -> Any:
-    """The predictions; nothing becomes an empty dictionary."""
+def _check_predictions(predictions: Any, mode: str) -> Any:
+    """Checks and returns the predictions; None becomes an empty dictionary."""
     if predictions is None:
         if mode == ModeKeys.PREDICT:
             raise ValueError("Missing predictions.")
@@ -308,7 +307,7 @@ def _checked_predictions(predictions: Any, mode: str) -> Any:
     return dict(predictions)
 
 
-def _checked_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
+def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, tf1.train.SessionRunHook):
@@ -316,7 +315,7 @@ def _checked_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
     return hooks
 
 
-def _checked_scaffold(scaffold: Any) -> Any:
+def _check_scaffold(scaffold: Any) -> Any:
     scaffold = scaffold or tf1.train.Scaffold()
     if not isinstance(scaffold, tf1.train.Scaffold):
         raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")
@@ -324,12 +323,12 @@ def _checked_scaffold(scaffold: Any) -> Any:
 
 
 def _is_keras_metric(metric: Any) -> bool:
-    # By what it can do: Keras is never imported here, the program chose which one it uses.
+    # By its attributes, because importing Keras would choose its version for the program.
     return callable(getattr(metric, "update_state", None)) and hasattr(metric, "variables")
 
 
 def _keras_metric_pair(metric: Any) -> tuple[Any, Any]:
-    """The value tensor and update op of a Keras 2 metric."""
+    """Returns the value tensor and update op of a Keras 2 metric."""
     if not hasattr(metric, "updates"):
         raise TypeError(
             f"eval_metric_ops: {metric} is a Keras 3 metric, which keeps no update op. Use the "
@@ -341,8 +340,11 @@ def _keras_metric_pair(metric: Any) -> tuple[Any, Any]:
     return metric.result(), metric.updates[0]
 
 
-def _checked_metrics(metrics: dict[str, Any] | None) -> dict[str, Any]:
-    """Metrics as pairs of value and update; the variables of Keras metrics become local ones."""
+def _check_metrics(metrics: dict[str, Any] | None) -> dict[str, Any]:
+    """Checks metrics and returns pairs of value and update op.
+
+    Adds the variables of Keras metrics to the collections of local and metric variables.
+    """
     if metrics is None:
         return {}
     if not isinstance(metrics, dict):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a SavedModel takes in: receivers, and functions that make them.
+"""Inputs of exported models: receivers, and functions that build them.
 
-A receiver pairs the placeholders that a client feeds with the features that the model gets from
-them, after parsing for example.
+A receiver has the placeholders that a client feeds, and the features computed from them, by parsing
+for example.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor))
 
 
-def _check_tensor(value: Any, what: str) -> None:
+def _check_tensor(value: Any, label: str) -> None:
     if not _is_tensor(value):
-        raise ValueError(f"{what} must be a Tensor, SparseTensor, or RaggedTensor; got {value!r}.")
+        raise ValueError(f"{label} must be a Tensor, SparseTensor, or RaggedTensor; got {value!r}.")
 
 
-def _named(
-    tensors: Any, what: str, default_name: str, integer_keys: bool = False
+def _named_tensors(
+    tensors: Any, label: str, default_name: str, integer_keys: bool = False
 ) -> dict[Any, Any]:
-    """Gives a lone tensor its default name, and checks names and tensors."""
+    """Returns tensors by name, a single tensor by its default name, after checks of both."""
     if tensors is None:
-        raise ValueError(f"{what}s must be defined.")
+        raise ValueError(f"{label}s must be defined.")
     if not isinstance(tensors, Mapping):
         tensors = {default_name: tensors}
     for name, tensor in tensors.items():
         if not isinstance(name, (str, int) if integer_keys else str):
             kinds = "strings or ints" if integer_keys else "strings"
-            raise ValueError(f"{what} keys must be {kinds}: {name!r}.")
-        _check_tensor(tensor, f"{what} {name}")
+            raise ValueError(f"{label} keys must be {kinds}: {name!r}.")
+        _check_tensor(tensor, f"{label} {name}")
     return tensors  # type: ignore[return-value]
 
 
@@ -51,7 +51,7 @@ def _alternatives(groups: Any) -> dict[str, Any] | None:
     if not isinstance(groups, Mapping):
         raise ValueError(f"receiver_tensors_alternatives must be a dict: {groups}.")
     return {
-        name: _named(tensors, "receiver_tensors_alternative", _INPUT)
+        name: _named_tensors(tensors, "receiver_tensors_alternative", _INPUT)
         for name, tensors in groups.items()
     }
 
@@ -62,17 +62,17 @@ _Receiver = collections.namedtuple(
 
 
 class ServingInputReceiver(_Receiver):
-    """The inputs of a model that is served.
+    """Inputs of a served model.
 
     Args:
-        features: what `model_fn` gets: tensors by name. A lone tensor becomes `{'feature':
-            tensor}`.
-        receiver_tensors: what a client feeds: tensors by name, or a lone one, named 'input'.
-        receiver_tensors_alternatives: other sets of tensors to feed, by name; each gives every
-            output a signature `<name>:<output>`.
+        features: tensors by name for `model_fn`. A single tensor gets the name 'feature'.
+        receiver_tensors: tensors by name that a client feeds. A single tensor gets the name
+            'input'.
+        receiver_tensors_alternatives: other sets of tensors to feed, by name; each adds a signature
+            `<name>:<output>` for every output.
 
     Raises:
-        ValueError: something is missing, or is no tensor or name.
+        ValueError: an argument is missing, or has another type.
     """
 
     __slots__ = ()
@@ -83,22 +83,22 @@ class ServingInputReceiver(_Receiver):
         """Checks the values; see the class."""
         return super().__new__(
             cls,
-            _named(features, "feature", _FEATURE, integer_keys=True),
-            _named(receiver_tensors, "receiver_tensor", _INPUT),
+            _named_tensors(features, "feature", _FEATURE, integer_keys=True),
+            _named_tensors(receiver_tensors, "receiver_tensor", _INPUT),
             _alternatives(receiver_tensors_alternatives),
         )
 
 
 class TensorServingInputReceiver(_Receiver):
-    """The inputs of a served model whose `model_fn` takes one tensor, not a dict.
+    """Inputs of a served model whose `model_fn` takes one tensor, not a dict.
 
     Args:
-        features: that tensor.
+        features: the tensor.
         receiver_tensors: as for `ServingInputReceiver`.
         receiver_tensors_alternatives: as for `ServingInputReceiver`.
 
     Raises:
-        ValueError: something is missing, or is no tensor or name.
+        ValueError: an argument is missing, or has another type.
     """
 
     __slots__ = ()
@@ -113,20 +113,20 @@ class TensorServingInputReceiver(_Receiver):
         return super().__new__(
             cls,
             features,
-            _named(receiver_tensors, "receiver_tensor", _INPUT),
+            _named_tensors(receiver_tensors, "receiver_tensor", _INPUT),
             _alternatives(receiver_tensors_alternatives),
         )
 
 
 class UnsupervisedInputReceiver(ServingInputReceiver):
-    """The inputs of a training or evaluation graph that needs no labels.
+    """Inputs of an exported training or evaluation graph without labels.
 
     Args:
         features: as for `ServingInputReceiver`.
         receiver_tensors: as for `ServingInputReceiver`.
 
     Raises:
-        ValueError: something is missing, or is no tensor or name.
+        ValueError: an argument is missing, or has another type.
     """
 
     __slots__ = ()
@@ -141,35 +141,35 @@ class UnsupervisedInputReceiver(ServingInputReceiver):
 class SupervisedInputReceiver(
     collections.namedtuple("SupervisedInputReceiver", ["features", "labels", "receiver_tensors"])
 ):
-    """The inputs of an exported training or evaluation graph.
+    """Inputs of an exported training or evaluation graph.
 
     Args:
-        features: what `model_fn` gets as features: a tensor, or tensors by name.
-        labels: what it gets as labels, likewise.
+        features: features for `model_fn`: a tensor, or tensors by name.
+        labels: labels for `model_fn`: a tensor, or tensors by name.
         receiver_tensors: as for `ServingInputReceiver`.
 
     Raises:
-        ValueError: something is missing, or is no tensor or name.
+        ValueError: an argument is missing, or has another type.
     """
 
     __slots__ = ()
 
     def __new__(cls, features: Any, labels: Any, receiver_tensors: Any) -> SupervisedInputReceiver:
         """Checks the values; see the class."""
-        _named(features, "feature", _FEATURE, integer_keys=True)
-        _named(labels, "label", _LABEL, integer_keys=True)
-        named = _named(receiver_tensors, "receiver_tensor", _INPUT)
+        _named_tensors(features, "feature", _FEATURE, integer_keys=True)
+        _named_tensors(labels, "label", _LABEL, integer_keys=True)
+        named = _named_tensors(receiver_tensors, "receiver_tensor", _INPUT)
         return super().__new__(cls, features, labels, named)
 
 
 def build_parsing_serving_input_receiver_fn(
     feature_spec: Mapping[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """Makes a function for models that are fed serialized `tf.train.Example`s.
+    """Returns a `serving_input_receiver_fn` for serialized `tf.train.Example`s.
 
     Args:
-        feature_spec: how to parse them, as `tf.io.parse_example` takes it.
-        default_batch_size: examples in a request; None, the default, takes any number.
+        feature_spec: the features to parse, as for `tf.io.parse_example`.
+        default_batch_size: number of examples in a request. None (the default): any number.
 
     Returns:
         A `serving_input_receiver_fn`; its one input is named 'examples'.
@@ -186,9 +186,9 @@ def build_parsing_serving_input_receiver_fn(
 
 
 def _placeholder(tensor: Any, batch_size: int | None) -> Any:
-    """A placeholder like `tensor`, of another batch size."""
+    """Returns a placeholder of the dtype and shape of `tensor`, with another batch size."""
     shape = tf.TensorShape([batch_size]).concatenate(tensor.shape[1:])
-    # A tensor of an eager program has no op, and hence no name to take over.
+    # An eager tensor has no op, and so no name.
     op = None if hasattr(tensor, "numpy") else tensor.op
     return tf1.placeholder(tensor.dtype, shape=shape, name=op.name if op is not None else None)
 
@@ -202,11 +202,11 @@ def _placeholders(tensors: Any, batch_size: int | None) -> Any:
 def build_raw_serving_input_receiver_fn(
     features: Mapping[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-    """Makes a function for models that are fed their features as they are.
+    """Returns a `serving_input_receiver_fn` whose placeholders are the features themselves.
 
     Args:
-        features: tensors by name, for their types and shapes.
-        default_batch_size: examples in a request; None, the default, takes any number.
+        features: tensors by name, for their dtypes and shapes.
+        default_batch_size: number of examples in a request. None (the default): any number.
 
     Returns:
         A `serving_input_receiver_fn`.
@@ -222,15 +222,15 @@ def build_raw_serving_input_receiver_fn(
 def build_raw_supervised_input_receiver_fn(
     features: Any, labels: Any, default_batch_size: int | None = None
 ) -> Callable[[], SupervisedInputReceiver]:
-    """Makes a function for exported training or evaluation graphs.
+    """Returns a receiver function for exported training or evaluation graphs.
 
     Args:
-        features: a tensor, or tensors by name, for their types and shapes.
-        labels: likewise.
-        default_batch_size: examples in a batch; None, the default, takes any number.
+        features: a tensor, or tensors by name, for their dtypes and shapes.
+        labels: a tensor, or tensors by name.
+        default_batch_size: number of examples in a batch. None (the default): any number.
 
     Returns:
-        A receiver function. Lone tensors are fed as 'input' and 'label'.
+        A receiver function. Single tensors are fed as 'input' and 'label'.
 
     Raises:
         ValueError: a feature and a label have the same name.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which variables begin as they were in an earlier checkpoint."""
+"""Settings of a warm start: initial values of variables from an earlier checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow's own: old and new vocabulary of a variable whose rows are words.
+# TensorFlow's class: old and new vocabulary of a variable whose rows are words.
 VocabInfo = tf.compat.v1.train.VocabInfo
 
 _Fields = collections.namedtuple(
@@ -25,20 +25,20 @@ _Fields = collections.namedtuple(
 
 
 class WarmStartSettings(_Fields):
-    """What to take from which checkpoint.
+    """Variables of a warm start, and the checkpoint to restore them from.
 
     >>> WarmStartSettings('/tmp/model', vars_to_warm_start='.*embedding.*').vars_to_warm_start
     '.*embedding.*'
 
     Args:
-        ckpt_to_initialize_from: a checkpoint, or a directory whose latest one is taken.
-        vars_to_warm_start: a regular expression over trainable variables (the default, '.*',
-            takes all; optimizer slots and moving averages are not trainable); a list of such
-            expressions over all variables; a list of variables; or None: only those named in
+        ckpt_to_initialize_from: a checkpoint, or a directory, whose latest checkpoint is used.
+        vars_to_warm_start: a regular expression for names of trainable variables (the default,
+            '.*', matches all; slot variables and moving averages are not trainable); a list of such
+            expressions for names of all variables; a list of variables; or None: only variables in
             `var_name_to_vocab_info`.
-        var_name_to_vocab_info: `VocabInfo` by variable name, for tables whose vocabulary
-            changed: rows move to their words' new places.
-        var_name_to_prev_var_name: the name in the checkpoint, for variables that were renamed.
+        var_name_to_vocab_info: `VocabInfo` by variable name, for tables whose vocabulary changed;
+            rows are moved to the new ids of their words.
+        var_name_to_prev_var_name: names in the checkpoint by variable name, for renamed variables.
 
     Raises:
         ValueError: no checkpoint is given.
@@ -66,17 +66,17 @@ class WarmStartSettings(_Fields):
 
 
 def default_warm_start_settings(warm_start_from: Any) -> WarmStartSettings | None:
-    """Reads the `warm_start_from` argument of an estimator.
+    """Returns the settings for the `warm_start_from` argument of an estimator.
 
     Args:
         warm_start_from: `WarmStartSettings`, or a path (str, bytes or path object) of a
             checkpoint, of a directory of checkpoints, or of a SavedModel; or None.
 
     Returns:
-        Settings, or None. For a path they take all trainable variables.
+        Settings, or None. For a path: settings for all trainable variables.
 
     Raises:
-        ValueError: something else.
+        ValueError: the argument is something else.
     """
     if warm_start_from is None or isinstance(warm_start_from, WarmStartSettings):
         return warm_start_from

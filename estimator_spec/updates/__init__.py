@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faster ops in the place of those that read and update tables, equal to them.
+"""Replaces ops that read and update tables in a finished graph by faster, equivalent ones.
 
-From TensorFlow 2.20 on the kernels that optimizers use for rows of a table (`SparseApplyAdagrad`
-and its family) take several times as long as before (`docs/speed.md`), and optimizers look for
-repeated ids where a lookup found them already. The driver owns the finished graph, so it may do
-better:
+From TensorFlow 2.20 on the kernels by which optimizers update rows of a table (`SparseApplyAdagrad`
+and others) take several times as long as before (`docs/speed.md`), and optimizers search for
+repeated ids that a lookup has found already. The driver rewrites the finished graph:
 
     from estimator_spec import updates
-    train_op = updates.made_faster(tf.compat.v1.get_default_graph(), train_op)
+    train_op = updates.optimize_training_graph(tf.compat.v1.get_default_graph(), train_op)
 
-A graph that writes no table sums rows without copying them, and copies single ones faster; one that
-is to be exported, with as few kinds of ops as can be, does the first alone:
+In a graph that writes no table, sums read rows without copying them, and gathers of short rows use
+a faster kernel. An exported graph should have few op types, so only the sums are rewritten there:
 
-    updates.made_to_read_faster(graph)
-    updates.straight_from_tables(graph)
+    updates.optimize_inference_graph(graph)
+    updates.sum_from_tables(graph)
 
-`TPU_COLUMNS_FAST_UPDATES=0` in the environment, or `fast_updates=False`, which comes first, turns
-this package off. Lookups, quiet steps and initial values are as they are.
+`TPU_COLUMNS_FAST_UPDATES=0` in the environment turns this package off, and so does the argument
+`fast_updates=False`, which takes precedence. Lookups, hookless steps and initial values don't
+depend on it.
 """
 
-from estimator_spec.updates.direct_sums import straight_from_tables
+from estimator_spec.updates.direct_sums import sum_from_tables
 from estimator_spec.updates.rewriting import (
-    made_faster,
-    made_to_read_faster,
-    wanted,
+    optimize_inference_graph,
+    optimize_training_graph,
+    should_optimize,
 )
 
 __all__ = [
-    "made_faster",
-    "made_to_read_faster",
-    "straight_from_tables",
-    "wanted",
+    "optimize_inference_graph",
+    "optimize_training_graph",
+    "should_optimize",
+    "sum_from_tables",
 ]

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way in which TF1's Adam changes a table: all of its rows, in one op instead of ten.
+"""Fuses the ops by which TF1's Adam updates a table into one.
 
-Rows without a gradient move, too, since their momentum goes on. So the optimizer goes over the
-whole table and both slots ten times a step:
+Adam updates rows without a gradient as well, by their momentum. So its ten ops go over the whole
+table and both slots in each step:
 
     m ─▶ read ─▶ · β₁ ─▶ assign ─▶ add to rows ─▶ read ─▶ · rate ─┐
     v ─▶ read ─▶ · β₂ ─▶ assign ─▶ add to rows ─▶ read ─▶ √ ─▶ + ε ─▶ ÷ ─▶ subtract from the table
 
-`ApplyAdam`, TensorFlow's kernel for gradients that aren't sparse, does the same in one go, given
-the gradient with zeros in all other rows. (`tf.raw_ops.ResourceApplyAdam` has its formula.)
+`ApplyAdam`, TensorFlow's kernel for dense gradients, computes the same in one pass from the
+gradient with zeros in all other rows. (`tf.raw_ops.ResourceApplyAdam` has its formula.)
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Any
 
 import tensorflow as tf
@@ -23,19 +22,17 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies, kernels
 
-tf1 = tf.compat.v1
-
 
 @dataclasses.dataclass(frozen=True)
 class _Slot:
-    """How a slot changes: `slot · decay`, then `(1 - decay) · rows` are added at `ids`.
+    """Update of a slot variable: `slot · decay`, then `(1 - decay) · rows` are added at `ids`.
 
     Attributes:
-      variable: the slot's handle, or its reference.
-      decay: a scalar.
-      ids: the rows that have a gradient.
-      rows: what is added, without its factor.
-      ops: the assignment and the addition.
+        variable: the slot variable's handle or reference.
+        decay: a scalar.
+        ids: the rows that have a gradient.
+        rows: gradients, or their squares.
+        ops: the assignment and the addition.
     """
 
     variable: Any
@@ -47,14 +44,14 @@ class _Slot:
 
 @dataclasses.dataclass(frozen=True)
 class _Update:
-    """How a table changes: `rate · m ÷ (√v + epsilon)` is subtracted.
+    """Update of a table: `rate · m ÷ (√v + epsilon)` is subtracted.
 
     Attributes:
-      subtract: the op that does.
-      m: the first slot.
-      v: the second, with the squares of the first's rows.
-      rate: a scalar, with Adam's correction of the first steps.
-      epsilon: a scalar.
+        subtract: the op that subtracts.
+        m: the first slot variable.
+        v: the second slot variable; its `rows` are the squares of those of `m`.
+        rate: a scalar, corrected for the bias of the first steps.
+        epsilon: a scalar.
     """
 
     subtract: Any
@@ -65,49 +62,45 @@ class _Update:
 
     @property
     def ops(self) -> tuple[Any, ...]:
-        """All that change the table or a slot."""
+        """The ops that write the table or a slot variable."""
         return (*self.m.ops, *self.v.ops, self.subtract)
 
 
-def in_one_op(graph: tf.Graph, step: Container[Any]) -> dict[Any, Any]:
-    """Puts one op in the place of those by which TF1's Adam changes a table.
+def fuse_adam(graph: tf.Graph, step: Container[Any]) -> dict[Any, Any]:
+    """Replaces the ops by which TF1's Adam updates a table by one op.
 
     Args:
-      graph: of a training step.
-      step: the ops of a step.
+        graph: a training graph.
+        step: the ops of a training step.
 
     Returns:
-      What took the place of each op that is not to run any more.
+        The replacement of each replaced op.
     """
     replaced: dict[Any, Any] = {}
     for op in graph.get_operations():
         update = _update(op) if op.type in ("AssignSubVariableOp", "AssignSub") else None
-        if update is not None and _is_alone(update, step):
-            replaced |= _in_one(graph, update)
+        if update is not None and _is_only_writer(update, step):
+            replaced |= _fuse(update)
     return replaced
 
 
-def _in_one(graph: tf.Graph, update: _Update) -> dict[Any, Any]:
-    """As `in_one_op`, for one table."""
+def _fuse(update: _Update) -> dict[Any, Any]:
+    """Replaces the ops of one table's update; see `fuse_adam`."""
     ops = update.ops
     before = {other for op in ops for other in op.control_inputs if other not in ops}
-    table, moved = update.subtract.inputs
+    table, change = update.subtract.inputs
     summed = (update.m.rows, update.m.ids)
     values, ids = _before_summing(*summed)
-    with (
-        graph.as_default(),
-        tf1.name_scope(update.subtract.name + "_in_one/"),
-        tf1.device(update.subtract.device),
-        tf.control_dependencies([*before, *dependencies.waits_between(summed, (values, ids))]),
-    ):
-        shape = tf.constant(moved.shape.as_list(), ids.dtype)
+    waits = [*before, *dependencies.collect_control_inputs(summed, (values, ids))]
+    with dependencies.replacing(update.subtract, "_in_one", waits):
+        shape = tf.constant(change.shape.as_list(), ids.dtype)
         gradient = tf.scatter_nd(tf.expand_dims(ids, -1), values, shape)
         zero = tf.zeros([], gradient.dtype)
         arguments = {
             "var": table,
             "m": update.m.variable,
             "v": update.v.variable,
-            # With powers of zero the rate is left as it is: the optimizer corrected it already.
+            # Powers of zero leave the rate unchanged: the optimizer has corrected its bias.
             "beta1_power": zero,
             "beta2_power": zero,
             "lr": update.rate,
@@ -117,48 +110,38 @@ def _in_one(graph: tf.Graph, update: _Update) -> dict[Any, Any]:
             "grad": gradient,
         }
         if table.dtype == tf.resource:
-            one = tf.raw_ops.ResourceApplyAdam(**arguments)
+            fused = tf.raw_ops.ResourceApplyAdam(**arguments)
         else:
-            one = tf.raw_ops.ApplyAdam(**arguments).op
-    _leave_nothing_to_do(update, one)
-    return dict.fromkeys(ops, one)
+            fused = tf.raw_ops.ApplyAdam(**arguments).op
+    _disable(update, fused)
+    return dict.fromkeys(ops, fused)
 
 
-def _leave_nothing_to_do(update: _Update, one: Any) -> None:
-    """Makes the replaced ops change nothing, after the one: a hook may fetch one of them."""
+def _disable(update: _Update, fused: Any) -> None:
+    """Makes the replaced ops run after `fused` without effect: a hook may fetch one of them."""
     for assign, add in (update.m.ops, update.v.ops):
-        with _after(one, assign):
+        with dependencies.replacing(assign, "_without_change", [fused]):
             variable, decayed = assign.inputs
             if variable.dtype == tf.resource:
                 same = tf.raw_ops.ReadVariableOp(resource=variable, dtype=decayed.dtype)
             else:
                 same = variable + tf.zeros([], decayed.dtype)
         graph_surgery.replace_input(assign, same, 1)
-        graph_surgery.add_control_input(assign, one)
-        kernels.leave_nothing_to_do(add, one)
+        graph_surgery.add_control_input(assign, fused)
+        kernels.disable_update(add, fused)
     subtract = update.subtract
-    with _after(one, subtract):
-        moved = subtract.inputs[1]
-        graph_surgery.replace_input(subtract, tf.zeros(moved.shape.as_list(), moved.dtype), 1)
-    graph_surgery.add_control_input(subtract, one)
-
-
-@contextlib.contextmanager
-def _after(one: Any, op: Any) -> Iterator[None]:
-    """Within, ops are made where `op` is, and wait for the one."""
-    with (
-        op.graph.as_default(),
-        tf1.name_scope(op.name + "_without_change/"),
-        tf1.device(op.device),
-        tf.control_dependencies([one]),
-    ):
-        yield
+    with dependencies.replacing(subtract, "_without_change", [fused]):
+        change = subtract.inputs[1]
+        graph_surgery.replace_input(subtract, tf.zeros(change.shape.as_list(), change.dtype), 1)
+    graph_surgery.add_control_input(subtract, fused)
 
 
 def _update(subtract: Any) -> _Update | None:
-    """The update of a table that ends with this op, or None if it isn't Adam's."""
-    moved = _inputs(subtract.inputs[1], "RealDiv")
-    step, spread = (_inputs(moved[0], "Mul"), _inputs(moved[1], "AddV2")) if moved else (None, None)
+    """Returns the update of a table that ends with an op, or None if it isn't Adam's."""
+    quotient = _inputs(subtract.inputs[1], "RealDiv")
+    step, spread = (
+        (_inputs(quotient[0], "Mul"), _inputs(quotient[1], "AddV2")) if quotient else (None, None)
+    )
     root = _inputs(spread[0], "Sqrt") if spread else None
     if not (step and spread and root):
         return None
@@ -181,14 +164,14 @@ def _update(subtract: Any) -> _Update | None:
     return update
 
 
-def _is_alone(update: _Update, step: Container[Any]) -> bool:
-    """Whether nothing else writes the table or a slot: what is subtracted may be by several."""
+def _is_only_writer(update: _Update, step: Container[Any]) -> bool:
+    """Returns whether no other op writes the table or a slot variable."""
     variables = (update.subtract.inputs[0], update.m.variable, update.v.variable)
-    return not dependencies.others_write(variables, update.ops, step)
+    return not dependencies.has_other_writers(variables, update.ops, step)
 
 
 def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:
-    """Gradients and their ids, before the optimizer summed those of the same id."""
+    """Returns gradients and their ids before the optimizer summed those of equal ids."""
     summed, unique = rows.op, ids.op
     if summed.type == "UnsortedSegmentSum" and summed.inputs[1].op is unique:
         return summed.inputs[0], unique.inputs[0]
@@ -196,7 +179,7 @@ def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:
 
 
 def _slot(value: Any) -> _Slot | None:
-    """How the slot whose new value this is changes, or None if in another way."""
+    """Returns the update of a slot variable from its new value, or None if it isn't Adam's."""
     add = _addition(value)
     if add is None:
         return None
@@ -220,7 +203,7 @@ def _slot(value: Any) -> _Slot | None:
 
 
 def _addition(value: Any) -> Any:
-    """The op that added to rows of a slot just before it was read as `value`."""
+    """Returns the op that added to rows of a slot variable before it was read as `value`."""
     if value.op.type == "ScatterAdd":
         return value.op if len(value.consumers()) == 1 else None
     if value.op.type != "ReadVariableOp":
@@ -234,7 +217,7 @@ def _addition(value: Any) -> Any:
 
 
 def _read_in_between(add: Any, assign: Any) -> bool:
-    """Whether anything sees the slot when it is decayed but not yet added to."""
+    """Returns whether an op reads the slot variable between its decay and the addition."""
     if assign.outputs:
         return bool(assign.outputs[0].consumers())
     return any(
@@ -247,5 +230,5 @@ def _read_in_between(add: Any, assign: Any) -> bool:
 
 
 def _inputs(value: Any, kind: str) -> Any:
-    """The inputs of the op that makes a value, if it is of this kind."""
+    """Returns the inputs of the op that computes a value, or None for another op type."""
     return tuple(value.op.inputs) if value.op.type == kind else None

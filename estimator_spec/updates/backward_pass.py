@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model's way back from its loss, made once.
+"""Removes the duplicate backward pass.
 
-A host core asks for the gradients of what its tables gave after the model's own optimizer asked
-for those of the model's variables, and each time `tf.gradients` makes the whole way back anew. When
-a session starts, TensorFlow merges equal ops, too. But it takes ops that are colocated with
-different ones (`_class`) for different, and so is each gradient to it that an optimizer held back
-until its siblings were there (`tf1.train.Optimizer.GATE_OP`): it merges the first few, and the rest
-of a deep model runs twice.
+`tf.gradients` builds the whole backward pass twice: for the model's variables, and for the
+activations of the host core's tables. Grappler merges equal ops, but ops with different colocation
+attributes (`_class`) aren't equal to it, nor are gradients that an optimizer delays until those of
+the same op exist (`tf1.train.Optimizer.GATE_OP`). So it merges the first few ops, and the rest of a
+deep model runs twice.
 """
 
 from __future__ import annotations
@@ -19,73 +18,76 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import variables
 
-# Larger constants aren't compared: no gradient makes one.
-_MOST_ELEMENTS = 1024
-# A gradient that goes through one of these is left as it is. In conditions and loops of TF1 an op
-# may not run at all, for which its control inputs alone may be the reason; and the gradient of a
-# loop of TF2 adds to what the loop itself hands on.
+# Gradients create no larger constants, so these aren't compared.
+_MAX_ELEMENTS = 1024
+# A backward pass with one of these op types isn't rewritten. In conditions and loops of TF1 control
+# inputs may decide whether an op runs at all, and the gradient of a loop of TF2 adds outputs to the
+# loop itself.
 _BRANCHES = frozenset(
     {"Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit"}
     | {"If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile"}
 )
 
 
-def with_earlier_ops(graph: tf.Graph, gradient_ops: Sequence[Any], asked: Collection[Any]) -> int:
-    """Makes whatever reads an op of a gradient read an equal one that was there before.
+def remove_duplicate_backward_pass(
+    graph: tf.Graph, gradient_ops: Sequence[Any], step: Collection[Any]
+) -> int:
+    """Replaces ops of a second backward pass by equal ops of the first.
 
-    Two ops are equal if they are of the same kind, have the same attributes, read equal values and
-    are on the same device. Only ops without state and outside of control flow count.
+    Ops are equal if they have the same type, attributes and device, and read equal values. Stateful
+    ops and ops within control flow have no equal.
 
-    Where an optimizer holds an output back until all gradients of an op are there (`GATE_OP`), what
-    reads it here gets the held-back one, too: updates of tables that ran beside the last products
-    of matrices on the way back would take threads from them.
+    Where an optimizer delays an output until all gradients of an op exist (`GATE_OP`), the
+    replacement is the delayed output: updates of tables would otherwise compete for threads with
+    the last matrix products of the backward pass.
 
     Args:
-      graph: finished.
-      gradient_ops: what a second `tf.gradients` made, in that order. What reads them must not care
-        when they run.
-      asked: the ops of a step. Others, that may wait for what no step runs, don't count.
+        graph: the finished graph.
+        gradient_ops: the ops of the second `tf.gradients`, in order of creation. Their consumers
+            must not depend on when they run.
+        step: the ops of a training step. Other ops are no replacements: they may wait for ops that
+            no step runs.
 
     Returns:
-      How many of them are left out.
+        The number of replaced ops.
     """
-    kinds = {op.type for op in gradient_ops}
-    if not kinds or kinds & _BRANCHES:
+    types = {op.type for op in gradient_ops}
+    if not types or types & _BRANCHES:
         return 0
     second = frozenset(gradient_ops)
-    values = _Values()
+    values = _ValueNumbering()
     replaced: dict[Any, Any] = {}
     for op in graph.get_operations():
-        known = op.type in kinds or op.type == "Identity"
-        equal = values.add(op) if known and (op in asked or op in second) else None
+        is_candidate = (op in step or op in second) and (op.type in types or op.type == "Identity")
+        equal = values.add(op) if is_candidate else None
         if op not in second:
             continue
-        # So that nothing runs what it waited for.
-        graph_surgery.wait_for_replacements(op, replaced)
-        # A constant more costs nothing, and an earlier one may wait for what need not run.
+        # Replaced ops must not run as control inputs either.
+        graph_surgery.redirect_control_inputs(op, replaced)
+        # A second constant costs nothing, and the first may wait for ops that need not run.
         if equal is not None and op.type != "Const":
             replaced[op] = equal
             for mine, earlier in zip(op.outputs, equal.outputs, strict=True):
-                graph_surgery.replace_output(mine, values.held_back.get(earlier.name, earlier))
+                graph_surgery.replace_output(mine, values.delayed.get(earlier.name, earlier))
     return len(replaced)
 
 
-class _Values:
-    """Which tensors of a graph have the same value.
+class _ValueNumbering:
+    """Finds ops and tensors of a graph with equal values.
 
     Attributes:
-      held_back: by the name of the first tensor of a value, the one that waits for its siblings.
+        delayed: the delayed copy (see `GATE_OP`) of a value, by the name of its first tensor.
     """
 
     def __init__(self) -> None:
-        self.held_back: dict[str, Any] = {}
-        self._first: dict[str, str] = {}  # by the name of a tensor, the first of the same value
-        self._snapshots: set[str] = set()  # what was read of reference variables
-        self._known: dict[Any, dict[Any, Any]] = {}  # by what equal ops share, by attributes
-        self._stateful: dict[str, bool] = {}  # by kind
+        self.delayed: dict[str, Any] = {}
+        self._first: dict[str, str] = {}  # name of the first tensor with the value of a tensor
+        self._snapshots: set[str] = set()  # names of tensors read from reference variables
+        self._known: dict[Any, dict[Any, Any]] = {}  # ops by key, then by attributes
+        self._stateful: dict[str, bool] = {}  # by op type
 
     def add(self, op: Any) -> Any:
-        """Takes an op in; returns an earlier one that is equal, or None."""
+        """Adds an op; returns an earlier one that is equal, or None."""
         if self._is_stateful(op) or graph_surgery.control_flow_context(op) is not None:
             return None
         if op.type == "Identity":
@@ -94,14 +96,14 @@ class _Values:
         key = self._key(op)
         if key is None:
             return None
-        # Attributes are looked at when there is something to compare them with.
+        # Attributes are serialized only if there is an op to compare them with.
         others = self._known.setdefault(key, {})
         if not others:
             others[None] = op
             return None
         if None in others:
-            alone = others.pop(None)
-            others[_attributes(alone)] = alone
+            first = others.pop(None)
+            others[_attributes(first)] = first
         equal = others.setdefault(_attributes(op), op)
         if equal is op:
             return None
@@ -115,7 +117,7 @@ class _Values:
         return self._stateful[op.type]
 
     def _add_identity(self, op: Any) -> None:
-        """It has its input's value, perhaps later."""
+        """Adds an `Identity`, which has its input's value."""
         (given,), (output,) = op.inputs, op.outputs
         if variables.is_reference(given):
             self._snapshots.add(output.name)
@@ -125,13 +127,13 @@ class _Values:
         if given.name in self._snapshots:
             self._snapshots.add(output.name)
         if _waits_for_siblings(op):
-            self.held_back.setdefault(first, output)
+            self.delayed.setdefault(first, output)
 
     def _key(self, op: Any) -> Any:
-        """What equal ops have in common beside their attributes; None for one that has no equal."""
+        """Returns what equal ops have in common beside attributes; None for ops without equals."""
         if op.type == "Const":
             (value,) = op.outputs
-            if value.shape.num_elements() > _MOST_ELEMENTS:
+            if value.shape.num_elements() > _MAX_ELEMENTS:
                 return None
             return op.type, op.device, value.dtype, tuple(value.shape.as_list())
         if not op.inputs or not op.outputs or any(map(variables.is_reference, op.inputs)):
@@ -139,14 +141,14 @@ class _Values:
         names = [value.name for value in op.inputs]
         after: frozenset[str] = frozenset()
         if not self._snapshots.isdisjoint(names):
-            # The memory of a reference variable may be read when the op runs, and hold another
-            # value by then: what it waits for says which.
+            # The op may read the memory of a reference variable when it runs, after a write: its
+            # control inputs determine the value.
             after = frozenset(other.name for other in op.control_inputs)
         return op.type, op.device, tuple(self._first.get(name, name) for name in names), after
 
 
 def _waits_for_siblings(op: Any) -> bool:
-    """Whether an `Identity` is of those that `tf.tuple` makes."""
+    """Returns whether `tf.tuple` created an `Identity`."""
     if len(op.control_inputs) != 1:
         return False
     (gate,) = op.control_inputs
@@ -154,7 +156,7 @@ def _waits_for_siblings(op: Any) -> bool:
 
 
 def _attributes(op: Any) -> tuple[tuple[str, bytes], ...]:
-    """What its kind declares; others, beginning with _, are notes of how and where it runs."""
+    """Returns the attributes of an op's type, without those of its execution (`_class` etc.)."""
     return tuple(
         (name, value.SerializeToString(deterministic=True))
         for name, value in sorted(op.node_def.attr.items())

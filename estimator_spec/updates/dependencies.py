@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for whom in a step, and who else writes: what a rewriting must leave as it was.
+"""Control edges and other writers that a rewrite must preserve.
 
-TensorFlow orders ops by their inputs and control inputs alone, and gives an op that is made within
-`tf.control_dependencies` no edge if one of its inputs has it already. So an op may wait through ops
-that only prepare its inputs, and where those are passed by, their edges have to come along.
+TensorFlow orders ops by their inputs and control inputs alone, and gives an op that is created
+within `tf.control_dependencies` no control edge if one of its inputs has it already. So the control
+inputs of an op may be those of the ops that prepare its inputs. A rewrite that bypasses these ops
+must keep their control inputs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
-# Ops that leave a variable as it is.
+tf1 = tf.compat.v1
+
+# Ops that don't write the variable they take.
 _READERS = frozenset(
     {
         "DisableCopyOnRead",
@@ -29,38 +33,57 @@ _CHANGES = re.compile("Apply|Scatter|AssignAdd|AssignSub")
 _ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
 
 
-def run_with(op: Any) -> frozenset[Any]:
-    """Returns all ops that run when `op` does, itself among them; none for what is no op."""
-    op = op.op if isinstance(op, tf.Tensor) else op
-    return frozenset(_before([op])) if isinstance(op, tf.Operation) else frozenset()
-
-
-def waits_between(ends: Iterable[Any], starts: Iterable[Any]) -> list[Any]:
-    """Returns what is waited for on the way from some tensors to others.
+@contextlib.contextmanager
+def replacing(op: Any, suffix: str, control_inputs: Iterable[Any] | None = None) -> Iterator[None]:
+    """Creates ops that replace `op`: in its graph and device, and with its control inputs.
 
     Args:
-      ends: tensors.
-      starts: tensors that `ends` are made of, or some of them.
+        op: the op to replace.
+        suffix: suffix of the op's name in the name scope of the new ops.
+        control_inputs: control inputs in place of the op's.
+    """
+    waits = op.control_inputs if control_inputs is None else list(control_inputs)
+    with (
+        op.graph.as_default(),
+        tf1.name_scope(f"{op.name}{suffix}/"),
+        tf1.device(op.device),
+        tf.control_dependencies(waits),
+    ):
+        yield
+
+
+def collect_ancestors(op: Any) -> frozenset[Any]:
+    """Returns all ops that run when `op` does, itself included; an empty set for other objects."""
+    op = op.op if isinstance(op, tf.Tensor) else op
+    return frozenset(_ancestors([op])) if isinstance(op, tf.Operation) else frozenset()
+
+
+def collect_control_inputs(ends: Iterable[Any], starts: Iterable[Any]) -> list[Any]:
+    """Returns the control inputs of the ops between some tensors and others.
+
+    Args:
+        ends: tensors.
+        starts: tensors from which `ends` are computed, or some of them.
 
     Returns:
-      The control inputs of the ops that make `ends` out of `starts`.
+        The control inputs of the ops that compute `ends` from `starts`.
     """
     known = {value.op for value in starts}
-    between = _before([value.op for value in ends], known, through_controls=False)
+    between = _ancestors([value.op for value in ends], known, through_controls=False)
     waits = dict.fromkeys(other for op in between for other in op.control_inputs)
     return [op for op in waits if op not in between]
 
 
-def others_write(variables: Iterable[Any], own: Container[Any], step: Container[Any]) -> bool:
-    """Returns whether a step of training may write some variables by other ops than some.
+def has_other_writers(variables: Iterable[Any], own: Container[Any], step: Container[Any]) -> bool:
+    """Returns whether ops other than `own` may write some variables during training.
 
-    What a step doesn't run counts only if it changes what is there: a second optimizer, whose
-    updates a hook runs beside the step. Whole values are assigned before the first one.
+    Outside of a step, ops count only if they change a value in place, as those of a second
+    optimizer that a hook runs beside the step. Whole values are assigned before the first step.
 
     Args:
-      variables: the handle of each, or the reference that it is.
-      own: ops that may write them.
-      step: the ops of a step.
+        variables: the handle or the reference of each.
+        own: ops that are expected to write them.
+        step: the ops of a training step.
     """
     return any(
         op not in own and (op in step or _CHANGES.search(op.type))
@@ -70,12 +93,12 @@ def others_write(variables: Iterable[Any], own: Container[Any], step: Container[
 
 
 def is_assigned(variable: Any) -> bool:
-    """Returns whether a graph without training may write a variable when it is asked for results.
+    """Returns whether a graph without training may write a variable after its initialization.
 
     Args:
-      variable: its handle.
+        variable: its handle.
     """
-    return not all(map(_is_of_the_start, _writers(variable)))
+    return not all(map(_is_initialization, _writers(variable)))
 
 
 def _writers(variable: Any) -> list[Any]:
@@ -85,25 +108,25 @@ def _writers(variable: Any) -> list[Any]:
 
 
 def _takes_reference(op: Any, variable: Any) -> bool:
-    # Lists, which come last in the ops that have some, aren't references.
+    # Lists, which are the last arguments of an op, aren't references.
     arguments = zip(op.op_def.input_arg, op.inputs, strict=False)
     return any(argument.is_ref and value is variable for argument, value in arguments)
 
 
-def _is_of_the_start(op: Any) -> bool:
-    """Whether a write gives a variable its initial value, or one of a checkpoint or the program."""
+def _is_initialization(op: Any) -> bool:
+    """Returns whether a write assigns an initial value, or one of a checkpoint or a feed."""
     if op.type not in _ASSIGNMENTS:
         return False
     if op.name == f"{op.inputs[0].op.name}/Assign":
         return True
-    made_of = _before([op.inputs[1].op], through_controls=False)
-    return any(other.type in ("RestoreV2", "Placeholder") for other in made_of)
+    ancestors = _ancestors([op.inputs[1].op], through_controls=False)
+    return any(other.type in ("RestoreV2", "Placeholder") for other in ancestors)
 
 
-def _before(
+def _ancestors(
     ops: list[Any], known: Iterable[Any] = (), through_controls: bool = True
 ) -> dict[Any, None]:
-    """Some ops and those that they are made of, up to known ones, and what they wait for."""
+    """Returns ops and all ops that they depend on; the search stops at known ops."""
     found: dict[Any, None] = {}
     todo = list(ops)
     while todo:

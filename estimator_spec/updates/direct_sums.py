@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups of a graph that writes no table: sums straight from it, without copies of its rows.
+"""Sums rows straight from a table, without gathering them, in graphs that don't write it.
 
-    table, ids ─▶ gather ─▶ rows ─▶ product of matrices      what a lookup makes
-    table, ids ───────────────────▶ product of matrices      where nothing gathers or writes
+    table, ids ─▶ gather ─▶ rows ─▶ sparse matrix product      as built by a lookup
+    table, ids ───────────────────▶ sparse matrix product      if no op gathers or writes
 
-TensorFlow gives a variable's whole value without copying it, unless some op of the session gathers
-from it, or writes rows: from then on each reading copies all of it. So only a finished graph can
-tell.
+TensorFlow reads a variable's whole value without copying it, unless some op of the session gathers
+from it or writes rows; then each read copies the table. So the rewrite needs the finished graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -19,77 +18,75 @@ from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies
 from tpu_columns import combining
 
-tf1 = tf.compat.v1
-
 _GATHERS = frozenset({"ResourceGather", "ResourceGatherNd"})
-_LARGEST = 2**31 - 1
+_INT32_MAX = 2**31 - 1
 
 
-def straight_from_tables(graph: tf.Graph) -> int:
-    """Lets lookups of a finished graph read tables without gathering rows, where that is faster.
+def sum_from_tables(graph: tf.Graph) -> int:
+    """Replaces gathers and sums of rows by sums straight from the table, where that is faster.
 
     Args:
-      graph: of an evaluation, a prediction or a server. Its ops are changed and added to.
+        graph: a finished graph for evaluation, prediction or serving; it is changed.
 
     Returns:
-      How many lookups do so now.
+        The number of replaced sums.
     """
-    lookups = [found for found in map(_Lookup.of, combining.sums_in(graph)) if found is not None]
-    gathers = {found.gather for found in lookups}
+    sums = [found for found in map(_find_sum, combining.recorded_sums(graph)) if found is not None]
+    gathers = {found.gather for found in sums}
     changed = 0
-    for found in lookups:
+    for found in sums:
         users = set(found.table.consumers()) - gathers
-        gathered = any(user.type in _GATHERS for user in users)
-        if not gathered and not dependencies.is_assigned(found.table):
-            found.read_from_table(graph)
+        is_gathered = any(user.type in _GATHERS for user in users)
+        if not is_gathered and not dependencies.is_assigned(found.table):
+            _read_from_table(found)
             changed += 1
     return changed
 
 
-class _Lookup:
-    """A sum of rows that were gathered for it alone.
+class _SumOps(NamedTuple):
+    """The ops of a sum of gathered rows.
 
-    Args:
-      noted: what the lookup says of itself.
-      gather: the op that gathers.
-      product: the op that sums.
+    Attributes:
+        recorded: the lookup's record.
+        table: handle of the table.
+        gather: the op that gathers rows.
+        product: the op that sums them.
     """
 
-    def __init__(self, noted: combining.Sum, gather: Any, product: Any) -> None:
-        self.table = gather.inputs[0]
-        self.gather = gather
-        self._noted = noted
-        self._product = product
+    recorded: combining.SummedGather
+    table: Any
+    gather: Any
+    product: Any
 
-    @classmethod
-    def of(cls, noted: combining.Sum) -> _Lookup | None:
-        """The lookup that a note speaks of, if it can be changed."""
-        gathered = noted.rows
-        while gathered.op.type == "Identity":
-            gathered = gathered.op.inputs[0]
-        products = [op for op in noted.rows.consumers() if op.type == "SparseTensorDenseMatMul"]
-        if (
-            gathered.op.type != "ResourceGather"
-            or len(products) != 1
-            or products[0].inputs[3] is not noted.rows
-            or graph_surgery.control_flow_context(products[0]) is not None
-            or not 0 < (noted.num_rows_of_table or 0) < _LARGEST
-        ):
-            return None
-        return cls(noted, gathered.op, products[0])
 
-    def read_from_table(self, graph: tf.Graph) -> None:
-        """Gives the product the table in the place of its rows."""
-        noted, product = self._noted, self._product
-        name = product.name + "_from_table/"
-        with graph.as_default(), tf1.name_scope(name), tf1.device(product.device):
-            # Pairs hold 32 bits: an id beyond them must not become another's.
-            ids = tf.clip_by_value(tf.cast(noted.ids, tf.int64), -1, _LARGEST)
-            table = tf.raw_ops.ReadVariableOp(resource=self.table, dtype=noted.rows.dtype)
-            size = tf.constant(noted.num_rows_of_table, tf.int64)
-            segments, num_rows = noted.segments, noted.num_rows
-            # Not transposed: in a pair's second half an id may be negative.
-            indices, shape = combining.matrix(ids, segments, num_rows, size, transposed=False)
-            weights = product.inputs[1]
-            summed = combining.product(indices, weights, shape, table, transposed=False)
-        graph_surgery.replace_output(product.outputs[0], summed)
+def _find_sum(recorded: combining.SummedGather) -> _SumOps | None:
+    """Returns the ops of a recorded sum, or None if they can't be replaced."""
+    gathered = recorded.rows
+    while gathered.op.type == "Identity":
+        gathered = gathered.op.inputs[0]
+    products = [op for op in recorded.rows.consumers() if op.type == "SparseTensorDenseMatMul"]
+    if (
+        gathered.op.type != "ResourceGather"
+        or len(products) != 1
+        or products[0].inputs[3] is not recorded.rows
+        or graph_surgery.control_flow_context(products[0]) is not None
+        or not 0 < (recorded.num_rows_of_table or 0) < _INT32_MAX
+    ):
+        return None
+    return _SumOps(recorded, gathered.op.inputs[0], gathered.op, products[0])
+
+
+def _read_from_table(found: _SumOps) -> None:
+    """Replaces a product with gathered rows by a product with the table."""
+    recorded, product = found.recorded, found.product
+    with dependencies.replacing(product, "_from_table", ()):
+        # Indices are int32: an id out of that range must not become another row's.
+        ids = tf.clip_by_value(tf.cast(recorded.ids, tf.int64), -1, _INT32_MAX)
+        table = tf.raw_ops.ReadVariableOp(resource=found.table, dtype=recorded.rows.dtype)
+        size = tf.constant(recorded.num_rows_of_table, tf.int64)
+        # Not transposed: the second index of a pair may be negative, the first may not.
+        indices, shape = combining.summing_matrix(
+            ids, recorded.segments, recorded.num_rows, size, transposed=False
+        )
+        summed = combining.sparse_matmul(indices, product.inputs[1], shape, table, transposed=False)
+    graph_surgery.replace_output(product.outputs[0], summed)

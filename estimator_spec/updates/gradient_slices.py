@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of all activations side by side, taken apart column by column.
+"""Replaces the op that splits the gradient of concatenated activations by slices.
 
 TensorFlow splits the gradient of a `tf.concat` of more than 16 tensors by one op, `SplitV`, which
-goes through Eigen row by row. As many `Slice` ops copy the same numbers in a quarter of the time,
-and all cores share them. (With fewer tensors TensorFlow slices, too.)
+calls Eigen for each row. As many `Slice` ops copy the same values in a quarter of the time, and in
+parallel. (With fewer tensors TensorFlow creates slices itself.)
 """
 
 from __future__ import annotations
@@ -15,24 +15,18 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies
 
-tf1 = tf.compat.v1
 
-
-def by_slices(graph: tf.Graph) -> None:
-    """Puts slices in the place of each op that splits a matrix into columns.
+def replace_split_by_slices(graph: tf.Graph) -> None:
+    """Replaces each op that splits a matrix into columns by slices.
 
     Args:
-      graph: finished.
+        graph: the finished graph.
     """
     for op in [op for op in graph.get_operations() if op.type == "SplitV" and _is_of_columns(op)]:
         value = op.inputs[0]
-        with (
-            graph.as_default(),
-            tf1.name_scope(op.name + "_by_slices/"),
-            tf1.device(op.device),
-            # The sizes may wait in the place of the split: TensorFlow gives it no second edge.
-            tf.control_dependencies(dependencies.waits_between(op.outputs, [value])),
-        ):
+        # TensorFlow adds no control input to a split whose sizes have it already.
+        waits = dependencies.collect_control_inputs(op.outputs, [value])
+        with dependencies.replacing(op, "_by_slices", waits):
             begin = 0
             for output in op.outputs:
                 width = int(output.shape[1])
@@ -41,7 +35,7 @@ def by_slices(graph: tf.Graph) -> None:
 
 
 def _is_of_columns(op: Any) -> bool:
-    """Whether it is a matrix whose columns are split, all of them, in numbers that are known."""
+    """Returns whether an op splits all columns of a matrix into parts of known widths."""
     value = op.inputs[0]
     if value.shape.rank != 2 or graph_surgery.control_flow_context(op) is not None:
         return False

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops are faster here, TensorFlow's or ours.
+"""Measures whether TensorFlow's ops or ours are faster on this machine.
 
-Measured once in a process for each kind of update and size of table.
+Each op type and size of table is measured once per process.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tpu_columns import combining
 
 tf1 = tf.compat.v1
 
-# Ours must win clearly: noise shouldn't decide which ops a program runs.
+# Speed-up from which our ops are used: noise shouldn't decide which ops a program runs.
 CLEARLY = 1.15
 
-# More than one at once, as in a step: what counts is the work of all cores.
+# Several updates at once, as in a step: the sum of the cores' work counts.
 _UPDATES, _IDS, _WARM_UP, _ROUNDS = 2, 1024, 1, 9
-# A table with more numbers than that is in no cache, whether it has some more or not.
-_MOST_NUMBERS = 1 << 23
+# No cache holds a table of this many elements, so larger ones take the same time.
+_MAX_ELEMENTS = 1 << 23
 _measured: dict[tuple[str, int, int], bool] = {}
 _ATTRIBUTES = frozenset(
     {"name", "use_locking", "use_nesterov", "update_slots", "multiply_linear_by_lr"}
@@ -35,31 +35,31 @@ _ATTRIBUTES = frozenset(
 
 
 def formula_is_faster(op: Any, session_config: Any) -> bool:
-    """Whether the formula of a kernel clearly beats the kernel, on this machine and TensorFlow.
+    """Returns whether the formula of a kernel is clearly faster than the kernel.
 
     Args:
-      op: an update of rows.
-      session_config: of the sessions to come. The first session of a process settles how many
-        threads all have, so the one that measures must be of their kind.
+        op: an update of rows.
+        session_config: `ConfigProto` of later sessions. The first session of a process determines
+            the number of threads of all, so the measurement must use their configuration.
 
     Returns:
-      True if the kernel takes more than 1.15 times as long. False, without measuring, if gradients
-      aren't float32, their width isn't known, or TensorFlow is to be deterministic: what is faster
-      today may not be tomorrow, and rounds the last digit in another way.
+        True if the kernel takes more than 1.15 times as long. False, without a measurement, if
+        gradients aren't float32, their width isn't known, or TensorFlow's ops are deterministic:
+        the two sides differ in the last digit, and the faster one may change from run to run.
     """
-    found = kernels.inputs(op)
+    found = kernels.inputs_by_name(op)
     return _is_faster(op.type, found["grad"], found["var"], _kernel_and_formula, session_config)
 
 
 def product_is_faster(gradient: Any, session_config: Any) -> bool:
-    """Whether `sum_rows`, a product of matrices, clearly beats `UnsortedSegmentSum`.
+    """Returns whether `combining.sum_rows` is clearly faster than `UnsortedSegmentSum`.
 
     Args:
-      gradient: what is summed, [N, D].
-      session_config: as for `formula_is_faster`.
+        gradient: the summands, [N, D].
+        session_config: as for `formula_is_faster`.
 
     Returns:
-      True if TensorFlow's sum takes more than 1.15 times as long; else as `formula_is_faster`.
+        True if TensorFlow's sum takes more than 1.15 times as long; else as `formula_is_faster`.
     """
     return _is_faster("UnsortedSegmentSum", gradient, None, _sum_and_product, session_config)
 
@@ -74,9 +74,9 @@ def _is_faster(
     width = gradient.shape.as_list()[1] if gradient.shape.rank == 2 else None
     if width is None or gradient.dtype != tf.float32 or private.is_op_determinism_enabled():
         return False
-    # Costs depend on the width in steps only: rows shorter than a cache line cost the same.
+    # Time depends on the width in steps: all rows up to a cache line (16 floats) take the same.
     width = _power_of_two(max(16, int(width)))
-    rows = min(_power_of_two(max(_IDS, _rows_of(table))), _MOST_NUMBERS // width)
+    rows = min(_power_of_two(max(_IDS, _rows_of(table))), _MAX_ELEMENTS // width)
     if (kind, width, rows) not in _measured:
         faster = _speed_up(kind, width, rows, sides, session_config) > CLEARLY
         _measured[kind, width, rows] = faster
@@ -84,13 +84,13 @@ def _is_faster(
 
 
 def _power_of_two(number: int) -> int:
-    """The next one, or `number` if it is one."""
+    """Returns the smallest power of two that is at least `number`."""
     return 1 << (number - 1).bit_length()
 
 
 def _rows_of(table: Any) -> int:
-    """The rows of a table; zero if they aren't known."""
-    shape = None if table is None else variables.shape_of(table)
+    """Returns the number of rows of a table; 0 if it isn't known."""
+    shape = None if table is None else variables.static_shape(table)
     return int(shape[0] or 0) if shape is not None and shape.rank else 0
 
 
@@ -101,20 +101,24 @@ def _speed_up(
     sides: Callable[[str, int, int], list[list[Any]]],
     session_config: Any,
 ) -> float:
-    """Time of what TensorFlow does divided by ours, medians of runs in turn."""
+    """Returns the median time of TensorFlow's ops divided by that of ours, of alternating runs."""
     config = tf1.ConfigProto()
     if session_config is not None:
         config.CopyFrom(session_config)
-    # Optimizing the graph would take longer than running it.
+    # Grappler would take longer than the measurement.
     config.graph_options.rewrite_options.disable_meta_optimizer = True
-    with tf.Graph().as_default():
+    with tf.Graph().as_default() as graph:
         ops = sides(kind, width, rows)
+        steps = [tf.group(*side) for side in ops]
+        initializer = tf1.global_variables_initializer()
+        # `tf.group` changes attributes of its inputs, which TensorFlow forbids after a session ran.
+        graph.finalize()
         with tf1.Session(config=config) as session:
-            session.run(tf1.global_variables_initializer())
-            # The first sparse update of a variable makes its memory the variable's own. Not locked
-            # on TensorFlow 2.15: two at that moment free twice what was its memory before.
+            session.run(initializer)
+            # The first sparse update of a variable copies its buffer. TensorFlow 2.15 takes no lock
+            # for that: two concurrent first updates free the old buffer twice.
             session.run(ops[0][0])
-            calls = [session.make_callable(tf.group(*side)) for side in ops]
+            calls = [session.make_callable(step) for step in steps]
             times = [[_seconds(call) for call in calls] for _ in range(_WARM_UP + _ROUNDS)]
     theirs, ours = (statistics.median(column) for column in zip(*times[_WARM_UP:], strict=True))
     tf1.logging.info(
@@ -136,21 +140,21 @@ def _kernel_and_formula(kind: str, width: int, rows: int) -> list[list[Any]]:
     for _ in range(_UPDATES):
         for by_formula, ops in enumerate(both):
             op = _example(kind, variables, _unique_ids(rows), gradient)
-            ops.append(kernels.by_formula(op, kernels.inputs(op)) if by_formula else op)
+            ops.append(kernels.apply_formula(op, kernels.inputs_by_name(op)) if by_formula else op)
     return both
 
 
 def _unique_ids(rows: int) -> Any:
-    """Others in each run, as in training: those of the last step are in a cache."""
+    """Returns ids that differ in each run, as in training: the last run's rows are in a cache."""
     start = tf1.random_uniform([], 0, rows, tf.int64)
-    # Odd strides meet all rows of a power of two once.
+    # An odd stride visits all rows of a power of two once.
     stride = 1 + 2 * tf1.random_uniform([], rows // 4, rows // 2, tf.int64)
     return (start + stride * tf.range(_IDS, dtype=tf.int64)) % rows
 
 
 def _sum_and_product(kind: str, width: int, rows: int) -> list[list[Any]]:
     rng = np.random.default_rng(0)
-    # Variables, so that nothing is folded.
+    # Variables prevent constant folding.
     summands = tf1.Variable(tf.ones([_IDS, width]), use_resource=True, trainable=False)
     both: list[list[Any]] = [[], []]
     for _ in range(_UPDATES):
@@ -163,17 +167,17 @@ def _sum_and_product(kind: str, width: int, rows: int) -> list[list[Any]]:
 
 
 def _example(kind: str, variables: dict[str, Any], ids: Any, gradient: Any) -> Any:
-    """An op of a kind."""
+    """Returns an op of a type, for a measurement."""
     make = getattr(tf.raw_ops, kind)
     arguments = [name for name in inspect.signature(make).parameters if name not in _ATTRIBUTES]
     values: dict[str, Any] = {"indices": ids, "grad": gradient, "lr_power": tf.constant(-0.5)}
-    for name in map(kernels.argument, arguments):
+    for name in map(kernels.canonical_name, arguments):
         if name in variables:
             variable = variables[name]
             values[name] = variable.handle if kind.startswith("Resource") else variable
         elif name not in values:
             values[name] = tf.constant(0.01)
-    made = make(**{name: values[kernels.argument(name)] for name in arguments})
+    made = make(**{name: values[kernels.canonical_name(name)] for name in arguments})
     return getattr(made, "op", made)
 
 

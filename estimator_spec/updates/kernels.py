@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ops that update rows of a table in one kernel, as formulas over rows.
+"""Formulas of TensorFlow's ops that update rows of a table.
 
-The formulas are those of TensorFlow's descriptions of the ops (`tf.raw_ops.ResourceSparseApply*`).
+They follow TensorFlow's documentation of the ops (`tf.raw_ops.ResourceSparseApply*`).
 """
 
 from __future__ import annotations
@@ -25,106 +25,106 @@ _NO_ROWS = ("estimator_spec", "no_rows")
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """One kind of op, for a table and its slot variables.
+    """Formula of an op type that updates a table and its slot variables.
 
     Attributes:
-      variables: names of its inputs that it changes; the table is the first.
-      formula: from (rows of each variable, gradient, the op's other inputs, its attributes) to the
-        new rows of each variable that changes.
-      plain_attributes: values that attributes must have for the formula to hold.
+        variables: names of the inputs that the op writes; the table is the first.
+        formula: maps (rows of each variable, gradient, the op's inputs, its attributes) to the new
+            rows of each variable that changes.
+        required_attributes: attributes and the values for which the formula holds.
     """
 
     variables: tuple[str, ...]
     formula: Callable[[Rows, Any, dict[str, Any], Callable[[str], Any]], Rows]
-    plain_attributes: tuple[tuple[str, Any], ...] = ()
+    required_attributes: tuple[tuple[str, Any], ...] = ()
 
 
-def of(op: Any) -> Kernel | None:
-    """Returns what `op` is, or None for any other op or attribute."""
+def find_kernel(op: Any) -> Kernel | None:
+    """Returns the kernel of an op, or None if its type or attributes aren't supported."""
     kernel = _KERNELS.get(op.type.removeprefix("Resource"))
     if kernel is None:
         return None
-    for name, value in kernel.plain_attributes:
+    for name, value in kernel.required_attributes:
         if op.get_attr(name) != value:
             return None
     return kernel
 
 
 def variables_of(kind: str) -> tuple[str, ...]:
-    """Returns the names of the inputs that ops of a kind change."""
+    """Returns the names of the inputs that ops of a type write."""
     return _KERNELS[kind.removeprefix("Resource")].variables
 
 
-def argument(name: str) -> str:
-    """Returns what an op's argument is called here, where all kinds have the same names."""
-    return _CALLED.get(name, name)
+def canonical_name(argument: str) -> str:
+    """Returns the name that an argument has in this module, the same for all op types."""
+    return _CANONICAL_NAMES.get(argument, argument)
 
 
-def inputs(op: Any) -> dict[str, Any]:
-    """Returns an op's inputs by the names of its arguments: `var`, `grad`, `indices` and others."""
-    names = [argument(arg.name) for arg in op.op_def.input_arg]
+def inputs_by_name(op: Any) -> dict[str, Any]:
+    """Returns an op's inputs by canonical name: `var`, `grad`, `indices` and others."""
+    names = [canonical_name(arg.name) for arg in op.op_def.input_arg]
     return dict(zip(names, op.inputs, strict=True))
 
 
 def replace_input(op: Any, name: str, value: Any) -> None:
-    """Makes an op read a value as the input of a name; see `inputs`."""
-    graph_surgery.replace_input(op, value, list(inputs(op)).index(name))
+    """Replaces the input of an op by its canonical name."""
+    graph_surgery.replace_input(op, value, list(inputs_by_name(op)).index(name))
 
 
-def leave_nothing_to_do(op: Any, instead: Any) -> None:
-    """Makes an op that was replaced update no rows, after the other: a hook may fetch it.
+def disable_update(op: Any, replacement: Any) -> None:
+    """Makes a replaced op update no rows, after its replacement: a hook may fetch it.
 
     Args:
-      op: of a kind that is known here.
-      instead: what took its place.
+        op: an op that `find_kernel` supports.
+        replacement: the op that replaces it.
     """
-    found = inputs(op)
+    inputs = inputs_by_name(op)
     for name in ("indices", "grad"):
-        width = found[name].shape.as_list()[1:]
-        replace_input(op, name, _no_rows(op.graph, width, found[name].dtype))
-    graph_surgery.add_control_input(op, instead)
+        width = inputs[name].shape.as_list()[1:]
+        replace_input(op, name, _no_rows(op.graph, width, inputs[name].dtype))
+    graph_surgery.add_control_input(op, replacement)
 
 
 def _no_rows(graph: tf.Graph, width: list[Any], dtype: Any) -> Any:
-    """Returns what has no rows but might have some; the same tensor for all ops of a graph."""
-    made = graph.get_collection_ref(_NO_ROWS)
-    for known in made:
+    """Returns a tensor without rows; the same one for all ops of a graph."""
+    tensors = graph.get_collection_ref(_NO_ROWS)
+    for known in tensors:
         if known.dtype == dtype and known.shape.as_list()[1:] == width:
             return known
     with graph.as_default(), tf.control_dependencies(None):
-        # TensorFlow takes no other shape for an input than the one that it had.
-        made.append(tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *width]))
-    return made[-1]
+        # TensorFlow requires that a new input has the static shape of the old one.
+        tensors.append(tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *width]))
+    return tensors[-1]
 
 
-def by_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
-    """Makes ops in the current graph that read rows, compute new ones and write them.
+def apply_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
+    """Creates ops that read rows, compute new ones and write them.
 
     Args:
-      op: the op whose kind and attributes are meant.
-      inputs: tensors by the names of its arguments; `indices` must be unique.
-      rows: the table's rows at `indices`, if they were read in this step already.
+        op: an op that `find_kernel` supports.
+        inputs: its inputs by canonical name; `indices` must be unique.
+        rows: the table's rows at `indices`, if the step has read them already.
 
     Returns:
-      An op.
+        An op.
     """
-    kernel = of(op)
+    kernel = find_kernel(op)
     assert kernel is not None
     ids, gradient = inputs["indices"], inputs["grad"]
     table, *slots = kernel.variables
-    # A kernel reads and writes when it has all its inputs, whatever was written until then.
+    # Like a kernel, read variables after all other inputs are available.
     others = (value for name, value in inputs.items() if name not in kernel.variables)
-    with tf.control_dependencies([value for value in others if not _is_at_hand(value)]):
+    with tf.control_dependencies([value for value in others if not _is_constant(value)]):
         old_rows = {
-            table: gathers.rows_of(inputs[table], ids, gradient.dtype) if rows is None else rows
+            table: gathers.gather_rows(inputs[table], ids, gradient.dtype) if rows is None else rows
         }
-        old_rows |= {name: gathers.rows_of(inputs[name], ids, gradient.dtype) for name in slots}
+        old_rows |= {name: gathers.gather_rows(inputs[name], ids, gradient.dtype) for name in slots}
         new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
         return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
 
 
-def _is_at_hand(value: Any) -> bool:
-    """Whether it is a constant that waits for nothing."""
+def _is_constant(value: Any) -> bool:
+    """Returns whether a value is a constant without control inputs."""
     return value.op.type == "Const" and not value.op.control_inputs
 
 
@@ -213,10 +213,10 @@ def _subtract(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
     return {"var": rows["var"] - g}
 
 
-# Kernels that add to rows have other names for what they change, and by what.
-_CALLED = {"ref": "var", "resource": "var", "updates": "grad"}
+# Argument names of the ops that add to rows.
+_CANONICAL_NAMES = {"ref": "var", "resource": "var", "updates": "grad"}
 
-_NOT_TIMES_RATE = (("multiply_linear_by_lr", False),)
+_LINEAR_WITHOUT_RATE = (("multiply_linear_by_lr", False),)
 
 _KERNELS = {
     "ScatterAdd": Kernel(("var",), _add),
@@ -228,6 +228,6 @@ _KERNELS = {
     "SparseApplyKerasMomentum": Kernel(("var", "accum"), _keras_momentum),
     "SparseApplyRMSProp": Kernel(("var", "ms", "mom"), _rms_prop),
     "SparseApplyCenteredRMSProp": Kernel(("var", "mg", "ms", "mom"), _centered_rms_prop),
-    "SparseApplyFtrl": Kernel(("var", "accum", "linear"), _ftrl, _NOT_TIMES_RATE),
-    "SparseApplyFtrlV2": Kernel(("var", "accum", "linear"), _ftrl, _NOT_TIMES_RATE),
+    "SparseApplyFtrl": Kernel(("var", "accum", "linear"), _ftrl, _LINEAR_WITHOUT_RATE),
+    "SparseApplyFtrlV2": Kernel(("var", "accum", "linear"), _ftrl, _LINEAR_WITHOUT_RATE),
 }

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the updates of a finished graph, and puts faster ones in their place.
+"""Rewrites updates and reads of tables in a finished graph.
 
-What is done to an update of rows leaves the numbers as they are, but for the last digit:
+The rewrites of an update keep its values up to the last digit:
 
-    values, ids ─▶ Unique ─▶ UnsortedSegmentSum ─▶ SparseApply…       what an optimizer makes
-    values, unique ids ──────────────────────────▶ SparseApply…       ids that a lookup made unique
-    values, ids ─▶ Unique ─▶ product of matrices ─▶ SparseApply…      where that is faster
-    values, unique ids ─▶ gather ─▶ formula ─▶ scatter                where that is faster
+    values, ids ─▶ Unique ─▶ UnsortedSegmentSum ─▶ SparseApply…       as built by an optimizer
+    values, unique ids ──────────────────────────▶ SparseApply…       if the lookup's ids are unique
+    values, ids ─▶ Unique ─▶ sparse matrix product ─▶ SparseApply…    if that is faster
+    values, unique ids ─▶ gather ─▶ formula ─▶ scatter                if that is faster
 
-An optimizer that changes whole tables is another matter (see `adam.py`), and so are the model's way
-back from its loss (`merging.py`), from there to the gradients of its columns (`splitting.py`), and
-what reads tables (`reading.py`, `gathering.py`).
-The ops that were replaced stay in the graph, but nothing runs them, unless a program asks for one.
-What it was to wait for, and who else writes a table, is looked at in `order.py`.
+Other modules rewrite optimizers that update whole tables (`adam`), the backward pass
+(`backward_pass`, `gradient_slices`) and reads of tables (`direct_sums`, `gathers`). Replaced ops
+stay in the graph, but nothing runs them unless a program fetches one. `dependencies` finds the
+control edges and other writers to preserve.
 """
 
 from __future__ import annotations
@@ -38,150 +37,161 @@ from tpu_columns import combining
 
 tf1 = tf.compat.v1
 
-# Ops that hand ids on as they are.
+# Ops that don't change ids.
 _SAME_IDS = frozenset({"Reshape", "Identity"})
-# Their second versions may take whole rows for what is unique.
+# UniqueV2 and UniqueWithCountsV2 may compare whole rows.
 _UNIQUE = frozenset({"Unique", "UniqueWithCounts"})
 
 
-def wanted(argument: bool | None) -> bool:
-    """Whether updates shall be made faster.
+def should_optimize(argument: bool | None) -> bool:
+    """Returns whether graphs are to be rewritten.
 
     Args:
-      argument: what the program says; None leaves it to the environment, whose default is yes.
+        argument: the program's choice; None leaves it to the environment, whose default is True.
 
     Raises:
-      ValueError: the environment says something else than yes or no.
+        ValueError: the environment variable isn't a boolean.
     """
     return environment.is_on(environment.FAST_UPDATES) if argument is None else argument
 
 
-def made_faster(
+def optimize_training_graph(
     graph: tf.Graph, train_op: Any, session_config: Any = None, gradient_ops: Sequence[Any] = ()
 ) -> Any:
-    """Makes the updates of a graph faster.
+    """Replaces updates and reads of tables in a training graph by faster ops.
 
     Args:
-      graph: of a training step, finished. Its ops are changed and added to.
-      train_op: an op, or anything else.
-      session_config: of the session that will train, a `ConfigProto`.
-      gradient_ops: from the loss to what an embedding core trains; see `merging.py`.
+        graph: the finished graph; it is changed.
+        train_op: an op, or any other object.
+        session_config: `ConfigProto` of the training session.
+        gradient_ops: the ops of an embedding core's `tf.gradients`; see `backward_pass`.
 
     Returns:
-      What to run instead of `train_op`: another op only if it was itself replaced.
+        The op to run instead of `train_op`: another op only if `train_op` itself was replaced.
     """
-    step = dependencies.run_with(train_op)
-    merged = backward_pass.with_earlier_ops(graph, gradient_ops, step)
+    step = dependencies.collect_ancestors(train_op)
+    merged = backward_pass.remove_duplicate_backward_pass(graph, gradient_ops, step)
     if merged:
-        tf1.logging.info("%d ops of gradients are made once instead of twice.", merged)
-    gradient_slices.by_slices(graph)
-    replaced = adam.in_one_op(graph, step)
+        tf1.logging.info("Removed %d ops of a duplicate backward pass.", merged)
+    gradient_slices.replace_split_by_slices(graph)
+    replaced = adam.fuse_adam(graph, step)
     updates = [
         op
         for op in graph.get_operations()
-        if kernels.of(op) and op not in replaced and _is_ours_to_change(op)
+        if kernels.find_kernel(op) and op not in replaced and _is_replaceable(op)
     ]
     for op in updates:
-        if not _without_second_search(op):
-            _summed_by_a_product(graph, op, session_config)
-        _without_reshaping(op)
+        if not _skip_second_search(op):
+            _sum_by_product(op, session_config)
+        _skip_reshape(op)
     for op in updates:
-        if _is_alone(op, step) and kernel_choice.formula_is_faster(op, session_config):
-            replaced[op] = _by_formula(graph, op)
-            kernels.leave_nothing_to_do(op, replaced[op])
+        if _is_only_writer(op, step) and kernel_choice.formula_is_faster(op, session_config):
+            replaced[op] = _replace_by_formula(op)
+            kernels.disable_update(op, replaced[op])
     if replaced:
-        tf1.logging.info("%d updates of tables are done by faster ops.", len(replaced))
-    _wait_for_replacements(graph, replaced, gathers.lookups_by_rows(graph))
+        tf1.logging.info("Replaced %d ops that update tables by faster ones.", len(replaced))
+    _redirect_control_inputs(graph, replaced, gathers.replace_gathers(graph))
     return replaced.get(train_op, train_op)
 
 
-def made_to_read_faster(graph: tf.Graph) -> None:
-    """Makes the lookups of a graph that writes no table faster.
+def optimize_inference_graph(graph: tf.Graph) -> None:
+    """Replaces lookups in a graph that writes no table by faster ops.
 
     Args:
-      graph: of an evaluation or a prediction, finished. Its ops are changed and added to.
+        graph: a finished graph for evaluation or prediction; it is changed.
     """
-    direct_sums.straight_from_tables(graph)
-    _wait_for_replacements(graph, {}, gathers.lookups_by_rows(graph))
+    direct_sums.sum_from_tables(graph)
+    _redirect_control_inputs(graph, {}, gathers.replace_gathers(graph))
 
 
-def _wait_for_replacements(graph: tf.Graph, updates: dict[Any, Any], reads: dict[Any, Any]) -> None:
-    """Makes what waits for replaced ops wait for the others; replaced reads may still be run."""
+def _redirect_control_inputs(
+    graph: tf.Graph, updates: dict[Any, Any], reads: dict[Any, Any]
+) -> None:
+    """Replaces control inputs that were replaced, except those of replaced updates."""
     replaced = updates | reads
     if replaced:
         for op in graph.get_operations():
             if op not in updates:
-                graph_surgery.wait_for_replacements(op, replaced)
+                graph_surgery.redirect_control_inputs(op, replaced)
 
 
-def _is_ours_to_change(op: Any) -> bool:
-    """Whether ids are unique, and nothing but the order of ops depends on this one."""
+def _is_replaceable(op: Any) -> bool:
+    """Returns whether an update has unique ids, no consumers, and is outside of control flow."""
     return (
         graph_surgery.control_flow_context(op) is None
-        and _are_unique(kernels.inputs(op)["indices"])
+        and _are_unique(kernels.inputs_by_name(op)["indices"])
         and not any(output.consumers() for output in op.outputs)
     )
 
 
-def _is_alone(op: Any, step: Container[Any]) -> bool:
-    """Whether nothing else writes what it does: a kernel changes rows, a formula replaces them."""
-    found, kernel = kernels.inputs(op), kernels.of(op)
+def _is_only_writer(op: Any, step: Container[Any]) -> bool:
+    """Returns whether no other op writes the variables of an update.
+
+    A formula writes whole rows, and would overwrite the change of another op.
+    """
+    inputs, kernel = kernels.inputs_by_name(op), kernels.find_kernel(op)
     assert kernel is not None
-    return not dependencies.others_write([found[name] for name in kernel.variables], [op], step)
+    written = [inputs[name] for name in kernel.variables]
+    return not dependencies.has_other_writers(written, [op], step)
 
 
-def _without_second_search(op: Any) -> bool:
-    """Takes gradients from before an optimizer's summing, if their ids are unique already."""
-    summed = _sum_over_repeated_ids(op)
+def _skip_second_search(op: Any) -> bool:
+    """Bypasses the optimizer's search for repeated ids, if a lookup has made the ids unique.
+
+    Returns:
+        Whether it was bypassed.
+    """
+    summed = _find_segment_sum(op)
     if summed is None:
         return False
-    ids = kernels.inputs(op)["indices"].op
-    if not _are_unique(ids.inputs[0]):
+    unique = kernels.inputs_by_name(op)["indices"].op
+    if not _are_unique(unique.inputs[0]):
         return False
-    _take_earlier(op, grad=summed.inputs[0], indices=ids.inputs[0])
+    _bypass(op, grad=summed.inputs[0], indices=unique.inputs[0])
     return True
 
 
-def _summed_by_a_product(graph: tf.Graph, op: Any, session_config: Any) -> None:
-    """Sums the gradients of repeated ids in a faster way, if it is one here."""
-    summed = _sum_over_repeated_ids(op)
+def _sum_by_product(op: Any, session_config: Any) -> None:
+    """Sums the gradients of repeated ids by a sparse matrix product, if that is faster here."""
+    summed = _find_segment_sum(op)
     if summed is None or not kernel_choice.product_is_faster(summed.inputs[0], session_config):
         return
     values, segments, count = summed.inputs
-    with (
-        graph.as_default(),
-        tf1.name_scope(summed.name + "_by_product/"),
-        tf1.device(op.device),
-        tf.control_dependencies(summed.control_inputs),
-    ):
-        places = tf.range(tf.size(segments, out_type=tf.int64))
-        sums = combining.sum_rows(values, places, tf.cast(segments, tf.int64), count)
+    with dependencies.replacing(summed, "_by_product"):
+        row_indices = tf.range(tf.size(segments, out_type=tf.int64))
+        sums = combining.sum_rows(values, row_indices, tf.cast(segments, tf.int64), count)
     kernels.replace_input(op, "grad", sums)
 
 
-def _without_reshaping(op: Any) -> None:
-    """Takes a gradient from before a reshaping to the shape that it has: five ops less."""
-    reshaped = kernels.inputs(op)["grad"]
+def _skip_reshape(op: Any) -> None:
+    """Bypasses a reshape of the gradient to the shape that it has already: five ops fewer."""
+    reshaped = kernels.inputs_by_name(op)["grad"]
     if reshaped.op.type == "Reshape":
         before = reshaped.op.inputs[0]
         shapes = (before.shape, reshaped.shape)
         if all(shape.rank == 2 and shape[1] for shape in shapes) and shapes[0][1] == shapes[1][1]:
-            _take_earlier(op, grad=before)
+            _bypass(op, grad=before)
 
 
-def _sum_over_repeated_ids(op: Any) -> Any:
-    """The op that an optimizer sums gradients of the same id with, or None."""
-    found = kernels.inputs(op)
-    summed, ids = found["grad"].op, found["indices"].op
-    is_one = ids.type == "Unique" and summed.type == "UnsortedSegmentSum"
-    return summed if is_one and summed.inputs[1].op is ids else None
+def _find_segment_sum(op: Any) -> Any:
+    """Returns the op by which an optimizer sums the gradients of equal ids, or None."""
+    inputs = kernels.inputs_by_name(op)
+    summed, unique = inputs["grad"].op, inputs["indices"].op
+    is_sum = unique.type == "Unique" and summed.type == "UnsortedSegmentSum"
+    return summed if is_sum and summed.inputs[1].op is unique else None
 
 
-def _take_earlier(op: Any, **inputs: Any) -> None:
-    """Makes an op read what its inputs were made of, and wait for what they waited for."""
-    found = kernels.inputs(op)
-    waits = dependencies.waits_between([found[name] for name in inputs], inputs.values())
-    for name, value in inputs.items():
+def _bypass(op: Any, **earlier: Any) -> None:
+    """Replaces inputs by tensors they are computed from; keeps the control inputs in between.
+
+    Args:
+        op: an op that `kernels.find_kernel` supports.
+        **earlier: the new inputs, by canonical name.
+    """
+    inputs = kernels.inputs_by_name(op)
+    replaced = [inputs[name] for name in earlier]
+    waits = dependencies.collect_control_inputs(replaced, earlier.values())
+    for name, value in earlier.items():
         kernels.replace_input(op, name, value)
     for other in waits:
         graph_surgery.add_control_input(op, other)
@@ -198,29 +208,24 @@ def _origin(ids: Any) -> Any:
     return ids
 
 
-def _by_formula(graph: tf.Graph, op: Any) -> Any:
-    """Returns an op that does the same as `op` by reading, computing and writing rows."""
-    with (
-        graph.as_default(),
-        tf1.name_scope(op.name + "_by_formula/"),
-        tf1.device(op.device),
-        tf.control_dependencies(op.control_inputs),
-    ):
-        found = kernels.inputs(op)
-        return kernels.by_formula(op, found, _rows_read_before(found))
+def _replace_by_formula(op: Any) -> Any:
+    """Returns an op that updates rows as `op` does, by reading, computing and writing them."""
+    with dependencies.replacing(op, "_by_formula"):
+        inputs = kernels.inputs_by_name(op)
+        return kernels.apply_formula(op, inputs, _find_gathered_rows(inputs))
 
 
-def _rows_read_before(found: dict[str, Any]) -> Any:
-    """The rows that a lookup of the same ids read in the same step; nothing else writes them."""
-    table, ids = found["var"], _origin(found["indices"])
+def _find_gathered_rows(inputs: dict[str, Any]) -> Any:
+    """Returns the rows of an update's ids that a lookup reads in the same step, or None."""
+    table, ids = inputs["var"], _origin(inputs["indices"])
     if table.dtype != tf.resource:
         return None
     for user in table.consumers():
         if user.type != "ResourceGather" or graph_surgery.control_flow_context(user) is not None:
             continue
-        places = user.inputs[1]
-        if places.shape.rank == 1 and _origin(places).name == ids.name:
-            # One that waits for an update may wait for this one, or for one that waits for this.
-            waits = any(map(kernels.of, dependencies.run_with(user)))
+        gathered_ids = user.inputs[1]
+        if gathered_ids.shape.rank == 1 and _origin(gathered_ids).name == ids.name:
+            # A gather after an update may run after this one, or after one that waits for it.
+            waits = any(map(kernels.find_kernel, dependencies.collect_ancestors(user)))
             return None if waits else user.outputs[0]
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an op's input tells of the variable that it is."""
+"""Finds the variable behind an op's input."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 
-def shape_of(variable: Any) -> tf.TensorShape | None:
-    """Returns a variable's shape, or None where that can't be told.
+def static_shape(variable: Any) -> tf.TensorShape | None:
+    """Returns a variable's shape, or None if the graph doesn't tell it.
 
     Args:
-      variable: a handle, or what was read of a reference variable.
+        variable: a handle, or the value of a reference variable.
     """
     if variable.dtype != tf.resource:
         return variable.shape
@@ -22,5 +22,5 @@ def shape_of(variable: Any) -> tf.TensorShape | None:
 
 
 def is_reference(value: Any) -> bool:
-    """Whether a tensor is a reference variable's memory: one value now, another later."""
+    """Returns whether a tensor is a reference variable, whose value changes within a step."""
     return bool(value.dtype != value.dtype.base_dtype)

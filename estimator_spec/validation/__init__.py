@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks arguments and reads the signatures of user functions."""
+"""Checks of arguments, and signatures of user functions."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's function accepts: the one reader of signatures.
+"""Reads the arguments that a user's function accepts.
 
-`model_fn`, `input_fn`, `metric_fn`, a host call's function and `device_fn` are all called with
-what their signature names, so the rules for partials, methods and callable objects live here.
+`model_fn`, `input_fn`, `metric_fn`, `device_fn` and the functions of host calls are called with the
+arguments that their signatures name; partials, methods and callable objects are handled here.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    # A decorator is called with its own arguments, so functools.wraps is not looked through.
+    # A wrapper is called with its own arguments, not those of the function in functools.wraps.
     return list(inspect.signature(fn, follow_wrapped=False).parameters.values())
 
 
 def argument_names(fn: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of the positional arguments that are still open in `fn`.
+    """Returns the names of the unbound positional arguments of `fn`.
 
-    Keyword-only arguments, `*args` and `**kwargs` are left out; `self` of a bound method too. In
-    a partial, arguments bound by position or by keyword are gone.
+    Keyword-only arguments, `*args`, `**kwargs` and the `self` of a bound method are left out, and
+    arguments that a partial binds.
 
     >>> argument_names(lambda features, labels, mode: None)
     ('features', 'labels', 'mode')
@@ -41,7 +41,7 @@ def argument_names(fn: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def takes_any_positional(fn: Callable[..., Any]) -> bool:
-    """Whether `fn` has `*args`.
+    """Returns whether `fn` has `*args`.
 
     >>> takes_any_positional(lambda *tensors: None), takes_any_positional(lambda a: None)
     (True, False)
@@ -52,7 +52,7 @@ def takes_any_positional(fn: Callable[..., Any]) -> bool:
 
 
 def takes_any_keyword(fn: Callable[..., Any]) -> bool:
-    """Whether `fn` has `**kwargs`.
+    """Returns whether `fn` has `**kwargs`.
 
     >>> takes_any_keyword(lambda **options: None), takes_any_keyword(lambda a: None)
     (True, False)

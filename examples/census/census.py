@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who earns more than 50,000 dollars a year? A legacy TPUEstimator program, on today's TensorFlow.
+"""Predicts incomes above 50,000 dollars: a legacy TPUEstimator program on today's TensorFlow.
 
     python examples/census/census.py
 
@@ -56,7 +56,7 @@ flags.DEFINE_enum(
 
 
 def run_config(model_dir: str) -> Any:
-    """Where and how to run."""
+    """Parses the command line."""
     resolver = None
     if FLAGS.use_tpu:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(FLAGS.tpu)
@@ -71,7 +71,7 @@ def run_config(model_dir: str) -> Any:
 
 
 def make_estimator(model_dir: str, columns: list[Any]) -> Any:
-    """The estimator, as it always was."""
+    """Returns the estimator."""
     model_fn = census_model.model_fn_builder(
         columns, model_dir, FLAGS.learning_rate, FLAGS.train_steps, FLAGS.use_tpu
     )
@@ -92,7 +92,7 @@ def make_estimator(model_dir: str, columns: list[Any]) -> Any:
 
 
 def serve_elsewhere(saved_model: str, work_dir: str) -> list[float]:
-    """Probabilities of the first test rows, from another process that has only TensorFlow."""
+    """Returns probabilities of the first test rows from a process with TensorFlow only."""
     output = os.path.join(work_dir, "served.json")
     command = [
         sys.executable,
@@ -111,7 +111,7 @@ def serve_elsewhere(saved_model: str, work_dir: str) -> list[float]:
 
 
 def check_served(served: list[float], predicted: list[float]) -> float:
-    """The largest difference between what was served and what the estimator predicts.
+    """Returns the largest difference of served and predicted probabilities.
 
     Raises:
         RuntimeError: if they differ by more than rounding.
@@ -128,7 +128,7 @@ def main(argv: list[str]) -> None:
     """Trains, evaluates, predicts, exports, serves, reports."""
     del argv
     tf1.logging.set_verbosity(tf1.logging.INFO)
-    tf.get_logger().propagate = False  # absl would print every line a second time
+    tf.get_logger().propagate = False  # otherwise absl prints every line twice
     model_dir = FLAGS.model_dir or tempfile.mkdtemp(prefix="census_")
     columns = census_model.embedding_columns(FLAGS.data_dir)
     has_core = FLAGS.use_tpu or FLAGS.embedding_core is not None
@@ -147,7 +147,7 @@ def main(argv: list[str]) -> None:
     estimator.train(
         input_fn(census_data.TRAIN_FILE, True), hooks=[speed], max_steps=FLAGS.train_steps
     )
-    # A TPU evaluates full batches only, and must be told how many.
+    # A TPU evaluates full batches only, and needs their number.
     steps = census_data.TEST_ROWS // FLAGS.eval_batch_size if FLAGS.use_tpu else None
     metrics = estimator.evaluate(input_fn(census_data.TEST_FILE, False), steps=steps)
     predictions = estimator.predict(input_fn(census_data.TEST_FILE, False))

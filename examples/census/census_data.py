@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Adult data as an `input_fn` gives it: raw rows in, the features of the columns out.
+"""Reads the Adult data and computes the columns' features.
 
 Every transformation is a TensorFlow op, so that training, evaluation, prediction and the served
 model share one function, `make_features`, and a client sends raw values.
@@ -23,7 +23,7 @@ TEST_FILE = "adult.test.gz"
 TRAIN_ROWS = 32561
 TEST_ROWS = 16281
 
-# The file's columns in order. `fnlwgt`, the survey's sampling weight, says nothing of the person.
+# The file's columns in order. `fnlwgt` is the survey's sampling weight.
 FIELDS = (
     ("age", tf.float32),
     ("workclass", tf.string),
@@ -44,12 +44,12 @@ FIELDS = (
 UNUSED = ("fnlwgt", "label")
 CATEGORICAL = tuple(name for name, dtype in FIELDS if dtype is tf.string and name not in UNUSED)
 
-AGE_KNOTS = 16  # an age lies between two of these, five years apart from 15 to 90
-DOLLAR_BUCKETS = 70  # four to each doubling: 99,999 dollars fall into bucket 66
+AGE_KNOTS = 16  # five years apart, from 15 to 90; an age is between two of them
+DOLLAR_BUCKETS = 70  # four buckets for each doubling: 99,999 dollars are in bucket 66
 
 
 def age_knots(age: Any) -> tuple[Any, Any]:
-    """The two knots next to an age, and how near each is.
+    """Returns the two knots next to an age, and the weight of each.
 
     38 years are 0.4 of knot 4 (35 years) and 0.6 of knot 5 (40): the embedding bends with age.
 
@@ -74,12 +74,12 @@ def age_knots(age: Any) -> tuple[Any, Any]:
 
 
 def dollar_bucket(dollars: Any) -> Any:
-    """The bucket of an amount, on a logarithmic scale: 0 is bucket 0."""
+    """Returns the bucket of an amount on a logarithmic scale; 0 is bucket 0."""
     return tf.cast(4.0 * tf.math.log1p(dollars) / tf.math.log(2.0), tf.int64)
 
 
 def make_features(raw: dict[str, Any]) -> dict[str, Any]:
-    """From raw values to the features the columns read.
+    """Converts raw values to the columns' features.
 
     Args:
         raw: one `[B]` tensor for each used column of the file, as the file has it.
@@ -114,7 +114,7 @@ def make_features(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def words_of(column: Any) -> list[str] | None:
-    """The vocabulary of a column's ids; None if they are integers."""
+    """Returns a column's vocabulary; None if ids are integers."""
     categorical = column.categorical_column
     # Weighted and sequence columns wrap the one with the vocabulary.
     while hasattr(categorical, "categorical_column"):
@@ -128,7 +128,7 @@ def words_of(column: Any) -> list[str] | None:
 
 
 def ids_of_words(columns: list[Any]) -> dict[str, Any]:
-    """By feature, the ids of its words; made before the dataset that looks them up."""
+    """Creates the vocabulary lookup table of each feature, before the dataset that uses it."""
     found = {}
     for column in columns:
         words = words_of(column)
@@ -144,7 +144,7 @@ def ids_of_words(columns: list[Any]) -> dict[str, Any]:
 def ids_for_embedding_core(
     features: dict[str, Any], columns: list[Any], tables: dict[str, Any]
 ) -> dict[str, Any]:
-    """What an embedding core looks up: integer ids, sparse, so that id 0 isn't taken for padding.
+    """Converts features to an embedding core's: sparse integer ids, so that id 0 isn't padding.
 
     A word that its vocabulary doesn't have has no id, and no entry.
 
@@ -169,7 +169,7 @@ def ids_for_embedding_core(
 
 
 def parse(lines: Any) -> tuple[dict[str, Any], Any]:
-    """A batch of lines of the file to (features, labels `[B, 1]`)."""
+    """Parses a batch of lines to (features, labels `[B, 1]`)."""
     lines = tf.strings.regex_replace(lines, ", ", ",")
     defaults = [tf.constant([], dtype) for _, dtype in FIELDS]
     values = tf1.decode_csv(lines, defaults)
@@ -186,7 +186,7 @@ def input_fn_builder(
     use_tpu: bool,
     core_columns: list[Any] | None = None,
 ) -> Callable[..., Any]:
-    """Makes the `input_fn` of one file.
+    """Returns the `input_fn` of one file.
 
     Args:
         data_dir: where the file is.
@@ -201,7 +201,7 @@ def input_fn_builder(
         lines = tf1.data.TextLineDataset(path, compression_type="GZIP").skip(1)
         if is_training:
             lines = lines.cache().shuffle(TRAIN_ROWS, seed=7).repeat()
-        # A TPU needs every batch full; on a CPU the last one of the test split may be short.
+        # A TPU needs full batches; on a CPU the last batch of the test split may be short.
         batches = lines.batch(params["batch_size"], drop_remainder=is_training or use_tpu)
         tables = ids_of_words(core_columns or [])
 
@@ -215,7 +215,7 @@ def input_fn_builder(
 
 
 def serving_input_receiver_fn() -> Any:
-    """What a client sends: one raw value a column and person."""
+    """Returns the receiver of a client's request: one raw value for each column and person."""
     raw = {
         name: tf1.placeholder(dtype, [None], name=name)
         for name, dtype in FIELDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns and the `model_fn`: embeddings, pairwise products, a small network on top."""
+"""Defines the columns and the `model_fn`: embeddings, pairwise products, a small network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DROPOUT = 0.4
 
 
 def embedding_columns(data_dir: str) -> list[Any]:
-    """One column of every kind a TPU looks up: the list goes to the spec and to the model."""
+    """Returns a column of every kind that a TPU supports, for the spec and the model."""
     fc = tf.feature_column
 
     def listed(key: str, words: tuple[str, ...]) -> Any:
@@ -77,7 +77,7 @@ def embedding_columns(data_dir: str) -> list[Any]:
 
 
 def pairwise_products(sequence: Any) -> Any:
-    """The products of all pairs of a sequence's vectors, summed: `[B, L, D]` to `[B, D]`.
+    """Sums the products of all pairs of a sequence's vectors: `[B, L, D]` to `[B, D]`.
 
     The second-order term of a factorization machine (S. Rendle, ICDM 2010). Padding is zeros and
     adds nothing.
@@ -87,7 +87,7 @@ def pairwise_products(sequence: Any) -> Any:
 
 
 def network(features: dict[str, Any], columns: list[Any], is_training: bool) -> Any:
-    """From features to logits `[B, 1]`."""
+    """Computes logits `[B, 1]` from features."""
     sequence_columns, pooled_columns = tpu_columns.split_sequence_columns(columns)
     numeric = [tf.feature_column.numeric_column(key) for key in NUMERIC]
     wide = tpu_columns.input_layer(features, pooled_columns + numeric)
@@ -100,7 +100,7 @@ def network(features: dict[str, Any], columns: list[Any], is_training: bool) -> 
 
 
 def metric_fn(labels: Any, probabilities: Any) -> dict[str, Any]:
-    """Metrics of the whole evaluation, on the host."""
+    """Computes metrics of the evaluation on the host."""
     return {
         "auc": tf1.metrics.auc(labels, probabilities, num_thresholds=2000),
         "accuracy": tf1.metrics.accuracy(labels, tf.cast(probabilities > 0.5, tf.float32)),
@@ -108,7 +108,7 @@ def metric_fn(labels: Any, probabilities: Any) -> dict[str, Any]:
 
 
 def host_call_builder(model_dir: str, every_n_steps: int = 100) -> Callable[..., Any]:
-    """Summaries written by the host, as TPU programs had to: each argument is `[1]`, one a core."""
+    """Writes summaries on the host, as TPU programs do: each argument is `[1]` for one core."""
 
     def host_call_fn(global_step: Any, loss: Any, learning_rate: Any) -> Any:
         step = global_step[0]
@@ -127,7 +127,7 @@ def host_call_builder(model_dir: str, every_n_steps: int = 100) -> Callable[...,
 def model_fn_builder(
     columns: list[Any], model_dir: str, learning_rate: float, train_steps: int, use_tpu: bool
 ) -> Callable[..., Any]:
-    """Makes the `model_fn` for these columns."""
+    """Returns the `model_fn` of these columns."""
 
     def model_fn(features: Any, labels: Any, mode: Any, params: dict[str, Any]) -> Any:
         is_training = mode == tpu_estimator.ModeKeys.TRAIN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the example says at its end: two numbers, and where each column was looked up."""
+"""Formats the example's final report: two numbers, and the lookup devices of columns."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ import tensorflow as tf
 
 import estimator_spec as tpu_estimator
 import tpu_columns
+from estimator_spec.terminal import format_table
 
 tf1 = tf.compat.v1
 
 
 class StepsPerSecondHook(tf.compat.v1.train.SessionRunHook):
-    """Measures training, from the end of the first step to the end of the last one."""
+    """Hook that measures the speed of training, from the end of the first step to the last."""
 
     def __init__(self) -> None:
         self._first: tuple[int, float] | None = None
         self._last: tuple[int, float] | None = None
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the step."""
+        """Requests the global step."""
         return tf1.train.SessionRunArgs(tf1.train.get_global_step(run_context.session.graph))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Notes when it was reached."""
+        """Stores the step and its time."""
         self._last = (int(run_values.results), time.perf_counter())
         self._first = self._first or self._last
 
     @property
     def steps_per_second(self) -> float:
-        """0 when fewer than two steps ran."""
+        """Steps per second; 0 if fewer than two steps ran."""
         if self._first is None or self._last is None or self._first == self._last:
             return 0.0
         return (self._last[0] - self._first[0]) / (self._last[1] - self._first[1])
 
 
 def column_rows(columns: Sequence[Any], has_core: bool) -> list[tuple[str, str, str, str, str]]:
-    """One row a column: feature, table, its shape, lookup device in training and in serving."""
+    """Returns a row per column: feature, table, shape, lookup devices in training and serving."""
     tables, features = tpu_estimator.tables_and_features(
         tpu_estimator.EmbeddingConfigSpec(
             feature_columns=columns,
@@ -60,17 +61,11 @@ def column_rows(columns: Sequence[Any], has_core: bool) -> list[tuple[str, str, 
     return rows
 
 
-def as_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of aligned columns."""
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    padded = (
-        [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        for row in [head, ["-" * width for width in widths], *rows]
-    )
-    return "\n".join("  ".join(cells).rstrip() for cells in padded)
-
-
 def summary(auc: float, steps_per_second: float, rows: Sequence[Sequence[str]]) -> str:
-    """The closing page."""
-    numbers = as_text(("test AUC", "steps per second"), [(f"{auc:.4f}", f"{steps_per_second:.1f}")])
-    return numbers + "\n\n" + as_text(("column", "table", "shape", "training", "serving"), rows)
+    """Returns the report."""
+    numbers = format_table(
+        ("test AUC", "steps per second"), [(f"{auc:.4f}", f"{steps_per_second:.1f}")]
+    )
+    return (
+        numbers + "\n\n" + format_table(("column", "table", "shape", "training", "serving"), rows)
+    )

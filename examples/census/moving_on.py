@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The census model in each of today's systems, from its TPUEstimator checkpoint.
+"""Moves the census model from its TPUEstimator checkpoint to each of today's systems.
 
     python examples/census/census.py --model_dir /tmp/census
     python examples/census/moving_on.py --model_dir /tmp/census
@@ -37,7 +37,7 @@ LAYERS = (*(f"hidden_{number}" for number in range(len(census_model.HIDDEN_UNITS
 
 
 def first_layer(columns: list[Any], activations: Any, numbers: Any) -> Any:
-    """What `census_model.network` puts into its first layer: columns by name, then products."""
+    """Returns the input of the first layer of `census_model.network`: columns by name, products."""
     sequences, pooled = tpu_columns.split_sequence_columns(columns)
     by_name = {column.name: activations[column.get_feature_key_name()] for column in pooled}
     by_name.update({name: numbers[name][:, tf.newaxis] for name in census_model.NUMERIC})
@@ -47,13 +47,13 @@ def first_layer(columns: list[Any], activations: Any, numbers: Any) -> Any:
 
 
 def trained_layers(model_dir: str) -> list[list[Any]]:
-    """Kernel and bias of each layer above the embeddings."""
+    """Returns kernel and bias of each layer above the embeddings."""
     reader = tf.train.load_checkpoint(model_dir)
     return [[reader.get_tensor(f"{name}/{part}") for part in ("kernel", "bias")] for name in LAYERS]
 
 
 def probabilities(columns: list[Any], layers: Any, activations: Any, batch: Any) -> Any:
-    """The model above the embeddings, [B]."""
+    """Computes the model above the embeddings, [B]."""
     hidden = first_layer(columns, activations, batch)
     for kernel, bias in layers[:-1]:
         hidden = tf.nn.relu(hidden @ kernel + bias)
@@ -62,7 +62,7 @@ def probabilities(columns: list[Any], layers: Any, activations: Any, batch: Any)
 
 
 def by_tpu_embedding(spec: Any, model_dir: str, hardware: Any) -> Callable[[Any], Any]:
-    """A `TPUEmbedding`, by way of a checkpoint that one on a TPU would restore, too."""
+    """Predicts by a `TPUEmbedding`, through a checkpoint that a TPU could restore."""
     moved = convert.to_tpu_embedding(spec, model_dir, hardware=hardware)
     path = tf.train.Checkpoint(embedding=moved).save(os.path.join(tempfile.mkdtemp(), "moved"))
     embedding = convert.to_tpu_embedding(spec, hardware=hardware)
@@ -71,7 +71,7 @@ def by_tpu_embedding(spec: Any, model_dir: str, hardware: Any) -> Callable[[Any]
 
 
 def by_saved_model(spec: Any, model_dir: str, hardware: Any, batch: Any) -> Callable[[Any], Any]:
-    """A SavedModel of a `TPUEmbeddingForServing`: sparse features go in as their three parts."""
+    """Predicts by a SavedModel of a `TPUEmbeddingForServing`; sparse features have three parts."""
     embedding = convert.to_serving(spec, model_dir, hardware=hardware)
     features, columns = embedding.conversion.source.features, spec.feature_columns
     keys = [*features, *(column.get_weight_key_name() for column in columns)]
@@ -95,7 +95,7 @@ def by_saved_model(spec: Any, model_dir: str, hardware: Any, batch: Any) -> Call
 
 
 def by_partial_embedding(spec: Any, model_dir: str, hardware: Any) -> Callable[[Any], Any]:
-    """A `PartialEmbedding`: on a TPU, tables of more than 40 rows would be the TPU's."""
+    """Predicts by a `PartialEmbedding`; on a TPU, it would hold tables of over 40 rows."""
     layer = convert.to_partial_embedding(spec, model_dir, size_threshold=40, hardware=hardware)
 
     def look_up(batch: Any) -> Any:
@@ -106,7 +106,7 @@ def by_partial_embedding(spec: Any, model_dir: str, hardware: Any) -> Callable[[
 
 
 def keras_model(spec: Any, model_dir: str, hardware: Any) -> tuple[Any, Any]:
-    """The whole model in Keras 3. Returns it, and what turns old features into its input."""
+    """Builds the whole model in Keras 3; returns it and the function that converts features."""
     import keras
 
     embedding = convert.to_distributed_embedding(
@@ -116,7 +116,7 @@ def keras_model(spec: Any, model_dir: str, hardware: Any) -> tuple[Any, Any]:
     layers.append(keras.layers.Dense(1, "sigmoid"))
 
     class Census(keras.Model):
-        """Embeddings by keras_rs, layers by Keras."""
+        """Keras model over keras_rs embeddings."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -136,14 +136,14 @@ def keras_model(spec: Any, model_dir: str, hardware: Any) -> tuple[Any, Any]:
         return {"ids": found.inputs, "weights": found.weights, "numbers": numbers}
 
     model = Census()
-    # The tables keep the spec's optimizer, the rest has its own.
+    # Tables keep the spec's optimizer, other variables have another.
     optimizer = embedding.conversion.optimizer(keras.optimizers.Adam(1e-4))
     model.compile(optimizer, "binary_crossentropy", metrics=["auc"])
     return model, inputs_of
 
 
 def load_keras_model(model: Any, inputs: Any, model_dir: str) -> list[str]:
-    """Gives the Keras model's layers the checkpoint's weights; the embedding has them already.
+    """Sets the checkpoint's weights in the Keras layers above the embedding.
 
     Returns the tables whose slots the checkpoint has: those that an embedding core trained.
     """
@@ -155,12 +155,12 @@ def load_keras_model(model: Any, inputs: Any, model_dir: str) -> list[str]:
 
 
 def main(argv: list[str]) -> None:
-    """Converts, compares, trains on."""
+    """Converts the model, compares probabilities, and continues training."""
     del argv
     model_dir = FLAGS.model_dir
     columns = census_model.embedding_columns(FLAGS.data_dir)
     has_core = FLAGS.embedding_core is not None
-    # An embedding core was given ids; the model itself, words.
+    # The embedding core takes ids, the model words.
     hardware = Hardware.TPU if has_core else Hardware.CPU
     spec = tpu_estimator.EmbeddingConfigSpec(
         feature_columns=columns,

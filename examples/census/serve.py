@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that knows nothing of estimators: serves the SavedModel with TensorFlow alone.
+"""Serves the SavedModel with TensorFlow alone, without estimators.
 
     python serve.py --saved_model DIR --data adult.test.gz --rows 512 --output probabilities.json
 
@@ -27,7 +27,7 @@ flags.DEFINE_string("output", None, "Where to write the probabilities, as JSON."
 
 
 def read_rows(path: str, count: int) -> list[dict[str, str]]:
-    """The first rows of the file, each a dictionary by column name."""
+    """Returns the first rows of the file as dictionaries by column name."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines, skipinitialspace=True)
         names = [name.replace("-", "_") for name in reader.fieldnames or ()]
@@ -36,7 +36,7 @@ def read_rows(path: str, count: int) -> list[dict[str, str]]:
 
 
 def request(rows: list[dict[str, str]], signature: Any) -> dict[str, Any]:
-    """One tensor an input of the signature, in the type it asks for."""
+    """Returns a tensor of the right dtype for each input of the signature."""
     inputs = signature.structured_input_signature[1]
     tensors = {}
     for name, spec in inputs.items():
@@ -48,7 +48,7 @@ def request(rows: list[dict[str, str]], signature: Any) -> dict[str, Any]:
 
 
 def main(argv: list[str]) -> None:
-    """Loads, asks once, writes the answer."""
+    """Loads the model, predicts once, and writes the result."""
     del argv
     signature = tf.saved_model.load(FLAGS.saved_model).signatures["serving_default"]
     answer = signature(**request(read_rows(FLAGS.data, FLAGS.rows), signature))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of training: its ids, statistics, goals and page, and one tiny run."""
+"""The training benchmark: its ids, statistics, goals and page, and one small run."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ COMMAND = ROOT / "benchmarks" / "training.py"
 
 @pytest.fixture(autouse=True)
 def parts_on_the_path(monkeypatch):
-    """The command's parts can be imported, as they are by the command."""
+    """Makes the command's modules importable."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
 
 
 def part(name):
-    """One of the command's parts."""
+    """Imports one of the command's modules."""
     return importlib.import_module(f"training_time.{name}")
 
 
-# The first numbers of SplitMix64, as its authors' C program prints them.
+# The first numbers of the authors' C program.
 STREAMS = {
     0: [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC],
     1234567: [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431],
@@ -38,20 +38,20 @@ STREAMS = {
 
 @pytest.mark.parametrize("seed", STREAMS)
 def test_the_generator_is_splitmix64(seed):
-    """Its numbers are the published ones, also from the middle of the stream."""
+    """The stream has SplitMix64's published numbers, also from the middle."""
     workloads = part("workloads")
     assert workloads.splitmix64(seed, 4).tolist() == STREAMS[seed]
     assert workloads.splitmix64(seed, 2, start=2).tolist() == STREAMS[seed][2:]
 
 
 def test_ids_are_the_same_on_every_numpy():
-    """These ids were written down once; another NumPy must give the same."""
+    """The ids are the same in every NumPy."""
     ids = part("workloads").log_uniform_ids(5, 8, 10**6)
     assert ids.tolist() == [217, 32679, 25, 2, 12, 202, 861838, 1214]
 
 
 def test_ids_are_log_uniform():
-    """Every octave has about as many ids as any other, and none is outside of the table."""
+    """All octaves have about the same number of ids, and none is outside of the table."""
     rows, count = 2**16 - 1, 64_000
     ids = part("workloads").log_uniform_ids(3, count, rows)
     assert ids.min() == 0 and ids.max() < rows
@@ -61,7 +61,7 @@ def test_ids_are_log_uniform():
 
 
 def test_a_batch_has_what_the_features_say():
-    """Ids inside their tables, weights and lengths where they belong, and batches that differ."""
+    """Batches differ, with ids inside of their tables, and weights and lengths."""
     workloads = part("workloads")
     for name in ("weighted", "sequences", "mixed-300"):
         workload = workloads.by_name(name)
@@ -80,7 +80,7 @@ def test_a_batch_has_what_the_features_say():
 
 
 def test_workloads_are_chosen_by_name_and_by_beginning():
-    """`grid` is all of its cells, a name is one, and an unknown one is refused with the names."""
+    """`grid` selects all of its cells, and an unknown name is refused with the known ones."""
     workloads = part("workloads")
     assert len(workloads.select("grid")) == 12
     assert [w.name for w in workloads.select("grid/10ids-sparse-1e6,census")] == [
@@ -93,7 +93,7 @@ def test_workloads_are_chosen_by_name_and_by_beginning():
 
 
 def test_workloads_import_numpy_alone():
-    """They run beside any framework: nothing but NumPy is loaded with them."""
+    """Workloads import nothing but NumPy."""
     code = (
         "import sys, training_time.workloads\n"
         "print([n for n in ('tensorflow', 'keras', 'torch', 'tpu_columns') if n in sys.modules])"
@@ -115,7 +115,7 @@ def results_of(*cells):
 
 
 def test_ratios_are_taken_within_a_round():
-    """A machine that is slower in one round is slower for both, and the ratio stays."""
+    """Ratios by round don't change on a machine that is slower in one round."""
     found = results_of(("w", "reference", [2.0, 20.0, 4.0]), ("w", "default", [1.0, 10.0, 3.0]))
     ratio = found.ratio("w", "default", "reference")
     assert (ratio.median, ratio.low, ratio.high) == (0.5, 0.5, 0.75)
@@ -125,7 +125,7 @@ def test_ratios_are_taken_within_a_round():
 
 
 def test_the_newest_batch_counts(tmp_path):
-    """Results come back from their file, where a later batch replaces what it ran again."""
+    """Results are read back from the file, and a later batch replaces earlier runs."""
     results = part("results")
     found = results_of(("w", "reference", [2.0]), ("w", "default", [1.0]))
     found.add(results.Run("w", "default", "b", 0, {"ms": [4.0]}))
@@ -133,12 +133,12 @@ def test_the_newest_batch_counts(tmp_path):
     again = results.read(tmp_path / "r.json")
     assert len(again.runs) == 2
     assert again.median("w", "default") == 4.0
-    # Its round has no reference beside it: the medians are compared.
+    # Without a reference in its round: the medians are compared.
     assert again.ratio("w", "default", "reference").median == 2.0
 
 
 def test_a_stopped_run_goes_on_where_it_stopped():
-    """A workload is complete when one batch has all rounds of all sides that can run it."""
+    """A workload is complete if one batch has all rounds of all sides that can run it."""
     command, sides = importlib.import_module("training"), part("sides")
     workload = part("workloads").by_name("census")
     who = sides.select("reference,default,keras_rs")  # keras_rs can't run census
@@ -152,7 +152,7 @@ def test_a_stopped_run_goes_on_where_it_stopped():
 
 
 def test_more_rounds_belong_to_those_before():
-    """What is added goes on in the batch that all sides share; without one it is a new batch."""
+    """More rounds continue the batch that all sides share, or start a new one."""
     command, sides = importlib.import_module("training"), part("sides")
     workload, who = part("workloads").by_name("census"), sides.select("reference,default,keras_rs")
     found = results_of(("census", "reference", [1.0, 1.0, 1.0]), ("census", "default", [1.0]))
@@ -175,7 +175,7 @@ def test_goals_say_what_was_missed():
 
 
 def test_every_goal_speaks_of_workloads_that_exist():
-    """No goal waits for a cell that the command doesn't have."""
+    """Every cell of a goal is a workload of the command."""
     names = part("workloads").WORKLOADS
     for goal in part("goals").goals(results_of()):
         for check in goal.checks:
@@ -184,7 +184,7 @@ def test_every_goal_speaks_of_workloads_that_exist():
 
 
 def test_the_table_shows_times_and_ratios():
-    """A row a workload, a column a side; failed and absent cells are told apart."""
+    """The table has a row a workload and a column a side; failed and absent cells differ."""
     results, pages = part("results"), part("pages")
     sides, workloads = part("sides").SIDES, part("workloads").WORKLOADS
     name = "grid/1id-dense-1e4"
@@ -199,7 +199,7 @@ def test_the_table_shows_times_and_ratios():
 
 
 def test_the_page_names_goals_and_command():
-    """The page can be written from results alone, and links the plot."""
+    """The page is written from results alone, and links the plot."""
     name = "grid/1id-dense-1e4"
     found = results_of((name, "reference", [2.0]), (name, "default", [1.0]))
     text = part("pages").page(found, "benchmarks.svg", "python run.py")
@@ -216,7 +216,7 @@ def test_the_plot_is_a_picture(tmp_path):
 
 
 def test_speed_is_read_off_the_log():
-    """Each line stands for the steps since the one before; the first is of the warm-up."""
+    """Each log line counts for the steps since the one before; the first is the warm-up."""
     log = part("clocks").SpeedLog()
     for text in ("global_step/sec: 20", "examples/sec: 1", "global_step/sec: 250.5"):
         log.emit(logging.makeLogRecord({"msg": text}))
@@ -225,7 +225,7 @@ def test_speed_is_read_off_the_log():
 
 
 def test_evaluation_is_timed_by_its_progress():
-    """Milliseconds a step between two lines of progress."""
+    """Milliseconds a step are measured between two progress lines."""
     clocks = part("clocks")
     log = clocks.EvaluationLog()
     log.emit(logging.makeLogRecord({"msg": "Evaluation [10/100]"}))
@@ -234,7 +234,7 @@ def test_evaluation_is_timed_by_its_progress():
 
 
 def test_an_environment_that_cannot_be_is_refused():
-    """A Python that isn't there is named with the option that named it."""
+    """A missing interpreter is refused with the name of its option."""
     with pytest.raises(RuntimeError, match="--keras-python /nowhere/python isn't an executable"):
         part("environments").python_of("keras", "/nowhere/python")
 
@@ -242,9 +242,9 @@ def test_an_environment_that_cannot_be_is_refused():
 @pytest.mark.slow
 @pytest.mark.timing(reason="measures, with time limits for each process, whatever else runs")
 def test_the_command_runs_a_tiny_workload(tmp_path):
-    """One round of a tiny workload on our two cores leaves figures in the file."""
+    """One round of a small workload on both cores writes results."""
     path = tmp_path / "results.json"
-    # One try: the other tests use the machine, too, and nobody needs these figures.
+    # One try: the machine is busy, and the results aren't used.
     options = ["--workloads=tiny", "--sides=default,host", "--quick", "--tries=1"]
     options.append(f"--results={path}")
     done = subprocess.run([sys.executable, str(COMMAND), *options], capture_output=True, text=True)
@@ -257,7 +257,7 @@ def test_the_command_runs_a_tiny_workload(tmp_path):
 
 
 def test_the_command_refuses_unknown_sides():
-    """An unknown side ends the command with the names there are."""
+    """An unknown side is refused with the known names."""
     options = ["--workloads=tiny", "--sides=ours"]
     done = subprocess.run([sys.executable, str(COMMAND), *options], capture_output=True, text=True)
     assert done.returncode == 2

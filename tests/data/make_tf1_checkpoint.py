@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `tests/data/tf1_15_checkpoint/` with TensorFlow 1.15.5's own TPUEstimator.
+"""Creates `tests/data/tf1_15_checkpoint/` with TensorFlow 1.15.5's own TPUEstimator.
 
 Needs Python 3.7 and TensorFlow 1.15.5, whose generated code needs an old protobuf:
 
@@ -30,7 +30,7 @@ from programs import common, tf1_columns  # noqa: E402
 
 
 def main():
-    """Trains, keeps the checkpoint, trains on, keeps the numbers."""
+    """Trains, saves the checkpoint, continues training, and saves the results."""
     model_dir = tempfile.mkdtemp()
     steps = tf1_columns.FIRST_STEPS
     estimator = tf1_columns.make_estimator(model_dir)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `tests/data/tf2_15_checkpoint/` with TensorFlow 2.15.1's own TPUEstimator.
+"""Creates `tests/data/tf2_15_checkpoint/` with TensorFlow 2.15.1's own TPUEstimator.
 
     pip install tensorflow==2.15.1 'numpy<2'
     python tests/data/make_tf2_checkpoint.py
@@ -29,7 +29,7 @@ from programs import common, sequences  # noqa: E402
 
 
 def main():
-    """Trains, keeps the checkpoint and its predictions."""
+    """Trains, and saves the checkpoint and its predictions."""
     model_dir = os.path.join(tempfile.mkdtemp(), "model")
     estimator = sequences.make_estimator(model_dir)
     estimator.train(sequences.train_input_fn, max_steps=STEPS)

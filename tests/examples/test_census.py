@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The census example runs from end to end: train, evaluate, predict, export, serve elsewhere."""
+"""The census example: training, evaluation, prediction, export and serving."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A short run of the program in a process of its own: its model_dir, and what it printed."""
+    """Runs the program briefly in a process of its own; returns its model_dir and output."""
     model_dir = tmp_path_factory.mktemp("census")
     output = run(
         "census.py", f"--model_dir={model_dir}", "--train_steps=300", "--learning_rate=0.003"
@@ -30,14 +30,14 @@ def finished(tmp_path_factory):
 
 
 def test_it_learns(finished):
-    """A few seconds of training tell incomes apart well above chance."""
+    """A short training has an AUC well above chance."""
     auc = re.search(r"test AUC.*\n.*\n(\S+)", finished[1])
     assert auc is not None
     assert float(auc[1]) > 0.89
 
 
 def test_another_process_serves_the_same(finished):
-    """The program itself compares, and says on how many rows."""
+    """The program compares served and predicted probabilities, and prints the number of rows."""
     assert "serves the same 512 probabilities" in finished[1]
     assert (finished[0] / "served.json").exists()
 
@@ -54,7 +54,7 @@ def test_it_ends_with_a_row_for_each_column(finished):
 
 
 def run(program, *arguments):
-    """What a program of the example prints, in a process of its own."""
+    """Runs a program of the example in a process of its own; returns its output."""
     command = [sys.executable, str(EXAMPLE / program), *arguments]
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment["PYTHONPATH"] = str(ROOT)
@@ -64,7 +64,7 @@ def run(program, *arguments):
 
 
 def check_moved(output, tables_with_slots):
-    """Each system gives the estimator's probabilities, and Keras trains on."""
+    """Each system predicts the estimator's probabilities, and Keras continues training."""
     found = dict(re.findall(r"^  (\w+) +(\d\.\de-\d\d)$", output, re.MULTILINE))
     systems = {"TPUEmbedding", "TPUEmbeddingForServing", "PartialEmbedding"}
     if importlib.util.find_spec("keras_rs") is not None:
@@ -77,27 +77,27 @@ def check_moved(output, tables_with_slots):
 
 
 def test_the_checkpoint_moves_on(finished):
-    """Tables that the model trained: in each of today's systems, the same probabilities."""
+    """Tables trained by the model give the same probabilities in each of today's systems."""
     check_moved(run("moving_on.py", f"--model_dir={finished[0]}"), 0)
 
 
 def test_the_checkpoint_of_a_core_moves_on(tmp_path):
-    """Tables that a core trained: the same probabilities, and Keras goes on with their slots."""
+    """Core-trained tables give the same probabilities, and Keras loads their slots."""
     arguments = (f"--model_dir={tmp_path}", "--embedding_core=host")
     run("census.py", *arguments, "--train_steps=100", "--learning_rate=0.003")
     check_moved(run("moving_on.py", *arguments), 9)
 
 
 def test_the_host_call_writes_summaries(finished):
-    """The legacy summary writer of the host leaves an event file."""
+    """The legacy summary writer on the host writes an event file."""
     (events,) = (finished[0] / "host_call").iterdir()
     assert events.stat().st_size > 100
 
 
 @pytest.mark.parametrize(("name", "rows"), [("adult.data.gz", 32561), ("adult.test.gz", 16281)])
 def test_the_data_is_whole(name, rows):
-    """The shipped files hold every row of the data set and nothing that changes with time."""
+    """The shipped files have every row of the data set and no timestamp."""
     path = EXAMPLE / "data" / name
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         assert sum(1 for _ in lines) == rows + 1
-    assert path.read_bytes()[4:8] == bytes(4)  # gzip's time stamp
+    assert path.read_bytes()[4:8] == bytes(4)  # gzip's timestamp

@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 
 class Runs(NamedTuple):
-    """The records of one program; `*_continued` started at the other side's checkpoint of 100."""
+    """Records of one program; `*_continued` started at the other side's checkpoint of step 100."""
 
     reference: Record
     ours: Record
@@ -32,7 +32,7 @@ class Runs(NamedTuple):
 
 
 def start_side(side: str, python: str, *arguments: str, script: str = "run_side.py") -> None:
-    """One process of a script; a failure shows its last words."""
+    """Runs a script in a process; a failure shows the end of its output."""
     environment = {
         name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"
     }
@@ -49,19 +49,19 @@ def start_side(side: str, python: str, *arguments: str, script: str = "run_side.
 
 @pytest.fixture(scope="session")
 def run_side() -> Callable[..., None]:
-    """Runs a script of this folder on one side, in a process of its own."""
+    """Returns a function that runs a script of this folder on one side in a process of its own."""
     return start_side
 
 
 def load(path: Path) -> Record:
-    """A record, whole."""
+    """Reads a whole record."""
     with np.load(path) as record:
         return dict(record)
 
 
 @pytest.fixture(scope="session")
 def runs(reference_python: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Runs]:
-    """Gives the records of a program, and runs it the first time it is asked for."""
+    """Returns a function that returns the records of a program, which it runs once."""
     done: dict[str, Runs] = {}
 
     def run(program: str) -> Runs:

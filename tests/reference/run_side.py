@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one program on one side, in a process of its own, and writes down all that can be compared.
+"""Runs one program on one side in a process of its own, and records comparable results.
 
     SIDE=reference python run_side.py pooled_columns OUT straight
     SIDE=ours python run_side.py pooled_columns OUT straight continued --donor OTHER_OUT/straight
@@ -41,19 +41,19 @@ def adopt_checkpoint(donor_dir, model_dir):
 
 
 def variables(checkpoint):
-    """Name to value of all that a checkpoint holds."""
+    """Returns a checkpoint's variables by name."""
     reader = tf1.train.NewCheckpointReader(checkpoint)
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def stacked(predictions):
-    """A list of dictionaries to a dictionary of arrays."""
+    """Converts a list of dictionaries to a dictionary of arrays."""
     predictions = list(predictions)
     return {key: np.stack([p[key] for p in predictions]) for key in predictions[0]}
 
 
 def served(saved_model, request):
-    """The outputs of every signature, loaded the TF1 way, and the signature's own description."""
+    """Returns outputs and description of every signature, loaded by TF1's loader."""
     record = {}
     with tf1.Session(graph=tf.Graph()) as session:
         meta_graph = tf1.saved_model.load(session, ["serve"], saved_model)
@@ -70,7 +70,7 @@ def served(saved_model, request):
 
 
 def record_run(program, estimator, model_dir):
-    """Trains to step 200 and writes down everything."""
+    """Trains to step 200 and records the results."""
     hook = common.RecordLosses()
     estimator.train(program.train_input_fn, hooks=[hook], max_steps=STEPS)
     middle = os.path.join(model_dir, f"model.ckpt-{HALF}")
@@ -100,7 +100,7 @@ def record_run(program, estimator, model_dir):
 
 
 def main():
-    """Reads the arguments, runs, saves."""
+    """Parses arguments, runs the program, and saves the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("out")

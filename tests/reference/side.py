@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The imports of the programs, by side: TensorFlow's own estimator, or ours.
+"""Imports TensorFlow's own estimator or ours for the programs.
 
 The environment variable SIDE is `reference` or `ours`. Everything below these imports is the same
 program on both sides. Runs on Python 3.7 too, for TensorFlow 1.15.5.

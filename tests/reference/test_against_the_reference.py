@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One program under TensorFlow 2.15.1's own TPUEstimator and under ours gives the same numbers.
+"""Equality of programs under TensorFlow 2.15.1's own TPUEstimator and under ours.
 
 Five programs (`programs/`), 200 steps each. What is compared is all that a program can see: losses,
 metrics, predictions, checkpoints, and what an exported model serves.
@@ -26,19 +26,19 @@ every_program = pytest.mark.parametrize("program", PROGRAMS)
 
 
 def group(record, name):
-    """The entries of one group, without its prefix."""
+    """Returns the entries of one group, without its prefix."""
     prefix = name + ":"
     return {key[len(prefix) :]: record[key] for key in record if key.startswith(prefix)}
 
 
 def assert_same(actual, expected, rtol):
-    """The same names, types, shapes, and values up to rounding."""
+    """Asserts equal names, dtypes, shapes, and values up to rounding."""
     assert sorted(actual) == sorted(expected)
     for name, value in expected.items():
         assert actual[name].dtype == value.dtype, name
         assert actual[name].shape == value.shape, name
         if value.dtype.kind == "f":
-            # Against the largest entry: a small one is a difference of large ones.
+            # Relative to the largest entry: a small one is a difference of large ones.
             atol = rtol * max(1e-2, float(np.abs(value).max(initial=0.0)))
             np.testing.assert_allclose(actual[name], value, rtol=rtol, atol=atol, err_msg=name)
         else:
@@ -56,16 +56,16 @@ def test_the_sides_are_what_they_say(runs):
 
 @every_program
 def test_every_loss_of_200_steps(runs, tolerance, program):
-    """Training takes the same path, step by step."""
+    """The loss is the same in every step."""
     run = runs(program)
     assert run.reference["losses"].shape == (200,)
-    assert np.ptp(run.reference["losses"]) > 0.05  # it trains at all
+    assert np.ptp(run.reference["losses"]) > 0.05  # the loss falls
     np.testing.assert_allclose(run.ours["losses"], run.reference["losses"], rtol=tolerance)
 
 
 @every_program
 def test_evaluation(runs, tolerance, program):
-    """`evaluate` gives the same metrics: of all rows, and of two batches at an older checkpoint."""
+    """`evaluate` has the same metrics for all rows, and two batches at an older checkpoint."""
     run = runs(program)
     for name in ("metrics", "metrics_of_two_batches"):
         assert_same(group(run.ours, name), group(run.reference, name), tolerance)
@@ -82,7 +82,7 @@ def test_predictions(runs, tolerance, program):
 
 @every_program
 def test_checkpoint_variables(runs, tolerance, program):
-    """The checkpoint holds the same variables: names, shapes, types and values, slots included."""
+    """The checkpoint has the same variables and slots: names, shapes, dtypes and values."""
     run = runs(program)
     expected = group(run.reference, "variables")
     assert_same(group(run.ours, "variables"), expected, 10 * tolerance)
@@ -91,7 +91,7 @@ def test_checkpoint_variables(runs, tolerance, program):
 
 @every_program
 def test_a_checkpoint_of_the_reference_continues_in_ours(runs, tolerance, program):
-    """100 steps there and 100 here are 200 steps there."""
+    """100 steps in the reference and 100 in ours equal 200 in the reference."""
     run = runs(program)
     losses = run.ours_continued["losses"]
     np.testing.assert_allclose(losses, run.reference["losses"][HALF:], rtol=tolerance)
@@ -101,7 +101,7 @@ def test_a_checkpoint_of_the_reference_continues_in_ours(runs, tolerance, progra
 
 @every_program
 def test_a_checkpoint_of_ours_continues_in_the_reference(runs, tolerance, program):
-    """100 steps here and 100 there are 200 steps there."""
+    """100 steps in ours and 100 in the reference equal 200 in the reference."""
     run = runs(program)
     losses = run.reference_continued["losses"]
     np.testing.assert_allclose(losses, run.reference["losses"][HALF:], rtol=tolerance)
@@ -110,7 +110,7 @@ def test_a_checkpoint_of_ours_continues_in_the_reference(runs, tolerance, progra
 
 
 def test_export_serves_the_same(runs, tolerance):
-    """The exported model has the same signatures and inputs, and answers alike."""
+    """The exported model has the same signatures, inputs and outputs."""
     run = runs("pooled_columns")
     expected = group(run.reference, "served")
     assert_same(group(run.ours, "served"), expected, 10 * tolerance)

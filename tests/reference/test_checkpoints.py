@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of other systems inspect, convert and train on.
+"""Inspection, conversion and continued training of other systems' checkpoints.
 
 One of TensorFlow 1.15.5 (see `tests/data/`), and what a TPU run leaves, written by 1.15.5 (the
 same folder) and by 2.15.1 (here and now).
@@ -30,7 +30,7 @@ ROWS, WIDTH, STEP = 11, 4, 25
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", [("div", 4), ("mod", 3)])
 def test_tensorflow_1_converted(tmp_path, run_side, tolerance, layout):
-    """TensorFlow 1.15.5's checkpoint, cut anew, continues as TensorFlow 1.15.5 itself did."""
+    """TensorFlow 1.15.5's checkpoint, re-sharded, continues as in TensorFlow 1.15.5."""
     strategy, shards = layout
     target = tmp_path / "model" / "model.ckpt-40"
     report = checkpoints.convert(FIXTURE, target, strategy=strategy, shards=shards)
@@ -48,7 +48,7 @@ def test_tensorflow_1_converted(tmp_path, run_side, tolerance, layout):
 
 
 def spec_of(strategy):
-    """The spec of the TPU run."""
+    """Returns the spec of the TPU run."""
     word = tf.feature_column.categorical_column_with_identity("word", ROWS)
     return estimator_spec.EmbeddingConfigSpec(
         [tpu_columns.embedding_column(word, WIDTH, combiner="sum")],
@@ -58,14 +58,14 @@ def spec_of(strategy):
 
 
 def input_fn(params):
-    """Each word once."""
+    """Returns each word once."""
     ids = tf.SparseTensor([[i, 0] for i in range(ROWS)], list(range(ROWS)), [ROWS, 1])
     ids = tf.cast(ids, tf.int64)
     return tf.data.Dataset.from_tensors(({"word": ids}, np.zeros((ROWS, 1), np.float32)))
 
 
 def model_fn(features, labels, mode, params):
-    """The word's embedding through a dense layer; predicts the embedding too."""
+    """Applies a dense layer to the word's embedding; predicts the embedding too."""
     embedded = tpu_columns.input_layer(features, spec_of("div").feature_columns)
     with tf1.variable_scope("head"):
         kernel = tf1.get_variable("kernel", [WIDTH, 1])
@@ -80,7 +80,7 @@ def model_fn(features, labels, mode, params):
 
 
 def make(model_dir, strategy, shards=1, core=None):
-    """An estimator that takes the checkpoint up."""
+    """Returns an estimator that continues from the checkpoint."""
     return estimator_spec.TPUEstimator(
         model_fn,
         config=estimator_spec.RunConfig(model_dir=str(model_dir)),
@@ -104,7 +104,7 @@ TPU_RUNS = [
 
 @pytest.fixture(scope="session")
 def written_by_the_reference(tmp_path_factory, run_side):
-    """Has the reference write what a TPU run leaves; the directory."""
+    """Writes a TPU run's checkpoint by the reference; returns its directory."""
     found = {}
 
     def written(python, strategy):
@@ -119,7 +119,7 @@ def written_by_the_reference(tmp_path_factory, run_side):
 
 @pytest.fixture
 def copied(request, written_by_the_reference, tmp_path):
-    """Copies what a TPU run left: (directory, tables and slots in row order)."""
+    """Copies the TPU run's checkpoint: (directory, tables and slots in row order)."""
 
     def copied(version, strategy):
         directory = FIXTURE.parent / "tf1_15_tpu_checkpoint" / strategy
@@ -138,7 +138,7 @@ def copied(request, written_by_the_reference, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "strategy"), TPU_RUNS)
 def test_a_tpu_run_is_inspected(copied, version, strategy):
-    """Its tables, shards and Adam slots are recognized, against a spec and without one."""
+    """Its tables, shards and Adam slots are recognized, with a spec and without one."""
     directory, expected = copied(version, strategy)
     found = checkpoints.inspect(directory, spec_of(strategy))
     (table,) = found.tables
@@ -169,7 +169,7 @@ def test_a_tpu_run_trains_on_in_the_model(copied, tmp_path, version, strategy):
         name: checkpoints.read_table(target.parent, name)
         for name in (TABLE, TABLE + "/Adam", TABLE + "/Adam_1")
     }
-    # m = 0.9·m + 0.1·g, v = 0.999·v + 0.001·g²: the old state was taken up.
+    # m = 0.9·m + 0.1·g, v = 0.999·v + 0.001·g²: continued from the old slots.
     m, v = expected[TABLE + "/Adam/m"], expected[TABLE + "/Adam/v"]
     gradient = (found[TABLE + "/Adam"] - 0.9 * m) / 0.1
     np.testing.assert_allclose(
@@ -188,7 +188,7 @@ def test_a_tpu_run_trains_on_in_the_model(copied, tmp_path, version, strategy):
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "strategy"), TPU_RUNS)
 def test_a_tpu_run_trains_on_on_the_host_core(copied, version, strategy):
-    """As it is, without any conversion, the host core takes its tables and slots up."""
+    """The host core continues from its tables and slots without a conversion."""
     directory, expected = copied(version, strategy)
     estimator = make(directory, strategy, 2, "host")
     embedded = np.stack([found["embedded"] for found in estimator.predict(input_fn)])
@@ -201,7 +201,7 @@ def test_a_tpu_run_trains_on_on_the_host_core(copied, version, strategy):
     gradient = (m - 0.9 * expected[TABLE + "/Adam/m"]) / 0.1
     wanted = 0.999 * expected[TABLE + "/Adam/v"] + 0.001 * gradient**2
     np.testing.assert_allclose(v, wanted, rtol=1e-3, atol=1e-4)
-    # No bias correction here.
+    # no bias correction
     table = checkpoints.read_table(directory, TABLE)
     np.testing.assert_allclose(
         table, expected[TABLE] - 0.1 * m / np.sqrt(v + 1e-16), rtol=1e-4, atol=1e-5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint that TensorFlow 1.15.5's TPUEstimator wrote continues in ours as it did there.
+"""Equality of training continued from a TensorFlow 1.15.5 checkpoint there and in ours.
 
 The checkpoint and what TensorFlow 1.15.5 did next are in `tests/data/tf1_15_checkpoint/`.
 """
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def expected():
-    """What TensorFlow 1.15.5 did."""
+    """Returns TensorFlow 1.15.5's results."""
     return json.loads((FIXTURE / "expected.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def actual(tmp_path_factory, run_side):
-    """What ours does."""
+    """Returns our results."""
     home = tmp_path_factory.mktemp("tf1")
     shutil.copytree(FIXTURE, home / "model")
     script, out = "run_tf1_checkpoint.py", home / "actual.json"
@@ -43,7 +43,7 @@ def test_the_old_model_predicts_the_same(actual, expected, tolerance):
 
 
 def test_training_goes_on_the_same(actual, expected, tolerance):
-    """Each of the next 60 losses is TensorFlow 1.15.5's: the Adagrad slots came along."""
+    """Each of the next 60 losses is TensorFlow 1.15.5's, so the Adagrad slots were restored."""
     assert expected["tensorflow"] == "1.15.5"
     assert len(expected["losses"]) == 60
     np.testing.assert_allclose(actual["losses"], expected["losses"], rtol=tolerance)

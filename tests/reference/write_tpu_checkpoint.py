@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what a TPU run of the old system leaves: … MODEL_DIR STRATEGY HOSTS.
+"""Writes the checkpoint of a TPU run of the old system: MODEL_DIR STRATEGY HOSTS.
 
 The tables and slots of an embedding core, named as on a TPU, one shard a host, the rows on them by
 STRATEGY; dense layers with TF1's own slots; saved by this TensorFlow's own Saver. Beside it,
@@ -24,7 +24,7 @@ TABLE = "input_layer/word_embedding/embedding_weights"
 
 
 def main(model_dir, strategy, hosts):
-    """Makes and saves the variables."""
+    """Creates and saves the variables."""
     hosts = int(hosts)
     generator = np.random.default_rng(0)
     values = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ids of every kind of column, dense and sparse: the numbers of TensorFlow's own columns."""
+"""Lookups by every kind of categorical column against TensorFlow's own columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = ("a", "b", "c")
 
 @pytest.fixture(scope="module")
 def word_file(tmp_path_factory):
-    """A vocabulary file."""
+    """Writes a vocabulary file."""
     path = tmp_path_factory.mktemp("words") / "words.txt"
     path.write_text("\n".join(WORDS) + "\n")
     return str(path)
@@ -63,7 +63,7 @@ def _ftrl():
 
 
 def _trained(column, features, combiner, make=tpu_columns.embedding_column, optimizer=_momentum):
-    """The layer before and after two steps, variables, ops. Momentum moves rows of gradient 0 too.
+    """Trains two steps by Momentum, which updates rows of gradient 0; returns values and ops.
 
     Gradients don't depend on values, and tables grow: nothing is left of a difference to round.
     """
@@ -83,7 +83,7 @@ def _trained(column, features, combiner, make=tpu_columns.embedding_column, opti
 
 
 def _makes_sparse(ops):
-    """Whether dense input was made sparse, as TensorFlow's own columns do."""
+    """Returns whether a graph makes dense input sparse, as TensorFlow's own columns do."""
     return any("/to_sparse_input" in op.name for op in ops)
 
 
@@ -100,7 +100,7 @@ def _check_against_tensorflow(column, features, combiner):
 @settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_dense_ids_equal_tensorflows(word_file, data):
-    """Any column, any matrix, missing and unknown entries too: same values, tables and slots."""
+    """Any column and matrix, also with missing entries, gives equal values, tables and slots."""
     kind = data.draw(st.sampled_from(sorted(COLUMNS)))
     combiner = data.draw(st.sampled_from(["mean", "sum", "sqrtn"]))
     width = data.draw(st.sampled_from([1, 2, 3, 16, 17]))
@@ -114,7 +114,7 @@ def test_dense_ids_equal_tensorflows(word_file, data):
 @settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_sparse_ids_equal_tensorflows(word_file, data):
-    """Any rows, negative ids, weights of any sign, empty rows: same values, tables and slots."""
+    """Negative ids, weights of any sign and empty rows give equal values, tables and slots."""
     combiner = data.draw(st.sampled_from(["mean", "sum", "sqrtn"]))
     weighted = data.draw(st.booleans())
     longest = data.draw(st.sampled_from([1, 3]))
@@ -157,7 +157,7 @@ def test_rows_without_ids_are_seen_by_optimizers(rows):
 @settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_narrow_matrices_of_ids(word_file, data):
-    """In an evaluation, several dense ids a row give what they give when they are made sparse."""
+    """In evaluation, several dense ids per row give the same values as sparse ids."""
     kind = data.draw(st.sampled_from(sorted(COLUMNS)))
     combiner = data.draw(st.sampled_from([None, "mean", "sum", "sqrtn"]))
     width = data.draw(st.sampled_from([2, 3, 16, 17]))
@@ -188,7 +188,7 @@ def _numbered(shape, dtype=tf.float32, partition_info=None):
 
 
 def test_a_vector_of_ids():
-    """Ids of shape [B] are one a row."""
+    """Ids of shape [B] are one id per row."""
     column = fc.categorical_column_with_identity("f", 5)
     layer, _, ops = _trained(column, lambda: {"f": tf.constant([1, 4])}, "mean")
     assert layer.shape == (2, 3)
@@ -196,7 +196,7 @@ def test_a_vector_of_ids():
 
 
 def test_an_id_out_of_range_is_explained():
-    """The short way's failing gather is told in the user's words too."""
+    """The error of a dense lookup names column, id and vocabulary size as well."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         column = tpu_columns.embedding_column(fc.categorical_column_with_identity("f", 5), 3)
         layer = tpu_columns.input_layer({"f": tf.constant([[1], [9]])}, [column])
@@ -209,7 +209,7 @@ def test_an_id_out_of_range_is_explained():
 
 @pytest.mark.parametrize("mode", list(tpu_columns.Mode))
 def test_only_training_looks_for_repeated_ids(mode):
-    """An evaluation or a server reads a row for each id; training reads each row once."""
+    """Evaluation and serving gather a row for each id; training gathers each row once."""
     with (
         tf.Graph().as_default() as graph,
         tpu_columns.placement.running(mode, tpu_columns.Hardware.CPU),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What columns say about themselves, how they compare, travel and refuse bad arguments."""
+"""Columns: metadata, equality, copies and configs, and errors of bad arguments."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ tf1 = tf.compat.v1
 
 
 def identity(key: str = "a", buckets: int = 10):
-    """An identity column."""
+    """Returns an identity column."""
     return fc.categorical_column_with_identity(key, buckets)
 
 
 def rate(step):
-    """A learning rate function that can be imported by name."""
+    """Returns a learning rate; this function can be imported by name."""
     return 0.1 / (1.0 + step)
 
 
 @pytest.fixture
 def vocabulary_file(tmp_path):
-    """A vocabulary of four words."""
+    """Writes a vocabulary of four words."""
     path = tmp_path / "words.txt"
     path.write_text("one\ntwo\nthree\nfour\n")
     return str(path)
 
 
 def every_kind(vocabulary_file: str):
-    """Each supported categorical column with (feature key, weight key, buckets, sequence)."""
+    """Returns each supported column with (feature key, weight key, buckets, sequence)."""
     sequence = fc.sequence_categorical_column_with_identity("s", 7)
     return [
         (identity(), ("a", None, 10, False)),
@@ -68,7 +68,7 @@ def every_kind(vocabulary_file: str):
 
 
 def test_getters_tell_what_is_looked_up(vocabulary_file):
-    """The legacy getters give key, weights, sizes and sequence for each kind of column."""
+    """The legacy getters return key, weights, sizes and sequence for each kind of column."""
     for categorical, (key, weight, buckets, is_sequence) in every_kind(vocabulary_file):
         length = 3 if is_sequence else 0
         column = tpu_columns.embedding_column(categorical, 4, max_sequence_length=length)
@@ -88,7 +88,7 @@ def test_getters_tell_what_is_looked_up(vocabulary_file):
 
 
 def test_getters_agree_with_the_old_columns(vocabulary_file):
-    """Names and metadata are those of TensorFlow's own TPU columns, where it takes the column."""
+    """Names and metadata equal those of TensorFlow's own TPU columns, where they exist."""
     old = tf1.tpu.experimental
     for categorical, (_, weight, _, is_sequence) in every_kind(vocabulary_file):
         if weight and is_sequence:
@@ -115,7 +115,7 @@ def test_getters_agree_with_the_old_columns(vocabulary_file):
 
 
 def test_shared_columns_agree_with_the_old_ones():
-    """Collection name, column names and order are those of TensorFlow's own shared columns."""
+    """Collection name, column names and order equal those of TensorFlow's own shared columns."""
     categoricals = [identity("z", 5), identity("b", 5), identity("k", 5)]
     ours = tpu_columns.shared_embedding_columns(categoricals, 3)
     theirs = tf1.tpu.experimental.shared_embedding_columns(categoricals, 3)
@@ -131,7 +131,7 @@ def test_shared_columns_agree_with_the_old_ones():
 
 
 def test_positional_arguments_keep_their_order():
-    """Old calls that pass everything by position mean the same as before."""
+    """Legacy calls with positional arguments keep their meaning."""
     init = tf1.ones_initializer()
     column = tpu_columns.embedding_column(
         identity(), 4, "sum", init, 0, rate, "tpu_tensor_core", [None, 8], False
@@ -149,7 +149,7 @@ def test_positional_arguments_keep_their_order():
 
 
 def test_default_initializer_is_scaled_by_dimension():
-    """The default is truncated normal with mean 0 and deviation 1/√dimension."""
+    """The default initializer is truncated normal with mean 0 and deviation 1/√dimension."""
     column = tpu_columns.embedding_column(identity(), 16)
     config = column.get_initializer().get_config()
     assert (config["mean"], config["stddev"]) == (0.0, 1 / math.sqrt(16))
@@ -169,7 +169,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_equality_and_hash_see_every_field(field):
-    """Changing any one field makes a column that is unequal and hashes differently."""
+    """Columns that differ in any one field are unequal and hash differently."""
     column = tpu_columns.embedding_column(identity(), 4)
     changed = column._replace(**{field: CHANGES[field]})
     assert changed != column
@@ -202,7 +202,7 @@ def test_columns_made_alike_are_equal():
 
 
 def columns():
-    """Columns with every field drawn."""
+    """Draws columns with random values of every field."""
     categorical = st.sampled_from(
         [
             identity("a", 10),
@@ -239,7 +239,7 @@ def columns():
 @settings(deadline=None, max_examples=60)
 @given(columns())
 def test_columns_survive_every_way_of_travelling(column):
-    """Copy, deepcopy, pickle and a config through JSON give an equal column with an equal hash."""
+    """Copy, deepcopy, pickle and a config through JSON return an equal column and hash."""
     through_json = json.loads(json.dumps(column.get_config()))
     for other in (
         copy.copy(column),
@@ -254,7 +254,7 @@ def test_columns_survive_every_way_of_travelling(column):
 
 
 def test_sharing_survives_copies_made_one_by_one():
-    """Shared columns copied, pickled or configured separately still look up in one variable."""
+    """Shared columns that are copied, pickled or configured separately still share one variable."""
     pair = tpu_columns.shared_embedding_columns([identity("p", 6), identity("q", 6)], 3)
     ways = {
         "deepcopy of each": [copy.deepcopy(column) for column in pair],
@@ -271,21 +271,21 @@ def test_sharing_survives_copies_made_one_by_one():
 
 
 def test_a_pickle_made_by_another_process_is_found_in_a_set():
-    """The cached hash stays at home: str hashes differ between processes."""
+    """A pickle doesn't contain the cached hash: str hashes differ between processes."""
     column = tpu_columns.embedding_column(identity(), 4)
     hash(column)
     assert b"_hash" not in pickle.dumps(column)
 
 
 def test_a_lambda_has_no_config():
-    """get_config of a column with a lambda says which argument it is and what to do."""
+    """The error of get_config for a lambda names the argument and what to do."""
     column = tpu_columns.embedding_column(identity(), 4, learning_rate_fn=lambda step: 0.1)
     with pytest.raises(ValueError, match="learning_rate_fn of a_embedding.*top of a module"):
         column.get_config()
 
 
 def test_functions_come_back_from_custom_objects():
-    """from_config asks custom_objects before it imports anything."""
+    """custom_objects take precedence over imports in from_config."""
     config = tpu_columns.embedding_column(identity(), 4, learning_rate_fn=rate).get_config()
     other = EmbeddingColumn.from_config(config, custom_objects={"rate": math.sqrt})
     assert other.learning_rate_fn is math.sqrt
@@ -295,7 +295,7 @@ def test_functions_come_back_from_custom_objects():
 
 
 class TestRefusals:
-    """Bad arguments are refused when the column is made."""
+    """Errors of bad arguments when a column is created."""
 
     @pytest.mark.parametrize(
         "column, instead",
@@ -322,13 +322,13 @@ class TestRefusals:
 
     @pytest.mark.parametrize("column", [None, "a", fc.numeric_column("n"), 3])
     def test_no_categorical_column(self, column):
-        """Something that isn't a categorical column is a TypeError naming what would be."""
+        """An object that isn't a categorical column is a TypeError that names supported columns."""
         with pytest.raises(TypeError, match="must be type.*categorical_column_with_identity"):
             tpu_columns.embedding_column(column, 4)
 
     @pytest.mark.parametrize("dimension", [0, -1, None])
     def test_dimension_below_one(self, dimension):
-        """`Invalid dimension {}.` as ever."""
+        """A dimension out of range raises the legacy message `Invalid dimension {}.`."""
         with pytest.raises(ValueError, match=f"Invalid dimension {dimension}\\."):
             tpu_columns.embedding_column(identity(), dimension)
         with pytest.raises(ValueError, match=f"Invalid dimension {dimension}\\."):
@@ -336,12 +336,12 @@ class TestRefusals:
 
     @pytest.mark.parametrize("dimension", ["8", 8.0, True, [8]])
     def test_dimension_of_a_wrong_type(self, dimension):
-        """A dimension that isn't an int is a TypeError, not a shape error later."""
+        """A dimension that isn't an int is a TypeError."""
         with pytest.raises(TypeError, match="Invalid dimension"):
             tpu_columns.embedding_column(identity(), dimension)
 
     def test_numpy_integers_are_integers(self):
-        """Sizes computed by NumPy work and become plain ints."""
+        """NumPy integers are accepted as dimensions and become plain ints."""
         column = tpu_columns.embedding_column(
             fc.sequence_categorical_column_with_identity("s", 7),
             np.int64(8),
@@ -351,19 +351,19 @@ class TestRefusals:
         assert type(column.get_max_sequence_length()) is int
 
     def test_initializer(self):
-        """An initializer that can't be called is refused with the column's name."""
+        """The error of an initializer that isn't callable names the column."""
         with pytest.raises(ValueError, match="initializer must be callable if specified.*: a"):
             tpu_columns.embedding_column(identity(), 4, initializer="zeros")
         with pytest.raises(ValueError, match="initializer must be callable if specified"):
             tpu_columns.shared_embedding_columns([identity()], 4, initializer=0.0)
 
     def test_learning_rate_fn(self):
-        """A number for learning_rate_fn is refused before it fails in a graph."""
+        """A number as learning_rate_fn is an error when the column is created."""
         with pytest.raises(ValueError, match="learning_rate_fn must be callable"):
             tpu_columns.embedding_column(identity(), 4, learning_rate_fn=0.1)
 
     def test_sequence_lengths(self):
-        """Sequence columns need a length, others must have none."""
+        """Sequence columns require a length; other columns must have none."""
         sequence = fc.sequence_categorical_column_with_identity("s", 7)
         message = "max_sequence_length must be greater than 0 for sequence columns. "
         with pytest.raises(ValueError, match=message + "Got max_sequence_length=0 for sequence"):
@@ -378,7 +378,7 @@ class TestRefusals:
             tpu_columns.shared_embedding_columns([sequence], 4, max_sequence_lengths=[1, 2])
 
     def test_devices(self):
-        """Unknown devices are refused, and the tensor core with what it lacks."""
+        """Unknown devices are errors, and so are columns that the tensor core can't look up."""
         with pytest.raises(ValueError, match="embedding_lookup_device must be in"):
             tpu_columns.embedding_column(identity(), 4, embedding_lookup_device="gpu")
         with pytest.raises(ValueError, match="requires tensor_core_shape to be set."):
@@ -394,18 +394,18 @@ class TestRefusals:
 
     @pytest.mark.parametrize("shape", [[4], [None, 4, 4]])
     def test_tensor_core_shape(self, shape):
-        """Only rank 2 shapes."""
+        """A tensor_core_shape must have two elements."""
         with pytest.raises(ValueError, match="tensor_core_shape must be size 2. Got"):
             tpu_columns.embedding_column(identity(), 4, tensor_core_shape=shape)
 
     @pytest.mark.parametrize("shape", [[None, 0], [None, None], [-2, 3], [0, 3], ["a", 3]])
     def test_tensor_core_shape_entries(self, shape):
-        """A shape without a number of ids, or with a senseless batch, is refused."""
+        """A tensor_core_shape without a number of ids, or with a bad batch size, is an error."""
         with pytest.raises(ValueError, match="tensor_core_shape must"):
             tpu_columns.embedding_column(identity(), 4, tensor_core_shape=shape)
 
     def test_combiner(self):
-        """A bad combiner is found when the column is made, on any device."""
+        """An unknown combiner is an error when the column is created, on any device."""
         with pytest.raises(ValueError, match="combiner must be one of 'mean', 'sqrtn' or 'sum'"):
             tpu_columns.embedding_column(identity(), 4, combiner="max")
         with pytest.raises(ValueError, match="does not support combiner other than sum and mean"):
@@ -418,17 +418,17 @@ class TestRefusals:
             )
 
     def test_buckets_of_shared_columns(self):
-        """Columns of different vocabularies can't share; the message names both."""
+        """The error for shared columns of different vocabulary sizes names both."""
         with pytest.raises(ValueError, match="same number of buckets.*a with.*10.*b with.*11"):
             tpu_columns.shared_embedding_columns([identity("b", 11), identity("a", 10)], 4)
 
     def test_no_columns_to_share(self):
-        """An empty list is refused instead of giving nothing back."""
+        """An empty list of columns is an error."""
         with pytest.raises(ValueError, match="at least one categorical column"):
             tpu_columns.shared_embedding_columns([], 4)
 
     def test_replace_checks_too(self):
-        """A changed copy passes the same checks as a new column."""
+        """`_replace` checks its values as the constructor does."""
         column = tpu_columns.embedding_column(identity(), 4)
         with pytest.raises(ValueError, match="Non zero max_seq_length=2"):
             column._replace(max_sequence_length=2)
@@ -437,7 +437,7 @@ class TestRefusals:
 
 
 def test_split_sequence_columns():
-    """Sequence columns come first, each list in the given order; other kinds are refused."""
+    """Sequence columns come first, both lists in the given order; other types are errors."""
     sequence = fc.sequence_categorical_column_with_identity("s", 7)
     weighted = fc.weighted_categorical_column(sequence, "w")
     s, w = (tpu_columns.embedding_column(c, 4, max_sequence_length=2) for c in (sequence, weighted))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of rows against NumPy, values and gradients."""
+"""Sums of rows against NumPy: values and gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tpu_columns import combining
     st.booleans(),
 )
 def test_sums_of_rows(width, entries, weighted, in_pieces):
-    """Any width, any places in any order: the sum and its gradient are those of the formula."""
+    """Sums and gradients equal those of the formula for any width and any indices in any order."""
     rows = np.random.RandomState(1).normal(size=(7, width)).astype(np.float32)
     segments = np.array([segment for segment, _ in entries], np.int64)
     places = np.array([place for _, place in entries], np.int64)

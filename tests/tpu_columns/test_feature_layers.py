@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns in the feature layers of old code: values and variable names beside TensorFlow's own."""
+"""Columns in legacy feature layers: values and variable names against TensorFlow's own columns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OLD = tf1.tpu.experimental
 
 
 def init(seed):
-    """An initializer whose values don't depend on the graph around it."""
+    """Returns an initializer whose values don't depend on the rest of the graph."""
     return tf1.random_normal_initializer(seed=seed)
 
 
 def pooled_columns(api):
-    """Columns of each pooled kind and combiner, made by our functions or TensorFlow's."""
+    """Returns columns of each pooled kind and combiner, made by our functions or TensorFlow's."""
     identity = fc.categorical_column_with_identity
     words = fc.categorical_column_with_vocabulary_list("words", ["x", "y", "z"], num_oov_buckets=2)
     return [
@@ -40,14 +40,14 @@ def pooled_columns(api):
 
 
 def shared_columns(api):
-    """Two columns over one table."""
+    """Returns two columns that share a table."""
     return api.shared_embedding_columns(
         [fc.categorical_column_with_identity(key, 8) for key in ("p", "q")], 3, initializer=init(6)
     )
 
 
 def sequence_columns(api):
-    """Two sequence columns of one length, one with a vocabulary."""
+    """Returns two sequence columns of equal length, one with a vocabulary."""
     words = fc.sequence_categorical_column_with_vocabulary_list("steps_words", ["x", "y"])
     return [
         api.embedding_column(
@@ -61,7 +61,7 @@ def sequence_columns(api):
 
 
 def batch():
-    """Features of three rows: dense and sparse, missing values, empty rows, unknown words."""
+    """Returns three rows: dense and sparse, missing values, empty rows, unknown words."""
     return {
         "one": tf.constant([[1], [-1], [8]]),
         "many": tf.sparse.from_dense([[1, 2, 2], [0, 0, 0], [44, 3, 0]]),
@@ -79,7 +79,7 @@ def batch():
 
 
 def run(build, scope=None):
-    """Builds in a fresh graph, initializes, runs; returns values and variable names."""
+    """Builds and runs a new graph; returns values and variable names."""
     with tf.Graph().as_default() as graph:
         around = tf1.variable_scope(scope) if scope else contextlib.nullcontext()
         with around:
@@ -91,13 +91,13 @@ def run(build, scope=None):
 
 
 def dense_features(columns):
-    """Keras' layer, built in a graph."""
+    """Calls Keras' layer in a graph."""
     return lambda features: feature_layers.DenseFeatures(columns)(features)
 
 
 @pytest.mark.parametrize("scope", [None, "model"])
 def test_input_layer_equals_tensorflows(scope):
-    """TF1's input_layer gives the same values and variable names as with its own columns."""
+    """TF1's input_layer gives equal values and variable names for our columns and TensorFlow's."""
     ours, our_names = run(
         lambda f: tf1.feature_column.input_layer(f, pooled_columns(tpu_columns)), scope
     )
@@ -110,7 +110,7 @@ def test_input_layer_equals_tensorflows(scope):
 
 @pytest.mark.parametrize("scope", [None, "model"])
 def test_dense_features_equals_tensorflows(scope):
-    """Keras' DenseFeatures gives the same values and variable names, shared columns included."""
+    """Keras' DenseFeatures gives equal values and variable names, also for shared columns."""
     ours, our_names = run(
         dense_features(pooled_columns(tpu_columns) + shared_columns(tpu_columns)), scope
     )
@@ -120,7 +120,7 @@ def test_dense_features_equals_tensorflows(scope):
 
 
 def test_two_layers_number_their_scopes():
-    """A second layer's tables get the scope that old checkpoints have."""
+    """A second layer's tables have the scope of legacy checkpoints."""
 
     def build(api):
         return lambda features: [
@@ -144,7 +144,7 @@ def test_two_layers_number_their_scopes():
 
 
 def test_sequence_features_equals_tensorflows():
-    """Keras' SequenceFeatures gives the same values, lengths and names (the batch is 4 long)."""
+    """Keras' SequenceFeatures gives equal values, lengths and names (4 steps)."""
 
     def build(api):
         return lambda features: feature_layers.SequenceFeatures(sequence_columns(api))(features)
@@ -157,7 +157,7 @@ def test_sequence_features_equals_tensorflows():
 
 
 def test_sequence_input_layer():
-    """contrib's sequence_input_layer, back again: its scope, values of SequenceFeatures."""
+    """sequence_input_layer has the scope of tf.contrib's and the values of SequenceFeatures."""
     (values, lengths), names = run(
         lambda f: tpu_columns.sequence_input_layer(f, sequence_columns(tpu_columns))
     )
@@ -175,7 +175,7 @@ def test_sequence_input_layer():
 
 @pytest.mark.parametrize("scope", [None, "model", "outer/model"])
 def test_input_layer_takes_shared_columns(scope):
-    """Shared tables lie outside of the layer's scope, in TensorFlow's function and in ours."""
+    """Shared tables are outside of the layer's scope, in TensorFlow's function and in ours."""
     prefix = f"{scope}/" if scope else ""
     columns = shared_columns(tpu_columns)
     keras, _ = run(dense_features(columns), scope)
@@ -186,7 +186,7 @@ def test_input_layer_takes_shared_columns(scope):
 
 
 def test_shared_sequence_columns():
-    """Sequence columns share a table with each other and with a pooled column."""
+    """Sequence columns can share a table with each other and with a pooled column."""
     identity, sequence = (
         fc.categorical_column_with_identity,
         fc.sequence_categorical_column_with_identity,
@@ -205,7 +205,7 @@ def test_shared_sequence_columns():
 
 
 def test_input_layer_reports_variables_and_tensors():
-    """cols_to_vars and cols_to_output_tensors are filled, shared tables included."""
+    """cols_to_vars and cols_to_output_tensors are filled, also with shared tables."""
     columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
     with tf.Graph().as_default():
         variables, tensors = {}, {}
@@ -222,7 +222,7 @@ def test_input_layer_reports_variables_and_tensors():
 
 
 def test_other_columns_may_join():
-    """Numeric and TensorFlow's own embedding columns work beside ours."""
+    """Numeric columns and TensorFlow's own embedding columns can be mixed with ours."""
     columns = [
         *pooled_columns(tpu_columns)[:1],
         fc.numeric_column("price"),
@@ -234,7 +234,7 @@ def test_other_columns_may_join():
 
 
 def test_weight_collections_and_trainable():
-    """Tables join the asked collections, and stay out of the trainable ones if asked."""
+    """Tables are added to the requested collections, and aren't trainable if so requested."""
     with tf.Graph().as_default():
         tpu_columns.input_layer(
             batch(), pooled_columns(tpu_columns)[:1], weight_collections=["mine"], trainable=False
@@ -245,7 +245,7 @@ def test_weight_collections_and_trainable():
 
 
 def test_reuse_finds_the_same_table():
-    """A layer built again under reuse looks up in the same variables."""
+    """A layer that is built again with reuse=True looks up in the same variables."""
     columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
 
     def build(features):
@@ -260,7 +260,7 @@ def test_reuse_finds_the_same_table():
 
 
 def test_partitioner_splits_tables():
-    """Under a partitioner the table is a partitioned variable, and lookups agree with the whole."""
+    """With a partitioner the table is a partitioned variable, and lookups are unchanged."""
     columns = [
         tpu_columns.embedding_column(
             fc.categorical_column_with_identity("one", 9), 3, initializer=tf1.ones_initializer()
@@ -294,7 +294,7 @@ def test_ids_of_three_axes_are_looked_up_safely():
 
 
 class TestEager:
-    """Keras layers outside of any graph."""
+    """Keras layers in eager mode."""
 
     def test_pooled(self):
         """DenseFeatures runs eagerly and trains its tables."""
@@ -305,7 +305,7 @@ class TestEager:
         assert all(g is not None for g in tape.gradient(loss, layer.trainable_variables))
 
     def test_shared(self):
-        """Two layers over copies of shared columns look up in one variable while one lives."""
+        """Two layers with copies of shared columns share one variable while a layer exists."""
         p, q = shared_columns(tpu_columns)
         first = feature_layers.DenseFeatures([p])
         second = feature_layers.DenseFeatures([q])
@@ -331,14 +331,14 @@ class TestEager:
         assert found == [[[1.0] * 3], [[0.0] * 3]]
 
     def test_a_layer_travels_through_its_config(self):
-        """DenseFeatures.from_config brings our columns back."""
+        """DenseFeatures.from_config restores our columns."""
         layer = feature_layers.DenseFeatures(pooled_columns(tpu_columns)[:2])
         other = type(layer).from_config(layer.get_config())
         assert list(other._feature_columns) == list(layer._feature_columns)
 
 
 def test_parse_specs():
-    """Both of TensorFlow's parse-spec makers read our columns, and the result parses."""
+    """Both make_parse_example_spec functions accept our columns, and the result parses."""
     columns = pooled_columns(tpu_columns)[:4] + shared_columns(tpu_columns)
     spec = fc.make_parse_example_spec(columns)
     assert spec == tf1.feature_column.make_parse_example_spec(columns)
@@ -350,10 +350,10 @@ def test_parse_specs():
 
 
 class TestRefusals:
-    """What a layer can't take, told with the column's name."""
+    """Errors of columns that a layer doesn't accept."""
 
     def test_sequence_column_in_a_pooled_layer(self):
-        """Both layers name the column and both fixes."""
+        """The errors of both pooled layers name the column and both fixes."""
         columns = sequence_columns(tpu_columns)[:1]
         message = "steps_embedding.*must not be of type SequenceCategoricalColumn.*fix A.*fix B"
         with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
@@ -362,7 +362,7 @@ class TestRefusals:
             feature_layers.DenseFeatures(columns)(batch())
 
     def test_pooled_column_in_a_sequence_layer(self):
-        """A sequence layer names the column and what to make it of."""
+        """The error of a sequence layer names the column and the required categorical column."""
         columns = pooled_columns(tpu_columns)[:1]
         message = "one_embedding.*must be of type SequenceCategoricalColumn"
         with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
@@ -400,7 +400,7 @@ class TestRefusals:
                     session.run(value)
 
     def test_no_columns(self):
-        """An empty list, a dict and twins are refused."""
+        """An empty list, a dict and columns of equal names are errors."""
         with pytest.raises(ValueError, match="must not be empty"):
             tpu_columns.input_layer(batch(), [])
         with pytest.raises(ValueError, match="found dict"):
@@ -410,12 +410,12 @@ class TestRefusals:
             tpu_columns.sequence_input_layer(batch(), twins)
 
     def test_missing_feature(self):
-        """A feature that isn't there is named."""
+        """The error of a missing feature names it."""
         with tf.Graph().as_default(), pytest.raises(ValueError, match="Feature one is not in"):
             tpu_columns.input_layer({"two": tf.constant([[1]])}, pooled_columns(tpu_columns)[:1])
 
     def test_one_collection_name_for_two_shapes(self):
-        """Two shared tables of one name and different shapes are refused, naming the table."""
+        """The error of two shared tables of equal name and different shape names the table."""
         make = fc.categorical_column_with_identity
         share = tpu_columns.shared_embedding_columns
         first = share([make("p", 8)], 3, shared_embedding_collection_name="table")
@@ -425,7 +425,7 @@ class TestRefusals:
 
 
 class TestEmbeddingCore:
-    """Under a placement with an embedding core, activations come with the features."""
+    """Columns in a graph whose embedding core puts activations in the features."""
 
     @pytest.fixture(autouse=True)
     def _on_tpu(self):
@@ -433,7 +433,7 @@ class TestEmbeddingCore:
             yield
 
     def test_activations_pass_through(self):
-        """The feature's activations are the column's value; no variable is made, names are kept."""
+        """Columns return the activations; no variable is created, and names are recorded."""
         columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
         activations = {key: tf.ones([2, 3]) * i for i, key in enumerate(("one", "p", "q"))}
         value = tpu_columns.input_layer(activations, columns)
@@ -445,7 +445,7 @@ class TestEmbeddingCore:
         assert names["p_q_shared_embedding"] == "p_q_shared_embedding"
 
     def test_keras_records_names_too(self):
-        """DenseFeatures notes the variable name that a CPU run would give the table."""
+        """DenseFeatures records the variable name that the table has in a CPU run."""
         columns = pooled_columns(tpu_columns)[:1] + shared_columns(tpu_columns)
         activations = {key: tf.ones([2, 3]) for key in ("one", "p", "q")}
         feature_layers.DenseFeatures(columns)(activations)
@@ -456,7 +456,7 @@ class TestEmbeddingCore:
         }
 
     def test_sequences_pass_through(self):
-        """Activations and the lengths under their key become the sequence layer's result."""
+        """A sequence layer returns the activations, and the lengths under their key."""
         column = sequence_columns(tpu_columns)[0]
         features = {"steps": tf.ones([2, 4, 3]), "steps_seq_length_": tf.constant([1, 4])}
         value, lengths = tpu_columns.sequence_input_layer(features, [column])
@@ -466,7 +466,7 @@ class TestEmbeddingCore:
         assert lengths.tolist() == [1, 4]
 
     def test_one_table_in_two_scopes(self):
-        """A table used under two variable scopes has no single name: refused."""
+        """A table that is used in two variable scopes is an error."""
         column = pooled_columns(tpu_columns)[0]
         features = {"one": tf.ones([2, 3])}
         tpu_columns.input_layer(features, [column])
@@ -489,7 +489,7 @@ class TestEmbeddingCore:
             tables.record_core_table("one", "others", scope="layer", shared=True)
 
     def test_tensor_core(self):
-        """A tensor-core column takes padded ids with their mask, and owns its table."""
+        """A tensor-core column looks up padded ids with their mask in its own variable."""
         column = pooled_columns(tpu_columns)[0]._replace(
             embedding_lookup_device="tpu_tensor_core", tensor_core_shape=[None, 2]
         )
@@ -514,7 +514,7 @@ class TestEmbeddingCore:
 
 
 def test_keras_3_is_named():
-    """Without legacy Keras the error says what to install and to set."""
+    """Without legacy Keras the error names what to install and to set."""
 
     class Keras3:
         __version__ = "3.0"

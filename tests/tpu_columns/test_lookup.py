@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups against NumPy oracles and against TensorFlow's own, values and gradients."""
+"""Lookups against NumPy and against TensorFlow's own: values and gradients."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TABLE = np.random.RandomState(0).normal(size=(ROWS, DIM)).astype(np.float32)
 
 
 def ragged(row, max_rows=5, max_ids=4):
-    """A batch of rows with 0 to `max_ids` entries each."""
+    """Draws a batch of rows with 0 to `max_ids` entries each."""
     return st.lists(st.lists(row, max_size=max_ids), min_size=1, max_size=max_rows)
 
 
 def sparse(rows, dtype):
-    """A SparseTensor [len(rows), longest] of Python rows."""
+    """Returns a SparseTensor [len(rows), longest] of Python rows."""
     indices = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
     values = np.array([value for row in rows for value in row], dtype)
     shape = [len(rows), max([len(row) for row in rows] + [1])]
@@ -32,7 +32,7 @@ def sparse(rows, dtype):
 
 
 def oracle(rows, combiner, safe=True):
-    """The formulas, in float64: rows of (id, weight)."""
+    """Computes the formulas in float64, from rows of (id, weight)."""
     result = np.zeros([len(rows), DIM])
     for i, row in enumerate(rows):
         kept = [(id_, w) for id_, w in row if id_ >= 0 and (w > 0 or combiner == "sum")]
@@ -57,7 +57,7 @@ weighted_ids = st.tuples(
 @settings(deadline=None, max_examples=80)
 @given(ragged(st.integers(-1, ROWS - 1)), combiners)
 def test_pooled_lookup_without_weights(rows, combiner):
-    """Any batch of ids, with repeats, negative ids and empty rows, combines as the formulas say."""
+    """Batches with repeated and negative ids and empty rows are combined by the formulas."""
     found = lookup.pooled_lookup(TABLE, sparse(rows, np.int64), None, combiner)
     wanted = oracle([[(id_, 1.0) for id_ in row] for row in rows], combiner)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
@@ -66,7 +66,7 @@ def test_pooled_lookup_without_weights(rows, combiner):
 @settings(deadline=None, max_examples=40)
 @given(ragged(weighted_ids), combiners, st.booleans(), st.booleans())
 def test_lookups_that_are_not_trained(rows, combiner, safe, with_weights):
-    """Reading a row for each id gives what reading each row once gives, and its gradients too."""
+    """Values and gradients don't depend on `unique`."""
     if not safe:
         rows = [[(abs(id_), abs(w) + 0.1) for id_, w in row] for row in rows]
     ids = sparse([[id_ for id_, _ in row] for row in rows], np.int64)
@@ -85,7 +85,7 @@ def test_lookups_that_are_not_trained(rows, combiner, safe, with_weights):
 @settings(deadline=None, max_examples=40)
 @given(ragged(st.integers(-2, ROWS - 1), max_ids=1), combiners)
 def test_matrices_of_one_column(rows, combiner):
-    """At most one id a row, known beforehand: values, gradients and rows of the general way."""
+    """Matrices of one column have the values, gradients and updated rows of the general case."""
     ids = sparse(rows, np.int64)
     table = tf.Variable(TABLE)
     found = []
@@ -110,7 +110,7 @@ def test_matrices_of_one_column(rows, combiner):
 @settings(deadline=None, max_examples=80)
 @given(ragged(weighted_ids), combiners)
 def test_pooled_lookup_with_weights(rows, combiner):
-    """Weights count as the formulas say; those at or below zero are dropped unless summing."""
+    """Weights follow the formulas; weights <= 0 are dropped unless the combiner is sum."""
     ids = sparse([[id_ for id_, _ in row] for row in rows], np.int64)
     weights = sparse([[w for _, w in row] for row in rows], np.float32)
     found = lookup.pooled_lookup(TABLE, ids, weights, combiner)
@@ -120,7 +120,7 @@ def test_pooled_lookup_with_weights(rows, combiner):
 @settings(deadline=None, max_examples=40)
 @given(ragged(weighted_ids), combiners, st.booleans())
 def test_pooled_lookup_equals_tensorflows(rows, combiner, with_weights):
-    """Values and gradients are those of tf.nn.safe_embedding_lookup_sparse, row 0's included."""
+    """Values and gradients, also of row 0, equal those of tf.nn.safe_embedding_lookup_sparse."""
     ids = sparse([[id_ for id_, _ in row] for row in rows], np.int64)
     weights = sparse([[w for _, w in row] for row in rows], np.float32) if with_weights else None
     results = []
@@ -142,7 +142,7 @@ def test_pooled_lookup_equals_tensorflows(rows, combiner, with_weights):
 @pytest.mark.parametrize("combiner", lookup.COMBINERS)
 @pytest.mark.parametrize("driven", [False, True])
 def test_weights_have_gradients(combiner, driven):
-    """Weights that a model computes are trained: their gradient is TensorFlow's."""
+    """The gradient of weights that a model computes equals TensorFlow's."""
     ids = sparse([[1, 2], [0], [], [3, 1]], np.int64)
     found = []
     for function in (lookup.pooled_lookup, tf1.nn.safe_embedding_lookup_sparse):
@@ -162,7 +162,7 @@ def test_weights_have_gradients(combiner, driven):
 
 @pytest.mark.parametrize("combiner", lookup.COMBINERS)
 def test_without_safety_all_rows_come_back(combiner):
-    """safe=False skips the checks, but rows at the end without ids still give zeros."""
+    """With safe=False, rows at the end without ids still give zeros."""
     rows = [[1, 2, 2], [], [3], [], []]
     found = lookup.pooled_lookup(TABLE, sparse(rows, np.int64), None, combiner, safe=False)
     wanted = oracle([[(id_, 1.0) for id_ in row] for row in rows], combiner)
@@ -178,7 +178,7 @@ def test_no_combiner_is_mean():
 
 
 def test_a_third_axis_is_kept():
-    """Ids [B, T, n] are combined along the last axis, with empty steps as zeros."""
+    """Ids [B, T, n] are combined along the last axis; empty steps are zeros."""
     ids = tf.SparseTensor(
         [[0, 0, 0], [0, 0, 1], [1, 2, 0]], tf.constant([1, 2, 3], tf.int64), [2, 3, 2]
     )
@@ -191,7 +191,7 @@ def test_a_third_axis_is_kept():
 
 @pytest.mark.parametrize("strategy", ["div", "mod"])
 def test_partitioned_tables(strategy):
-    """A table in shards gives what the whole table gives, for both strategies."""
+    """Lookups in a sharded table equal those in the whole table, for both strategies."""
     ids = sparse([[0, 6, 3], [5]], np.int64)
     shards = {
         "div": [TABLE[:3], TABLE[3:5], TABLE[5:]],
@@ -206,7 +206,7 @@ def test_partitioned_tables(strategy):
 @settings(deadline=None, max_examples=60)
 @given(ragged(st.integers(0, ROWS - 1), max_ids=6), st.integers(1, 5))
 def test_sequence_lookup_cuts_and_pads(rows, length):
-    """Every step gets its own embedding; the result has exactly the asked length, zeros last."""
+    """Every step has its own embedding; the result has max_sequence_length steps."""
     steps, lengths = lookup.sequence_lookup(TABLE, sparse(rows, np.int64), None, "mean", length)
     assert steps.shape == (len(rows), length, DIM)
     assert lengths.dtype == tf.int64
@@ -218,7 +218,7 @@ def test_sequence_lookup_cuts_and_pads(rows, length):
 
 
 def test_weighted_sequences():
-    """Weights of a sequence scale a sum, and cancel out of a mean of one id a step."""
+    """Weights of a sequence scale a sum, and cancel out in a mean of one id per step."""
     rows, weights = sparse([[1, 2, 3]], np.int64), sparse([[2.0, 0.5, 1.0]], np.float32)
     summed, _ = lookup.sequence_lookup(TABLE, rows, weights, "sum", 2)
     np.testing.assert_allclose(summed[0], TABLE[[1, 2]] * [[2.0], [0.5]], rtol=1e-6)
@@ -228,7 +228,7 @@ def test_weighted_sequences():
 
 
 def test_sequence_lookup_has_a_static_length():
-    """In a graph the time axis is known, which a recurrent layer needs."""
+    """In a graph the time axis is static, as recurrent layers require."""
     with tf.Graph().as_default():
         ids = tf1.sparse_placeholder(tf.int64, [None, None])
         steps, _ = lookup.sequence_lookup(tf.constant(TABLE), ids, None, "mean", 5)
@@ -237,7 +237,7 @@ def test_sequence_lookup_has_a_static_length():
 
 @pytest.mark.parametrize("combiner", ["max", ""])
 def test_bad_combiners(combiner):
-    """Lookups refuse combiners they don't know, in the words of the old system."""
+    """Unknown combiners are errors with the legacy message."""
     ids = sparse([[1]], np.int64)
     with pytest.raises(ValueError, match="combiner must be one of 'mean', 'sqrtn' or 'sum'"):
         lookup.pooled_lookup(TABLE, ids, None, combiner)
@@ -245,7 +245,7 @@ def test_bad_combiners(combiner):
 
 @pytest.mark.parametrize("behavior", ["TF1", "TF2"])
 def test_matrices_of_unknown_width(behavior):
-    """They are refused, also where a dimension is an object that equals nothing if unknown."""
+    """Ids of unknown width are an error, also where unknown dimensions are `Dimension` objects."""
     if behavior == "TF1":
         tf1.disable_v2_tensorshape()
     try:
@@ -257,11 +257,11 @@ def test_matrices_of_unknown_width(behavior):
 
 
 class TestGrappler:
-    """The reason for UniqueWithCounts: no step may read a whole table."""
+    """UniqueWithCounts prevents that a step reads a whole table."""
 
     @staticmethod
     def ops_after_grappler(function):
-        """Op types of a training graph after TensorFlow's graph optimizers."""
+        """Returns the op types of a training graph after TensorFlow's graph optimizers."""
         with tf.Graph().as_default() as graph:
             table = tf1.get_variable("table", [1000, 4], use_resource=True)
             ids = tf1.sparse_placeholder(tf.int64, [None, None])
@@ -281,7 +281,7 @@ class TestGrappler:
         return {node.op for g in metadata.partition_graphs for node in g.node}
 
     def test_the_table_is_gathered_from(self):
-        """Grappler leaves the gather in place, and no ReadVariableOp copies the table."""
+        """Grappler keeps the gather, and no ReadVariableOp copies the table."""
         ops = self.ops_after_grappler(lookup.pooled_lookup)
         assert "ResourceGather" in ops
         assert "ReadVariableOp" not in ops

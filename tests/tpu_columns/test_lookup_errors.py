@@ -13,11 +13,11 @@ ROWS, DIM = 7, 3
 
 
 class TestExplain:
-    """A failing gather, told in the user's words."""
+    """Errors of gathers with an id out of range."""
 
     @staticmethod
     def failing(ids):
-        """Runs a lookup that fails; returns the error and the graph."""
+        """Runs a failing lookup; returns the error and the graph."""
         with tf.Graph().as_default() as graph:
             table = tf1.get_variable("table", [ROWS, DIM], use_resource=True)
             with tf.name_scope("words_embedding_weights") as scope:
@@ -32,7 +32,7 @@ class TestExplain:
         return caught.value, graph
 
     def test_names_column_id_and_size(self):
-        """The error names column, feature, id and vocabulary size, and old excepts catch it."""
+        """The error names column, feature, id and vocabulary size, and has both legacy types."""
         error = lookup_errors.explain(*self.failing([1, 99]))
         assert isinstance(error, IdOutOfRangeError)
         assert isinstance(error, tf.errors.InvalidArgumentError)
@@ -41,7 +41,7 @@ class TestExplain:
             assert part in str(error)
 
     def test_leaves_other_errors_alone(self):
-        """An error from elsewhere, or from an unknown graph, isn't explained."""
+        """Errors of other ops, or of an unknown graph, aren't explained."""
         error, _ = self.failing([1, 99])
         assert lookup_errors.explain(error, tf.Graph()) is None
         other = tf.errors.InvalidArgumentError(None, None, "shapes do not match")

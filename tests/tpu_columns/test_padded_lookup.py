@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups of padded ids, as the tensor core makes them."""
+"""Lookups of padded ids on the tensor core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH = tf.SparseTensor([[0, 0], [0, 1], [0, 2], [1, 0]], np.array([1, 2, 3, 4])
     st.sampled_from(lookup.COMBINERS),
 )
 def test_equals_the_pooled_lookup(lengths, data, combiner):
-    """Ids padded with a mask give what the pooled lookup gives, weights and sqrtn included."""
+    """Lookups of padded ids with a mask equal pooled lookups, with all weights and combiners."""
     indices = [[i, j] for i, length in enumerate(lengths) for j in range(length)]
     indices = np.array(indices, np.int64).reshape(-1, 2)
     entry = st.tuples(st.integers(0, ROWS - 1), st.floats(0.125, 4, width=32))
@@ -40,14 +40,14 @@ def test_equals_the_pooled_lookup(lengths, data, combiner):
 
 
 def test_tensor_core_drops_what_does_not_fit():
-    """Ids past the given width are dropped, as the static shape demands."""
+    """Ids beyond the static width are dropped."""
     values, mask = padded_lookup.pad_for_tensor_core(BATCH, None, 2)
     assert values.numpy().tolist() == [[1, 2], [4, 0]]
     assert mask.numpy().tolist() == [[1, 1], [1, 0]]
 
 
 def test_tensor_core_lookup_compiles():
-    """XLA compiles the tensor-core lookup; it has no op of dynamic shape."""
+    """XLA compiles the tensor-core lookup."""
 
     @tf.function(jit_compile=True)
     def compiled(values, mask):
@@ -60,7 +60,7 @@ def test_tensor_core_lookup_compiles():
 
 @pytest.mark.parametrize("combiner", ["max", "", None])
 def test_bad_combiners(combiner):
-    """A lookup on the tensor core refuses combiners it doesn't know, in the old system's words."""
+    """An unknown combiner on the tensor core is an error with the legacy message."""
     values, mask = padded_lookup.pad_for_tensor_core(BATCH, None, 1)
     with pytest.raises(ValueError, match="does not support combiner other than sum and mean"):
         padded_lookup.tensor_core_lookup(TABLE, values, mask, combiner)

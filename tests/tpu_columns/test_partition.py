@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row layouts: their arithmetic, and TensorFlow's own lookups in shards laid out by them."""
+"""Row layouts: their arithmetic, and TensorFlow's own lookups in shards of these layouts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ layouts = st.builds(
 
 @given(layouts)
 def test_every_row_has_one_place(layout):
-    """Shards and local rows of all rows are all the places that there are, each once."""
+    """`locate` maps the rows one-to-one to the local rows of all shards."""
     shards, local = layout.locate(np.arange(layout.num_rows))
     places = [(s, r) for s, size in enumerate(layout.shard_sizes) for r in range(size)]
     assert sorted(zip(shards.tolist(), local.tolist(), strict=True)) == places
@@ -35,7 +35,7 @@ def test_every_row_has_one_place(layout):
 
 @given(layouts)
 def test_rows_of_a_shard(layout):
-    """`rows_of` lists a shard's rows in the order of their local rows."""
+    """`rows_of` returns a shard's rows in order of their local rows."""
     for shard, size in enumerate(layout.shard_sizes):
         rows = layout.rows_of(shard)
         shards, local = layout.locate(list(rows))
@@ -46,7 +46,7 @@ def test_rows_of_a_shard(layout):
 
 @given(layouts)
 def test_permutation_and_inverse(layout):
-    """Each undoes the other, and concatenated shards are what the inverse takes from the table."""
+    """The permutations are inverse, and the inverse takes the concatenated shards from a table."""
     table = np.arange(layout.num_rows) * 7
     shards = [table[list(layout.rows_of(shard))] for shard in range(layout.num_shards)]
     concatenated = np.concatenate(shards)
@@ -59,7 +59,7 @@ def test_permutation_and_inverse(layout):
 
 @given(st.integers(1, 60), st.integers(1, 12), st.sampled_from(["div", "mod"]), st.data())
 def test_lookups_are_tensorflows(num_rows, num_shards, strategy, data):
-    """`tf.nn.embedding_lookup` finds every row in shards that a layout cut."""
+    """`tf.nn.embedding_lookup` finds every row in the shards of a layout."""
     if strategy == "div":
         # With more shards than rows, TensorFlow divides by zero.
         num_shards = min(num_shards, num_rows)
@@ -75,7 +75,7 @@ def test_lookups_are_tensorflows(num_rows, num_shards, strategy, data):
 
 @given(layouts.filter(lambda layout: layout.num_rows))
 def test_div_is_the_form_of_partitioned_variables(layout):
-    """Shard sizes are those that TensorFlow's fixed-size partitioner gives a variable."""
+    """Shard sizes equal those of TensorFlow's fixed-size partitioner."""
     if layout.num_shards > layout.num_rows:
         return  # the partitioner makes fewer shards then
     with tf.Graph().as_default():
@@ -118,13 +118,13 @@ def test_arrays_keep_their_shape():
     ],
 )
 def test_bad_layouts_are_refused(arguments, error, words):
-    """The message names the argument and what was expected."""
+    """The error of an invalid argument names it and what was expected."""
     with pytest.raises(error, match=words):
         RowPartition(*arguments)
 
 
 def test_rows_outside_are_refused():
-    """A row, position or shard that isn't there is named together with the limit."""
+    """The error of a row, position or shard out of range names it and the limit."""
     layout = RowPartition("div", 10, 3)
     for ids in ([3, 10], [-1]):
         with pytest.raises(ValueError, match=rf"row of {ids[-1]} is not in \[0, 10\)"):
@@ -146,7 +146,7 @@ def test_a_layout_is_a_value():
 
 
 def test_it_needs_no_tensorflow():
-    """The file runs in a process that doesn't import TensorFlow."""
+    """The file runs without importing TensorFlow."""
     code = (
         "import runpy, sys\nrunpy.run_path(sys.argv[1])\nassert 'tensorflow' not in sys.modules\n"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routing rule: every combination, and how columns follow it."""
+"""The routing rule: every combination, and its effect on columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERVING = "Using embedding_lookup_device=tpu_embedding_core during inference is 
 
 
 def column(device=None):
-    """A column that requests a device."""
+    """Returns a column that requests a device."""
     return tpu_columns.embedding_column(
         tf.feature_column.categorical_column_with_identity("a", 10),
         4,
@@ -28,7 +28,7 @@ def column(device=None):
 
 
 def expected(device, mode, hardware):
-    """The rule, told another way than in the package: by cases of the documentation."""
+    """Returns the result by the cases of the documentation, independently of the package."""
     if device is CPU and mode is Mode.TRAIN:
         return TRAINING
     if hardware is Hardware.CPU:
@@ -54,7 +54,7 @@ def test_every_combination(device, mode, hardware):
 
 
 def test_the_docstring_table_is_true():
-    """The table in route's docstring says what route does."""
+    """The table in route's docstring equals its results."""
     rows = [
         [cell.strip() for cell in line.strip().strip("|").split("|")]
         for line in route.__doc__.splitlines()
@@ -74,13 +74,13 @@ def test_the_docstring_table_is_true():
 
 
 def test_a_column_of_another_kind_has_no_wish():
-    """A numeric column is routed like a column without a device."""
+    """A numeric column is routed like a column that requests no device."""
     numeric = tf.feature_column.numeric_column("n")
     assert route(numeric, Mode.TRAIN, Hardware.CPU) is CPU
 
 
 def test_wrong_types_are_refused():
-    """Mode and hardware must be of their enums."""
+    """Mode and hardware must be members of their enums."""
     with pytest.raises(TypeError, match="mode must be"):
         route(column(), "train", Hardware.CPU)
     with pytest.raises(TypeError, match="hardware must be"):
@@ -90,7 +90,7 @@ def test_wrong_types_are_refused():
 
 
 def test_placement_is_of_its_context():
-    """running() nests, and what it sets is gone after it, also after an error."""
+    """running() nests, and restores the previous placement, also after an error."""
     assert placement.current() is None
     with placement.running(Mode.TRAIN, Hardware.TPU):
         with placement.running(Mode.SERVE, Hardware.CPU):
@@ -103,7 +103,7 @@ def test_placement_is_of_its_context():
 
 
 def test_a_graph_is_built_as_routed():
-    """A cpu column refuses a training graph and looks up in a prediction graph."""
+    """A cpu column is an error in a training graph and looks up in a prediction graph."""
     with tf.Graph().as_default():
         features = {"a": tf.constant([[1]])}
         with (

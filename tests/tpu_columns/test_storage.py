@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in shards and in narrow numbers: the same lookups, variables as TensorFlow names them."""
+"""Sharded and quantized tables: lookups, and names of variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORD = "input_layer/word_embedding/embedding_weights"
 
 
 def columns():
-    """A column of its own, and two that share a table."""
+    """Returns a column with its own table, and two that share one."""
     make = tf.feature_column.categorical_column_with_identity
     word = tpu_columns.embedding_column(make("word", ROWS), 3, combiner="sum")
     shared = tpu_columns.shared_embedding_columns([make("a", ROWS), make("b", ROWS)], 2)
@@ -27,7 +27,7 @@ def columns():
 
 
 def run(how, layer=tpu_columns.input_layer, train=False):
-    """Builds a layer; its output, the values of all variables, and the noted layouts."""
+    """Builds a layer; returns its output, the values of all variables and the recorded layouts."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.set_random_seed(1)
         features = {key: tf.constant(IDS) for key in ("word", "a", "b")}
@@ -45,7 +45,7 @@ def run(how, layer=tpu_columns.input_layer, train=False):
 
 
 def whole(values, layouts, name):
-    """A table in row order, out of its shards."""
+    """Returns a table in row order from its shards."""
     parts = sorted(key for key in values if key == name or key.startswith(name + "/part_"))
     return np.concatenate([values[part] for part in parts])[layouts[name].permutation()]
 
@@ -53,7 +53,7 @@ def whole(values, layouts, name):
 @pytest.mark.parametrize("shards", [2, 3, 7, 30])
 @pytest.mark.parametrize("strategy", ["div", "mod"])
 def test_sharded_lookups(strategy, shards):
-    """Lookups in shards find the rows of the whole table, and gradients reach just those rows."""
+    """Lookups in shards return rows of the whole table; gradients update only these rows."""
     found, before, after, layouts = run(TableStorage(strategy, shards), train=True)
     word, shared = (whole(before, layouts, name) for name in (WORD, "a_b_shared_embedding"))
     pooled = shared[IDS].mean(axis=1)
@@ -69,7 +69,7 @@ def test_sharded_lookups(strategy, shards):
 
 
 def test_one_shard_is_one_variable():
-    """Without shards the variables are those of always, by either strategy."""
+    """With one shard the variables don't depend on the strategy."""
     plain, *_ = run(TableStorage())
     for strategy in ("div", "mod"):
         found, before, _, layouts = run(TableStorage(strategy, 1))
@@ -78,7 +78,7 @@ def test_one_shard_is_one_variable():
 
 
 def test_layers_that_do_not_cut():
-    """A table that a Keras layer keeps in one piece is noted, and looked up, as it is."""
+    """An unpartitioned table of a Keras layer is recorded and looked up as one shard."""
 
     def dense_features(features, feature_columns):
         return tf.keras.layers.DenseFeatures(feature_columns)(features)
@@ -93,7 +93,7 @@ def test_layers_that_do_not_cut():
 @pytest.mark.parametrize("wrong", [99, ROWS, -1])
 @pytest.mark.parametrize("strategy", ["div", "mod"])
 def test_an_id_outside_is_named(strategy, wrong):
-    """The error of a sharded lookup names the id and the whole table's size, not a shard's."""
+    """The error of a sharded lookup names the id and the size of the whole table."""
     with (
         tf.Graph().as_default() as graph,
         tf1.Session() as session,
@@ -115,7 +115,7 @@ def test_an_id_outside_is_named(strategy, wrong):
 @pytest.mark.parametrize("layer", ["input_layer", "DenseFeatures"])
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_narrow_tables(dtype, layer):
-    """Lookups in narrow tables give float32 of what the numbers are worth; nothing is trained."""
+    """Lookups in quantized tables return dequantized float32; the tables aren't trainable."""
     generator = np.random.default_rng(0)
     if dtype == "int8":
         values = generator.integers(-127, 128, (ROWS, 3)).astype(np.int8)
@@ -153,13 +153,13 @@ def test_narrow_tables(dtype, layer):
     ],
 )
 def test_what_cannot_be_stored(arguments, words):
-    """A storage that makes no sense is refused when it is made."""
+    """An invalid TableStorage is an error when it is created."""
     with pytest.raises(ValueError, match=words):
         TableStorage(*arguments)
 
 
 def test_storage_ends_with_its_context():
-    """`storing` counts within its context only, also when that ends by an error."""
+    """`storing` restores the previous storage, also after an error."""
 
     def fail():
         with storage.storing(TableStorage("mod", 2)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name `estimator_spec`, for TensorFlow 2.15.1's own TPUEstimator.
+"""Maps the names of `estimator_spec` to TensorFlow 2.15.1's own TPUEstimator.
 
 With this directory on the path, a program is the reference's without a change. Nothing of ours is
 imported in such a process.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints that TensorFlow writes, for tests of ours that read them, and back."""
+"""Fixtures that write checkpoints by TensorFlow and read them back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Files:
         self._number = itertools.count()
 
     def new(self, name="model.ckpt-7"):
-        """A path for a checkpoint, in a directory of its own."""
+        """Returns a checkpoint prefix in a new directory."""
         return str(self._directory / str(next(self._number)) / name)
 
     def write(self, variables, tables=None, prefix=None, recorded=True):
@@ -68,13 +68,13 @@ class Files:
 
     @staticmethod
     def read(prefix):
-        """All arrays of a checkpoint as TensorFlow reads them."""
+        """Returns all arrays of a checkpoint, read by TensorFlow."""
         reader = tf.train.load_checkpoint(prefix)
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
     @staticmethod
     def bytes_of(prefix):
-        """The files of a checkpoint, by the ends of their names."""
+        """Returns the bytes of a checkpoint's files by suffix."""
         directory, base = os.path.split(prefix)
         return {
             name.removeprefix(base): (Path(directory) / name).read_bytes()
@@ -85,13 +85,13 @@ class Files:
 
 @pytest.fixture
 def files(tmp_path):
-    """A place for checkpoints."""
+    """A directory for checkpoints."""
     return Files(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def module_files(tmp_path_factory):
-    """A place that all examples of a property share."""
+    """A directory for checkpoints that all examples of a property share."""
     return Files(tmp_path_factory.mktemp("checkpoints"))
 
 
@@ -107,7 +107,7 @@ def tf1_checkpoint(tmp_path):
 
 @pytest.fixture
 def same():
-    """Compares two dicts of arrays bit by bit."""
+    """Returns a function that compares two dicts of arrays bit by bit."""
 
     def same(found, wanted):
         assert sorted(found) == sorted(wanted)

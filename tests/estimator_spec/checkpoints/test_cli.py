@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m estimator_spec checkpoint …`: commands, exit statuses, and what is printed."""
+"""Tests `python -m estimator_spec checkpoint …`: commands, exit statuses, output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def source(files):
 
 
 def test_inspect(source, capsys):
-    """`inspect` prints the table; with --json plain data."""
+    """`inspect` prints a table, and JSON with --json."""
     assert cli.main(["inspect", source]) == 0
     text = capsys.readouterr().out
     assert "mod × 3" in text
@@ -38,7 +38,7 @@ def test_inspect(source, capsys):
 
 
 def test_convert(files, source, capsys, tmp_path):
-    """`convert` takes every option; --dry-run prints the same table and touches nothing."""
+    """`convert` takes every option; --dry-run prints the same table and writes nothing."""
     (tmp_path / "old.txt").write_text("a\nb\n")
     (tmp_path / "new.txt").write_text("b\na\n")
     target = files.new()
@@ -66,7 +66,7 @@ def test_convert(files, source, capsys, tmp_path):
 
 
 def test_diff(files, source, capsys):
-    """`diff` ends with 0 for the same rows in other shards, with 1 for a difference."""
+    """`diff` exits with 0 for the same rows in other shards, with 1 for a difference."""
     other, changed = files.new(), files.new()
     assert cli.main(["convert", source, other, "--shards=1", "--rename", "bias=offset"]) == 0
     assert cli.main(["convert", source, changed, "--strategy=div"]) == 0
@@ -80,7 +80,7 @@ def test_diff(files, source, capsys):
 
 
 def test_diff_of_one_without_a_record(files, source, capsys):
-    """`diff` is told how the rows of that one lie which has no record."""
+    """`diff` takes the layout of a checkpoint without a record as arguments."""
     old, new = files.new(), files.new()
     assert cli.main(["convert", source, old, "--shards=2"]) == 0
     assert cli.main(["convert", source, new, "--strategy=div", "--shards=1"]) == 0
@@ -91,7 +91,7 @@ def test_diff_of_one_without_a_record(files, source, capsys):
 
 
 def test_diff_of_values(files, capsys):
-    """`diff` says how many rows differ, and by how much."""
+    """`diff` reports how many rows differ, and by how much."""
     first = files.write({TABLE: VALUES, "a": 1.5, "b": np.zeros(3), "c": np.array([b"x"], object)})
     other = VALUES.copy()
     other[2] += 0.25
@@ -110,7 +110,7 @@ def test_diff_of_values(files, capsys):
 
 
 def test_verify_and_record(files, source, capsys):
-    """`verify` ends with 1 when a byte is wrong; `record` tells a checkpoint's layout once."""
+    """`verify` exits with 1 when a byte is wrong; `record` stores a checkpoint's layout."""
     assert cli.main(["verify", source]) == 0
     assert "all checksums fit" in capsys.readouterr().out
     os.remove(source + ".tables.json")
@@ -123,7 +123,7 @@ def test_verify_and_record(files, source, capsys):
 
 
 def test_a_spec_by_its_name(source, tmp_path, monkeypatch, capsys):
-    """`--spec MODULE:NAME` takes a spec, or a function that makes one, from the user's module."""
+    """`--spec MODULE:NAME` takes a spec, or a function that returns one, from a user's module."""
     (tmp_path / "my_model_for_the_cli.py").write_text(
         "import tensorflow as tf, tpu_columns, estimator_spec\n"
         "word = tf.feature_column.categorical_column_with_identity('word', 7)\n"
@@ -172,7 +172,7 @@ def test_a_spec_by_its_name(source, tmp_path, monkeypatch, capsys):
     ],
 )
 def test_what_cannot_be_done(source, capsys, arguments, words):
-    """A reason on standard error, and status 2."""
+    """Errors exit with 2, with the reason on standard error."""
     assert cli.main([source if a == "SOURCE" else a for a in arguments]) == 2
     said = capsys.readouterr().err
     assert all(part in said for part in words.split(".*"))
@@ -180,7 +180,7 @@ def test_what_cannot_be_done(source, capsys, arguments, words):
 
 
 def test_interrupted(files, source, capsys, monkeypatch):
-    """Ctrl-C ends with status 130 and a sentence, and leaves nothing."""
+    """Ctrl-C exits with 130 and a message, and leaves no files."""
 
     def interrupt(*args):
         raise KeyboardInterrupt
@@ -193,7 +193,7 @@ def test_interrupted(files, source, capsys, monkeypatch):
 
 
 def test_a_reader_that_goes_away(source):
-    """`inspect … | head` ends without a word about the pipe."""
+    """`inspect … | head` exits without an error about the closed pipe."""
     command = f"'{sys.executable}' -m estimator_spec checkpoint inspect '{source}' | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     for words in ("error: ", "Traceback", "Exception ignored"):
@@ -201,28 +201,8 @@ def test_a_reader_that_goes_away(source):
 
 
 def test_from_a_shell(source):
-    """The command line reaches the commands, and says what there are."""
+    """The module's command line lists all commands."""
     command = [sys.executable, "-m", "estimator_spec", "checkpoint"]
     done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
     for name in ("inspect", "convert", "diff", "verify", "record"):
         assert name in done.stdout
-
-
-def test_the_bar_on_a_terminal():
-    """On a terminal one line shows how far it is, and goes away at the end."""
-    import io
-
-    from estimator_spec.checkpoints.progress import Bar
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    terminal, file = Terminal(), io.StringIO()
-    for stream in (terminal, file):
-        with Bar(100, stream=stream) as bar:
-            bar._next = 0
-            bar.advance(50)
-    assert "50%" in terminal.getvalue()
-    assert terminal.getvalue().endswith("\r\x1b[K")
-    assert file.getvalue() == ""

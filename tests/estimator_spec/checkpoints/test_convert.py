@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions: what comes out is what TensorFlow reads, and going back gives every bit."""
+"""Tests `convert`: TensorFlow reads its output, and converting back restores every bit."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ layouts = st.tuples(st.sampled_from(["div", "mod"]), st.integers(1, 9))
 
 
 def values(rows, width, seed=0):
-    """Any float32 bits, NaNs and denormals among them."""
+    """Strategy for any float32 bits, including NaNs and denormals."""
     bits = np.random.default_rng(seed).integers(0, 2**32, (rows, width), dtype=np.uint32)
     return bits.view(np.float32)
 
 
 def assert_bits(found, wanted):
-    """Equal bit by bit, NaNs too."""
+    """Asserts that arrays are equal bit by bit, including NaNs."""
     assert found.shape == wanted.shape
     assert found.tobytes() == np.asarray(wanted).tobytes()
 
 
 def assert_same_checkpoint(files, found, wanted):
-    """The same bytes of data at the same places, with the same checksums."""
+    """Asserts the same data bytes at the same offsets, with the same checksums."""
     found, wanted = files.bytes_of(found), files.bytes_of(wanted)
     assert found[".data-00000-of-00001"] == wanted[".data-00000-of-00001"]
     assert index_file.read(found[".index"], "") == index_file.read(wanted[".index"], "")
@@ -46,7 +46,7 @@ def assert_same_checkpoint(files, found, wanted):
 @given(st.integers(1, 60), st.integers(1, 5), layouts, layouts, st.integers(0, 9))
 @settings(max_examples=60)
 def test_round_trips_of_layouts(module_files, rows, width, first, second, seed):
-    """From any shards and strategy to any others and back is bit-exact, slots included."""
+    """Converting between any two layouts and back is bit-exact, including slots."""
     table, slot = values(rows, width, seed), values(rows, width, seed + 100)
     source = module_files.write(
         {TABLE: table, TABLE + "/Adagrad": slot, "global_step": np.int64(7)},
@@ -75,7 +75,7 @@ def test_round_trips_of_layouts(module_files, rows, width, first, second, seed):
 @given(st.integers(1, 40), layouts, layouts)
 @settings(max_examples=20)
 def test_tensorflow_restores_any_slices_of_ours(module_files, rows, first, second):
-    """Each slice of another number of shards is restored from what we wrote."""
+    """TensorFlow restores slices of any other number of shards from a converted checkpoint."""
     table = values(rows, 3)
     source = module_files.write({TABLE: table}, {TABLE: first})
     there = module_files.new()
@@ -97,7 +97,7 @@ def test_tensorflow_restores_any_slices_of_ours(module_files, rows, first, secon
 @given(st.dictionaries(st.sampled_from("abcdef"), st.text("xyz/", min_size=1), min_size=1))
 @settings(max_examples=30)
 def test_round_trips_of_names(module_files, renamed):
-    """Renaming variables and back gives the same files; slots go along."""
+    """Renaming variables and back gives the same files; slots are renamed too."""
     variables = {}
     for i, name in enumerate("abcdef"):
         variables[name] = values(4, 2, i)
@@ -115,7 +115,7 @@ def test_round_trips_of_names(module_files, renamed):
 
 
 def test_names_of_single_slots(files):
-    """A slot goes with its variable, unless it is given a name of its own."""
+    """A slot is renamed with its variable, unless it has a new name of its own."""
     names = [TABLE, TABLE + "/Adagrad", "bias", "bias/Adagrad"]
     source = files.write({name: values(3, 2) for name in names})
     target = files.new()
@@ -126,7 +126,7 @@ def test_names_of_single_slots(files):
 
 
 def test_everything_else_is_copied(files, same):
-    """Scalars, strings, small and half floats, and slices along other axes stay as they are."""
+    """Scalars, strings, small and half floats, and slices along other axes are copied."""
     variables = {
         "step": np.int64(3),
         "words": np.array([b"", b"a" * 300, "ü".encode()], object),
@@ -157,7 +157,7 @@ def test_everything_else_is_copied(files, same):
 
 
 def test_several_data_files(files, same):
-    """A checkpoint whose variables lie in several data files becomes one of a single file."""
+    """A checkpoint of several data files is converted to one of a single file."""
     parts = [files.write({f"v{i}": np.arange(3) + i}, prefix=files.new()) for i in range(3)]
     merged = files.new()
     os.makedirs(os.path.dirname(merged))
@@ -175,7 +175,7 @@ def test_several_data_files(files, same):
 
 
 def test_growing(files):
-    """New rows come behind the old ones, with the default initializer and the slots' beginnings."""
+    """New rows follow the old ones, with the default initializer and the slots' initial values."""
     table = np.ones((5, 16), np.float32)
     source = files.write(
         {TABLE: table, TABLE + "/Adam/m": table * 2, TABLE + "/Adam/v": table * 3},
@@ -202,7 +202,7 @@ def test_growing(files):
 
 
 def test_growing_to_a_spec(files):
-    """A spec with a larger vocabulary grows its table, with its initializer and accumulator."""
+    """A spec with a larger vocabulary grows its table by its initializer and accumulator."""
     word = tf.feature_column.categorical_column_with_identity("word", 9)
     column = tpu_columns.embedding_column(
         word, 4, initializer=tf.compat.v1.constant_initializer(0.25)
@@ -221,7 +221,7 @@ def test_growing_to_a_spec(files):
 
 
 def test_initializers(files):
-    """An initializer of the user's makes the new rows of its table only."""
+    """A user's initializer sets the new rows of its table only."""
     table = values(3, 2)
     source = files.write({TABLE: table, "tag_shared_embedding": table})
     target = files.new()
@@ -244,7 +244,7 @@ def test_initializers(files):
 
 
 def test_vocabularies(files, tmp_path):
-    """Rows follow their words to a new vocabulary's lines; unknown words keep their buckets."""
+    """Rows move with their words to a new vocabulary's lines; buckets of unknown words stay."""
     (tmp_path / "old.txt").write_text("red\ngreen\nblue\n")
     (tmp_path / "new.txt").write_text("blue\r\nviolet\r\nred\r\n")
     table = values(5, 3)  # three words and two buckets
@@ -275,7 +275,7 @@ def test_vocabularies(files, tmp_path):
 
 
 def test_a_smaller_vocabulary_for_a_spec(files, tmp_path):
-    """With a spec of the new vocabulary, its rows have to be those that the words give."""
+    """A spec's number of rows must be that of the new vocabulary."""
     (tmp_path / "old.txt").write_text("red\ngreen\nblue\n")
     (tmp_path / "new.txt").write_text("blue\nred\n")
     table = values(3, 2)
@@ -302,7 +302,7 @@ def test_a_smaller_vocabulary_for_a_spec(files, tmp_path):
 @given(st.data())
 @settings(max_examples=30)
 def test_permutations(module_files, data):
-    """Any choice of old rows, in any order and any layout, comes out as asked for."""
+    """Any selection of old rows in any order is written in any layout."""
     rows = data.draw(st.integers(1, 30))
     chosen = data.draw(st.lists(st.integers(-1, rows - 1), min_size=1, max_size=40))
     first, second = data.draw(layouts), data.draw(layouts)
@@ -319,7 +319,7 @@ def test_permutations(module_files, data):
 
 
 def test_a_permutation_and_back(files):
-    """A permutation of the rows and its inverse give every bit again, slots included."""
+    """A permutation and its inverse restore every bit, including slots."""
     table = values(1000, 8)
     order = np.random.default_rng(1).permutation(1000)
     source = files.write({TABLE: table, TABLE + "/Adagrad": table}, {TABLE: ("div", 1)})
@@ -332,7 +332,7 @@ def test_a_permutation_and_back(files):
 
 
 def test_long_tables(files):
-    """Tables of many chunks, cut at odd places, keep their rows in all layouts."""
+    """Tables of many chunks of uneven sizes keep their rows in all layouts."""
     table = values(700_003, 4)
     source = files.write({TABLE: table})
     previous = source
@@ -346,7 +346,7 @@ def test_long_tables(files):
 
 
 def test_dry_run(files):
-    """A dry run reports what a run would do, and touches nothing."""
+    """A dry run reports what a run would do, and writes nothing."""
     source = files.write({TABLE: values(5, 2), "bias": np.zeros(2)})
     before = files.bytes_of(source)
     target = files.new()
@@ -359,7 +359,7 @@ def test_dry_run(files):
 
 
 def test_a_directory_becomes_a_model_dir(files, same):
-    """A new directory names its checkpoint for those who train on; one in use isn't touched."""
+    """A new directory gets a file `checkpoint`; an existing one isn't changed."""
     source = files.write({"v": np.arange(3)})
     target = files.new("model.ckpt-7")
     directory = os.path.dirname(target)
@@ -382,7 +382,7 @@ def test_a_directory_becomes_a_model_dir(files, same):
 
 
 def test_progress(files):
-    """A program is told the bytes that are done, up to all of them."""
+    """`progress` is called with the bytes done, up to all of them."""
     seen = []
     source = files.write({TABLE: values(300_000, 8), "v": np.zeros(5)})
     checkpoints.convert(
@@ -412,7 +412,7 @@ def test_progress(files):
     ],
 )
 def test_what_cannot_be_done_is_refused(files, arguments, words):
-    """A wrong argument is named, with what there is, before anything is written."""
+    """Errors name the wrong argument and the alternatives, before anything is written."""
     source = files.write({TABLE: values(4, 2), "a": np.zeros(1), "b": np.zeros(1)})
     target = files.new()
     with pytest.raises(ValueError, match=words):
@@ -421,7 +421,7 @@ def test_what_cannot_be_done_is_refused(files, arguments, words):
 
 
 def test_nothing_is_written_over(files, tmp_path):
-    """A target that exists, the source itself, a directory or a remote path is refused."""
+    """Targets that exist, the source itself, directories and remote paths are refused."""
     source = files.write({"v": np.arange(3)})
     other = files.write({"v": np.arange(4)})
     before = files.bytes_of(other)
@@ -436,7 +436,7 @@ def test_nothing_is_written_over(files, tmp_path):
 
 
 def test_a_disk_that_is_full(files, monkeypatch):
-    """A disk without the room is refused before anything is written, with the two numbers."""
+    """A disk with too little space is refused before writing; the error names both sizes."""
     import shutil
 
     source = files.write({TABLE: values(1000, 4)})
@@ -451,7 +451,7 @@ def test_a_disk_that_is_full(files, monkeypatch):
 
 
 def test_a_disk_that_fills_up_meanwhile(files, monkeypatch):
-    """An error of the disk while writing names the target, and leaves nothing of it."""
+    """A disk error during writing names the target and leaves no files."""
     source, target = files.write({TABLE: values(1000, 4)}), files.new()
 
     def full(descriptor, data, place):
@@ -466,7 +466,7 @@ def test_a_disk_that_fills_up_meanwhile(files, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX")
 def test_a_directory_that_cannot_be_written(files, tmp_path):
-    """A directory without permission is named; as root, one that can't be made."""
+    """The error names a directory that can't be written; as root, one that can't be created."""
     source = files.write({TABLE: values(10, 4)})
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
@@ -476,7 +476,7 @@ def test_a_directory_that_cannot_be_written(files, tmp_path):
 
 
 def test_reading_where_tensorflow_can(files, same):
-    """The source may be wherever TensorFlow reads; here a path with a scheme."""
+    """The source may be on any file system of TensorFlow; here a path with a scheme."""
     table = values(100, 3)
     source = files.write({TABLE: table, "v": np.array([b"x"], object)}, {TABLE: ("mod", 3)})
     target = files.new()
@@ -486,7 +486,7 @@ def test_reading_where_tensorflow_can(files, same):
 
 
 def test_a_program_without_eager_execution(files, tmp_path):
-    """Conversions run in programs that switched TF2's behaviour off."""
+    """Conversions run in programs that disabled TF2's behaviour."""
     import subprocess
     import sys
 
@@ -505,7 +505,7 @@ def test_a_program_without_eager_execution(files, tmp_path):
 
 
 def test_checkpoints_of_objects(files, same):
-    """A checkpoint of TF2 objects is cut anew or copied; its names can't be changed."""
+    """A checkpoint of TF2 objects can be resharded or copied, but not renamed."""
     prefix = files.new("objects")
     table = values(9, 2)
     saved = tf.train.Checkpoint(table=tf.Variable(table)).write(prefix)
@@ -520,7 +520,7 @@ def test_checkpoints_of_objects(files, same):
 
 
 def test_tables_are_no_slots(files):
-    """A table whose name begins with another's is a table of its own."""
+    """A table whose name starts with another table's isn't its slot."""
     tables = {"words": ("mod", 2), "words/more": ("div", 3)}
     source = files.write({name: values(5, 2, i) for i, name in enumerate(tables)}, tables)
     layouts = {n: RowPartition(s, 5, k) for n, (s, k) in tables.items()}

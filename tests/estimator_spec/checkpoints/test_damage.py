@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged input is named and refused; killed conversions leave nothing that looks whole."""
+"""Tests damaged input, which is refused, and killed conversions, which leave no checkpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(files):
 
 
 def places(prefix):
-    """A byte in each variable: (place, name)."""
+    """Returns (offset, name) of a byte in each variable."""
     from estimator_spec.checkpoints.bundle import Checkpoint
 
     with Checkpoint(prefix) as checkpoint:
@@ -43,7 +43,7 @@ def places(prefix):
 
 
 def test_a_flipped_bit_is_named_and_refused(files, source):
-    """A bit of any variable that flipped is found by `verify` and stops every conversion."""
+    """`verify` finds a flipped bit of any variable, and conversions refuse it."""
     data = Path(source + ".data-00000-of-00001")
     good = data.read_bytes()
     found = places(source)
@@ -68,7 +68,7 @@ def test_a_flipped_bit_is_named_and_refused(files, source):
 
 
 def test_reading_a_damaged_table(source):
-    """A table isn't given out with a wrong bit in it; `diff` refuses it, too."""
+    """`read_table` and `diff` refuse a table with a flipped bit."""
     data = Path(source + ".data-00000-of-00001")
     bad = bytearray(data.read_bytes())
     bad[next(place for place, name in places(source) if name == TABLE)] ^= 1
@@ -81,7 +81,7 @@ def test_reading_a_damaged_table(source):
 
 @pytest.mark.parametrize("missing", [1, 1000, 10**9])
 def test_a_truncated_file_is_named_and_refused(files, source, missing):
-    """A data file that lost its end is refused before anything is written."""
+    """A truncated data file is refused before anything is written."""
     data = Path(source + ".data-00000-of-00001")
     data.write_bytes(data.read_bytes()[:-missing])
     result = checkpoints.verify(source)
@@ -95,7 +95,7 @@ def test_a_truncated_file_is_named_and_refused(files, source, missing):
 
 
 def test_missing_files_are_named(files, source):
-    """Without its data or its index there is no checkpoint, and the message says which file."""
+    """A missing data or index file is an error that names the file."""
     data = source + ".data-00000-of-00001"
     os.rename(data, data + ".away")
     with pytest.raises(checkpoints.DamagedCheckpointError, match="data-00000-of-00001' is missing"):
@@ -109,7 +109,7 @@ def test_missing_files_are_named(files, source):
 
 
 def test_what_is_no_checkpoint(files, source):
-    """A data file, a meta graph, or a checkpoint of TensorFlow 1.0's format is refused in words."""
+    """A data file, a meta graph and a checkpoint of TensorFlow 1.0 are refused with a reason."""
     with pytest.raises(checkpoints.CheckpointError, match="without '.index'"):
         checkpoints.inspect(source + ".data-00000-of-00001")
     old = files.new("old.ckpt")
@@ -120,7 +120,7 @@ def test_what_is_no_checkpoint(files, source):
 
 
 def test_a_damaged_record(files, source):
-    """A record that can't be read is an error that names it, not a guess."""
+    """An unreadable record is an error that names it; no layout is assumed."""
     path = Path(source + ".tables.json")
     for text in ("{", "[]", '{"format": 2, "tables": {}}', '{"format": 1, "tables": {"a": {}}}'):
         path.write_text(text)
@@ -130,7 +130,7 @@ def test_a_damaged_record(files, source):
 
 
 def test_a_flipped_bit_in_a_record(source):
-    """No bit of a record can flip unseen; who edits one by hand takes its checksum out."""
+    """Any flipped bit of a record is found; a record without a checksum may be edited."""
     path = Path(source + ".tables.json")
     good, wanted = path.read_bytes(), records.read(source)
     refused = 0
@@ -184,7 +184,7 @@ print(total, calls.index("replace") + 1)
 
 @pytest.mark.slow
 def test_killed_at_any_moment(files):
-    """A killed conversion changes no input, leaves no checkpoint, and a second run succeeds."""
+    """A killed conversion leaves the input unchanged and no checkpoint; a second run succeeds."""
     table = np.arange(600, dtype=np.float32).reshape(200, 3)
     source = files.write({TABLE: table, SLOT: -table, "step": 3}, {TABLE: ("mod", 3)})
     before = files.bytes_of(source)
@@ -222,7 +222,7 @@ def test_killed_at_any_moment(files):
 
 
 def test_an_interrupted_conversion(files, source):
-    """An exception on the way, such as Ctrl-C, leaves nothing behind."""
+    """An exception during a conversion, such as Ctrl-C, leaves no files."""
     target = files.new()
 
     def interrupt(done, total):
@@ -250,7 +250,7 @@ def test_two_at_once(files, source):
 
 
 def test_finished_by_another(files, source, monkeypatch):
-    """A target that another process completed in the meantime isn't written over."""
+    """A target that another process completed meanwhile isn't overwritten."""
     from estimator_spec.checkpoints import writing
 
     target = files.new()
@@ -269,7 +269,7 @@ def test_finished_by_another(files, source, monkeypatch):
 
 
 def test_a_file_that_shrinks_while_it_is_read(source):
-    """A data file that ends before what its index says is damage, not the end of a program."""
+    """A data file that is truncated while it is read is an error, not a crash."""
     from estimator_spec.checkpoints.bundle import Checkpoint
 
     with Checkpoint(source) as checkpoint:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index of a checkpoint: TensorFlow's files in our reader, and ours in TensorFlow's."""
+"""Tests index files: TensorFlow's in our reader, and ours in TensorFlow's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sizes = st.sampled_from([1, 5, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27, 2**3
 @given(st.data())
 @settings(max_examples=40)
 def test_slices_have_tensorflows_keys(module_files, data):
-    """Our keys of slices are those of TensorFlow's files, for small and huge starts and lengths."""
+    """Keys of slices equal TensorFlow's, for small and huge starts and lengths."""
     rows = data.draw(sizes)
     start = data.draw(sizes.map(lambda size: (size - 1) % rows))
     count = min(rows - start, 3)
@@ -45,7 +45,7 @@ def test_slices_have_tensorflows_keys(module_files, data):
 )
 @settings(max_examples=40)
 def test_what_is_written_is_read(entries, copies):
-    """Any keys and values come back, also from files of many blocks."""
+    """Any keys and values are read as written, also in files of many blocks."""
     entries = {
         key + bytes([number]): value * (1 + 50 * number)
         for key, value in entries.items()
@@ -66,7 +66,7 @@ def test_many_entries(files, same):
 
 
 def test_damage_is_found(tf1_checkpoint):
-    """Any flipped bit and any missing end of an index is an error that names the file."""
+    """Any flipped bit and any truncation of an index is an error that names the file."""
     path = Path(tf1_checkpoint + ".index")
     good = path.read_bytes()
     entries = index_file.read(good, str(path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking at checkpoints: tables, slots, optimizers, layouts, what is missing or left over."""
+"""Tests `inspect`: tables, slots, optimizers, layouts, what is missing or left over."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def word_spec(rows=5, width=2, optimizer=None, **kwargs):
 
 
 def table_of(inspection, name=TABLE):
-    """The entry of one table."""
+    """Returns the entry of the only table."""
     return next(entry for entry in inspection.tables if entry.name == name)
 
 
@@ -82,7 +82,7 @@ def test_the_checkpoint_of_tensorflow_1(tf1_checkpoint):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_slots_of_an_embedding_core(files, name):
-    """Each optimizer of an embedding core is recognized by the slots that it names."""
+    """Each optimizer of an embedding core is recognized by its slots."""
     parameters = OPTIMIZERS[name]
     names = estimator_spec.embedding.optimizers.slot_names(parameters, TABLE).values()
     table = np.zeros((5, 2), np.float32)
@@ -94,7 +94,7 @@ def test_slots_of_an_embedding_core(files, name):
 
 @pytest.mark.parametrize("name", TF1_OPTIMIZERS)
 def test_slots_of_tf1_optimizers(files, name):
-    """Each optimizer of TF1 is recognized by the variables that it makes itself."""
+    """Each optimizer of TF1 is recognized by the slots that it creates."""
     prefix = files.write({"nothing": 0})
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         table = tf.compat.v1.get_variable(TABLE, [5, 2], use_resource=False)
@@ -103,13 +103,15 @@ def test_slots_of_tf1_optimizers(files, name):
         session.run(tf.compat.v1.global_variables_initializer())
         prefix = tf.compat.v1.train.Saver().save(session, prefix + "x")
     found = checkpoints.inspect(prefix)
-    system = "tpu and cpu" if slots.naming(name, "tpu") == slots.naming(name, "cpu") else "cpu"
+    system = (
+        "tpu and cpu" if slots.find_naming(name, "tpu") == slots.find_naming(name, "cpu") else "cpu"
+    )
     assert table_of(found).optimizer == f"{name} ({system})"
     assert (found.missing, found.leftover) == ((), ())
 
 
 def test_partitioned_variables_of_tensorflow(files):
-    """A variable that TensorFlow's partitioner cut, and its slots, count as shards by div."""
+    """Variables of TensorFlow's partitioner, and their slots, have the div layout."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         table = tf.compat.v1.get_variable(
             TABLE, [5, 2], partitioner=tf.compat.v1.fixed_size_partitioner(3)
@@ -127,7 +129,7 @@ def test_partitioned_variables_of_tensorflow(files):
 
 
 def test_optimizers_within_a_scope(files):
-    """Slots that an optimizer put into its own variable scope belong to their table."""
+    """Slots in an optimizer's own variable scope belong to their table."""
     table = np.zeros((5, 2), np.float32)
     prefix = files.write({TABLE: table, f"train/{TABLE}/Adagrad": table})
     found = checkpoints.inspect(prefix)
@@ -141,7 +143,7 @@ def test_optimizers_within_a_scope(files):
 
 
 def test_missing_and_leftover(files):
-    """Halves of optimizers, slots without a variable and unknown ones are listed."""
+    """Incomplete optimizers, slots without a variable and unknown slots are listed."""
     table = np.zeros((5, 2), np.float32)
     prefix = files.write(
         {
@@ -162,7 +164,7 @@ def test_missing_and_leftover(files):
 
 
 def test_against_a_spec(files):
-    """With a spec, tables that it misses, others, and other optimizers' slots are listed."""
+    """With a spec, missing tables, extra tables and other optimizers' slots are listed."""
     table = np.zeros((5, 2), np.float32)
     prefix = files.write({TABLE: table, TABLE + "/Adagrad": table})
     fits = checkpoints.inspect(prefix, word_spec())
@@ -185,7 +187,7 @@ def test_against_a_spec(files):
 
 
 def test_dict_mode(files):
-    """Tables of a spec by dictionaries are variables named by their keys, with own optimizers."""
+    """Tables of a spec by dictionaries are named by their keys, with their own optimizers."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={
             "a": estimator_spec.FeatureConfig("words"),
@@ -220,7 +222,7 @@ def test_dict_mode(files):
 
 
 def test_a_record_tells_layouts(files):
-    """What the record says is shown, and another strategy told beside it is refused."""
+    """The record's layout is shown, and arguments that contradict it are refused."""
     table = np.arange(10, dtype=np.float32).reshape(5, 2)
     prefix = files.write({TABLE: table, TABLE + "/Adagrad": table}, {TABLE: ("mod", 2)})
     entry = table_of(checkpoints.inspect(prefix))
@@ -231,7 +233,7 @@ def test_a_record_tells_layouts(files):
 
 
 def test_a_layout_is_told(files):
-    """A checkpoint without a record is read by what the caller tells, or by the spec."""
+    """The layout of a checkpoint without a record comes from arguments, or from the spec."""
     table = np.arange(14, dtype=np.float32).reshape(7, 2)
     prefix = files.write({TABLE: table}, {TABLE: ("mod", 3)}, recorded=False)
     np.testing.assert_array_equal(checkpoints.read_table(prefix, TABLE, strategy="mod"), table)
@@ -249,7 +251,7 @@ def test_a_layout_is_told(files):
 
 
 def test_one_slice_in_the_order_of_shards(files):
-    """A mod table that is stored in one piece is read by the shards it was told to have."""
+    """A mod table stored in one piece is read by the number of shards in the arguments."""
     table = np.arange(14, dtype=np.float32).reshape(7, 2)
     order = tpu_columns.RowPartition("mod", 7, 3).inverse_permutation()
     prefix = files.write({TABLE: table[order]})

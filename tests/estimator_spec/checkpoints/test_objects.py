@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as TF2 objects: what is written restores into the objects that conversions make."""
+"""Tests `convert(objects=…)`: TF2 objects restore the checkpoints that it writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIMIZERS = {
 
 
 def spec_of(optimizer, rows=11, tensor_core=False):
-    """A column of its own, and two that share a table."""
+    """Returns a spec with one column, and two that share a table."""
     make = tf.feature_column.categorical_column_with_identity
     device = "tpu_tensor_core" if tensor_core else None
     shape = [8, 2] if tensor_core else None
@@ -43,7 +43,7 @@ def spec_of(optimizer, rows=11, tensor_core=False):
 
 
 def write(files, suffixes, layout=("mod", 3)):
-    """A legacy checkpoint; its arrays in row order."""
+    """Writes a checkpoint of a graph; returns its arrays in row order."""
     generator = np.random.default_rng(0)
     values = {
         name + suffix: generator.random(shape).astype(np.float32) + 0.1
@@ -55,7 +55,7 @@ def write(files, suffixes, layout=("mod", 3)):
 
 
 def tables_and_slots(embedding):
-    """All arrays of an object, by its own names."""
+    """Returns all arrays of an object by its own names."""
     return {
         f"{table}/{name}": variable.numpy()
         for table, kept in embedding._variables.items()
@@ -65,7 +65,7 @@ def tables_and_slots(embedding):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_tpu_embedding(files, name):
-    """What `convert` writes is what `to_tpu_embedding` holds, slots included, bit by bit."""
+    """`convert` writes what `to_tpu_embedding` holds, including slots, bit by bit."""
     parameters = OPTIMIZERS[name]
     suffixes = [slot.suffix for slot in parameters.SLOTS]
     source, _ = write(files, suffixes)
@@ -88,7 +88,7 @@ def test_a_tpu_embedding(files, name):
 
 
 def test_a_spec_by_dictionaries(files):
-    """Tables of dictionaries keep their keys, dots and slashes in them too."""
+    """Tables of dictionaries keep their keys, including dots and slashes."""
     key = "words/of.all"
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": estimator_spec.FeatureConfig(key)},
@@ -110,7 +110,7 @@ def test_a_spec_by_dictionaries(files):
 
 
 def test_a_table_for_serving(files):
-    """The object for serving gets the tables alone, under a keyword of the user's."""
+    """The object for serving gets only the tables, under a user's keyword."""
     source, values = write(files, ["/Adam", "/Adam_1"])
     spec = spec_of(estimator_spec.AdamParameters(0.1))
     target = files.new("serving")
@@ -126,7 +126,7 @@ def test_a_table_for_serving(files):
 
 
 def test_slots_of_tf1(files):
-    """TF1's own Adam slots go along, and the report names the bias; powers stay behind."""
+    """TF1's Adam slots are converted, without beta powers, and the report notes the bias."""
     source, values = write(files, ["/Adam", "/Adam_1"])
     spec = spec_of(estimator_spec.AdamParameters(0.1))
     target = files.new()
@@ -139,7 +139,7 @@ def test_slots_of_tf1(files):
 
 @pytest.mark.parametrize("suffixes", [["/Momentum"], ["/Adam/m"], []])
 def test_slots_that_the_object_has_not(files, suffixes):
-    """Slots of another optimizer, or half of them, are left out, and the report says so."""
+    """Slots of another optimizer and incomplete slots are left out, and the report says so."""
     source, _ = write(files, suffixes)
     spec = spec_of(estimator_spec.AdamParameters(0.1))
     target = files.new()
@@ -151,7 +151,7 @@ def test_slots_that_the_object_has_not(files, suffixes):
 
 
 def test_growing_into_an_object(files):
-    """A larger vocabulary and other rows go into the object as anywhere else."""
+    """Tables of objects can grow, and their rows be permuted."""
     source, values = write(files, ["/Adagrad"])
     spec = spec_of(estimator_spec.AdagradParameters(0.1, initial_accumulator=0.5), rows=12)
     target = files.new()
@@ -167,7 +167,7 @@ def test_growing_into_an_object(files):
 
 
 def test_tables_of_the_tensor_core(files):
-    """Tables of the tensor core aren't the object's; they are served all the same."""
+    """Tables of the tensor core are left out of TPUEmbedding, but not of serving."""
     source, _ = write(files, [])
     spec = spec_of(estimator_spec.StochasticGradientDescentParameters(0.1), tensor_core=True)
     for objects, number in (("tpu_embedding", 1), ("serving", 2)):
@@ -179,7 +179,7 @@ def test_tables_of_the_tensor_core(files):
 
 
 def test_keys_of_a_record(files):
-    """Without a spec the record beside the checkpoint tells the keys; without either, nobody."""
+    """Keys come from the spec or the record; without either there is an error."""
     source, values = write(files, [])
     with pytest.raises(ValueError, match="object of .* is named by the table's key in the spec"):
         checkpoints.convert(source, files.new(), objects="serving")
@@ -203,7 +203,7 @@ def test_keys_of_a_record(files):
     ],
 )
 def test_what_objects_leave_no_choice_in(files, arguments, words):
-    """What TF2 objects decide themselves can't be asked for."""
+    """Options that TF2 objects determine are refused."""
     source, _ = write(files, [])
     spec = spec_of(estimator_spec.AdamParameters(0.1))
     with pytest.raises(ValueError, match=words):
@@ -211,7 +211,7 @@ def test_what_objects_leave_no_choice_in(files, arguments, words):
 
 
 def test_from_a_shell(files, tmp_path, monkeypatch, capsys):
-    """`--objects` and `--root` ask for the same; a dry run writes nothing."""
+    """`--objects` and `--root` work likewise; a dry run writes nothing."""
     source, _ = write(files, ["/Adagrad"])
     (tmp_path / "my_objects_for_the_cli.py").write_text(
         "import tensorflow as tf, tpu_columns, estimator_spec\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record beside a checkpoint: of which checkpoint it speaks while that is written anew."""
+"""Tests records, while their checkpoint is overwritten and after."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ VALUES = np.arange(14, dtype=np.float32).reshape(7, 2)
 
 
 def record(strategy, shards, spec=None):
-    """A record of the table."""
+    """Returns a record of the table."""
     layout = RowPartition(strategy, 7, shards)
     return records.CheckpointRecord({TABLE: records.TableRecord(layout, 2)}, spec)
 
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_until_the_new_one_is_whole_it_tells_of_the_old_one(files, recorded):
-    """A run that is killed before it wrote the new checkpoint leaves the old one's layout."""
+    """Until the new checkpoint is complete, its record returns the old one's layout."""
     prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)}, recorded=recorded)
     old = records.read(prefix)
     records.write_ahead(prefix, record("div", 1))
@@ -34,23 +34,23 @@ def test_until_the_new_one_is_whole_it_tells_of_the_old_one(files, recorded):
     assert records.read(prefix) == old
     files.write({TABLE: VALUES}, {TABLE: ("div", 2)}, prefix=prefix, recorded=False)
     assert records.read(prefix) == record("div", 2)
-    records.settle(prefix)
+    records.finalize(prefix)
     assert records.read(prefix) == record("div", 2)
     assert "replaces" not in Path(records.path_of(prefix)).read_text()
 
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_checkpoint_that_never_came(files, recorded):
-    """If the checkpoint was saved elsewhere, the record goes back to the one that is there."""
+    """If the new checkpoint was saved elsewhere, the old record is restored."""
     prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)}, recorded=recorded)
     before = files.bytes_of(prefix)
     records.write_ahead(prefix, record("div", 1))
-    records.settle(prefix)
+    records.finalize(prefix)
     assert files.bytes_of(prefix) == before
 
 
 def test_the_same_layout_and_another_spec(files):
-    """Where the layout stays, the record is that of the new run at once."""
+    """With an unchanged layout, the new run's record is valid at once."""
     prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)})
     records.write_ahead(prefix, record("mod", 3, {"optimizer": None}))
     assert records.read(prefix) == record("mod", 3, {"optimizer": None})
@@ -58,7 +58,7 @@ def test_the_same_layout_and_another_spec(files):
 
 
 def test_records_of_checkpoints_that_are_gone(files):
-    """A record goes with its checkpoint, but not while somebody is about to write an index."""
+    """A deleted checkpoint's record is removed, but not one whose index is yet to be written."""
     kept = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)})
     coming, gone = kept + "0", kept + "1"
     for prefix in (coming, gone):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots of an embedding core as TF1's, and back: names, values, and what isn't the same."""
+"""Tests conversions between the slots of an embedding core and TF1's."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ TABLE = "input_layer/word_embedding/embedding_weights"
 
 
 def word_spec(optimizer):
-    """A spec with one column of 5 rows."""
+    """Returns a spec with one column of 5 rows."""
     word = tf.feature_column.categorical_column_with_identity("word", 5)
     return estimator_spec.EmbeddingConfigSpec([tpu_columns.embedding_column(word, 2)], optimizer)
 
 
 def arrays(names, seed=0):
-    """An array for each name."""
+    """Returns an array for each name."""
     generator = np.random.default_rng(seed)
     return {name: generator.normal(size=(5, 2)).astype(np.float32) for name in names}
 
 
 @pytest.mark.parametrize("optimizer", ["Adam", "RMSProp"])
 def test_names_that_differ(files, same, optimizer):
-    """TPU slots become TF1's names and come back, bit by bit."""
-    on_tpu = slots.naming(optimizer, "tpu").suffixes
-    on_cpu = slots.naming(optimizer, "cpu").suffixes
+    """Slots are renamed from TPU to TF1 names and back, bit by bit."""
+    on_tpu = slots.find_naming(optimizer, "tpu").suffixes
+    on_cpu = slots.find_naming(optimizer, "cpu").suffixes
     variables = arrays([TABLE, *(TABLE + suffix for suffix in on_tpu.values())])
     source = files.write({**variables, "global_step": np.int64(9)})
     there, back = files.new(), files.new()
@@ -48,9 +48,11 @@ def test_names_that_differ(files, same, optimizer):
 
 @pytest.mark.parametrize("optimizer", ["Adagrad", "Ftrl", "Momentum", "ProximalAdagrad"])
 def test_names_that_agree(files, optimizer):
-    """Slots that both name alike are copied as they are, without a note."""
-    suffixes = slots.naming(optimizer, "tpu").suffixes.values()
-    assert slots.naming(optimizer, "cpu").suffixes == slots.naming(optimizer, "tpu").suffixes
+    """Slots with the same names in both systems are copied without a note."""
+    suffixes = slots.find_naming(optimizer, "tpu").suffixes.values()
+    assert (
+        slots.find_naming(optimizer, "cpu").suffixes == slots.find_naming(optimizer, "tpu").suffixes
+    )
     source = files.write(arrays([TABLE, *(TABLE + suffix for suffix in suffixes)]))
     for system in ("cpu", "tpu"):
         report = checkpoints.convert(source, files.new(), slots=system)
@@ -75,7 +77,7 @@ def test_the_bias_of_adam(files):
 
 
 def test_tf1s_adam_goes_on_from_converted_slots(files):
-    """TF1's Adam, restored from a converted checkpoint, makes the step of its own formula."""
+    """TF1's Adam, restored from a converted checkpoint, takes a step by its own formula."""
     variables = arrays([TABLE, TABLE + "/Adam/m", TABLE + "/Adam/v"])
     variables[TABLE + "/Adam/v"] **= 2
     source = files.write({**variables, "global_step": np.int64(4)})
@@ -136,7 +138,7 @@ def test_linear_times_rate(files):
     ],
 )
 def test_slots_without_a_counterpart(files, suffixes, system, words):
-    """What the other system doesn't have is an error that says how to go on without."""
+    """Slots without a counterpart are an error that says how to leave them out."""
     source = files.write(arrays([TABLE, *(TABLE + suffix for suffix in suffixes)]))
     with pytest.raises(ValueError, match=words):
         checkpoints.convert(source, files.new(), slots=system)
@@ -147,7 +149,7 @@ def test_slots_without_a_counterpart(files, suffixes, system, words):
 
 
 def test_new_rows_of_slots(files):
-    """A grown slot begins where the optimizer of the new names begins."""
+    """New rows of a slot get the initial value of the optimizer with the new names."""
     names = [TABLE, TABLE + "/RMSProp/ms", TABLE + "/RMSProp/mom"]
     source = files.write(arrays(names))
     tpu, cpu = files.new(), files.new()
@@ -159,7 +161,7 @@ def test_new_rows_of_slots(files):
 
 
 def test_new_rows_of_averages_and_unknown_slots(files):
-    """A moving average gets the table's new rows; a slot that nobody knows can't grow."""
+    """A moving average gets the table's new rows; a slot of no known optimizer can't grow."""
     average, unknown = TABLE + "/ExponentialMovingAverage", TABLE + "/mine"
     target = files.new()
     checkpoints.convert(files.write(arrays([TABLE, average])), target, grow={TABLE: 9})

@@ -56,7 +56,7 @@ BAD_VALUES = [
 
 class TestValues:
     def test_defaults(self):
-        """Without arguments: checkpoints every 600 seconds, five kept, alone, chief."""
+        """Defaults: a checkpoint every 600 seconds, five kept, no cluster, chief."""
         config = RunConfig()
         assert config.model_dir is None
         assert config.tf_random_seed is None
@@ -84,13 +84,13 @@ class TestValues:
         ],
     )
     def test_checkpoint_intervals(self, given_values, expected):
-        """Mentioning one interval sets the other to None; None for both writes no checkpoint."""
+        """One interval sets the other to None; None for both writes no checkpoint."""
         config = RunConfig(**given_values)
         assert (config.save_checkpoints_steps, config.save_checkpoints_secs) == expected
 
     @pytest.mark.parametrize("values, message", BAD_VALUES)
     def test_bad_values_are_refused(self, values, message):
-        """Each rule has its message, in the constructor and in `replace`."""
+        """The constructor and `replace` refuse invalid values with the property's message."""
         with pytest.raises(ValueError, match=message):
             RunConfig(**values)
         with pytest.raises(ValueError, match=message):
@@ -114,7 +114,7 @@ class TestValues:
         assert RunConfig().replace(model_dir=tmp_path).model_dir == str(tmp_path)
 
     def test_device_fn_is_kept(self):
-        """A function of one argument `op` is accepted and handed back."""
+        """A function of one argument `op` is accepted and returned."""
 
         def device(op):
             return "/cpu:0"
@@ -122,19 +122,19 @@ class TestValues:
         assert RunConfig(device_fn=device).device_fn is device
 
     def test_arguments_are_positional(self):
-        """The arguments keep their place."""
+        """The arguments can be given by position."""
         config = RunConfig("/m", 7, 10, 20)
         assert (config.model_dir, config.tf_random_seed) == ("/m", 7)
         assert (config.save_summary_steps, config.save_checkpoints_steps) == (10, 20)
 
     def test_default_session(self):
-        """The default session places softly and runs the graph optimizers once."""
+        """The default session has soft placement and one pass of the graph optimizers."""
         config = get_default_session_config()
         assert config.allow_soft_placement
         assert config.graph_options.rewrite_options.meta_optimizer_iterations == 1
 
     def test_repr_shows_the_values(self):
-        """The text of a configuration shows what was set."""
+        """`repr` shows the values of the properties."""
         assert "model_dir='/m'" in repr(RunConfig(model_dir="/m"))
         assert repr(TPURunConfig()).startswith("TPURunConfig(")
 
@@ -158,7 +158,7 @@ class TestReplace:
 
     @given(values=valid, steps=st.none() | st.integers(0))
     def test_replace_is_construction(self, values, steps):
-        """Replacing values of a default configuration gives the one made with these values."""
+        """`replace` on a default configuration equals construction with these values."""
         if steps is not None:
             values = {**values, "save_checkpoints_steps": steps}
         before = RunConfig()
@@ -169,7 +169,7 @@ class TestReplace:
         }
 
     def test_an_interval_replaces_the_other(self):
-        """Giving one checkpoint interval sets the other to None; None leaves it."""
+        """One checkpoint interval sets the other to None; None leaves it unchanged."""
         by_secs = RunConfig(save_checkpoints_secs=60)
         assert by_secs.replace(save_checkpoints_steps=5).save_checkpoints_secs is None
         assert by_secs.replace(save_checkpoints_steps=None).save_checkpoints_secs == 60
@@ -178,12 +178,12 @@ class TestReplace:
 
     @pytest.mark.parametrize("name", ["master", "task_id", "cluster_spec", "nonsense"])
     def test_other_names_are_refused(self, name):
-        """What TF_CONFIG decides, and what doesn't exist, can't be replaced."""
+        """Properties of TF_CONFIG and unknown names can't be replaced."""
         with pytest.raises(ValueError, match=f"Replacing {name} is not supported"):
             RunConfig().replace(**{name: 1})
 
     def test_replace_keeps_the_class_and_the_place(self, monkeypatch):
-        """A copy is of the same class and in the same place of the cluster."""
+        """A copy has the same class and the same cluster task."""
         task = {"type": "worker", "index": 1}
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, "task": task}))
         config = TPURunConfig(tpu_config=TPUConfig(7)).replace(model_dir="/m")
@@ -193,9 +193,9 @@ class TestReplace:
 
     @pytest.mark.parametrize("make", [RunConfig, TPURunConfig])
     def test_copies(self, make):
-        """Deep copies and pickles hold the same values, and a session configuration of their own.
+        """Deep copies and pickles have equal values and their own session configuration.
 
-        Estimators are given one configuration and must not change it for each other.
+        Estimators share one configuration and must not change it.
         """
         config = make(model_dir="/m", session_config=get_default_session_config())
         for other in (copy.deepcopy(config), pickle.loads(pickle.dumps(config))):
@@ -206,7 +206,7 @@ class TestReplace:
 
 class TestStrategies:
     def test_experimental_distribute_fills_in(self):
-        """The strategies of `experimental_distribute` become the configuration's."""
+        """The strategies of `experimental_distribute` become properties of the configuration."""
         train, evaluate = object(), object()
         given_both = types.SimpleNamespace(
             train_distribute=train, eval_distribute=evaluate, remote_cluster=None
@@ -218,7 +218,7 @@ class TestStrategies:
 
     @pytest.mark.parametrize("name", ["train_distribute", "eval_distribute"])
     def test_two_strategies_for_one_purpose_are_refused(self, name):
-        """A strategy may be given in one of the two places only."""
+        """A strategy can't be given by both arguments."""
         both = {"train_distribute": None, "eval_distribute": None, name: object()}
         with pytest.raises(ValueError, match=f"Either `{name}` or"):
             RunConfig(
@@ -227,7 +227,7 @@ class TestStrategies:
             )
 
     def test_a_remote_cluster_excludes_tf_config(self, monkeypatch):
-        """A client of a remote cluster is no task of one."""
+        """`remote_cluster` and a cluster in TF_CONFIG exclude each other."""
         remote = tf.train.ClusterSpec(CLUSTER)
         distribute = types.SimpleNamespace(
             train_distribute=object(), eval_distribute=None, remote_cluster=remote
@@ -239,7 +239,7 @@ class TestStrategies:
             RunConfig(experimental_distribute=distribute)
 
     def test_a_strategy_of_session_days_is_needed(self):
-        """TF2's parameter server strategy is refused; it has no sessions."""
+        """TF2's parameter server strategy is refused, because it has no sessions."""
         newer = tf.compat.v2.distribute.experimental.ParameterServerStrategy
         strategy = newer.__new__(newer)
         with pytest.raises(ValueError, match="for parameter server strategy with estimator"):
@@ -247,7 +247,7 @@ class TestStrategies:
 
 
 class Resolver:
-    """A cluster resolver as a TPU's would be."""
+    """A cluster resolver of a TPU."""
 
     def __init__(self, cluster=None):
         self._cluster = cluster
@@ -261,25 +261,25 @@ class Resolver:
 
 class TestTPURunConfig:
     def test_it_is_the_exported_run_config(self):
-        """`estimator_spec.RunConfig` is the TPU one, and an Estimator's too."""
+        """`estimator_spec.RunConfig` is `TPURunConfig`, a subclass of `RunConfig`."""
         assert estimator_spec.RunConfig is TPURunConfig
         assert issubclass(TPURunConfig, RunConfig)
 
     def test_masters(self):
-        """Evaluation takes the training master unless it has its own, even an empty one."""
+        """The evaluation master defaults to the training master; an empty one is kept."""
         assert TPURunConfig(master="a").evaluation_master == "a"
         config = TPURunConfig(master="a", evaluation_master="")
         assert (config.master, config.evaluation_master) == ("a", "")
         assert TPURunConfig().tpu_config == TPUConfig()
 
     def test_an_evaluator_keeps_its_master(self, monkeypatch):
-        """Where a cluster manager placed an evaluator, its own master holds."""
+        """An evaluator keeps the master that its cluster manager set."""
         tf_config = {"cluster": CLUSTER, "task": {"type": "evaluator", "index": 0}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         assert TPURunConfig(master="a").evaluation_master == ""
 
     def test_a_cluster_resolver(self):
-        """A resolver gives the master, the jobs and a session that knows them."""
+        """A resolver sets the master, the cluster spec and the session's `cluster_def`."""
         config = TPURunConfig(cluster=Resolver({"worker": ["h:1"]}))
         assert (config.master, config.evaluation_master) == ("grpc://tpu:8470",) * 2
         assert config.cluster_spec.as_dict() == {"worker": ["h:1"]}
@@ -288,7 +288,7 @@ class TestTPURunConfig:
         assert isinstance(config.cluster, Resolver)
 
     def test_a_session_config_is_not_changed(self):
-        """The user's session configuration is copied: it serves a second run as well."""
+        """The user's session configuration is copied and can be used again."""
         own = tf1.ConfigProto(log_device_placement=True)
         for _ in range(2):
             config = TPURunConfig(cluster=Resolver({"worker": ["h:1"]}), session_config=own)
@@ -297,7 +297,7 @@ class TestTPURunConfig:
         assert not own.HasField("cluster_def")
 
     def test_contradictions_are_refused(self):
-        """Two sources for the master, and two for the jobs."""
+        """Two sources of the master or of the jobs are refused."""
         with pytest.raises(ValueError, match="Both master and cluster are set"):
             TPURunConfig(master="a", cluster=Resolver())
         own = tf1.ConfigProto()
@@ -306,11 +306,11 @@ class TestTPURunConfig:
             TPURunConfig(cluster=Resolver({"worker": ["h:1"]}), session_config=own)
 
     def test_without_a_tpu_there_is_no_resolver(self):
-        """`cluster=None`, as programs pass it off-TPU, is alone."""
+        """`cluster=None`, which programs pass without a TPU, gives no cluster."""
         assert TPURunConfig(cluster=None, master=None).master == ""
 
     def test_a_model_dir_in_first_place_is_refused(self):
-        """The first argument is the TPUConfig; a path there is a mistake that is named."""
+        """A path as first argument is refused with a hint: it is the TPUConfig."""
         with pytest.raises(TypeError, match="tpu_config must be a TPUConfig, got '/tmp/m'"):
             TPURunConfig("/tmp/m")
 
@@ -325,7 +325,7 @@ class TestTPURunConfig:
 @pytest.mark.reference
 class TestAgainstTheOldClasses:
     def test_signatures(self, old_estimator, compare):
-        """Names, order and defaults of all arguments are the old ones."""
+        """Names, order and defaults of all arguments equal TensorFlow 2.15's."""
         for ours, theirs in (
             (RunConfig, old_estimator.RunConfig),
             (TPURunConfig, old_estimator.tpu.RunConfig),
@@ -333,7 +333,7 @@ class TestAgainstTheOldClasses:
             assert compare.parameters(ours) == compare.parameters(theirs)
 
     def test_properties(self, old_estimator):
-        """Every public name of the old classes exists, with the old value by default."""
+        """Every public name of TensorFlow 2.15's classes exists, with the same default."""
         for ours, theirs in (
             (RunConfig(), old_estimator.RunConfig()),
             (TPURunConfig(), old_estimator.tpu.RunConfig()),
@@ -345,7 +345,7 @@ class TestAgainstTheOldClasses:
 
     @pytest.mark.parametrize("values, message", BAD_VALUES)
     def test_bad_values(self, old_estimator, compare, values, message):
-        """The same values are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same values with the same words."""
         compare.refuse_alike(RunConfig, old_estimator.RunConfig, message, **values)
         compare.refuse_alike(
             RunConfig().replace, old_estimator.RunConfig().replace, message, **values

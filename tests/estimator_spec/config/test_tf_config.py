@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TF_CONFIG: every task of a cluster finds its place, and broken clusters are named."""
+"""Tasks of clusters in TF_CONFIG, and errors of invalid clusters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from estimator_spec.config.run_config import RunConfig, TPURunConfig
-from estimator_spec.config.tf_config import place
+from estimator_spec.config.tf_config import read_task
 
 tf1 = tf.compat.v1
 
@@ -105,25 +105,25 @@ GOOD_TF_CONFIGS = [
 class TestPlace:
     @pytest.mark.parametrize("tf_config, error, message", BAD_TF_CONFIGS)
     def test_bad_clusters_are_refused(self, monkeypatch, tf_config, error, message):
-        """Each rule of TF_CONFIG has its message."""
+        """Invalid clusters and tasks are refused with a message for each rule."""
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         with pytest.raises(error, match=message):
             RunConfig()
 
     @pytest.mark.parametrize("text", ["", "{", "[1]", "3"])
     def test_what_is_no_json_object_is_refused(self, monkeypatch, text):
-        """A broken variable is named as the culprit."""
+        """The error of invalid JSON names the variable."""
         monkeypatch.setenv("TF_CONFIG", text)
         with pytest.raises(ValueError, match="TF_CONFIG environment variable"):
             RunConfig()
 
     def test_an_index_that_is_no_number_is_refused(self):
-        """The message shows the index that was given."""
+        """The message shows the invalid index."""
         with pytest.raises(ValueError, match="Task index in TF_CONFIG must be an integer; got 'x'"):
-            place({"cluster": CLUSTER, "task": {"type": "ps", "index": "x"}})
+            read_task({"cluster": CLUSTER, "task": {"type": "ps", "index": "x"}})
 
     def test_a_worker(self, monkeypatch):
-        """A worker knows its server, its peers, and that it isn't the chief."""
+        """A worker has its server's address and its number of peers, and isn't the chief."""
         tf_config = {"cluster": CLUSTER, "task": {"type": "worker", "index": 1}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         config = RunConfig()
@@ -133,8 +133,8 @@ class TestPlace:
         assert config.global_id_in_cluster == 2
 
     def test_an_evaluator_is_outside(self):
-        """An evaluator sees no cluster and has no global id."""
-        here = place({"cluster": CLUSTER, "task": {"type": "evaluator", "index": 7}})
+        """An evaluator has no cluster and no global id."""
+        here = read_task({"cluster": CLUSTER, "task": {"type": "evaluator", "index": 7}})
         assert not here.cluster_spec
         assert (here.task_id, here.master, here.is_chief) == (7, "", False)
         assert (here.num_worker_replicas, here.global_id_in_cluster) == (0, None)
@@ -146,13 +146,13 @@ class TestPlace:
         others=st.sampled_from([(), ("ads",), ("zebra", "ads")]),
     )
     def test_every_task_of_a_cluster(self, workers, servers, chief, others):
-        """Global ids number the tasks from the chief's 0 on, parameter servers last; one chief."""
+        """Global ids count from the chief's 0 to the parameter servers; one task is the chief."""
         cluster = {chief: ["chief:1"]}
         cluster |= {"worker": [f"w{i}:1" for i in range(workers)]} if workers else {}
         cluster |= {"ps": [f"p{i}:1" for i in range(servers)]} if servers else {}
         cluster |= {other: [f"{other}:1"] for other in others}
         places = [
-            place({"cluster": cluster, "task": {"type": job, "index": index}})
+            read_task({"cluster": cluster, "task": {"type": job, "index": index}})
             for job, tasks in cluster.items()
             for index in range(len(tasks))
         ]
@@ -175,7 +175,7 @@ class TestPlace:
         ],
     )
     def test_tasks_talk_to_parameter_servers_only(self, monkeypatch, task, filters):
-        """Between-graph tasks get device filters; a user's session configuration is left alone."""
+        """Between-graph tasks get device filters; a user's session configuration isn't changed."""
         tf_config = {"cluster": CLUSTER, "task": {"type": task[0], "index": task[1]}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         assert list(RunConfig().session_config.device_filters) == filters
@@ -184,7 +184,7 @@ class TestPlace:
         assert TPURunConfig().session_config is None
 
     def test_model_dir_of_tf_config(self, monkeypatch):
-        """A directory in TF_CONFIG is taken, and must not contradict the program's."""
+        """A directory in TF_CONFIG is used, and must equal the program's."""
         monkeypatch.setenv("TF_CONFIG", json.dumps({"model_dir": "/there"}))
         assert RunConfig().model_dir == "/there"
         assert RunConfig(model_dir="/there").model_dir == "/there"
@@ -195,21 +195,21 @@ class TestPlace:
 @pytest.mark.reference
 class TestAgainstTheOldClasses:
     def test_session_configs(self, old_estimator, monkeypatch):
-        """The sessions of all tasks of a cluster are configured alike."""
+        """The session configurations of all tasks equal TensorFlow 2.15's."""
         for tf_config in GOOD_TF_CONFIGS:
             monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
             assert RunConfig().session_config == old_estimator.RunConfig().session_config
 
     @pytest.mark.parametrize("tf_config, error, message", BAD_TF_CONFIGS)
     def test_bad_clusters(self, old_estimator, compare, monkeypatch, tf_config, error, message):
-        """The same clusters are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same clusters with the same words."""
         del error
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         compare.refuse_alike(RunConfig, old_estimator.RunConfig, message)
 
     @pytest.mark.parametrize("tf_config", GOOD_TF_CONFIGS)
     def test_clusters(self, old_estimator, monkeypatch, tf_config):
-        """Every task finds itself in the same place."""
+        """Every task has the properties of TensorFlow 2.15."""
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         for ours, theirs in (
             (RunConfig(), old_estimator.RunConfig()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPUConfig: eleven fields, each with its rule, and a named tuple's behaviour."""
+"""TPUConfig: eleven checked fields of a named tuple."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestTPUConfig:
 
     @pytest.mark.parametrize("values, error, message", BAD)
     def test_bad_values_are_refused(self, values, error, message):
-        """Each rule has its message, in the constructor and in `_replace`."""
+        """The constructor and `_replace` refuse invalid values with the field's message."""
         with pytest.raises(error, match=message):
             TPUConfig(**values)
         with pytest.raises(error, match=message):
@@ -85,7 +85,7 @@ class TestTPUConfig:
 
     @given(value=st.integers(1), unit=st.sampled_from(["s", "m", "h"]))
     def test_loops_of_steps_or_of_time(self, value, unit):
-        """A number is a count of steps, a number with a unit a time in seconds."""
+        """A number is a count of steps; a number with a unit is a duration in seconds."""
         assert parse_iterations_per_loop(value) == (value, "count")
         assert parse_iterations_per_loop(str(value)) == (value, "count")
         seconds = value * {"s": 1, "m": 60, "h": 3600}[unit]
@@ -94,7 +94,7 @@ class TestTPUConfig:
 
     @given(text=st.text(max_size=6))
     def test_other_texts_are_refused(self, text):
-        """What is accepted is digits that don't begin with 0, and at most one unit."""
+        """Only digits without a leading 0 and at most one unit are accepted."""
         digits = text[:-1] if text[-1:] in ("s", "m", "h") else text
         good = digits.isascii() and digits.isdigit() and not digits.startswith("0")
         if good:
@@ -104,18 +104,18 @@ class TestTPUConfig:
                 parse_iterations_per_loop(text)
 
     def test_numbers_of_numpy(self):
-        """Numbers that come out of arrays are numbers."""
+        """NumPy integers are accepted."""
         assert TPUConfig(np.int64(5), np.int32(8)).num_shards == 8
 
     def test_true_and_false_are_old_names(self):
-        """True and False of `per_host_input_for_training` become their input pipelines."""
+        """True and False of `per_host_input_for_training` become PER_HOST_V1 and PER_SHARD_V1."""
         per_host = "per_host_input_for_training"
         assert TPUConfig()._replace(**{per_host: True}).per_host_input_for_training == 2
         assert TPUConfig(**{per_host: False}).per_host_input_for_training == 1
         assert TPUConfig(**{per_host: 3}).per_host_input_for_training == 3
 
     def test_partitioned_input(self):
-        """The one combination in which `input_partition_dims` is accepted."""
+        """`input_partition_dims` is accepted with PER_HOST_V2 and `num_cores_per_replica`."""
         config = TPUConfig(
             num_cores_per_replica=2,
             per_host_input_for_training=InputPipelineConfig.PER_HOST_V2,
@@ -133,7 +133,7 @@ class TestTPUConfig:
         assert repr(config).startswith("TPUConfig(iterations_per_loop=5, num_shards=4, ")
 
     def test_job_name_of_tf_config(self, monkeypatch):
-        """A platform's job name is taken unless the program gives its own."""
+        """The job name in TF_CONFIG is the default of `tpu_job_name`."""
         service = {"service": {"tpu_worker_job_name": "tpus"}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(service))
         assert TPUConfig().tpu_job_name == "tpus"
@@ -143,18 +143,18 @@ class TestTPUConfig:
 @pytest.mark.reference
 class TestAgainstTheOldClass:
     def test_signature(self, old_estimator, compare):
-        """Names, order and defaults of all arguments are the old ones."""
+        """Names, order and defaults of all arguments equal TensorFlow 2.15's."""
         assert compare.parameters(TPUConfig) == compare.parameters(old_estimator.tpu.TPUConfig)
         assert tuple(TPUConfig()) == tuple(old_estimator.tpu.TPUConfig())
 
     def test_input_pipelines(self, old_estimator):
-        """The input pipelines have the old numbers."""
+        """The values of `InputPipelineConfig` equal TensorFlow 2.15's."""
         theirs = old_estimator.tpu.InputPipelineConfig
         for name in ("PER_SHARD_V1", "PER_HOST_V1", "PER_HOST_V2", "BROADCAST", "SLICED"):
             assert getattr(theirs, name) == getattr(InputPipelineConfig, name)
 
     @pytest.mark.parametrize("values, error, message", BAD)
     def test_bad_tpu_values(self, old_estimator, compare, values, error, message):
-        """The same TPU values are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same values with the same words."""
         del error
         compare.refuse_alike(TPUConfig, old_estimator.tpu.TPUConfig, message, **values)

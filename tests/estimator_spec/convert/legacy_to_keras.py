@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A legacy checkpoint as a Keras 3 model, in a process of its own.
+"""Converts a legacy checkpoint to a Keras 3 model, in a process of its own.
 
 `legacy_to_keras.py PROGRAM CHECKPOINT OUT.npz`, with SIDE=ours and tests/reference on the path.
 PROGRAM is `tf1_columns` or `sequences`; OUT gets the logits of its test rows, and the losses of
@@ -24,7 +24,7 @@ STEPS = 60
 
 
 def masked_mean(sequence, lengths):
-    """`[B, L, D]` and `[B]` to `[B, D]`, as the legacy model has it."""
+    """Averages over steps, as the legacy model does: `[B, L, D]` and `[B]` to `[B, D]`."""
     steps = keras.ops.arange(sequence.shape[1], dtype=lengths.dtype)
     mask = keras.ops.cast(steps[None, :] < lengths[:, None], "float32")
     total = keras.ops.sum(sequence * mask[:, :, None], axis=1)
@@ -32,7 +32,7 @@ def masked_mean(sequence, lengths):
 
 
 class Legacy(keras.Model):
-    """The legacy program's model in Keras: embeddings, layers, one logit.
+    """Legacy program's model in Keras: embeddings, layers, one logit.
 
     Args:
         layer: the converted embeddings.
@@ -58,7 +58,7 @@ class Legacy(keras.Model):
 
 
 def load_dense(model, optimizer, reader):
-    """The weights of the other layers, and their Adagrad slots, by their legacy names."""
+    """Loads the weights of the other layers, and their Adagrad slots, by their legacy names."""
     for layer in (model.hidden, model.head):
         for variable in layer.weights if layer else ():
             name = f"{layer.name}/{variable.name}"
@@ -69,7 +69,7 @@ def load_dense(model, optimizer, reader):
 
 
 def main(program, checkpoint, out):
-    """Converts, predicts, trains on."""
+    """Converts the checkpoint, predicts, and continues training."""
     program = importlib.import_module(f"programs.{program}")
     if program.__name__.endswith("sequences"):
         columns = program.columns(common.write_vocabulary(os.path.dirname(out), common.PLACES))
@@ -80,7 +80,7 @@ def main(program, checkpoint, out):
             (["colour", "tag", "word", "left", "right"], 5),
         )
     plain, shared = columns
-    # The rate and rule that the legacy model_fn trained the tables with.
+    # Learning rate and optimizer of the legacy model_fn.
     spec = estimator_spec.EmbeddingConfigSpec(plain + shared, estimator_spec.AdagradParameters(0.2))
     layer = to_distributed_embedding(spec, checkpoint, optimizers="core")
     model = Legacy(layer, order, hidden)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A family of specs as plain data, built on either side: ours, and TensorFlow 2.15.1's.
+"""Builds specs from plain data, with our classes or TensorFlow 2.15.1's.
 
     python proto_family.py
 
@@ -14,12 +14,12 @@ import sys
 
 
 def decayed(step):
-    """A learning-rate function."""
+    """Learning rate function."""
     return 1.0 / (1.0 + step)
 
 
 def halved(step):
-    """Another one."""
+    """Second learning rate function."""
     return 0.5 * decayed(step)
 
 
@@ -27,10 +27,10 @@ RATES = {"decayed": decayed, "halved": halved}
 
 
 class Ours:
-    """The side of this project."""
+    """Returns this project's side."""
 
     def __init__(self):
-        """Loads it."""
+        """Imports the side."""
         import estimator_spec
         import tpu_columns
 
@@ -38,7 +38,7 @@ class Ours:
         self.configs = self.optimizers = self.specs = estimator_spec
 
     def proto(self, description):
-        """The configuration."""
+        """Returns the proto."""
         from estimator_spec.convert import to_config_proto
 
         run = description["run"]
@@ -52,10 +52,10 @@ class Ours:
 
 
 class Reference:
-    """TensorFlow 2.15.1's own side."""
+    """Returns TensorFlow 2.15.1's side."""
 
     def __init__(self):
-        """Loads it."""
+        """Imports the side."""
         import tensorflow as tf
         from tensorflow.python.tpu import tpu_embedding
         from tensorflow_estimator.python.estimator.tpu import _tpu_estimator_embedding
@@ -65,7 +65,7 @@ class Reference:
         self.specs = _tpu_estimator_embedding
 
     def proto(self, description):
-        """The configuration."""
+        """Returns the proto."""
         spec, run = make_spec(self, description), description["run"]
         tables, features = spec.table_to_config_dict, spec.feature_to_config_dict
         if spec.feature_columns:
@@ -87,7 +87,7 @@ class Reference:
 
 
 def make_spec(side, description):
-    """The spec that a description means, made of one side's classes."""
+    """Builds the described spec from one side's classes."""
     arguments = dict(description["spec"])
     optimizer = arguments.pop("optimizer")
     arguments["optimization_parameters"] = make_optimizer(side, optimizer)
@@ -105,14 +105,14 @@ def make_spec(side, description):
 
 
 def make_optimizer(side, optimizer):
-    """[class name, arguments], or None."""
+    """Builds parameters from [class name, arguments], or None."""
     if optimizer is None:
         return None
     return getattr(side.optimizers, optimizer[0])(**optimizer[1])
 
 
 def make_table(side, table):
-    """A `TableConfig`."""
+    """Builds a `TableConfig`."""
     table = dict(table)
     optimizer = make_optimizer(side, table.pop("optimizer"))
     rate = RATES.get(table.pop("rate"))
@@ -122,7 +122,7 @@ def make_table(side, table):
 
 
 def make_columns(side, groups):
-    """The columns of a description: groups that share a table, and columns alone."""
+    """Builds the described columns: groups that share a table, and single columns."""
     columns = []
     for group in groups:
         categorical = [make_categorical(member) for member in group["members"]]
@@ -148,7 +148,7 @@ def make_columns(side, groups):
 
 
 def make_categorical(member):
-    """The categorical column of one feature."""
+    """Builds the categorical column of one feature."""
     import tensorflow as tf
 
     make, key, rows = tf.feature_column, member["key"], member["rows"]
@@ -166,7 +166,7 @@ def make_categorical(member):
 
 
 def main():
-    """Serves the reference's protos."""
+    """Returns the reference's protos in a loop."""
     side = Reference()
     for line in sys.stdin:
         try:

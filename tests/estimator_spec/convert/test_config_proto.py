@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proto of a spec is TensorFlow 2.15.1's, byte for byte."""
+"""Byte equality of a spec's proto and TensorFlow 2.15.1's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import estimator_spec
 from estimator_spec import FeatureConfig, ModeKeys, TableConfig
-from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow import private
 from estimator_spec.convert import config_proto_report, to_config_proto, to_mid_level
 from tpu_columns import Mode
 
@@ -25,15 +25,15 @@ _SPEC = importlib.util.spec_from_file_location("proto_family", FAMILY)
 proto_family = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(proto_family)
 
-Configuration = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
+Configuration = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
 OURS = proto_family.Ours()
 
 
 class Server:
-    """TensorFlow 2.15.1 in a process of its own, asked for one proto after the other."""
+    """TensorFlow 2.15.1 in a process that returns one proto after the other."""
 
     def __init__(self, python):
-        """Starts it."""
+        """Starts the process."""
         environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
         environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
         self.process = subprocess.Popen(
@@ -46,7 +46,7 @@ class Server:
         )
 
     def __call__(self, description):
-        """The reference's proto, or what it raised."""
+        """Returns the reference's proto, or its error."""
         print(json.dumps(description), file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline().strip()
         assert answer, "the reference ended"
@@ -57,7 +57,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def reference(reference_python):
-    """Makes the reference's proto of a description: here if this is it, else in its process."""
+    """Returns the reference's proto of a description: from this process or its own."""
     if reference_python == sys.executable:
         side = proto_family.Reference()
         yield lambda description: Configuration.FromString(
@@ -71,7 +71,7 @@ def reference(reference_python):
 
 
 def optimizers(names):
-    """Any of the named optimizers, with any arguments that it takes."""
+    """Strategy of the named optimizers with any valid arguments."""
     rate = st.floats(0, 4, width=32)
     positive = st.floats(2**-10, 4, width=32)
     part = st.floats(0, 0.9375, width=32)
@@ -157,7 +157,7 @@ LENGTHS = st.sampled_from([0, 0, 0, 3])
 
 @st.composite
 def runs(draw):
-    """Batch size, mode, hosts and cores."""
+    """Strategy of batch size, mode, hosts and cores."""
     hosts = draw(st.integers(1, 4))
     cores = hosts * draw(st.integers(1, 4))
     return {
@@ -169,7 +169,7 @@ def runs(draw):
 
 
 def specs(optimizer):
-    """What a spec says beside tables and features."""
+    """Strategy of a spec's other arguments."""
     return st.fixed_dictionaries(
         {"optimizer": optimizer},
         optional={
@@ -183,7 +183,7 @@ def specs(optimizer):
 
 @st.composite
 def of_columns(draw):
-    """Specs of columns: plain and shared, weighted, sequences, on the tensor core."""
+    """Strategy of column specs: plain, shared, weighted, sequences, on the tensor core."""
     groups = []
     keys = iter("abcdefgh")
     for size in draw(st.lists(st.integers(1, 3), min_size=1, max_size=2)):
@@ -202,7 +202,7 @@ def of_columns(draw):
                     "weight": f"{key}_weight" if weighted else None,
                 }
             )
-        # The reference's tensor-core columns take neither weights nor sequences.
+        # The reference's tensor-core columns support neither weights nor sequences.
         plain = not any(m["weight"] or m["max_sequence_length"] for m in members)
         on_tensor_core = bool(groups) and plain and draw(st.booleans())
         groups.append(
@@ -221,7 +221,7 @@ def of_columns(draw):
 
 @st.composite
 def of_dictionaries(draw):
-    """Specs in dict mode: each table may have its own optimizer, rate and replication."""
+    """Strategy of dict specs: each table may have its own optimizer, rate and replication."""
     names = draw(st.lists(st.sampled_from("zyxw"), min_size=1, max_size=3, unique=True))
     own = draw(st.booleans())
     tables = {}
@@ -256,7 +256,7 @@ def of_dictionaries(draw):
 
 
 def with_stable_tags(proto):
-    """The same proto with the tags of dynamic rates counted in the order of the tables."""
+    """Returns the proto with the tags of dynamic rates in the order of the tables."""
     tags = {}
     for table in proto.table_descriptor:
         rate = table.optimization_parameters.learning_rate
@@ -266,7 +266,7 @@ def with_stable_tags(proto):
 
 
 def check(reference, description):
-    """Both sides' protos have the same bytes."""
+    """Asserts that both sides' protos have the same bytes."""
     theirs = reference(description)
     assert not isinstance(theirs, str), theirs
     ours = OURS.proto(description)
@@ -284,7 +284,7 @@ FAMILY_SETTINGS = settings(
 @FAMILY_SETTINGS
 @given(description=of_columns())
 def test_specs_of_columns_give_the_references_bytes(reference, description):
-    """A spec of any columns gives the bytes that TensorFlow 2.15.1 gives."""
+    """A spec of any columns gives TensorFlow 2.15.1's bytes."""
     check(reference, description)
 
 
@@ -299,14 +299,14 @@ def test_specs_of_dictionaries_give_the_references_bytes(reference, description)
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(optimizer=optimizers(ALL))
 def test_optimizers_of_today_say_the_same_unless_the_report_says_otherwise(optimizer):
-    """Any arguments: the mid-level API's message is this one, or the report has a loss."""
+    """For any arguments the mid-level API's message is equal, or the report has a loss."""
     parameters = proto_family.make_optimizer(OURS, optimizer)
     spec = spec_of(optimization_parameters=parameters)
     converted = to_mid_level(spec, allow_lossy=True)
     theirs = Configuration.TableDescriptor()
     converted.tables["words"]._set_table_descriptor(theirs, 1, {})
     ours = to_config_proto(spec, 8).table_descriptor[0]
-    # Rules that come to the same, and RMSProp as Adam, whose steps another test compares.
+    # Equivalent rules, and RMSProp as Adam, whose steps another test compares.
     other_names = {"proximal_adagrad": "adagrad", "momentum": "stochastic_gradient_descent"}
     other_names["rms_prop"] = "adam"
     for message in (theirs, ours):
@@ -318,7 +318,7 @@ def test_optimizers_of_today_say_the_same_unless_the_report_says_otherwise(optim
 
 
 def test_a_report_says_what_a_message_has_not():
-    """Everything is kept; combiners, the multiplier and inference have lines of their own."""
+    """Nothing is lost; combiners, the multiplier and inference have entries of their own."""
     table = TableConfig(10, 4, learning_rate_fn=proto_family.decayed)
     spec = spec_of(table, experimental_gradient_multiplier_fn=proto_family.halved)
     found = config_proto_report(spec)
@@ -336,7 +336,7 @@ def test_a_report_says_what_a_message_has_not():
 
 
 def spec_of(table=None, **arguments):
-    """A spec of one table."""
+    """Returns a spec of one table."""
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": FeatureConfig("words")},
         table_to_config_dict={"words": table or TableConfig(10, 4)},
@@ -356,13 +356,13 @@ def spec_of(table=None, **arguments):
     ],
 )
 def test_a_mode_may_be_spelled_in_several_ways(mode, training):
-    """Estimator's modes, placements' modes, words and the proto's numbers are understood."""
+    """Modes of estimators and placements, strings and the proto's values are accepted."""
     proto = to_config_proto(spec_of(), 8, mode)
     assert proto.mode == (Configuration.TRAINING if training else Configuration.INFERENCE)
 
 
 def test_tags_follow_the_order_of_tables():
-    """Dynamic rates are numbered by the sorted tables, however the dictionary is ordered."""
+    """Dynamic rates are numbered by the sorted tables, whatever the dictionary's order."""
     decayed, halved = proto_family.decayed, proto_family.halved
     rates = {"c": decayed, "b": halved, "a": decayed, "d": None}
     for names in ("abcd", "dcba", "bdac"):
@@ -391,7 +391,7 @@ def test_tags_follow_the_order_of_tables():
     ],
 )
 def test_impossible_runs_are_refused(arguments, words):
-    """Sizes that don't divide and unknown modes are refused by name."""
+    """Indivisible sizes and unknown modes are refused by name."""
     with pytest.raises(ValueError, match=words):
         to_config_proto(spec_of(), **{"batch_size": 8, **arguments})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the migration guide's "Moving on" run as they stand."""
+"""Examples of the migration guide's "Moving on"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GUIDE = Path(__file__).resolve().parents[3] / "migration_guide.md"
 
 
 def blocks():
-    """(heading, program) of each example, in order."""
+    """Returns (heading, program) of each example in order."""
     text = GUIDE.read_text(encoding="utf-8")
     section = text.split("\n## Moving on\n", 1)[1].split("\n## ", 1)[0]
     found = []
@@ -27,7 +27,7 @@ def blocks():
 
 @pytest.mark.slow
 def test_the_examples_run_in_order(tools, tmp_path, monkeypatch, capsys):
-    """Each example goes on from those before it, with a checkpoint of the old program."""
+    """The examples run in order, with a checkpoint of the old program."""
     tables = {"words": np.random.RandomState(0).normal(size=(1000, 16)).astype(np.float32)}
     written = Path(tools.write_checkpoint(str(tmp_path / "model.ckpt-7"), tables))
     (tmp_path / "model_dir").mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of Keras optimizers beside the host core's, which are those of an embedding core."""
+"""Steps of Keras optimizers compared with the host core's."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 keras = pytest.importorskip("keras")
 
 ROWS, WIDTH = 8, 3
-# Repeated ids within and across rows, a row without ids, and rows that only some steps look up.
+# Repeated ids within and across rows, a row without ids, rows that only some steps look up.
 BATCHES = [[[1, 1, 2], [2, 3], []], [[3], [3, 4, 4], [0]], [[5], [1], [1, 5]], [[], [], [2]]]
 
 
 def decayed(step):
-    """A rate that falls with the step."""
+    """Learning rate that falls with the step."""
     return 0.5 / (1.0 + tf.cast(step, tf.float32))
 
 
 def doubled(step):
-    """A multiplier of gradients that grows."""
+    """Gradient multiplier that grows with the step."""
     return 1.0 + tf.cast(step, tf.float32)
 
 
 def named(value):
-    """A short id of a test, the same in every process."""
+    """Returns a short test id, the same in every process."""
     return getattr(value, "__name__", type(value).__name__.removesuffix("Parameters"))
 
 
 def spec_of(parameters, rate=None, multiplier=None):
-    """A spec of one table whose embeddings are summed."""
+    """Returns a spec of one table with combiner sum."""
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": FeatureConfig("words")},
         table_to_config_dict={
@@ -52,14 +52,14 @@ def spec_of(parameters, rate=None, multiplier=None):
 
 
 def values():
-    """First values of the table, and the gradient of each activation in each step."""
+    """Returns initial values of the table, and the gradient of each activation in each step."""
     random = np.random.RandomState(7)
     table = random.normal(size=(ROWS, WIDTH)).astype(np.float32)
     return table, random.normal(size=(len(BATCHES), 3, WIDTH)).astype(np.float32)
 
 
 def by_keras(spec, options, steps):
-    """The table after each step of a converted layer and its optimizer."""
+    """Returns the table after each step of a converted layer and its optimizer."""
     layer = to_distributed_embedding(spec, **options)
     table, gradients = values()
     variable = layer.trainable_variables[0]
@@ -82,7 +82,7 @@ def by_keras(spec, options, steps):
 
 
 def by_core(spec, steps):
-    """The table after each step of the host core's rules."""
+    """Returns the table after each step of the host core's rules."""
     parameters = spec.optimization_parameters
     (config,) = spec.table_to_config_dict.values()
     table, gradients = values()
@@ -144,7 +144,7 @@ CORE = [
 
 @pytest.mark.parametrize("parameters", CORE, ids=named)
 def test_the_cores_optimizer_steps_as_the_core(parameters):
-    """All ten optimizers with all their arguments, rows not looked up included, for four steps."""
+    """The core's optimizer equals the host core for four steps of all ten optimizers."""
     spec = spec_of(parameters)
     actual = by_keras(spec, {"optimizers": "core"}, len(BATCHES))
     for found, expected in zip(actual, by_core(spec, len(BATCHES)), strict=True):
@@ -152,7 +152,7 @@ def test_the_cores_optimizer_steps_as_the_core(parameters):
 
 
 def test_the_cores_optimizer_takes_rates_and_multipliers():
-    """learning_rate_fn and experimental_gradient_multiplier_fn see the step that they should."""
+    """learning_rate_fn and experimental_gradient_multiplier_fn get the right step."""
     spec = spec_of(optimizers.AdagradParameters(0.25), decayed, doubled)
     actual = by_keras(spec, {"optimizers": "core"}, len(BATCHES))
     for found, expected in zip(actual, by_core(spec, len(BATCHES)), strict=True):
@@ -180,7 +180,7 @@ EXACT = [
 
 @pytest.mark.parametrize(("parameters", "rate"), EXACT, ids=named)
 def test_keras_own_optimizers_step_as_the_core_where_the_report_says_so(parameters, rate):
-    """Without a loss in the report, four steps are the core's, rows not looked up included."""
+    """Without a loss in the report, four steps equal the core's, including other rows."""
     spec = spec_of(parameters, rate)
     assert to_distributed_embedding(spec).conversion.report.lost == ()
     actual = by_keras(spec, {}, len(BATCHES))
@@ -205,7 +205,7 @@ NAMED = [
 
 @pytest.mark.parametrize(("parameters", "lost"), NAMED, ids=named)
 def test_keras_own_optimizers_differ_where_the_report_says_so(parameters, lost):
-    """The rows of a first step are the core's; what differs afterwards is named, and does."""
+    """The rows of a first step equal the core's; later differences are reported, and real."""
     spec = spec_of(parameters)
     with pytest.raises(LossyConversionError) as caught:
         to_distributed_embedding(spec)
@@ -226,7 +226,7 @@ def test_keras_own_optimizers_differ_where_the_report_says_so(parameters, lost):
     ],
 )
 def test_what_keras_has_not_is_replaced_only_if_allowed(parameters, kind):
-    """The nearest Keras optimizer takes the place, and a table of counts stays as it is."""
+    """The nearest Keras optimizer is used, and a frequency table doesn't change."""
     spec = spec_of(parameters)
     with pytest.raises(LossyConversionError):
         to_distributed_embedding(spec)
@@ -237,7 +237,7 @@ def test_what_keras_has_not_is_replaced_only_if_allowed(parameters, kind):
 
 
 def test_gradients_of_repeated_ids_are_summed_first():
-    """Keras alone squares them one by one, which is another Adagrad."""
+    """Gradients of repeated ids are summed before Keras' Adagrad squares them."""
     spec = spec_of(optimizers.AdagradParameters(0.25))
     layer = to_distributed_embedding(spec)
     plain = keras.optimizers.Adagrad(0.25, 0.1, epsilon=0.0)
@@ -254,7 +254,7 @@ def test_gradients_of_repeated_ids_are_summed_first():
 
 
 def test_a_dense_gradient_is_refused_by_the_cores_optimizer():
-    """It can't tell which rows a step looked up; the message says what may be the reason."""
+    """A dense gradient is refused with possible reasons."""
     layer = to_distributed_embedding(spec_of(CORE[0]), optimizers="core")
     (optimizer,) = layer.conversion.optimizers.values()
     with pytest.raises(TypeError, match="regularizer"):
@@ -263,7 +263,7 @@ def test_a_dense_gradient_is_refused_by_the_cores_optimizer():
 
 @pytest.mark.parametrize("target", ["keras", "core"])
 def test_optimizers_come_back_from_their_config(target):
-    """Parameters, rate functions by name, multiplier: all of it is in the config."""
+    """The config has parameters, multiplier, and rate functions by name."""
     parameters = optimizers.AdamParameters(0.25, lazy_adam=False, sum_inside_sqrt=False)
     multiplier = doubled if target == "core" else None
     spec = spec_of(parameters, decayed, multiplier)
@@ -285,7 +285,7 @@ def test_optimizers_come_back_from_their_config(target):
     ],
 )
 def test_a_checkpoints_slots_and_step_go_on(tools, tmp_path, parameters, suffixes):
-    """With the core's optimizer, training goes on from the slots and the step of a checkpoint."""
+    """The core's optimizer continues from the slots and the step of a checkpoint."""
     random = np.random.RandomState(1)
     tensors = {
         f"words{suffix}": random.uniform(1, 2, (ROWS, WIDTH)).astype(np.float32)
@@ -304,7 +304,7 @@ def test_a_checkpoints_slots_and_step_go_on(tools, tmp_path, parameters, suffixe
 
 
 def test_slots_need_a_checkpoint_and_the_cores_optimizer(tools, tmp_path):
-    """Either lack is an error that says what to do."""
+    """Missing checkpoints and unbuilt optimizers are refused with advice."""
     spec = spec_of(optimizers.AdagradParameters(0.25))
     layer = to_distributed_embedding(spec, optimizers="core")
     with pytest.raises(ValueError, match="without a checkpoint"):
@@ -323,7 +323,7 @@ def test_slots_need_a_checkpoint_and_the_cores_optimizer(tools, tmp_path):
     ("target", "becomes"), [("keras", "initial values"), ("core", "conversion.load_slots(layer)")]
 )
 def test_a_report_says_what_becomes_of_slots(tools, tmp_path, target, becomes):
-    """Keras' own optimizers begin anew, the core's can go on: neither goes without a word."""
+    """The report says that Keras' own optimizers start anew, and the core's can continue."""
     tensors = {name: np.ones((ROWS, WIDTH), np.float32) for name in ("words", "words/Adagrad")}
     checkpoint = tools.write_checkpoint(str(tmp_path / "model.ckpt-7"), tensors)
     spec = spec_of(optimizers.AdagradParameters(0.25))
@@ -333,7 +333,7 @@ def test_a_report_says_what_becomes_of_slots(tools, tmp_path, target, becomes):
 
 
 def test_parameters_without_a_rate_are_refused():
-    """Neither the table nor its optimizer has a rate: the error comes with the conversion."""
+    """A table without any learning rate is refused by the conversion."""
     parameters = dataclasses.replace(CORE[2], learning_rate=None)
     with pytest.raises(ValueError, match="no learning rate"):
         to_distributed_embedding(spec_of(parameters))

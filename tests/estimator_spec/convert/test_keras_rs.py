@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keras 3: the layer, its lookups, and models that a legacy checkpoint becomes."""
+"""Conversion to keras_rs: the layer, its lookups, and models of legacy checkpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ADAGRAD = optimizers.AdagradParameters(0.1)
 
 
 def spec_of(parameters=ADAGRAD, table=None, feature=None, **arguments):
-    """A spec of one table."""
+    """Returns a spec of one table."""
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": feature or FeatureConfig("words")},
         table_to_config_dict={"words": table or TableConfig(10, 4)},
@@ -38,14 +38,14 @@ def spec_of(parameters=ADAGRAD, table=None, feature=None, **arguments):
 
 
 def look_up(layer, batch):
-    """Activations by key, and lengths."""
+    """Returns activations by key, and lengths."""
     found = features_for(layer, batch)
     return {**layer(found.inputs, found.weights), **found.sequence_lengths}
 
 
 @pytest.mark.parametrize("kind", ["columns", "dictionaries"])
 def test_lookups_are_the_legacy_ones(families, tools, kind):
-    """Every kind of feature, with every combiner, gives what the legacy lookup gives on a CPU."""
+    """Every kind of feature and combiner equals the legacy lookup on a CPU."""
     family = families[kind]
     layer = to_distributed_embedding(family.spec, family.checkpoint, hardware=Hardware.CPU)
     assert isinstance(layer, keras_rs.layers.DistributedEmbedding)
@@ -54,7 +54,7 @@ def test_lookups_are_the_legacy_ones(families, tools, kind):
 
 
 def test_lookups_of_fixed_shapes_are_the_same(compact_family, tools):
-    """With batch_size and max_ids all shapes are static, as compilers want them."""
+    """With batch_size and max_ids all shapes are static."""
     family = compact_family
     layer = to_distributed_embedding(
         family.spec,
@@ -70,7 +70,7 @@ def test_lookups_of_fixed_shapes_are_the_same(compact_family, tools):
 
 
 def test_too_many_ids_for_a_fixed_shape_are_refused(compact_family):
-    """Ids aren't dropped to make a row fit; the error names feature and room."""
+    """More ids than max_ids are refused; the error names feature and limit."""
     family = compact_family
     layer = to_distributed_embedding(family.spec, max_ids={"left": 1})
     with pytest.raises(tf.errors.InvalidArgumentError, match="'left' has more than max_ids = 1"):
@@ -87,13 +87,13 @@ def test_too_many_ids_for_a_fixed_shape_are_refused(compact_family):
     ],
 )
 def test_sizes_that_mean_nothing_are_refused(arguments, words):
-    """A feature that isn't there, or no room at all, is an error that names the argument."""
+    """An unknown feature or an invalid max_ids is refused; the error names the argument."""
     with pytest.raises(ValueError, match=words):
         to_distributed_embedding(spec_of(), **arguments)
 
 
 def test_a_loss_points_to_the_cores_optimizer():
-    """Adam as a TPU has it is lost with Keras' own; the error names the way that keeps it."""
+    """A TPU's Adam is lost with Keras' own; the error names the alternative."""
     spec = spec_of(optimizers.AdamParameters(0.1))
     with pytest.raises(LossyConversionError, match="optimizers='core' has the embedding core's"):
         to_distributed_embedding(spec)
@@ -101,18 +101,18 @@ def test_a_loss_points_to_the_cores_optimizer():
 
 
 def test_slots_of_the_models_own_tables_are_the_models(compact_family):
-    """A table of the tensor core is trained by the model's optimizer: load_slots passes it over."""
+    """load_slots skips tables of the tensor core, which the model's optimizer trains."""
     layer = to_distributed_embedding(
         compact_family.spec, compact_family.checkpoint, optimizers="core"
     )
     conversion = layer.conversion
     assert conversion.optimizers["tbl_small"] is None
     conversion.optimizer(keras.optimizers.SGD(0.1)).build(layer.trainable_variables)
-    assert conversion.load_slots(layer) == []  # the checkpoint has none
+    assert conversion.load_slots(layer) == []  # the checkpoint has no slots
 
 
 def test_an_empty_batch_gives_empty_activations():
-    """No rows in, no rows out."""
+    """An empty batch gives empty activations."""
     layer = to_distributed_embedding(spec_of())
     found = features_for(layer, {"word": tf.zeros([0, 2], tf.int64)})
     assert layer(found.inputs, found.weights)["word"].shape == (0, 4)
@@ -120,15 +120,15 @@ def test_an_empty_batch_gives_empty_activations():
 
 @pytest.mark.parametrize("bad", [-1, 10])
 def test_ids_are_checked(bad):
-    """keras_rs takes -1 for the last row; features_for refuses it, as the old lookup would."""
+    """features_for refuses -1, for which keras_rs reads the last row."""
     layer = to_distributed_embedding(spec_of())
-    assert layer({"word": np.array([[-1]])})["word"].shape == (1, 4)  # why it must be checked
+    assert layer({"word": np.array([[-1]])})["word"].shape == (1, 4)  # the reason for the check
     with pytest.raises(IdOutOfRangeError, match=f"'word'.*size is 10.*{bad}"):
         features_for(layer, {"word": tf.sparse.from_dense([[bad]])})
 
 
 def test_placements_follow_the_lookup_devices(tools):
-    """Columns of the CPU and the tensor core stay off SparseCore; others are where there is one."""
+    """Columns of the CPU and the tensor core are never on SparseCore; others are."""
     spec = tools.column_spec(("mean",))
     on_cpu = tpu_columns.embedding_column(
         tf.feature_column.categorical_column_with_identity("on_cpu", 5),
@@ -143,7 +143,7 @@ def test_placements_follow_the_lookup_devices(tools):
 
 
 def test_tables_have_names_that_keras_takes():
-    """A slash, which Keras refuses in names, becomes an underscore; no two names fall together."""
+    """Slashes in names become underscores, and names stay unique."""
     keys = ["a/b", "a_b", "a_b_2"]
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={f"f{n}": FeatureConfig(key) for n, key in enumerate(keys)},
@@ -158,7 +158,7 @@ def test_tables_have_names_that_keras_takes():
 
 
 def test_initializers_are_keras_own():
-    """The default is 1/√D wide, as ever: keras_rs' is wider. Functions are called as they are."""
+    """The default initializer keeps its standard deviation 1/√D; functions are called."""
     values = to_distributed_embedding(spec_of(table=TableConfig(2000, 16))).get_embedding_tables()
     assert np.std(values["words"]) == pytest.approx(0.88 / 4, rel=0.05)
     for initializer in (
@@ -172,7 +172,7 @@ def test_initializers_are_keras_own():
 
 
 def test_each_table_has_its_optimizer():
-    """Keras' MultiOptimizer gives tables theirs, by their paths, and the default the rest."""
+    """Keras' MultiOptimizer selects tables' optimizers by path, and the default for the rest."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"a": FeatureConfig("a"), "b": FeatureConfig("b")},
         table_to_config_dict={
@@ -204,7 +204,7 @@ def test_each_table_has_its_optimizer():
 
 
 def test_a_model_trains_saves_and_loads(tmp_path):
-    """fit() trains tables and layers; a .keras file brings model and optimizer back."""
+    """fit() trains tables and layers; a .keras file restores model and optimizer."""
     table = TableConfig(10, 4, learning_rate_fn=None)
     layer = to_distributed_embedding(spec_of(table=table), optimizers="core")
     ids, weights = keras.Input((None,), dtype="int32"), keras.Input((None,))
@@ -227,7 +227,7 @@ def test_a_model_trains_saves_and_loads(tmp_path):
 
 
 def test_what_keras_has_not_is_lost():
-    """Pipelining and a multiplier of gradients; the core's optimizer has the latter."""
+    """Pipelining is lost, and a gradient multiplier except with the core's optimizer."""
     pipelined = spec_of(pipeline_execution_with_tensor_core=True)
     with pytest.raises(LossyConversionError, match="the update of the step before"):
         to_distributed_embedding(pipelined)
@@ -242,7 +242,7 @@ def test_what_keras_has_not_is_lost():
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_other_processes_and_backends(compact_family, tools, tmp_path, backend):
-    """Without legacy Keras, and on JAX, the layer looks up the same and its model trains."""
+    """Without legacy Keras, and on JAX, lookups are equal and the model trains."""
     if backend == "jax":
         pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
     program = Path(__file__).with_name("keras_process.py")
@@ -275,7 +275,7 @@ def test_other_processes_and_backends(compact_family, tools, tmp_path, backend):
     ],
 )
 def test_tables_on_sparse_core_get_an_optimizer_that_keras_rs_takes(parameters, kind):
-    """keras_rs turns the table's optimizer into SparseCore's, with the spec's numbers."""
+    """keras_rs converts the table's optimizer to SparseCore's with the spec's arguments."""
     from keras_rs.src.layers.embedding.tensorflow import config_conversion
 
     layer = to_distributed_embedding(spec_of(parameters), allow_lossy=True)
@@ -298,7 +298,7 @@ def test_tables_on_sparse_core_get_an_optimizer_that_keras_rs_takes(parameters, 
     ],
 )
 def test_an_optimizer_that_sparse_core_has_not_is_refused_there(parameters):
-    """keras_rs itself says so, where a default would train the table otherwise."""
+    """keras_rs refuses optimizers whose default would train the table differently."""
     from keras_rs.src.layers.embedding.tensorflow import config_conversion
 
     spec = spec_of(parameters)

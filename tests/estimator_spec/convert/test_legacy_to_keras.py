@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of TensorFlow 1.15.5 and 2.15.1 become Keras 3 models that train on."""
+"""Conversion of TensorFlow 1.15.5 and 2.15.1 checkpoints to Keras 3 models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 def convert(program, folder, out):
-    """What the Keras 3 model of a checkpoint predicts, and its losses from there on."""
+    """Returns predictions and losses of a checkpoint's Keras 3 model."""
     script = Path(__file__).with_name("legacy_to_keras.py")
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment |= {
@@ -42,7 +42,7 @@ def convert(program, folder, out):
 
 
 def test_a_checkpoint_of_tensorflow_1_15_5(tmp_path):
-    """Same predictions to 1e-5; and 60 further losses are those of TensorFlow 1.15.5 itself."""
+    """Predictions are equal to 1e-5, and 60 further losses equal TensorFlow 1.15.5's."""
     found, expected = convert("tf1_columns", "tf1_15_checkpoint", tmp_path / "out.npz")
     assert expected["tensorflow"] == "1.15.5"
     logits = np.reshape(expected["logits_before"], (-1, 1))
@@ -53,7 +53,7 @@ def test_a_checkpoint_of_tensorflow_1_15_5(tmp_path):
 
 
 def test_a_checkpoint_of_tensorflow_2_15_1(tmp_path):
-    """Sequences, shared ones too: same predictions to 1e-5, and the model learns on."""
+    """With shared sequences, predictions are equal to 1e-5, and training continues."""
     found, expected = convert("sequences", "tf2_15_checkpoint", tmp_path / "out.npz")
     assert expected["tensorflow"] == "2.15.1"
     logits = np.reshape(expected["logits"], (-1, 1))

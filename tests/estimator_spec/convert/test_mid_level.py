@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mid-level API: configurations, optimizers, objects that are built, saved and restored."""
+"""Conversion to the mid-level API: configurations, optimizers, building, saving, restoring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints import CheckpointError
 from estimator_spec.convert import look_up, to_config_proto, to_mid_level, to_tpu_embedding
 from estimator_spec.convert.report import LossyConversionError, Status
@@ -25,7 +25,7 @@ embedding_api = tf.tpu.experimental.embedding
 
 
 def spec_of(parameters, table=None, **arguments):
-    """A spec of one table."""
+    """Returns a spec of one table."""
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": FeatureConfig("words")},
         table_to_config_dict={"words": table or TableConfig(10, 4)},
@@ -35,12 +35,12 @@ def spec_of(parameters, table=None, **arguments):
 
 
 def optimizer_of(parameters, **arguments):
-    """The mid-level optimizer of the only table."""
+    """Returns the mid-level optimizer of the only table."""
     return to_mid_level(spec_of(parameters), **arguments).feature_config["word"].table.optimizer
 
 
 def test_configurations_say_what_the_columns_say(tools):
-    """Tables, features, combiners and sequences; features of one table share its object."""
+    """Tables, features, combiners and sequences are converted; features share tables."""
     spec = tools.column_spec()
     converted = to_mid_level(spec, hardware=Hardware.CPU)
     tables, features = estimator_spec.tables_and_features(spec)
@@ -64,7 +64,7 @@ def test_configurations_say_what_the_columns_say(tools):
 
 
 def test_a_weighted_sequence_is_an_output_of_two_axes(tools):
-    """The API refuses weights with max_sequence_length; with output_shape it takes them."""
+    """Weighted sequences are converted by output_shape, which the API accepts."""
     spec = tools.column_spec(("mean",))
     for batch_size in (None, 32):
         converted = to_mid_level(spec, batch_size=batch_size)
@@ -74,7 +74,7 @@ def test_a_weighted_sequence_is_an_output_of_two_axes(tools):
 
 
 def test_columns_of_the_tensor_core_are_left_to_the_model(tools):
-    """Their tables aren't among the configurations, and the report says so."""
+    """Tables of the tensor core are left out and reported."""
     converted = to_mid_level(tools.column_spec(("mean",)))
     assert "small" not in converted.feature_config
     (entry,) = [entry for entry in converted.report.changed if entry.table == "tbl_small"]
@@ -82,7 +82,7 @@ def test_columns_of_the_tensor_core_are_left_to_the_model(tools):
 
 
 def test_tables_of_equal_optimizers_share_one(tools):
-    """Few distinct optimizers make a fast TPU; another rate makes another optimizer."""
+    """Tables with equal optimizers and rates share one object."""
     adagrad = optimizers.AdagradParameters(0.1)
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={f"f{n}": FeatureConfig(f"t{n}") for n in range(4)},
@@ -101,12 +101,12 @@ def test_tables_of_equal_optimizers_share_one(tools):
 
 
 def decayed(step):
-    """A rate that falls with the step."""
+    """Learning rate that falls with the step."""
     return 1.0 / (1.0 + tf.cast(step, tf.float32))
 
 
 def test_learning_rate_functions_read_the_step():
-    """A rate is a function without arguments, one object for all its tables."""
+    """A dynamic rate is a function without arguments, one object for all its tables."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"a": FeatureConfig("a"), "b": FeatureConfig("b")},
         table_to_config_dict={
@@ -160,11 +160,11 @@ _SAME_RULE = {"proximal_adagrad": "adagrad", "momentum": "stochastic_gradient_de
 
 @pytest.mark.parametrize("parameters", EXACT, ids=lambda p: type(p).__name__)
 def test_exact_optimizers_tell_the_core_the_same(parameters):
-    """The mid-level optimizer writes the message that the old system wrote, but for its name."""
+    """The mid-level optimizer's message equals the old system's, except for its name."""
     converted = to_mid_level(spec_of(parameters))
     assert converted.report.lost == ()
     table = converted.feature_config["word"].table
-    ours = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    ours = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
     table._set_table_descriptor(ours, 1, {})
     theirs = to_config_proto(spec_of(parameters), 8).table_descriptor[0]
     for proto in (ours, theirs):
@@ -178,7 +178,7 @@ def test_exact_optimizers_tell_the_core_the_same(parameters):
 
 @pytest.mark.parametrize("parameters", EXACT, ids=lambda p: type(p).__name__)
 def test_slots_have_the_names_of_the_api(parameters):
-    """Each of our slots has a place in the API's optimizer, and none of its places is left over."""
+    """Our slots and the API's slots correspond one to one."""
     names = mid_level_slot_names(parameters)
     assert sorted(names.values()) == sorted(optimizer_of(parameters)._slot_names())
     if not isinstance(parameters, optimizers.MomentumParameters):
@@ -186,7 +186,7 @@ def test_slots_have_the_names_of_the_api(parameters):
 
 
 def test_rms_prop_without_momentum_is_adam():
-    """With beta_1 = 0 and the root of epsilon, Adam's steps are RMSProp's."""
+    """With beta_1 = 0 and the square root of epsilon, Adam's steps equal RMSProp's."""
     rms_prop = optimizers.RMSPropParameters(0.5, rho=0.75, momentum=0.0, epsilon=0.25)
     made = optimizer_of(rms_prop)
     assert isinstance(made, embedding_api.Adam)
@@ -233,7 +233,7 @@ def test_rms_prop_without_momentum_is_adam():
     ],
 )
 def test_what_has_no_counterpart_is_refused_or_reported(parameters, kind, argument):
-    """A loss is an error that names the argument; allowed, the nearest optimizer is taken."""
+    """A loss is an error that names the argument; if allowed, the nearest optimizer is used."""
     with pytest.raises(LossyConversionError, match=argument.replace(".", r"\.")):
         to_mid_level(spec_of(parameters))
     converted = to_mid_level(spec_of(parameters), allow_lossy=True)
@@ -247,7 +247,7 @@ def test_what_has_no_counterpart_is_refused_or_reported(parameters, kind, argume
 
 
 def test_a_gradient_multiplier_is_lost_and_layouts_are_not():
-    """The program has to multiply; where rows lie changes no result."""
+    """A gradient multiplier is lost; the partition strategy isn't."""
     adagrad = optimizers.AdagradParameters(0.1)
     with pytest.raises(LossyConversionError, match="before apply_gradients"):
         to_mid_level(spec_of(adagrad, experimental_gradient_multiplier_fn=decayed))
@@ -259,7 +259,7 @@ def test_a_gradient_multiplier_is_lost_and_layouts_are_not():
 
 @pytest.mark.parametrize("kind", ["columns", "dictionaries"])
 def test_an_object_looks_up_as_the_legacy_columns(families, tools, kind):
-    """A TPUEmbedding with a legacy checkpoint's tables gives the legacy lookups."""
+    """A TPUEmbedding with a legacy checkpoint's tables equals the legacy lookups."""
     family = families[kind]
     embedding = to_tpu_embedding(family.spec, family.checkpoint, hardware=Hardware.CPU)
     for found, expected in tools.check(family, lambda batch: look_up(embedding, batch)):
@@ -277,7 +277,7 @@ def test_an_object_looks_up_as_the_legacy_columns(families, tools, kind):
     ],
 )
 def test_objects_are_built_saved_and_restored(tools, tmp_path, parameters, slots):
-    """Tables and slots of a legacy checkpoint go through tf.train.Checkpoint into a new object."""
+    """tf.train.Checkpoint restores tables and slots of a legacy checkpoint into a new object."""
     spec = spec_of(parameters)
     random = np.random.RandomState(3)
     values = {
@@ -298,7 +298,7 @@ def test_objects_are_built_saved_and_restored(tools, tmp_path, parameters, slots
 
 
 def test_slots_that_begin_anew_are_in_the_report(tools, tmp_path):
-    """The report names the slots that came along, and the tables whose slots the file hasn't."""
+    """The report names restored slots, and tables whose slots the checkpoint lacks."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"a": FeatureConfig("a"), "b": FeatureConfig("b")},
         table_to_config_dict={"a": TableConfig(5, 2), "b": TableConfig(5, 2)},
@@ -314,7 +314,7 @@ def test_slots_that_begin_anew_are_in_the_report(tools, tmp_path):
 
 
 def test_what_is_wrong_is_found_before_a_table_is_made(monkeypatch):
-    """A missing checkpoint, a size or a rate: nothing has been allocated when the error comes."""
+    """A missing checkpoint and invalid arguments are refused before any allocation."""
 
     def allocate(*arguments, **more):
         raise AssertionError("allocated")
@@ -330,7 +330,7 @@ def test_what_is_wrong_is_found_before_a_table_is_made(monkeypatch):
 
 
 def test_a_legacy_checkpoint_sets_the_step(columns_family):
-    """Rates go on from the checkpoint's step."""
+    """Learning rates continue from the checkpoint's step."""
     words = tf.feature_column.categorical_column_with_identity("small", 5)
     column = tpu_columns.embedding_column(words, 2, learning_rate_fn=decayed)
     spec = estimator_spec.EmbeddingConfigSpec([column], optimizers.AdagradParameters(0.1))
@@ -339,7 +339,7 @@ def test_a_legacy_checkpoint_sets_the_step(columns_family):
 
 
 def test_without_a_tpu_the_object_says_where_it_ends():
-    """enqueue, dequeue and apply_gradients need a TPUStrategy; that is TensorFlow's boundary."""
+    """enqueue, dequeue and apply_gradients raise TensorFlow's error without a TPUStrategy."""
     embedding = to_tpu_embedding(spec_of(optimizers.AdagradParameters(0.1)))
     ids = {"word": tf.sparse.from_dense([[1]])}
     for call in (
@@ -352,14 +352,14 @@ def test_without_a_tpu_the_object_says_where_it_ends():
 
 
 def test_v0_takes_the_configurations_as_far_as_a_tpu():
-    """TPUEmbeddingV0 reads them, names the tables, and only then misses the TPUStrategy."""
+    """TPUEmbeddingV0 accepts the configurations up to its need of a TPUStrategy."""
     converted = to_mid_level(spec_of(optimizers.AdagradParameters(0.1)))
     with pytest.raises(RuntimeError, match="should be created under TPUStrategy"):
         embedding_api.TPUEmbeddingV0(converted.feature_config, None)
 
 
 def test_columns_read_as_a_tpu_drop_zeros(tools, tmp_path):
-    """With Hardware.TPU dense zeros are padding, and a combiner of None is a sum."""
+    """With Hardware.TPU dense zeros are padding, and combiner None is sum."""
     words = tf.feature_column.categorical_column_with_identity("word", 5)
     column = tpu_columns.embedding_column(words, 2, combiner=None)
     spec = estimator_spec.EmbeddingConfigSpec([column], optimizers.AdagradParameters(0.1))
@@ -380,7 +380,7 @@ def test_columns_read_as_a_tpu_drop_zeros(tools, tmp_path):
 
 
 def test_negative_weights_are_refused_where_a_lookup_drops_them():
-    """An embedding core counts a negative weight; the lookup on a CPU would drop its id."""
+    """Negative weights are refused, as the target's CPU lookup would drop their ids."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": FeatureConfig("words", weight_key="weight")},
         table_to_config_dict={"words": TableConfig(10, 4)},

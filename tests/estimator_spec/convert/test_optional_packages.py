@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optional packages: their absence is one line, and nothing loads them before they are needed."""
+"""Optional packages: errors if missing, imports on first use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPEC = estimator_spec.EmbeddingConfigSpec(
     ],
 )
 def test_a_missing_extra_is_one_line(monkeypatch, package, extra, convert):
-    """Without the package the error names the extra that brings it, and nothing else."""
+    """Without the package the error names the extra that installs it."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError) as caught:
         convert(SPEC)
@@ -40,7 +40,7 @@ def test_a_missing_extra_is_one_line(monkeypatch, package, extra, convert):
 
 
 def test_an_extra_that_is_broken_says_so_itself(monkeypatch, tmp_path):
-    """If the package is there, but lacks something itself, its own error is seen."""
+    """An import error inside of the package is raised as it is."""
     (tmp_path / "half_there.py").write_text("import what_half_there_needs\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="what_half_there_needs"):
@@ -49,7 +49,7 @@ def test_an_extra_that_is_broken_says_so_itself(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_conversions_load_no_extra_and_no_keras():
-    """Importing the room, and what needs no Keras, leaves Keras and the extras alone."""
+    """Importing `convert`, and conversions without Keras, load neither Keras nor extras."""
     program = (
         "import json, sys, tensorflow as tf, estimator_spec\n"
         "from estimator_spec import convert\n"
@@ -75,7 +75,7 @@ def test_conversions_load_no_extra_and_no_keras():
 
 
 def bare_tensorflow():
-    """What a bare `import tensorflow` loads: some versions bring Keras."""
+    """Returns the modules of a bare `import tensorflow`, with Keras in some versions."""
     program = "import json, sys, tensorflow; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     return {name.split(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PartialEmbedding: two sides, one meaning; of Keras 3 and of tf_keras."""
+"""PartialEmbedding of Keras 3 and tf_keras: equality of plain and large tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig, convert
-from estimator_spec._tensorflow.private import tpu_embedding_configuration_pb2
+from estimator_spec._tensorflow import private
 from estimator_spec.convert import (
     features_for,
     partial_embedding_class,
@@ -29,7 +29,7 @@ api = tf.tpu.experimental.embedding
 
 
 def keras_3():
-    """Keras 3, or None."""
+    """Returns Keras 3, or None."""
     if importlib.util.find_spec("keras") is None:
         return None
     import keras
@@ -39,24 +39,24 @@ def keras_3():
 
 @pytest.fixture(params=["tf.keras", "keras 3"])
 def keras(request):
-    """Each Keras that there is; the tests make `tf.keras` the legacy one."""
+    """Returns each installed Keras; in the tests `tf.keras` is the legacy one."""
     if request.param == "tf.keras":
         return tf.keras
     return keras_3() or pytest.skip("there is no Keras 3 here")
 
 
 def table(rows=20, **arguments):
-    """A mid-level table of 4 columns."""
+    """Returns a mid-level table of dimension 4."""
     return api.TableConfig(rows, 4, **arguments)
 
 
 def make(keras, features, threshold, **arguments):
-    """A layer of one Keras."""
+    """Returns a layer of one Keras."""
     return partial_embedding_class(keras)(features, size_threshold=threshold, **arguments)
 
 
 def set_tables(layer, features, seed=0):
-    """Gives every table values that depend on its configuration only; returns them."""
+    """Sets values that depend on a table's configuration only; returns them."""
     values = {}
     for name, feature in features.items():
         random = np.random.RandomState(seed + feature.table.vocabulary_size)
@@ -73,7 +73,7 @@ def set_tables(layer, features, seed=0):
 @pytest.mark.parametrize("kind", ["columns", "dictionaries"])
 @pytest.mark.parametrize("threshold", [0, 6, None])
 def test_lookups_are_the_legacy_ones(families, tools, keras, kind, threshold):
-    """Every kind of feature, with every combiner, on either side of the threshold."""
+    """Sets values that depend on each table's configuration only; returns them."""
     family = families[kind]
     layer = to_partial_embedding(
         family.spec,
@@ -92,7 +92,7 @@ def test_lookups_are_the_legacy_ones(families, tools, keras, kind, threshold):
 
 
 def test_the_threshold_decides(keras):
-    """More rows than it: the TPU's. 0: all; None: none. Features of one table share a layer."""
+    """Tables above the threshold are large (0: all; None: none), and features share layers."""
     small, large = table(10), table(11)
     features = {
         "a": api.FeatureConfig(small),
@@ -113,7 +113,7 @@ def test_the_threshold_decides(keras):
 
 
 def inputs():
-    """Every kind of input for `kinds()`: ids and weights."""
+    """Returns ids and weights of every kind for `kinds()`."""
     ragged = tf.ragged.constant([[1, 2, 2], [], [19]], tf.int64)
     sparse = ragged.to_sparse()
     deep = tf.sparse.from_dense(np.array([[[1, 2], [3, 0]], [[0, 0], [4, 0]], [[5, 6], [7, 8]]]))
@@ -140,7 +140,7 @@ def inputs():
 
 
 def kinds(combiner):
-    """A feature of every kind, with tables of their own."""
+    """Returns a feature of every kind, with its own table."""
     lengths = {"steps": 2, "ragged_steps": 4, "dense_steps": 2}
     ids, _ = inputs()
     return {
@@ -155,7 +155,7 @@ def kinds(combiner):
 
 @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
 def test_both_sides_mean_the_same(keras, combiner):
-    """Dense, sparse, ragged, weighted and sequence input: plain tables and the TPU's agree."""
+    """Plain and large tables agree on dense, sparse, ragged, weighted and sequence input."""
     features, (ids, weights) = kinds(combiner), inputs()
     found = []
     for threshold in (0, None):
@@ -174,7 +174,7 @@ def test_both_sides_mean_the_same(keras, combiner):
 
 @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
 def test_both_sides_mean_what_tensorflow_means(keras, combiner):
-    """Where TensorFlow's own lookup takes the input, its result is ours."""
+    """Lookups equal TensorFlow's own where it supports the input."""
     features, (ids, weights) = kinds(combiner), inputs()
     layer = make(keras, features, None)
     values = set_tables(layer, features)
@@ -192,7 +192,7 @@ def test_both_sides_mean_what_tensorflow_means(keras, combiner):
 
 
 def test_it_is_interchangeable_with_the_field_s_layer():
-    """PartialTPUEmbedding of tensorflow-recommenders: same arguments, weights and results."""
+    """Arguments, weights and results equal tensorflow-recommenders' PartialTPUEmbedding."""
     recommenders = pytest.importorskip("tensorflow_recommenders", reason="needs the extra tfrs")
     theirs_class = recommenders.experimental.layers.embedding.PartialTPUEmbedding
     small, large = table(10), table(40, combiner="sum")
@@ -225,7 +225,7 @@ def test_it_is_interchangeable_with_the_field_s_layer():
 
 
 def test_a_spec_becomes_the_field_s_layer(families, tools):
-    """Large tables of the field's layer look up as the legacy columns; small ones lose a lot."""
+    """Large tables of tensorflow-recommenders' layer equal the legacy lookups; small ones don't."""
     pytest.importorskip("tensorflow_recommenders", reason="needs the extra tfrs")
     family = families["columns"]
     with pytest.raises(LossyConversionError, match="nothing is combined"):
@@ -250,7 +250,7 @@ def test_a_spec_becomes_the_field_s_layer(families, tools):
 
 
 def test_a_model_trains_both_sides(keras, tmp_path):
-    """fit() moves plain tables and, off a TPU, large ones; saved weights come back."""
+    """fit() trains plain and large tables off a TPU; saved weights are restored."""
     features = {"a": api.FeatureConfig(table(10)), "b": api.FeatureConfig(table(30))}
 
     class Model(keras.Model):
@@ -283,7 +283,7 @@ def test_a_model_trains_both_sides(keras, tmp_path):
 
 
 def test_it_joins_functional_models(keras):
-    """Symbolic inputs, dense, sparse and ragged, have the shapes that a batch then has."""
+    """Symbolic dense, sparse and ragged inputs have the shapes of a batch."""
     features = {
         "dense": api.FeatureConfig(table(10)),
         "sparse": api.FeatureConfig(table(30, combiner="sum")),
@@ -306,7 +306,7 @@ def test_it_joins_functional_models(keras):
 
 
 def test_gradients_reach_the_rows_of_weighted_sparse_input(keras):
-    """Weights scale the gradient of their rows, on both sides."""
+    """Weights scale the gradient of their rows in plain and large tables."""
     features = {"word": api.FeatureConfig(table(20, combiner="sum"))}
     ids = tf.sparse.from_dense([[3, 5]])
     weights = ids.with_values([2.0, -1.0])
@@ -323,7 +323,7 @@ def test_gradients_reach_the_rows_of_weighted_sparse_input(keras):
 
 
 def test_wrong_use_is_named(keras):
-    """Features without a configuration, ids and weights of two kinds, other configurations."""
+    """Unknown features, ids and weights of different kinds, and wrong types are refused."""
     features = {"word": api.FeatureConfig(table())}
     layer = make(keras, features, None)
     with pytest.raises(ValueError, match=r"\['other'\] have no configuration"):
@@ -354,7 +354,7 @@ def test_wrong_use_is_named(keras):
 
 @pytest.mark.parametrize("threshold", [0, None])
 def test_ids_outside_of_a_table_are_named(keras, threshold):
-    """Feature, id and size are in the error; in a graph the feature is in the node's name."""
+    """The error has feature, id and size; in a graph the node name has the feature."""
     features = {"word/of": api.FeatureConfig(table(20, combiner="sum"))}
     layer = make(keras, features, threshold)
     for bad in (20, -1):
@@ -368,9 +368,9 @@ def test_ids_outside_of_a_table_are_named(keras, threshold):
 
 @pytest.mark.parametrize("given", ["adam", api.Adam(0.5), optimizers.AdamParameters(0.5)])
 def test_optimizers_of_large_tables_can_write_their_message(given):
-    """protobuf from 7.34 on takes no bool for an enum, which TensorFlow 2.21 gives it."""
+    """Optimizers can be serialized with protobuf 7.34, which accepts no bool for an enum."""
     own = api.TableConfig(20, 4, optimizer=mid_level_optimizer(given), name="own")
-    message = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    message = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
     own._set_table_descriptor(message, 1, {})
     assert message.optimization_parameters.WhichOneof("parameters") == "adam"
 
@@ -388,7 +388,7 @@ def test_optimizers_of_large_tables_can_write_their_message(given):
     ],
 )
 def test_optimizers_of_large_tables(given, kind):
-    """Names, TensorFlow's classes and ours."""
+    """Names, TensorFlow's classes and ours are converted."""
     made = mid_level_optimizer(given)
     assert type(made).__name__ == kind
     if not isinstance(given, (str, type(None))):
@@ -396,7 +396,7 @@ def test_optimizers_of_large_tables(given, kind):
 
 
 def test_keras_optimizers_of_large_tables(keras):
-    """Keras' optimizers keep their arguments; a schedule is read in each step."""
+    """Keras' optimizers keep their arguments; a schedule is evaluated in each step."""
     found = mid_level_optimizer(keras.optimizers.Adam(0.5, beta_1=0.25, clipvalue=2.0))
     assert (found.learning_rate, found.beta_1) == (0.5, 0.25)
     assert (found.clip_gradient_min, found.clip_gradient_max) == (-2.0, 2.0)
@@ -420,7 +420,7 @@ def test_keras_optimizers_of_large_tables(keras):
 
 
 def test_keras_oldest_optimizers_of_large_tables():
-    """`tf.keras.optimizers.legacy`, which programs with the field's layer use, serve too."""
+    """Optimizers of `tf.keras.optimizers.legacy` are converted."""
     schedule = tf.keras.optimizers.schedules.PiecewiseConstantDecay([1, 2], [3.0, 2.0, 1.0])
     optimizer = tf.keras.optimizers.legacy.Adagrad(schedule, initial_accumulator_value=0.25)
     optimizer.iterations.assign(2)
@@ -430,7 +430,7 @@ def test_keras_oldest_optimizers_of_large_tables():
 
 
 def test_a_spec_becomes_a_layer(keras):
-    """Large tables have the spec's optimizer, small ones the model's, whatever the spec's is."""
+    """Large tables have the spec's optimizer, small ones the model's."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"a": FeatureConfig("small"), "b": FeatureConfig("large")},
         table_to_config_dict={
@@ -454,44 +454,44 @@ def test_a_spec_becomes_a_layer(keras):
 
 
 class PretendedStrategy(tf.distribute.TPUStrategy):
-    """As much of a TPUStrategy as the layer asks."""
+    """Minimal TPUStrategy for the layer."""
 
     def __init__(self, feature):
-        """No TPU is looked for."""
+        """Skips the search for a TPU."""
         self._feature = feature
 
     @property
     def extended(self):
-        """Its hardware."""
+        """Returns the hardware feature."""
         return types.SimpleNamespace(
             tpu_hardware_feature=types.SimpleNamespace(embedding_feature=self._feature)
         )
 
 
 class PretendedEmbedding:
-    """Records what an embedding core is asked; a lookup gives ones."""
+    """Fake embedding core that records calls; its lookups return ones."""
 
     def __init__(self, features, optimizer, pipelined=False):
-        """Its calls."""
+        """Creates the fake."""
         self.features = features
         self.optimizer, self.pipelined = optimizer, pipelined
         self.calls = []
 
     def build(self, per_replica_batch_size):
-        """Kept."""
+        """Records the call."""
         self.calls.append(("build", per_replica_batch_size))
 
     def enqueue(self, features, weights, training, name):
-        """Kept."""
+        """Records the call."""
         self.calls.append(("enqueue", list(features), weights, training, name))
 
     def dequeue(self, name):
-        """Ones."""
+        """Returns ones."""
         self.calls.append(("dequeue", name))
         return {key: tf.ones([2, 4]) for key in self.features}
 
     def apply_gradients(self, gradients, name=None, preserved_outputs=None):
-        """Kept."""
+        """Records the call."""
         found = {key: float(tf.reduce_sum(value)) for key, value in gradients.items()}
         self.calls.append(("apply_gradients", found, name, preserved_outputs))
 
@@ -502,7 +502,7 @@ class PretendedEmbedding:
 
 @pytest.mark.parametrize("generation", ["V1", "V2"])
 def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
-    """Under a TPUStrategy the core looks large tables up, and gets their gradients."""
+    """Under a TPUStrategy the core looks up large tables, and gets their gradients."""
     if generation == "V2" and not hasattr(api, "TPUEmbeddingV2"):
         pytest.skip(f"TensorFlow {tf.__version__} has no TPUEmbeddingV2")
     feature = getattr(tf.tpu.experimental.HardwareFeature.EmbeddingFeature, generation)
@@ -527,7 +527,7 @@ def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
     core = layer.tpu_embedding._held.api
     assert isinstance(core.optimizer, api.SGD)
     assert core.pipelined is True
-    message = tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
+    message = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration.TableDescriptor()
     large.name = "large"
     large._set_table_descriptor(message, 1, {})
     np.testing.assert_array_equal(found["b"], np.ones([2, 4]))
@@ -546,7 +546,7 @@ def test_on_a_tpu_gradients_go_to_the_core(keras, monkeypatch, generation):
 
 
 def test_the_class_is_tf_keras_own():
-    """`convert.PartialEmbedding` is a layer of whatever `tf.keras` is, made once."""
+    """`convert.PartialEmbedding` is a layer of `tf.keras`, created once."""
     assert issubclass(convert.PartialEmbedding, tf.keras.layers.Layer)
     assert convert.PartialEmbedding is convert.PartialEmbedding
     assert convert.PartialEmbedding.__name__ == "PartialEmbedding"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports: what is exact, changed and lost; the page of optimizers is made from the same facts."""
+"""Reports of exact, changed and lost options, and the page of optimizers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADAM = estimator_spec.AdamParameters(0.1)
 
 
 def read(parameters=ADAM, hardware=None, table=None, **arguments):
-    """A spec of one table, read."""
+    """Returns a resolved spec of one table."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": FeatureConfig("words")},
         table_to_config_dict={"words": table or TableConfig(10, 4)},
@@ -33,21 +33,21 @@ def read(parameters=ADAM, hardware=None, table=None, **arguments):
 
 
 def made(target, parameters, allow_lossy=True):
-    """The report of one optimizer in one target."""
+    """Returns the report of one optimizer in one target."""
     return report.build_report(target, read(parameters), [], allow_lossy, target)
 
 
 @pytest.mark.parametrize("kind", target_support.optimizers())
 @pytest.mark.parametrize("target", target_support.TARGETS)
 def test_each_argument_of_each_optimizer_has_a_fact(target, kind):
-    """No argument of ours is forgotten in any target, and no fact is about one that isn't."""
+    """Each target has a rule for each argument, and no other rules."""
     assert set(target_support.find_support(target, kind).arguments) == set(
         target_support.argument_names(kind)
     )
 
 
 def test_a_report_has_a_line_for_each_argument():
-    """Table and argument, with the value; other defaults are shown as old → new."""
+    """Entries have table, argument and value; changed defaults are shown as old → new."""
     found = made("tpu_embedding", ADAM)
     lines = {entry.argument.removeprefix("Adam."): entry for entry in found.entries}
     assert list(lines) == [field.name for field in dataclasses.fields(ADAM)]
@@ -60,7 +60,7 @@ def test_a_report_has_a_line_for_each_argument():
 
 
 def test_a_report_has_each_tables_own_rate():
-    """Rates of tables take the place of the optimizer's; functions say what they become."""
+    """A table's rate replaces the optimizer's; the report names the counterpart of functions."""
 
     def decayed(step):
         return 0.1
@@ -87,13 +87,13 @@ def test_a_report_has_each_tables_own_rate():
 
 
 def test_a_rate_of_zero_is_none_of_its_own():
-    """A table whose learning_rate is 0 has always had the optimizer's."""
+    """A table with learning_rate 0 has the optimizer's."""
     found = read(table=TableConfig(10, 4, learning_rate=0.0))
     assert found.learning_rate("words") == found.required_learning_rate("words") == 0.1
 
 
 def test_a_feature_is_one_cores():
-    """Columns of one feature on both cores: the error names the feature and the way out."""
+    """A feature with columns on both cores is refused with advice."""
     words = tf.feature_column.categorical_column_with_identity("word", 10)
     weighted = tf.feature_column.weighted_categorical_column(words, "weight")
     spec = estimator_spec.EmbeddingConfigSpec(
@@ -110,7 +110,7 @@ def test_a_feature_is_one_cores():
 
 
 def test_a_report_in_full_has_all_lines():
-    """What is exact is left out of the short text only."""
+    """Only the short text leaves out exact entries."""
     found = made("tpu_embedding", ADAM)
     assert len(found.in_full().splitlines()) == 1 + len(found.entries)
     assert len(str(found).splitlines()) == 1 + len(found.changed)
@@ -118,7 +118,7 @@ def test_a_report_in_full_has_all_lines():
 
 
 def test_defaults_are_those_of_the_installed_packages():
-    """Where a target's default isn't ours, the facts have it; where they have none, it is ours."""
+    """Rules have a target's default exactly if it differs from ours."""
     api = tf.tpu.experimental.embedding
     classes = {"tpu_embedding": api, "tpu_embedding_v2": api}
     keras = keras_3()
@@ -139,12 +139,12 @@ def test_defaults_are_those_of_the_installed_packages():
 
 
 def becoming(rule):
-    """The target's argument, without the words that the facts add."""
+    """Returns the target's argument without the rule's comment."""
     return rule.target_argument.split(",")[0].split(" (")[0]
 
 
 def keras_3():
-    """Keras 3, or None."""
+    """Returns Keras 3, or None."""
     if importlib.util.find_spec("keras") is None:
         return None
     import keras
@@ -153,7 +153,7 @@ def keras_3():
 
 
 def test_what_is_lost_is_an_error_that_says_what():
-    """SparseCore ignores lazy_adam=False; the error has the line, the report and the way out."""
+    """lazy_adam=False is lost on SparseCore; the error has entry, report and advice."""
     parameters = dataclasses.replace(ADAM, lazy_adam=False)
     with pytest.raises(LossyConversionError, match="words  Adam.lazy_adam: False") as caught:
         made("tpu_embedding_v2", parameters, allow_lossy=False)
@@ -163,7 +163,7 @@ def test_what_is_lost_is_an_error_that_says_what():
 
 
 def test_allowed_losses_are_logged_as_warnings(monkeypatch):
-    """With allow_lossy the report is a warning; without losses it is information."""
+    """The report is logged as a warning with losses, as information without."""
     logged = []
     log = tf.compat.v1.logging
     monkeypatch.setattr(log, "warning", lambda text, report: logged.append("warning"))
@@ -175,7 +175,7 @@ def test_allowed_losses_are_logged_as_warnings(monkeypatch):
 
 @pytest.mark.parametrize("target", ["tpu_embedding", "tpu_embedding_v2", "keras"])
 def test_an_optimizer_without_counterpart_is_one_line(target):
-    """Of Yogi nothing is left but what takes its place."""
+    """The report of Yogi has one entry with its replacement."""
     found = made(target, estimator_spec.ProximalYogiParameters(0.1))
     assert [entry.argument for entry in found.lost] == ["ProximalYogi"]
     assert "Adam" in found.lost[0].note
@@ -199,14 +199,14 @@ def test_an_optimizer_without_counterpart_is_one_line(target):
     ],
 )
 def test_only_values_with_an_effect_are_lost(target, arguments, lost):
-    """What counts is the value: None, 0 and what comes to the same lose nothing."""
+    """Unset arguments and equivalent values lose nothing."""
     parameters = estimator_spec.StochasticGradientDescentParameters(0.1, **arguments)
     found = [entry.argument for entry in made(target, parameters).lost]
     assert found == [name.replace("SGD", "StochasticGradientDescent") for name in lost]
 
 
 def test_a_combiner_of_none_must_be_told_for_columns():
-    """It is mean on a CPU and sum on a TPU; dictionaries mean sum on both."""
+    """A combiner of None is mean on a CPU, sum on a TPU, and sum for dictionaries."""
     words = tf.feature_column.categorical_column_with_identity("word", 10)
     spec = estimator_spec.EmbeddingConfigSpec([embedding_column(words, 4, combiner=None)], ADAM)
     for hardware, combiner, status in (
@@ -223,7 +223,7 @@ def test_a_combiner_of_none_must_be_told_for_columns():
 
 
 def test_a_spec_as_a_whole_has_lines_too():
-    """Shards and profiles change nothing but speed; a multiplier of gradients is lost."""
+    """Shards and profiles are changed; a gradient multiplier is lost."""
     found = read(
         partition_strategy="mod",
         profile_data_directory="/tmp",
@@ -236,7 +236,7 @@ def test_a_spec_as_a_whole_has_lines_too():
 
 @pytest.fixture(scope="module")
 def make_optimizers():
-    """The script that makes the page of optimizers."""
+    """Imports the script that generates the page of optimizers."""
     spec = importlib.util.spec_from_file_location("make_optimizers", DOCS / "make_optimizers.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -244,12 +244,12 @@ def make_optimizers():
 
 
 def test_the_page_of_optimizers_is_current(make_optimizers):
-    """docs/optimizers.md is what the script makes of the facts."""
+    """docs/optimizers.md equals the script's output."""
     assert (DOCS / "optimizers.md").read_text(encoding="utf-8") == make_optimizers.page()
 
 
 def test_a_stale_page_is_noticed(make_optimizers, tmp_path, monkeypatch, capsys):
-    """`--check` fails on another page, and writing it again mends that."""
+    """`--check` fails on another page, and passes after the page is written again."""
     page = tmp_path / "optimizers.md"
     page.write_text(make_optimizers.page().replace("1e-07", "1e-06", 1), encoding="utf-8")
     monkeypatch.setattr(make_optimizers, "PAGE", page)
@@ -259,7 +259,7 @@ def test_a_stale_page_is_noticed(make_optimizers, tmp_path, monkeypatch, capsys)
 
 
 def test_the_page_says_what_reports_say():
-    """Each optimizer's table on the page marks as lost what a report of it loses."""
+    """Each optimizer's table on the page marks the options that its report loses."""
     sections = (DOCS / "optimizers.md").read_text(encoding="utf-8").split("\n## ")[1:]
     assert len(sections) == 10
     for section in sections:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trained tables for serving: legacy checkpoints of any layout, lookups, SavedModels."""
+"""Conversion to serving: checkpoints of any layout, lookups, SavedModels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpu_columns import Hardware, IdOutOfRangeError
 
 @pytest.mark.parametrize("kind", ["columns", "dictionaries"])
 def test_lookups_are_the_legacy_ones(families, tools, kind):
-    """Every kind of feature, with every combiner, gives what the legacy lookup gives on a CPU."""
+    """Every kind of feature and combiner equals the legacy lookup on a CPU."""
     family = families[kind]
     embedding = to_serving(family.spec, family.checkpoint, hardware=Hardware.CPU)
     for found, expected in tools.check(family, lambda batch: look_up(embedding, batch)):
@@ -27,7 +27,7 @@ def test_lookups_are_the_legacy_ones(families, tools, kind):
 
 
 def test_lookups_within_a_function_and_a_dataset(compact_family, tools):
-    """Features are turned in a tf.function and in Dataset.map as they are eagerly."""
+    """features_for gives equal results eagerly, in a tf.function and in Dataset.map."""
     family = compact_family
     embedding = to_serving(family.spec, family.checkpoint, hardware=Hardware.CPU)
     in_function = tf.function(lambda batch: look_up(embedding, batch), reduce_retracing=True)
@@ -45,7 +45,7 @@ def test_lookups_within_a_function_and_a_dataset(compact_family, tools):
 @pytest.mark.parametrize("kind", ["columns", "dictionaries"])
 @pytest.mark.parametrize(("strategy", "shards"), [("div", 3), ("mod", 1), ("mod", 3), ("mod", 8)])
 def test_any_layout_of_rows(families, tools, tmp_path, kind, strategy, shards):
-    """Rows find their way back from any number of shards, div or mod."""
+    """Tables are restored from any number of shards, div or mod."""
     family = families[kind]
     names = tools.variable_names(family.spec)
     checkpoint = tools.write_checkpoint(
@@ -61,7 +61,7 @@ def test_any_layout_of_rows(families, tools, tmp_path, kind, strategy, shards):
 
 
 def test_a_directory_means_its_latest_checkpoint(columns_family):
-    """The model_dir does as well as a checkpoint's prefix."""
+    """A directory stands for its latest checkpoint."""
     folder = os.path.dirname(columns_family.checkpoint)
     embedding = to_serving(columns_family.spec, folder, hardware=Hardware.CPU)
     (table,) = (t for c, t in embedding.embedding_tables.items() if c.name == "tbl_small")
@@ -70,7 +70,7 @@ def test_a_directory_means_its_latest_checkpoint(columns_family):
 
 @pytest.mark.slow
 def test_a_saved_model_needs_nothing_of_ours(compact_family, tmp_path):
-    """Another process, without this project, loads the SavedModel and gets the same numbers."""
+    """A process without this project loads the SavedModel and gets equal results."""
     family = compact_family
     embedding = to_serving(family.spec, family.checkpoint, hardware=Hardware.CPU)
     export_dir = str(tmp_path / "export")
@@ -120,7 +120,7 @@ assert not [m for m in sys.modules if m.split(".")[0] in ("estimator_spec", "tpu
 
 @pytest.mark.parametrize("buckets", [0, 2])
 def test_a_saved_model_brings_its_vocabulary_files(tools, tmp_path, buckets):
-    """The file is an asset: the SavedModel serves when the file is gone from its old place."""
+    """A vocabulary file is an asset: the SavedModel doesn't need the original file."""
     import estimator_spec
     import tpu_columns
 
@@ -144,7 +144,7 @@ def test_a_saved_model_brings_its_vocabulary_files(tools, tmp_path, buckets):
 
 
 def one_table(tools, tmp_path, names, rows=10):
-    """A spec of one column, and a checkpoint with variables of given names."""
+    """Returns a spec of one column, and a checkpoint with variables of given names."""
     import estimator_spec
     import tpu_columns
 
@@ -159,7 +159,7 @@ def one_table(tools, tmp_path, names, rows=10):
 
 
 def test_a_table_in_two_layers_must_be_chosen(tools, tmp_path):
-    """Two layers' variables of one column: the error names both, an argument chooses."""
+    """Two candidates of a table are refused by name, unless an argument selects one."""
     names = [f"{layer}/word_embedding/embedding_weights" for layer in ("one", "two")]
     spec, checkpoint = one_table(tools, tmp_path, names)
     with pytest.raises(ValueError, match="several times: .*one/word_embedding.*variable_names"):
@@ -170,7 +170,7 @@ def test_a_table_in_two_layers_must_be_chosen(tools, tmp_path):
 
 
 def test_a_missing_table_is_named(tools, tmp_path):
-    """A checkpoint without the table is refused, with what it has instead."""
+    """A checkpoint without the table is refused with the names of its variables."""
     spec, checkpoint = one_table(tools, tmp_path, ["other/weights"])
     with pytest.raises(checkpoints.CheckpointError, match="'tbl_word' isn't in .*other/weights"):
         to_serving(spec, checkpoint)
@@ -179,7 +179,7 @@ def test_a_missing_table_is_named(tools, tmp_path):
 
 
 def test_a_table_of_another_shape_is_named(tools, tmp_path):
-    """Too few rows are refused with both shapes; more than the spec's are filler and left out."""
+    """Too few rows are refused with both shapes; additional rows are padding and left out."""
     name = "input_layer/word_embedding/embedding_weights"
     spec, checkpoint = one_table(tools, tmp_path, [name], rows=9)
     with pytest.raises(checkpoints.CheckpointError, match=r"10 rows of 2 .* the shape \[9, 2\]"):
@@ -188,7 +188,7 @@ def test_a_table_of_another_shape_is_named(tools, tmp_path):
 
 @pytest.mark.parametrize("bad", [10, -2])
 def test_ids_outside_of_a_table_are_refused(tools, tmp_path, bad):
-    """An id that no row has is an error with feature, id and size: eagerly and in a graph."""
+    """An id out of range is an error with feature, id and size, eagerly and in a graph."""
     import estimator_spec
 
     spec = estimator_spec.EmbeddingConfigSpec(
@@ -208,7 +208,7 @@ def test_ids_outside_of_a_table_are_refused(tools, tmp_path, bad):
 
 
 def test_a_missing_feature_is_named(columns_family):
-    """The error names the feature and what the batch has; anything but a dict is refused."""
+    """A missing feature is refused with the batch's keys; the batch must be a dict."""
     embedding = to_serving(columns_family.spec, columns_family.checkpoint, hardware=Hardware.CPU)
     batch = dict(columns_family.batches[0])
     del batch["small"]
@@ -231,7 +231,7 @@ def test_a_missing_feature_is_named(columns_family):
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(tools, tmp_path, arguments, words):
-    """A number of shards that can't be and a table that isn't there aren't passed over."""
+    """An invalid number of shards and unknown tables are refused."""
     name = "input_layer/word_embedding/embedding_weights"
     spec, checkpoint = one_table(tools, tmp_path, [name])
     with pytest.raises(ValueError, match=words):
@@ -239,7 +239,7 @@ def test_arguments_that_mean_nothing_are_refused(tools, tmp_path, arguments, wor
 
 
 def test_weights_without_ids_are_named():
-    """Another number of weights than ids: the error has the feature, eagerly and in a graph."""
+    """Different numbers of weights and ids are an error with the feature's name."""
     import estimator_spec
     from estimator_spec.convert import to_tpu_embedding
 
@@ -260,7 +260,7 @@ def test_weights_without_ids_are_named():
 
 
 def test_an_empty_batch_gives_empty_activations(compact_family):
-    """No rows in, no rows out, with all other axes: eagerly and in a function of any batch."""
+    """An empty batch gives empty activations, eagerly and in a function."""
     family = compact_family
     embedding = to_serving(family.spec, family.checkpoint)
     batch = {}
@@ -276,7 +276,7 @@ def test_an_empty_batch_gives_empty_activations(compact_family):
 
 
 def test_a_step_of_several_ids_is_refused(tools, tmp_path):
-    """TensorFlow would look up something else; the error names the feature and a way."""
+    """Unsupported sequences are refused with the feature's name and advice."""
     import estimator_spec
     import tpu_columns
 
@@ -294,7 +294,7 @@ def test_a_step_of_several_ids_is_refused(tools, tmp_path):
 
 @pytest.mark.parametrize("safe", [True, False])
 def test_negative_ids_are_dropped_by_a_safe_lookup_only(tools, tmp_path, safe):
-    """With use_safe_embedding_lookup=False they are an error, as in the legacy lookup."""
+    """Negative ids with use_safe_embedding_lookup=False are an error, as in the legacy lookup."""
     import dataclasses
 
     name = "input_layer/word_embedding/embedding_weights"
@@ -310,7 +310,7 @@ def test_negative_ids_are_dropped_by_a_safe_lookup_only(tools, tmp_path, safe):
 
 
 def test_other_features_are_left_alone(tools, tmp_path):
-    """What the spec doesn't look up needn't even be a tensor."""
+    """Other features of the batch are ignored, whatever their type."""
     name = "input_layer/word_embedding/embedding_weights"
     spec, checkpoint = one_table(tools, tmp_path, [name])
     found = look_up(to_serving(spec, checkpoint), {"word": [[1]], "other": None})
@@ -318,6 +318,6 @@ def test_other_features_are_left_alone(tools, tmp_path):
 
 
 def test_an_open_combiner_is_an_error(columns_family):
-    """Columns without a combiner: nobody said whether the checkpoint is a CPU's or a TPU's."""
+    """Columns without a combiner and hardware are refused as ambiguous."""
     with pytest.raises(LossyConversionError, match="hardware="):
         to_serving(columns_family.spec, columns_family.checkpoint)

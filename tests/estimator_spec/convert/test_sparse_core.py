@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseCore: configurations, layouts and features for TPUEmbeddingV2, as far as without a TPU."""
+"""Conversion to SparseCore without a TPU: configurations, layouts and features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADAGRAD = optimizers.AdagradParameters(0.1)
 
 
 def spec_of(parameters=ADAGRAD, **tables):
-    """A spec with one feature for each table."""
+    """Returns a spec with one feature for each table."""
     tables = tables or {"words": TableConfig(10, 4)}
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={f"of_{name}": FeatureConfig(name) for name in tables},
@@ -35,14 +35,14 @@ def spec_of(parameters=ADAGRAD, **tables):
 
 @pytest.mark.skipif(HAS_V2, reason="this TensorFlow has it")
 def test_an_older_tensorflow_is_told():
-    """TensorFlow 2.15 has no SparseCore: one line says so."""
+    """TensorFlow 2.15 has no SparseCore, and the error says so."""
     with pytest.raises(RuntimeError, match="has no TPUEmbeddingV2"):
         to_tpu_embedding_v2(spec_of(), batch_size=8)
 
 
 @needs_v2
 def test_features_have_the_shape_of_one_chip(tools):
-    """[B] for a pooled feature, [B, L] for a sequence, with B the examples of one chip."""
+    """output_shape is [B] for pooled features, [B, L] for sequences, for one chip."""
     spec = tools.column_spec(("mean",))
     converted = to_tpu_embedding_v2(spec, batch_size=64, num_chips=4)
     shapes = {key: f.output_shape.as_list() for key, f in converted.feature_config.items()}
@@ -55,7 +55,7 @@ def test_features_have_the_shape_of_one_chip(tools):
 
 @needs_v2
 def test_layouts_count_the_samples_of_all_features():
-    """A table of two features has both features' samples; V2 alone counts its first feature's."""
+    """Layouts count the samples of all features of a table, not of the first only."""
     spec = estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={
             "a": FeatureConfig("words"),
@@ -77,7 +77,7 @@ def test_layouts_count_the_samples_of_all_features():
 
 @needs_v2
 def test_tables_are_stacked_by_optimizer():
-    """Other parameters or another rate keep tables apart; so does the caller's wish."""
+    """Different optimizers or rates, and disable_table_stacking, prevent stacking."""
     tables = {
         "a": TableConfig(10, 4),
         "b": TableConfig(10, 4),
@@ -111,21 +111,21 @@ def test_tables_are_stacked_by_optimizer():
     ],
 )
 def test_what_v2_ignores_is_refused(parameters, argument):
-    """Silence isn't consent: each ignored argument is an error, or allowed and reported."""
+    """Each argument that TPUEmbeddingV2 ignores is an error, or reported if allowed."""
     spec = spec_of(parameters)
     with pytest.raises(LossyConversionError, match=argument):
         to_tpu_embedding_v2(spec, batch_size=8)
     converted = to_tpu_embedding_v2(spec, batch_size=8, allow_lossy=True)
     assert argument in converted.report.lost[0].argument
     made = converted.feature_config["of_words"].table.optimizer
-    # V2 refuses both outright, so they may not be passed.
+    # TPUEmbeddingV2 refuses both arguments.
     assert made.weight_decay_factor is None
     assert made.multiply_weight_decay_factor_by_learning_rate is None
 
 
 @needs_v2
 def test_huge_vocabularies_are_lost():
-    """Ids become int32."""
+    """A vocabulary size above 2³¹ is lost, as ids become int32."""
     with pytest.raises(LossyConversionError, match="int32"):
         to_tpu_embedding_v2(spec_of(words=TableConfig(2**31 + 1, 4)), batch_size=8)
 
@@ -140,41 +140,41 @@ def test_huge_vocabularies_are_lost():
     ],
 )
 def test_batches_that_would_lose_examples_are_refused(arguments, words):
-    """V2 divides without a look at the remainder."""
+    """An indivisible batch size is refused."""
     with pytest.raises(ValueError, match=words):
         to_tpu_embedding_v2(spec_of(), **arguments)
 
 
 @needs_v2
 def test_a_table_without_optimizer_is_refused():
-    """V2 fails on None with an AttributeError; here the table is named."""
+    """A table without an optimizer is refused by name."""
     with pytest.raises(ValueError, match=r"\['words'\] have no optimizer"):
         to_tpu_embedding_v2(spec_of(None), batch_size=8)
 
 
 @needs_v2
 def test_the_object_needs_a_tpu():
-    """TensorFlow's boundary: the constructor wants a TPUStrategy."""
+    """The constructor raises TensorFlow's error without a TPUStrategy."""
     converted = to_tpu_embedding_v2(spec_of(), batch_size=8)
     with pytest.raises(RuntimeError, match="should be created under TPUStrategy"):
         converted.embedding()
 
 
 class PretendedStrategy(tf.distribute.TPUStrategy):
-    """As much of a TPUStrategy as TPUEmbeddingV2's constructor asks."""
+    """Minimal TPUStrategy for TPUEmbeddingV2's constructor."""
 
     def __init__(self, chips, cores):
-        """No TPU is looked for."""
+        """Skips the search for a TPU."""
         self._chips, self._cores = chips, cores
 
     @property
     def num_replicas_in_sync(self):
-        """One a chip."""
+        """Returns the number of replicas, one for each chip."""
         return self._chips
 
     @property
     def extended(self):
-        """Its hardware."""
+        """Returns the hardware feature."""
         feature = types.SimpleNamespace(num_embedding_devices_per_chip=self._cores)
         return types.SimpleNamespace(tpu_hardware_feature=feature)
 
@@ -182,7 +182,7 @@ class PretendedStrategy(tf.distribute.TPUStrategy):
 @needs_v2
 @pytest.mark.parametrize("chips", [1, 4])
 def test_v2_takes_configurations_and_layouts(tools, monkeypatch, chips):
-    """V2's constructor runs to its end, and keeps our layouts and everybody's samples."""
+    """TPUEmbeddingV2's constructor accepts the configurations and keeps our layouts."""
     from tensorflow.python.distribute import distribute_lib
 
     strategy = PretendedStrategy(chips, 4)
@@ -204,7 +204,7 @@ def test_v2_takes_configurations_and_layouts(tools, monkeypatch, chips):
 
 
 def look_up_samples(converted, tables, batch):
-    """SparseCore's lookup in NumPy: samples are the rows of the input, by their first index."""
+    """Looks up as SparseCore does, in NumPy: samples are the input's first index."""
     found = features_for(converted, batch)
     activations = {}
     for key, ids in found.inputs.items():
@@ -232,7 +232,7 @@ def look_up_samples(converted, tables, batch):
 @needs_v2
 @pytest.mark.parametrize("kind", ["columns", "dictionaries"])
 def test_features_are_samples(families, tools, kind):
-    """By SparseCore's rule the features give the legacy lookups, sequences by their shape."""
+    """SparseCore's lookups of converted features equal the legacy lookups."""
     family = families[kind]
     converted = to_tpu_embedding_v2(family.spec, batch_size=8, hardware=Hardware.CPU)
 

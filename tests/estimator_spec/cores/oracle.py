@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An embedding core in plain NumPy float64, written from the formulas for clarity alone."""
+"""Embedding core in NumPy float64, written from the formulas, for comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from estimator_spec.embedding import optimizers
 
 
 def clip(value, low, high):
-    """Limits, where given."""
+    """Clips a value to the limits that aren't None."""
     if low is not None:
         value = np.maximum(value, low)
     if high is not None:
@@ -18,13 +18,13 @@ def clip(value, low, high):
 
 
 def proximal(w, eta, p):
-    """The proximal operator of l1 and l2."""
+    """Applies the proximal operator of l1 and l2."""
     shrunk = np.sign(w) * np.maximum(np.abs(w) - eta * p.l1_regularization_strength, 0)
     return shrunk / (1 + eta * p.l2_regularization_strength)
 
 
 def rule(p, w, s, g, lr, step):
-    """One update of one row; returns the new row and slots."""
+    """Updates one row; returns the new row and slots."""
     name = type(p).__name__.removesuffix("Parameters")
     if name == "StochasticGradientDescent":
         return w - lr * g, {}
@@ -68,7 +68,7 @@ def rule(p, w, s, g, lr, step):
 
 
 def ftrl(p, w, s, g, lr):
-    """Ftrl; with multiply_linear_by_learning_rate the slot holds z·lr."""
+    """Updates one row by Ftrl; with multiply_linear_by_learning_rate the slot holds z·lr."""
     unit = lr if p.multiply_linear_by_learning_rate else 1.0
     a, z = s["accumulator"], s["linear"] / unit
     new_a = a + g**2
@@ -80,7 +80,7 @@ def ftrl(p, w, s, g, lr):
 
 
 class Table:
-    """A table with its slots, trained row by row."""
+    """Table with its slots, trained row by row."""
 
     def __init__(self, values, parameters):
         self.w = values.astype(np.float64)
@@ -122,7 +122,7 @@ class Table:
 
 
 def look_up(w, batch, combiner, length=0):
-    """Activations of a batch of [(id, weight), …] rows, and how each occurrence enters them.
+    """Returns activations of a batch of [(id, weight), …] rows, and the factor of each occurrence.
 
     Returns (activations, [(row id, coefficient, place in the activations)]).
     """

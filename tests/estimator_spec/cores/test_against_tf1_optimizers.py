@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host core against TF1's own optimizers, where both follow the same formula."""
+"""The host core against TF1's own optimizers, where the formulas are equal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ train = tf1.train
 
 
 def adam_rate(step):
-    """TF1's Adam corrects its bias by the learning rate; the embedding core leaves that to us."""
+    """Returns Adam's learning rate with TF1's bias correction, which the embedding core lacks."""
     t = tf.cast(step, tf.float32) + 1.0
     return RATE * tf.sqrt(1 - tf.pow(0.999, t)) / (1 - tf.pow(0.9, t))
 
@@ -104,7 +104,7 @@ def train_tf1(make_optimizer, data):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_twenty_steps_equal_tf1s_optimizer(name):
-    """Table and slots after 20 steps of repeated ids, weights and sequences are TF1's."""
+    """Table and slots equal TF1's after 20 steps with repeated ids, weights and sequences."""
     parameters, make_optimizer, slots = PAIRS[name]
     data = shared.batches(seed=13)
     for batch in data:  # full sequences, and no empty rows: see train_tf1

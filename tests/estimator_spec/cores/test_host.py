@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host core against a NumPy oracle: every optimizer, every argument, every kind of feature."""
+"""The host core against NumPy: every optimizer, every argument, every kind of feature."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ VARIANTS = [
 
 
 def shown(parameters):
-    """A short test id."""
+    """Returns a short test id."""
     default = type(parameters).__name__.removesuffix("Parameters")
     return default + repr(parameters).split("(", 1)[1].replace("learning_rate=0.05", "")[:60]
 
@@ -119,7 +119,7 @@ def test_every_argument_is_among_the_variants():
 
 
 def batches(seed, steps=STEPS):
-    """Batches of three features, as rows of (id, weight): repeats, empty rows, long sequences."""
+    """Returns batches of three features as rows of (id, weight), with repeats and empty rows."""
     rng = np.random.RandomState(seed)
 
     def rows(most, weighted):
@@ -138,7 +138,7 @@ def batches(seed, steps=STEPS):
 
 
 def make_spec(parameters, combiner="mean", **kwargs):
-    """Three features over one table, in dict mode."""
+    """Returns a spec of three features over one table, in dict mode."""
     table = es.TableConfig(ROWS, DIM, initializer=initial, combiner=combiner)
     return es.EmbeddingConfigSpec(
         feature_to_config_dict={
@@ -161,13 +161,13 @@ TARGETS = {
 
 
 def initial(shape, dtype=tf.float32, partition_info=None):
-    """The table's first values, the same on both sides."""
+    """Returns the table's initial values, equal on both sides."""
     del partition_info
     return tf.constant(VALUES, dtype=dtype, shape=shape)
 
 
 def placeholders():
-    """Sparse inputs of the three features."""
+    """Returns sparse placeholders of the three features."""
     return {
         "plain": tf1.sparse_placeholder(tf.int64, [BATCH, None]),
         "weighted": tf1.sparse_placeholder(tf.int32, [BATCH, None]),
@@ -177,7 +177,7 @@ def placeholders():
 
 
 def fed(inputs, batch):
-    """A feed dict of a batch."""
+    """Returns the feed dict of a batch."""
 
     def value(rows, which, dtype):
         indices = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
@@ -196,7 +196,7 @@ def fed(inputs, batch):
 
 
 def train_core(spec, data, drain=False, num_shards=1):
-    """Trains with the host core; returns variables by name, and each step's activations."""
+    """Trains by the host core; returns variables by name, and each step's activations."""
     with tf.Graph().as_default() as graph:
         step = tf1.train.get_or_create_global_step()
         inputs = placeholders()
@@ -222,7 +222,7 @@ def train_core(spec, data, drain=False, num_shards=1):
 
 
 def train_oracle(parameters, data, combiner="mean", rate=None, multiplier=None, stale=False):
-    """The same in NumPy."""
+    """Trains in NumPy; returns the same as the host core's function."""
     table = oracle.Table(VALUES, parameters)
     rate = rate or (lambda step: parameters.learning_rate)
     held, seen = None, []
@@ -247,7 +247,7 @@ def train_oracle(parameters, data, combiner="mean", rate=None, multiplier=None, 
 
 
 def check(variables, table, prefix="table", atol=1e-5):
-    """The table and its slots, by name."""
+    """Compares the table and its slots, by name."""
     np.testing.assert_allclose(variables[prefix], table.w, rtol=1e-5, atol=atol)
     names = optimizers.slot_names(table.p, prefix)
     for slot, name in names.items():
@@ -257,7 +257,7 @@ def check(variables, table, prefix="table", atol=1e-5):
 
 @pytest.mark.parametrize("parameters", VARIANTS, ids=shown)
 def test_twenty_steps_equal_the_oracle(parameters):
-    """Tables and slots after 20 steps are those of the formulas, repeats and weights included."""
+    """Tables and slots equal the formulas after 20 steps with repeated ids and weights."""
     data = batches(seed=7)
     variables, seen = train_core(make_spec(parameters), data)
     table, wanted, _ = train_oracle(parameters, data)
@@ -269,7 +269,7 @@ def test_twenty_steps_equal_the_oracle(parameters):
 
 @pytest.mark.parametrize("combiner", ["sum", "sqrtn", None])
 def test_combiners(combiner):
-    """All combiners train as the formulas say; None is sum, as on a TPU."""
+    """All combiners train by the formulas; None is sum, as on a TPU."""
     parameters = es.AdagradParameters(RATE)
     data = batches(seed=8)
     variables, _ = train_core(make_spec(parameters, combiner), data)
@@ -279,9 +279,9 @@ def test_combiners(combiner):
 
 @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
 def test_a_batch_without_ids_of_one_feature(combiner):
-    """It adds nothing to the gradients of the table that others look up in.
+    """A feature without ids in a batch adds nothing to the gradient of its table.
 
-    TensorFlow's kernels return unset memory there, so there is much of it here.
+    TensorFlow's kernels may return uninitialized memory for it.
     """
     data = batches(seed=12)
     for batch in data:
@@ -292,7 +292,7 @@ def test_a_batch_without_ids_of_one_feature(combiner):
 
 
 def test_gradient_multiplier_and_learning_rate_fn():
-    """Both are functions of the step as it began; the table's own rate replaces the optimizer's."""
+    """learning_rate_fn and the gradient multiplier get the global step at the step's beginning."""
     parameters = SGD(123.0)
     rate = lambda step: 0.1 / (1.0 + step)  # noqa: E731 - a formula
     spec = make_spec(
@@ -311,7 +311,7 @@ def test_gradient_multiplier_and_learning_rate_fn():
 
 @pytest.mark.parametrize("rate, used", [(None, RATE), (0.0, RATE), (0.25, 0.25)])
 def test_the_rate_of_a_table(rate, used):
-    """It replaces the optimizer's; 0 counts as none, as in the configurations of the old system."""
+    """A table's learning rate replaces the optimizer's; 0 counts as none, as in TensorFlow's."""
     spec = make_spec(SGD(RATE))
     table = spec.table_to_config_dict["table"]._replace(learning_rate=rate)
     data = batches(seed=13, steps=3)
@@ -329,7 +329,7 @@ def test_the_rate_of_a_table(rate, used):
     ids=shown,
 )
 def test_pipelining_is_one_step_stale(parameters):
-    """Step N reads tables that lack step N-1's update; draining applies the held one."""
+    """With pipelining, step N reads tables without step N-1's update; draining applies it."""
     data = batches(seed=10)
     spec = make_spec(parameters, pipeline_execution_with_tensor_core=True)
     variables, seen = train_core(spec, data)
@@ -344,7 +344,7 @@ def test_pipelining_is_one_step_stale(parameters):
 
 @pytest.mark.parametrize("num_shards", [1, 2, 4, 11])
 def test_mod_shards_are_a_permutation(num_shards):
-    """A mod run trains as a div run; its variable holds shard after shard."""
+    """A mod run trains as a div run; its variable holds the concatenated shards."""
     data = batches(seed=11)
     parameters = es.AdagradParameters(RATE)
     mod = make_spec(parameters, partition_strategy="mod")
@@ -451,7 +451,7 @@ def test_the_step_is_read_before_the_model_counts():
         session.run(update)
         (table,) = (v for v in tf1.global_variables() if v.op.name == "table")
         np.testing.assert_allclose(session.run(table)[4], VALUES[4] - 2.0, rtol=1e-5)
-        reads = dependencies.run_with(found)
+        reads = dependencies.collect_ancestors(found)
         assert any(op.type == "ReadVariableOp" and op.inputs[0] is step.handle for op in reads)
 
 
@@ -471,7 +471,7 @@ def test_rows_are_written_after_they_were_read(parameters):
         reads = [op for op in graph.get_operations() if op.type == "ResourceGather"]
         writes = [op for op in graph.get_operations() if op.type == "ResourceScatterUpdate"]
     for write in writes:
-        before = dependencies.run_with(write)
+        before = dependencies.collect_ancestors(write)
         mine = {read for read in reads if read.inputs[0] is write.inputs[0]}
         assert mine and mine <= before
     assert len(writes) == 1 + len(optimizers.slot_names(parameters, "table"))

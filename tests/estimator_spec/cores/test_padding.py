@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense ids on the host core: zeros are padding, and leave no trace in tables and slots."""
+"""Dense ids on the host core: zeros are padding, and don't change tables and slots."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ OPTIMIZERS = [
 
 
 def batches_of(width):
-    """Random ids; then without padding, with nothing else, and random ones again."""
+    """Returns batches of random ids, one without padding, one with padding only."""
     rng = np.random.RandomState(3)
     some = [rng.randint(0, ROWS, (BATCH, width)) for _ in range(4)]
     full, empty = np.full((BATCH, width), 3), np.zeros((BATCH, width), np.int64)
@@ -65,7 +65,7 @@ def trained(parameters, data, combiner, dense, slots=None):
 @pytest.mark.parametrize("combiner", ["mean", "sum"])
 @pytest.mark.parametrize("parameters", OPTIMIZERS, ids=lambda p: type(p).__name__)
 def test_padding_leaves_no_trace(parameters, combiner, width):
-    """Dense ids train as the same ids without their zeros do, also where all are zeros."""
+    """Dense ids train as sparse ids without the zeros do, also if all ids are zeros."""
     data = batches_of(width)
     losses, variables = trained(parameters, data, combiner, dense=True)
     wanted_losses, wanted = trained(parameters, data, combiner, dense=False)
@@ -78,13 +78,13 @@ def test_padding_leaves_no_trace(parameters, combiner, width):
 
 @pytest.mark.parametrize("parameters", OPTIMIZERS[:4:3], ids=lambda p: type(p).__name__)
 def test_negative_ids_are_no_padding(parameters):
-    """An id below zero is refused, also where all others are zeros."""
+    """A negative id is an error, also if all others are zeros."""
     with pytest.raises(tf.errors.InvalidArgumentError):
         trained(parameters, [np.array([[0, 0], [0, -1], [0, 0], [0, 0]])], "sum", dense=True)
 
 
 def test_padding_is_harmless_to_a_row_without_history():
-    """Row 0 stays as it is where padding meets a checkpoint whose accumulators are zero."""
+    """Padding doesn't change row 0, even if a checkpoint's accumulators are zero."""
     data = [np.zeros((BATCH, 3), int)] * 2
     _, variables = trained(es.AdagradParameters(0.1), data, "sum", dense=True, slots=0)
     assert np.isfinite(variables["table"]).all()

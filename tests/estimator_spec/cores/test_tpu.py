@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TPU core's part of the work, without a TPU: what it sends, and what it makes of answers."""
+"""The TPU core without a TPU: inputs and outputs of its engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 
 
 def spec(**kwargs):
-    """A weighted feature and a sequence over one table, a dense feature over another."""
+    """Returns a spec: a weighted feature and a sequence of one table, a dense one of another."""
     return es.EmbeddingConfigSpec(
         feature_to_config_dict={
             "words": es.FeatureConfig("shared", weight_key="weights"),
@@ -31,7 +31,7 @@ def spec(**kwargs):
 
 
 def features():
-    """A batch of two."""
+    """Returns features of two rows."""
     words = tf.SparseTensor([[0, 0], [1, 0], [1, 1]], tf.constant([3, 4, 5], tf.int64), [2, 2])
     steps = tf.SparseTensor(
         [[0, 0], [0, 1], [0, 2], [1, 0]], tf.constant([1, 2, 3, 4], tf.int64), [2, 3]
@@ -41,7 +41,7 @@ def features():
 
 
 class Recording:
-    """Stands for the engine: remembers what it gets, answers with constants."""
+    """Fake engine that records its inputs and returns constants."""
 
     configuration = None
 
@@ -70,14 +70,14 @@ class Recording:
 
 @pytest.fixture
 def engine():
-    """In a graph with a step counter of 4."""
+    """Creates a core in a graph whose global step is 4."""
     with tf.Graph().as_default():
         tf1.train.get_or_create_global_step()
         yield Recording()
 
 
 def test_the_input_is_prepared():
-    """Integer ids, float weights, lengths of at most L steps, id 0 of dense ids dropped."""
+    """`prepare` returns int32 ids, float32 weights and lengths up to L; dense zeros are dropped."""
     found = tpu.TpuCore(spec(), Recording(), training=True).prepare(features())
     assert found["words"].dtype == found["user"].dtype == tf.int32
     assert found["weights"].dtype == tf.float32
@@ -86,7 +86,7 @@ def test_the_input_is_prepared():
 
 
 def test_ids_go_out_and_activations_come_in(engine):
-    """Ids and weights leave the features; activations and lengths are there in their place."""
+    """Activations and lengths replace ids and weights in the features."""
     core = tpu.TpuCore(spec(), engine, training=False)
     (part,) = core.feed([{**features(), "other": tf.constant(1)}])
     assert sorted(part) == ["other", "steps_seq_length_"]
@@ -100,7 +100,7 @@ def test_ids_go_out_and_activations_come_in(engine):
 
 
 def test_gradients_are_multiplied_and_complete(engine):
-    """Each feature has a gradient, zeros if unused; the multiplier is applied."""
+    """Each feature has a gradient, zeros if unused, times the multiplier."""
     given = spec(experimental_gradient_multiplier_fn=lambda step: 2.0 + tf.cast(step, tf.float32))
     core = tpu.TpuCore(given, engine, training=True)
     (part,) = core.feed([features()])
@@ -117,7 +117,7 @@ def test_gradients_are_multiplied_and_complete(engine):
 
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_variables(engine, hosts):
-    """Tables and slots have their legacy names; several hosts hold shards of one name."""
+    """Tables and slots have legacy names; several hosts hold shards of one variable."""
     devices = [f"/job:worker/task:{host}/device:CPU:0" for host in range(hosts)]
     core = tpu.TpuCore(spec(), engine, training=True, host_devices=devices)
     assert core.finish(None) == []
@@ -133,14 +133,14 @@ def test_variables(engine, hosts):
 
 
 def test_slots_of_an_evaluation_are_in_no_checkpoint(engine):
-    """The core wants them, but a checkpoint need not have them."""
+    """In evaluation slots are local variables, which a checkpoint may lack."""
     tpu.TpuCore(spec(), engine, training=False).finish(None)
     assert {v.op.name for v in tf1.global_variables()} == {"global_step", "shared", "users"}
     assert {v.op.name for v in tf1.local_variables()} == {"shared/Adagrad", "users/Adagrad"}
 
 
 def test_tables_are_retrieved_if_they_may_have_changed(engine):
-    """A checkpoint before the first step has what was loaded; later ones have what the core has."""
+    """Tables are retrieved for a checkpoint only if a step ran since they were loaded."""
     core = tpu.TpuCore(spec(), engine, training=True)
     core.finish(None)
     (load,), (retrieve,) = core.hooks(), core.listeners()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of updates, as functions of rows."""
+"""Update rules as functions of rows."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ MOVING = [
 
 
 def after_a_gradient_of_zero(parameters):
-    """Rows and slots before and after, by name."""
+    """Returns rows and slots before and after an update, by name."""
     rng = np.random.default_rng(1)
     before = {"": rng.normal(size=(5, 4)).astype(np.float32)}
     for slot, value in optimizers.slot_initial_values(parameters).items():
@@ -46,7 +46,7 @@ def after_a_gradient_of_zero(parameters):
 
 @pytest.mark.parametrize("parameters", KEEPING, ids=lambda p: type(p).__name__)
 def test_a_gradient_of_zero_keeps_rows(parameters):
-    """Rows that are said to stay as they are do so, to the last bit, and their slots too."""
+    """Optimizers for which `keeps_rows_of_gradient_zero` is true keep rows and slots bitwise."""
     assert update_rules.keeps_rows_of_gradient_zero(parameters)
     before, after = after_a_gradient_of_zero(parameters)
     assert before.keys() == after.keys()
@@ -56,7 +56,7 @@ def test_a_gradient_of_zero_keeps_rows(parameters):
 
 @pytest.mark.parametrize("parameters", MOVING, ids=lambda p: type(p).__name__)
 def test_a_gradient_of_zero_moves_rows(parameters):
-    """Optimizers that aren't said to keep them move rows or slots, so the question matters."""
+    """Other optimizers change rows or slots for a gradient of zero."""
     assert not update_rules.keeps_rows_of_gradient_zero(parameters)
     before, after = after_a_gradient_of_zero(parameters)
     assert any(not np.array_equal(after[name], rows) for name, rows in before.items())

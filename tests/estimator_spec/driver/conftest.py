@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line to fit, y = 3x + 1: the model that most tests of the driver use."""
+"""Fixtures of a line to fit, y = 3x + 1, the model of most driver tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Y = 3 * X + 1
 
 
 def input_fn(mode, params):
-    """32 points; endless in training."""
+    """Returns 32 points, repeated in training."""
     size = params.get("batch_size", 8)
     data = tf.data.Dataset.from_tensor_slices(({"x": X}, Y))
     if mode == estimator_spec.ModeKeys.TRAIN:
@@ -27,19 +27,19 @@ def input_fn(mode, params):
 
 
 def forward(features):
-    """The model: a weight of 0.5 and a bias of 0, at first."""
+    """Returns the predictions of the model, with initial weight 0.5 and bias 0."""
     weight = tf1.get_variable("weight", [1, 1], initializer=tf1.constant_initializer(0.5))
     bias = tf1.get_variable("bias", [1], initializer=tf1.zeros_initializer())
     return tf.matmul(features["x"], weight) + bias
 
 
 def mean_absolute_error(labels, predictions):
-    """The model's metric."""
+    """Returns the mean absolute error as a metric."""
     return {"mae": tf1.metrics.mean_absolute_error(labels, predictions)}
 
 
 def model_fn(features, labels, mode, params):
-    """A model in the manner of TPU programs. `params['spec']` replaces parts of what it returns."""
+    """A model_fn of a TPU program; `params['spec']` replaces fields of its result."""
     predictions = forward(features)
     spec = {"mode": mode, "predictions": {"y": predictions}}
     if mode != estimator_spec.ModeKeys.PREDICT:
@@ -56,13 +56,13 @@ def model_fn(features, labels, mode, params):
 
 @pytest.fixture
 def line():
-    """The parts of the example, for tests that change some."""
+    """Returns the functions of the example, for tests that replace some."""
     return types.SimpleNamespace(x=X, y=Y, input_fn=input_fn, model_fn=model_fn, forward=forward)
 
 
 @pytest.fixture
 def make(tmp_path):
-    """Makes a TPUEstimator of the line in a fresh directory."""
+    """Returns a function that makes a TPUEstimator of the line in a new directory."""
 
     def make(model=model_fn, config=None, kind=estimator_spec.TPUEstimator, **kwargs):
         options = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TPU that isn't there: replicas on the host, and an embedding core that a few ops play.
+"""Fakes a TPU: replicas on the host, and an embedding core made of a few ops.
 
-The core holds its tables apart from the variables, as a TPU does: what isn't loaded isn't trained,
-and what isn't retrieved isn't saved.
+As on a TPU, the core holds its tables apart from the variables: tables that aren't loaded aren't
+trained, and tables that aren't retrieved aren't saved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ tf1 = tf.compat.v1
 
 
 class FakeSystem(systems.HostSystem):
-    """Replicas on the host that say they are a TPU's."""
+    """Replicas on the host that claim to be a TPU's."""
 
     is_tpu = True
 
@@ -37,11 +37,11 @@ class FakeSystem(systems.HostSystem):
 
 
 class FakeEngine:
-    """Adagrad on tables outside of the variables; one update a step, of all replicas together."""
+    """An `Engine` that trains tables outside of the variables with Adagrad."""
 
     configuration = "tables of the fake"
 
-    def __init__(self, spec, batch_size, training):
+    def __init__(self, spec, batch_size):
         self.tables, self.features = tables_and_features(spec)
         self.spec = spec
         self.batch_size = batch_size
@@ -154,6 +154,6 @@ class FakeEngine:
 
 
 def replica_number():
-    """Which replica is being built."""
+    """Returns the index of the current replica."""
     number = tf.distribute.get_replica_context().replica_id_in_sync_group
     return int(number if isinstance(number, int) else tf.get_static_value(number))

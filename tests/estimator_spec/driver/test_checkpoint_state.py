@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged checkpoints are found before training, named, and left alone."""
+"""Damaged checkpoints raise an error that names the file, and are not changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture
 def trained(make, line):
-    """An estimator with two checkpoints, at steps 2 and 4."""
+    """Returns an estimator with checkpoints at steps 2 and 4."""
     estimator = make()
     estimator.train(line.input_fn, steps=2)
     estimator.train(line.input_fn, steps=2)
@@ -24,7 +24,7 @@ def trained(make, line):
 
 
 def files(directory):
-    """Content of every file of a checkpoint, by name."""
+    """Returns the content of every file of a checkpoint, by name."""
     found = {}
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
@@ -35,7 +35,7 @@ def files(directory):
 
 
 def cut(path, keep):
-    """Shortens a file to `keep` bytes."""
+    """Truncates a file to `keep` bytes."""
     with open(path, "r+b") as file:
         file.truncate(keep)
 
@@ -67,7 +67,7 @@ DAMAGE = [
 @pytest.mark.parametrize("name, damage", DAMAGE)
 @pytest.mark.parametrize("task", ["train", "evaluate", "predict", "latest_checkpoint"])
 def test_damage_is_named_and_nothing_is_lost(trained, line, name, damage, task):
-    """Every task refuses a damaged latest checkpoint, names the file, and changes no file."""
+    """Every method refuses a damaged latest checkpoint, names the file, and changes no file."""
     path = os.path.join(trained.model_dir, name)
     damage(path)
     before = files(trained.model_dir)
@@ -92,7 +92,7 @@ def test_damage_is_named_and_nothing_is_lost(trained, line, name, damage, task):
 
 @pytest.mark.parametrize("task", ["train", "evaluate", "predict", "export"])
 def test_damage_that_only_reading_shows(trained, line, task):
-    """Overwritten values are found when they are read: before the first step, and named."""
+    """Overwritten tensors raise an error before the first step that names the checkpoint."""
     name = "model.ckpt-4.data-00000-of-00001"
     scribble(os.path.join(trained.model_dir, name))
     before = files(trained.model_dir)
@@ -113,7 +113,7 @@ def test_damage_that_only_reading_shows(trained, line, task):
 
 
 def test_an_older_checkpoint_can_be_chosen(trained, line):
-    """The message says how to go back: naming an older checkpoint in the state file works."""
+    """Naming an older checkpoint in the state file works, as the message advises."""
     remove(os.path.join(trained.model_dir, "model.ckpt-4.index"))
     with pytest.raises(estimator_spec.CheckpointError, match="name another checkpoint in"):
         trained.train(line.input_fn, max_steps=5)
@@ -125,33 +125,33 @@ def test_an_older_checkpoint_can_be_chosen(trained, line):
 
 @pytest.mark.parametrize("task", ["evaluate", "predict"])
 def test_a_checkpoint_path_that_does_not_exist(trained, line, task):
-    """A wrong checkpoint_path is an error, never a fresh start."""
+    """A wrong checkpoint_path raises an error."""
     with pytest.raises(ValueError, match="nowhere' is not a valid checkpoint"):
         list(getattr(trained, task)(line.input_fn, checkpoint_path="/tmp/nowhere"))
 
 
 def test_one_shard_of_two_is_missing(tmp_path):
-    """A checkpoint of several files needs all of them."""
+    """A missing data file of several raises an error."""
     with tf.Graph().as_default(), tf1.Session() as session:
         one, two = tf1.get_variable("one", [3]), tf1.get_variable("two", [3])
         session.run([one.initializer, two.initializer])
         prefix = tf1.train.Saver(sharded=True).save(session, str(tmp_path / "model.ckpt"))
-    checkpoint_state.check(prefix)
+    checkpoint_state.check_files(prefix)
     shard = tmp_path / "model.ckpt.data-00000-of-00001"
     os.rename(shard, tmp_path / "model.ckpt.data-00000-of-00002")
     with pytest.raises(estimator_spec.CheckpointError, match="data-00001-of-00002' is missing"):
-        checkpoint_state.check(prefix)
+        checkpoint_state.check_files(prefix)
 
 
 def test_names_that_tensorflow_misreads(make, line, tmp_path):
-    """TensorFlow can't find its checkpoints below a name with '[': it would start over."""
+    """A model_dir with '[' is refused, because TensorFlow would not find its checkpoints."""
     estimator = make(model_dir=str(tmp_path / "run[1]"))
     with pytest.raises(estimator_spec.ModelDirError, match="reads that as a pattern"):
         estimator.train(line.input_fn, steps=1)
 
 
 def test_a_directory_without_checkpoints(make):
-    """Asking for variables of an untrained model says where nothing was found."""
+    """The error for variables of an untrained model names model_dir."""
     estimator = make()
     assert estimator.latest_checkpoint() is None
     for ask in (estimator.get_variable_names, lambda: estimator.get_variable_value("w")):
@@ -161,7 +161,7 @@ def test_a_directory_without_checkpoints(make):
 
 @pytest.mark.parametrize("task", ["train", "evaluate", "predict"])
 def test_model_dir_is_a_file(make, line, tmp_path, task):
-    """A model_dir that is a file is refused before any graph."""
+    """A model_dir that is a file is refused before a graph is built."""
     path = tmp_path / "file"
     path.write_text("mine")
     with pytest.raises(estimator_spec.ModelDirError, match="must be a directory") as caught:
@@ -172,22 +172,22 @@ def test_model_dir_is_a_file(make, line, tmp_path, task):
 
 @pytest.mark.parametrize("task", ["train", "evaluate"])
 def test_model_dir_below_a_file(make, tmp_path, task):
-    """A model_dir that can't be made is refused before any graph."""
+    """A model_dir that can't be created is refused before a graph is built."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="can't be written"):
         getattr(make(model_dir=str(tmp_path / "file" / "model")), task)(lambda params: 1 / 0)
 
 
 def test_read_only_model_dir(make, tmp_path, monkeypatch):
-    """A directory without the right to write is refused before any graph."""
-    # Tests may run as root, who may write everywhere: ask the driver's own question.
+    """A read-only model_dir is refused before a graph is built."""
+    # Tests may run as root, who can write anywhere: use the driver's own check.
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     with pytest.raises(estimator_spec.ModelDirError, match="read-only"):
         make(model_dir=str(tmp_path)).train(lambda params: 1 / 0)
 
 
 def test_variables_that_a_checkpoint_lacks(trained, line):
-    """A model that grew says which variable its checkpoint lacks, as TensorFlow does."""
+    """TensorFlow's error names the variable that the checkpoint lacks."""
 
     def grown(features, labels, mode, params):
         tf1.get_variable("new_one", [2])

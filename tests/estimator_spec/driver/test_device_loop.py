@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TPU's training loop on the host: steps in one session call, batches cut among replicas."""
+"""Tests the training loop on host replicas: several steps per session call, split batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS, BATCH, STEPS = 12, 8, 7
 
 
 def columns():
-    """A plain column, a weighted one on the tensor core, two shared ones and a sequence."""
+    """Returns a plain column, a weighted one on the tensor core, two shared ones and a sequence."""
     identity = fc.categorical_column_with_identity
 
     def init(seed):
@@ -53,7 +53,7 @@ def columns():
 
 
 def input_fn(params):
-    """Other batches in every step: sparse features with repeats and empty rows, and a dense one."""
+    """Returns different batches in each step: sparse features with empty rows, and a dense one."""
     size = params["batch_size"]
     count = params.get("count", 40)
 
@@ -84,7 +84,7 @@ def input_fn(params):
 
 
 def logits_of(features, made):
-    """A feature layer of each kind, and a dense layer."""
+    """Returns the logits of a feature layer of each kind and a dense layer."""
     sequence, pooled = tpu_columns.split_sequence_columns(made)
     steps, lengths = tpu_columns.sequence_input_layer(features, sequence)
     mask = tf.sequence_mask(lengths, steps.shape[1], tf.float32)[:, :, tf.newaxis]
@@ -97,7 +97,7 @@ def logits_of(features, made):
 
 
 def host_call(model_dir):
-    """Writes each step's number and mean loss to a file, as a host call does in old programs."""
+    """Returns a host call that writes each step's number and mean loss to a summary file."""
 
     def write(step, loss):
         writer = tf.summary.create_file_writer(f"{model_dir}/host_call")
@@ -129,7 +129,7 @@ def model_fn(features, labels, mode, params, config):
 
 
 class Calls(tf1.train.SessionRunHook):
-    """Counts session calls, and notes the step after each."""
+    """Records the global step after each session call."""
 
     def __init__(self):
         self.steps = []
@@ -143,7 +143,7 @@ class Calls(tf1.train.SessionRunHook):
 
 
 def make(model_dir, replicas, core="host", iterations=3, host=False, spec=(), **config):
-    """An estimator over the columns."""
+    """Makes an estimator of the columns."""
     made = columns()
     parameters = es.AdagradParameters(0.3)
     return es.TPUEstimator(
@@ -166,13 +166,13 @@ def make(model_dir, replicas, core="host", iterations=3, host=False, spec=(), **
 
 
 def values(estimator):
-    """Every variable of the latest checkpoint."""
+    """Returns the variables of the latest checkpoint, by name."""
     return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Training by single steps, by the loop on one replica, and by the loop on two."""
+    """Trains by single steps, by the loop on one replica, and by the loop on two."""
     found = {}
     for replicas in (None, 1, 2):
         estimator = make(tmp_path_factory.mktemp(str(replicas)), replicas)
@@ -184,7 +184,7 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_loops_and_replicas_train_alike(runs, replicas):
-    """Seven steps of the same global batches give the same checkpoint: names and values to 1e-5."""
+    """Loops and replicas give the checkpoint of single steps: same names, values to 1e-5."""
     wanted, found = values(runs[None][0]), values(runs[replicas][0])
     assert set(found) == set(wanted)
     assert "sequence_input_layer/clicks_embedding/embedding_weights/Adagrad" in found
@@ -193,13 +193,13 @@ def test_loops_and_replicas_train_alike(runs, replicas):
 
 
 def test_hooks_are_called_once_a_loop(runs):
-    """Loops of three steps, the last one shorter; single steps without a loop."""
+    """Hooks are called once per loop of three steps, of which the last is shorter."""
     assert runs[None][1] == [1, 2, 3, 4, 5, 6, 7]
     assert runs[1][1] == runs[2][1] == [3, 6, 7]
 
 
 def test_evaluate_and_predict_after_a_loop(runs):
-    """They read the loop's checkpoint, on one device."""
+    """evaluate and predict read the loop's checkpoint on one device."""
 
     def few(params):
         return input_fn({**params, "count": 2, "repeat": 1})
@@ -211,7 +211,7 @@ def test_evaluate_and_predict_after_a_loop(runs):
 
 
 def test_without_a_core(tmp_path):
-    """Plain tables, trained by the model's optimizer, are mirrored; two replicas equal none."""
+    """Without an embedding core, two replicas give the results of a run without replicas."""
     found = []
     for replicas in (None, 2):
         estimator = make(tmp_path / str(replicas), replicas, core=None)
@@ -224,7 +224,7 @@ def test_without_a_core(tmp_path):
 
 @pytest.mark.parametrize("api", [tf1, tf], ids=["v1", "v2"])
 def test_keras_layers(tmp_path, api, monkeypatch):
-    """Keras' feature layers and TF1's dense ones have the same names on each replica."""
+    """Keras' feature layers and TF1's dense layers have the same names on each replica."""
     pytest.importorskip("tensorflow" if TENSORFLOW.startswith("2.15") else "tf_keras")
 
     def keras_logits(features, made):
@@ -244,7 +244,7 @@ def test_keras_layers(tmp_path, api, monkeypatch):
 
 
 def test_an_id_out_of_range_stops_the_loop(tmp_path):
-    """The error says which id of which feature it was, in a loop too."""
+    """In a loop, too, the error of an id out of range names the id and the feature."""
 
     def bad(params):
         def spoil(features, labels):
@@ -258,7 +258,7 @@ def test_an_id_out_of_range_stops_the_loop(tmp_path):
 
 
 def test_training_continues(tmp_path):
-    """Stopping at a checkpoint and going on is the same as going through."""
+    """Training in two parts gives the same values as training at once."""
     through = make(tmp_path / "a", 2)
     through.train(lambda params: input_fn({**params, "count": 1}), max_steps=6)
     parts = make(tmp_path / "b", 2, iterations=2)
@@ -270,7 +270,7 @@ def test_training_continues(tmp_path):
 
 
 def test_batch_sizes(tmp_path):
-    """The input is asked for the global batch, the model sees a replica's part of it."""
+    """input_fn gets the global batch size, model_fn the batch of one replica."""
     estimator = make(tmp_path, 2)
     seen = []
     estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
@@ -280,8 +280,64 @@ def test_batch_sizes(tmp_path):
     assert seen == [("train", BATCH // 2, BATCH // 2)] * 2
 
 
+def scores_with_params(features, labels, mode, params):
+    """A model without tables that records the calls of its scaffold_fn in params."""
+
+    def scaffold_fn():
+        params["scaffolds"].append(mode)
+        return tf1.train.Scaffold()
+
+    predictions = {"p": tf.cast(features["number"], tf.float32) + 1.0}
+    return es.TPUEstimatorSpec(mode, predictions=predictions, scaffold_fn=scaffold_fn)
+
+
+def test_overrides_on_replicas(tmp_path):
+    """Overrides with the legacy arguments are called on replicas; a build changes no attribute."""
+    calls = []
+
+    class Mine(es.TPUEstimator):
+        def _call_input_fn(self, input_fn, mode, input_context=None):
+            calls.append("input_fn")
+            return super()._call_input_fn(input_fn, mode)
+
+        def _call_model_fn(self, features, labels, mode, config):
+            calls.append((type(self._embeddings).__name__, dict(vars(self)) == before))
+            return super()._call_model_fn(features, labels, mode, config)
+
+    estimator = make(tmp_path, 2)
+    estimator.__class__ = Mine
+    before = dict(vars(estimator))
+    estimator.train(input_fn, steps=1)
+    assert calls == ["input_fn", *[("HostEmbeddings", True)] * 2]
+    assert vars(estimator) == before
+
+
+def test_another_estimators_model_on_replicas(tmp_path):
+    """Another estimator's model_fn that is called on a replica isn't treated as the replica's."""
+    scaffolds = []
+    teacher = es.TPUEstimator(
+        lambda features, labels, mode, params: scores_with_params(
+            features, labels, mode, {"scaffolds": scaffolds}
+        ),
+        config=es.RunConfig(model_dir=str(tmp_path / "teacher")),
+        use_tpu=False,
+    )
+
+    def student(features, labels, mode, params, config):
+        taught = teacher.model_fn(features, None, mode, config)
+        spec = model_fn(features, labels, mode, params, config)
+        both = {"p": spec.predictions["p"], "taught": taught.predictions["p"]}
+        return spec._replace(predictions=both)
+
+    estimator = make(tmp_path, 2)
+    estimator._model_fn = student
+    found = list(estimator.predict(lambda params: input_fn({**params, "repeat": 1})))
+    assert len(found) == 40 * BATCH and set(found[0]) == {"p", "taught"}
+    assert scaffolds == ["infer"] * 2
+
+
 def test_host_calls_run_every_step_on_all_replicas(tmp_path):
-    """The host function gets the replicas' tensors one after the other, once a step."""
+    """The host call runs once per step, on the concatenated tensors of the replicas."""
     estimator = make(tmp_path, 2, host=True)
     estimator.train(input_fn, steps=4)
     (path,) = (tmp_path / "host_call").iterdir()
@@ -296,7 +352,7 @@ def test_host_calls_run_every_step_on_all_replicas(tmp_path):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_pipelining(tmp_path, replicas):
-    """An update that is held back outlasts its step and its loop: single steps give the same."""
+    """Pipelined updates carry over between steps and loops: single steps give the same values."""
     found = []
     for number in (None, replicas):
         spec = {"pipeline_execution_with_tensor_core": True}
@@ -310,7 +366,7 @@ def test_pipelining(tmp_path, replicas):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_tensors_in_place_of_a_dataset(runs, tmp_path, replicas):
-    """An input_fn of old returns tensors, which are other ones in each step of a loop."""
+    """Tensors returned by input_fn are evaluated anew in each step of a loop."""
 
     def tensors(params):
         return tf1.data.make_one_shot_iterator(input_fn(params)).get_next()
@@ -323,7 +379,7 @@ def test_tensors_in_place_of_a_dataset(runs, tmp_path, replicas):
 
 
 def test_loops_of_a_duration(tmp_path):
-    """With iterations_per_loop='1h' loops grow as long as that takes, up to the last step."""
+    """With iterations_per_loop='1h' the loops grow until the last step."""
     estimator = make(tmp_path, 1, iterations="1h")
     calls = Calls()
     estimator.train(input_fn, hooks=[calls], steps=30)
@@ -354,7 +410,7 @@ def test_loops_last_as_long_as_they_should(monkeypatch, seconds, most, wanted):
         length = tf1.placeholder_with_default(most, [], device_loop._LENGTH)
         made = tf.numpy_function(work, [length], tf.int64)
         train_op = tf1.assign_add(tf1.train.create_global_step(), made)
-        hook = device_loop.LoopLength(device_loop.LoopLimit(most, seconds), 20, None)
+        hook = device_loop.LoopLengthHook(device_loop.LoopLimit(most, seconds), 20, None)
         with tf1.train.MonitoredSession(hooks=[hook]) as session:
             while not session.should_stop():
                 session.run(train_op)
@@ -362,7 +418,7 @@ def test_loops_last_as_long_as_they_should(monkeypatch, seconds, most, wanted):
 
 
 def test_evaluation_in_memory(tmp_path):
-    """It runs beside the loop, on one device with whole batches, on the values of the loop."""
+    """In-memory evaluation during a loop runs on one device, with the values of the loop."""
     estimator = make(tmp_path, 2)
     seen = []
     estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
@@ -400,13 +456,13 @@ for replicas in (1, 2):
 
 @pytest.mark.slow
 def test_programs_without_v2_behavior(tmp_path):
-    """A program that calls disable_v2_behavior() has loops too."""
+    """Loops work in a program that calls disable_v2_behavior()."""
     folder = os.path.dirname(os.path.abspath(__file__))
     subprocess.run([sys.executable, "-c", V1_PROGRAM, folder, tmp_path], check=True, timeout=300)
 
 
 class TestRefusals:
-    """What a loop can't do is said before training."""
+    """Errors of unsupported runs, raised before training."""
 
     @pytest.mark.parametrize(
         "kwargs, error, message",
@@ -417,17 +473,17 @@ class TestRefusals:
         ],
     )
     def test_arguments(self, tmp_path, kwargs, error, message):
-        """Numbers that don't fit."""
+        """Arguments that don't fit together raise an error."""
         with pytest.raises(error, match=message):
             make(tmp_path, **kwargs)
 
     def test_neither_steps_nor_max_steps(self, tmp_path):
-        """As on a TPU, one of them must be given."""
+        """Training without steps and max_steps raises an error, as on a TPU."""
         with pytest.raises(ValueError, match="one of `steps` or `max_steps` must be set"):
             make(tmp_path, 1).train(input_fn)
 
     def test_too_little_data(self, tmp_path):
-        """An input that ends within the first loop is named."""
+        """An input that ends within the first loop raises an error that names input_fn."""
         with pytest.raises(ValueError, match="little.*fewer batches than the first loop"):
 
             def little(params):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embeddings named by dictionaries: what the model gets in place of ids, as on a TPU."""
+"""Tests dict mode: the activations that the model gets in place of ids, as on a TPU."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ WEIGHTS = [[1.0, 2.0, -4.0], [], [0.5]]
 
 
 def table(combiner="mean", **kwargs):
-    """Four rows: (1, 10), (2, 20), (3, 30), (4, 40)."""
+    """Returns a configuration of four rows: (1, 10), (2, 20), (3, 30), (4, 40)."""
     return TableConfig(
         4, 2, initializer=tf1.constant_initializer(ROWS), combiner=combiner, **kwargs
     )
 
 
 def make_spec(features, tables):
-    """An EmbeddingConfigSpec of these dictionaries."""
+    """Returns an EmbeddingConfigSpec of these dictionaries."""
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict=features, table_to_config_dict=tables
     )
 
 
 def sparse(rows, dtype=np.int64):
-    """A sparse tensor [B, n] of lists."""
+    """Returns a sparse tensor [B, n] of lists."""
     indices = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
     values = np.array([value for row in rows for value in row], dtype)
     return tf.SparseTensor(indices, values, [len(rows), max(map(len, rows))])
 
 
 def run(spec, features):
-    """The features that the model would get, as arrays, and the names of the variables."""
+    """Returns the model's features as arrays, and the names of the variables."""
     with tf.Graph().as_default(), tf1.Session() as session:
         found = dict_mode.look_up(spec, features())
         session.run(tf1.global_variables_initializer())
@@ -58,7 +58,7 @@ def run(spec, features):
 )
 @pytest.mark.parametrize("kind", ["sparse", "ragged"])
 def test_pooled(combiner, first, kind):
-    """A row's ids are combined; no combiner is a sum; a row without ids is zeros."""
+    """The ids of an example are combined, without a combiner by a sum; no ids give zeros."""
 
     def features():
         ids = sparse(IDS) if kind == "sparse" else tf.ragged.constant(IDS, dtype=tf.int64)
@@ -76,7 +76,7 @@ def test_pooled(combiner, first, kind):
     "combiner, norm", [("sum", 1), (None, 1), ("mean", -1), ("sqrtn", np.sqrt(21))]
 )
 def test_weights(combiner, norm):
-    """Weights multiply, negative ones too, and are taken out of the features."""
+    """Weights, also negative ones, multiply the rows and are removed from the features."""
     spec = make_spec(
         {"word": FeatureConfig("words", weight_key="weight")}, {"words": table(combiner)}
     )
@@ -87,21 +87,21 @@ def test_weights(combiner, norm):
 
 
 def test_integer_weights():
-    """Weights of integers are cast."""
+    """Integer weights are cast to float."""
     spec = make_spec({"word": FeatureConfig("words", weight_key="weight")}, {"words": table("sum")})
     found, _ = run(spec, lambda: {"word": sparse(IDS), "weight": sparse([[1, 2, 3], [], [1]])})
     np.testing.assert_allclose(found["word"][0], ROWS[1] + 5 * ROWS[2])
 
 
 def test_dense_ids_of_several():
-    """In dense ids 0 is padding."""
+    """In dense ids with a combiner, 0 is padding."""
     spec = make_spec({"word": FeatureConfig("words")}, {"words": table("mean")})
     found, _ = run(spec, lambda: {"word": tf.constant([[1, 0, 2], [0, 0, 0], [3, 3, 3]])})
     np.testing.assert_allclose(found["word"], [(ROWS[1] + ROWS[2]) / 2, [0, 0], ROWS[3]])
 
 
 def test_dense_ids_of_one():
-    """That also holds for one id a row."""
+    """In dense ids of width 1 with a combiner, 0 is padding."""
     spec = make_spec({"word": FeatureConfig("words")}, {"words": table("sum")})
     found, _ = run(spec, lambda: {"word": tf.constant([1, 0, 2])})
     np.testing.assert_allclose(found["word"], [ROWS[1], [0, 0], ROWS[2]])
@@ -109,7 +109,7 @@ def test_dense_ids_of_one():
 
 @pytest.mark.parametrize("shape", [[3], [3, 1]])
 def test_dense_ids_without_a_combiner(shape):
-    """Without a combiner 0 is an id like any other."""
+    """In dense ids without a combiner, 0 is an id."""
     spec = make_spec({"word": FeatureConfig("words")}, {"words": table(None)})
     found, _ = run(spec, lambda: {"word": tf.reshape(tf.constant([1, 0, 2]), shape)})
     np.testing.assert_allclose(found["word"], ROWS[[1, 0, 2]])
@@ -117,7 +117,7 @@ def test_dense_ids_without_a_combiner(shape):
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_sequences(kind):
-    """A sequence is cut or padded to its length, which comes along."""
+    """A sequence is truncated or padded, and its lengths are added to the features."""
     spec = make_spec({"word": FeatureConfig("words", max_sequence_length=2)}, {"words": table()})
     rows = [[1, 2, 3], [], [3]]
     dense = [[1, 2, 3], [0, 0, 0], [3, 0, 0]]
@@ -140,7 +140,7 @@ def test_a_shared_table():
 
 
 def test_the_given_features_stay():
-    """The caller's dict is left alone."""
+    """The given features aren't modified."""
     spec = make_spec({"word": FeatureConfig("words")}, {"words": table()})
     with tf.Graph().as_default():
         features = {"word": tf.constant([1])}
@@ -150,7 +150,7 @@ def test_the_given_features_stay():
 
 
 def test_shapes_are_static():
-    """The model knows the batch size and the width."""
+    """The activations have a static batch size and dimension."""
     spec = make_spec(
         {"word": FeatureConfig("words"), "steps": FeatureConfig("words", max_sequence_length=5)},
         {"words": table()},
@@ -164,7 +164,7 @@ def test_shapes_are_static():
 
 
 def test_names_that_are_no_scopes():
-    """Features may have names that TensorFlow's scopes can't have."""
+    """Feature names needn't be valid scope names."""
     spec = make_spec({"my word!": FeatureConfig("words")}, {"words": table()})
     found, _ = run(spec, lambda: {"my word!": tf.constant([1])})
     np.testing.assert_allclose(found["my word!"], [ROWS[1]])
@@ -184,21 +184,21 @@ def test_names_that_are_no_scopes():
     ],
 )
 def test_what_a_tpu_cannot_look_up(features, message):
-    """Ids and weights that a TPU refuses are refused here too, in its words."""
+    """Ids and weights that a TPU doesn't support raise the TPU's errors."""
     spec = make_spec({"word": FeatureConfig("words", weight_key="weight")}, {"words": table()})
     with pytest.raises(ValueError, match=message):
         run(spec, features)
 
 
 def test_dense_ids_with_weights_and_no_combiner():
-    """Without a combiner dense ids can't have weights."""
+    """Dense ids with weights and without a combiner raise an error."""
     spec = make_spec({"word": FeatureConfig("words", weight_key="weight")}, {"words": table(None)})
     with pytest.raises(ValueError, match="Found weights weight.*enqueued as dense tensor"):
         run(spec, lambda: {"word": tf.constant([1]), "weight": tf.constant([1.0])})
 
 
 def test_dense_ids_with_weights(tf_log):
-    """Weights of dense ids have no effect on a TPU; nor here, but a warning says so."""
+    """Weights of dense ids have no effect, as on a TPU, and log a warning."""
     spec = make_spec({"word": FeatureConfig("words", weight_key="weight")}, {"words": table()})
     found, _ = run(spec, lambda: {"word": tf.constant([1]), "weight": tf.constant([9.0])})
     np.testing.assert_allclose(found["word"], [ROWS[1]])
@@ -207,14 +207,14 @@ def test_dense_ids_with_weights(tf_log):
 
 
 def test_several_dense_ids_without_a_combiner():
-    """Several ids a row need a combiner."""
+    """Several dense ids per example without a combiner raise an error."""
     spec = make_spec({"word": FeatureConfig("words")}, {"words": table(None)})
     with pytest.raises(ValueError, match=r"must have the shape \[B\] or \[B, 1\]"):
         run(spec, lambda: {"word": tf.constant([[1, 2]])})
 
 
 def test_dense_ids_of_unknown_width_without_a_combiner():
-    """With dimensions of TF1, too, a row whose number of ids isn't known is refused."""
+    """Dense ids of unknown width without a combiner raise an error, also with TF1 dimensions."""
     spec = make_spec({"word": FeatureConfig("words")}, {"words": table(None)})
     tf1.disable_v2_tensorshape()
     try:
@@ -225,7 +225,7 @@ def test_dense_ids_of_unknown_width_without_a_combiner():
 
 
 def input_fn(params, mode):
-    """The label is the sum of the first column over a row's ids."""
+    """Returns batches whose label is the sum of the first column over the ids."""
     ids = np.array([[1, 2], [3, 3], [1, 1], [2, 3]])
     labels = ids.sum(axis=1, keepdims=True).astype(np.float32)
     data = tf.data.Dataset.from_tensor_slices((ids, labels)).map(
@@ -235,7 +235,7 @@ def input_fn(params, mode):
 
 
 def model_fn(features, labels, mode, params):
-    """A model of nothing but the embedding."""
+    """A model of the embedding alone."""
     y = tf.reduce_sum(features["word"], axis=1, keepdims=True)
     if mode == "infer":
         return estimator_spec.TPUEstimatorSpec(mode, predictions={"y": y})
@@ -247,7 +247,7 @@ def model_fn(features, labels, mode, params):
 
 @pytest.fixture
 def dlrm(make):
-    """An estimator whose model gets a feature that was looked up before."""
+    """Makes an estimator in dict mode."""
     zeros = TableConfig(4, 1, initializer=tf1.zeros_initializer(), combiner="sum")
     spec = make_spec({"word": FeatureConfig("words")}, {"words": zeros})
     return make(model_fn, embedding_config_spec=spec, train_batch_size=4, eval_batch_size=4)
@@ -277,7 +277,7 @@ def test_training(dlrm, tmp_path):
 
 
 def test_a_receiver_named_as_a_table(make, tmp_path):
-    """An exported model has its tables, though a placeholder has the name of one."""
+    """An exported model has its tables even if a placeholder has the name of one."""
     words = TableConfig(4, 1, initializer=tf1.ones_initializer(), combiner="sum")
     spec = make_spec({"word": FeatureConfig("word")}, {"word": words})
     estimator = make(model_fn, embedding_config_spec=spec, train_batch_size=4)
@@ -294,7 +294,7 @@ def test_a_receiver_named_as_a_table(make, tmp_path):
 
 @pytest.mark.parametrize("task", ["train", "evaluate", "predict"])
 def test_an_id_outside_of_the_table(dlrm, task):
-    """An id that the table doesn't have is named, with its feature and the table's size."""
+    """The error of an id out of range names the id, the feature and the vocabulary size."""
 
     def bad(params):
         return tf.data.Dataset.from_tensors(({"word": [[1, 99]]}, [[1.0]])).repeat()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks that end a training early. Ours and the field's own alike."""
+"""Early stopping: this package's hooks and TensorFlow 2.15's."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STOP = "signal_early_stopping/STOP"
 
 
 def step_of(estimator):
-    """Where training ended."""
+    """Returns the global step of the latest checkpoint."""
     return estimator.get_variable_value("global_step")
 
 
 def evaluated(directory, results):
-    """Writes what `evaluate` writes: one event for each {step: {metric: value}}."""
+    """Writes an event file like `evaluate`: one event for each {step: {metric: value}}."""
     with tf.Graph().as_default(), tf1.summary.FileWriter(str(directory)) as writer:
         for step, result in results.items():
             values = [
@@ -32,7 +32,7 @@ def evaluated(directory, results):
 
 
 def asked(hook):
-    """What a hook makes of the evaluations so far: whether it stops a training at step 1."""
+    """Returns whether a hook stops training at its first step."""
     with tf.Graph().as_default():
         step = tf1.train.create_global_step()
         with tf1.train.MonitoredSession(hooks=[hook]) as session:
@@ -42,7 +42,7 @@ def asked(hook):
 
 @pytest.fixture
 def history(fit):
-    """Evaluations of an estimator at steps 10 to 50, loss 9 7 8 8 6."""
+    """Returns an estimator with evaluations at steps 10 to 50, losses 9 7 8 8.5 6."""
     estimator = fit.estimator()
     losses = {10: 9.0, 20: 7.0, 30: 8.0, 40: 8.5, 50: 6.0}
     evaluated(estimator.eval_dir(), {step: {"loss": loss} for step, loss in losses.items()})
@@ -69,7 +69,7 @@ def history(fit):
     ],
 )
 def test_when_a_metric_stops(fit, history, name, threshold, min_steps, stops):
-    """A strict threshold, or so many steps since the best evaluation, from min_steps on."""
+    """A hook stops beyond the threshold, or N steps after the best value since `min_steps`."""
     hook = getattr(fit.api, name)(history, "loss", threshold, None, min_steps)
     assert asked(hook) is stops
 
@@ -84,19 +84,19 @@ def test_when_a_metric_stops(fit, history, name, threshold, min_steps, stops):
     ],
 )
 def test_without_evaluations_nothing_stops(fit, name):
-    """A directory that isn't there yet is no evaluation."""
+    """A missing directory counts as no evaluation."""
     assert not asked(getattr(fit.api, name)(fit.estimator(), "loss", 1))
 
 
 def test_another_directory(fit, tmp_path):
-    """eval_dir names where the evaluations are."""
+    """`eval_dir` sets the directory of the evaluations."""
     evaluated(tmp_path / "elsewhere", {1: {"auc": 0.9}})
     elsewhere = str(tmp_path / "elsewhere")
     assert asked(fit.api.stop_if_higher_hook(fit.estimator(), "auc", 0.8, elsewhere))
 
 
 def test_metrics_of_several_files(fit, tmp_path):
-    """Evaluations of several processes count in the order of their steps."""
+    """Metrics of several event files are sorted by step."""
     estimator = fit.estimator()
     evaluated(estimator.eval_dir(), {30: {"loss": 3.0}, 40: {"loss": 4.0}})
     os.rename(estimator.eval_dir(), tmp_path / "first")
@@ -110,7 +110,7 @@ def test_metrics_of_several_files(fit, tmp_path):
 
 
 def test_training_stops(fit, tf_log):
-    """Training ends at the step at which the function says so, with a checkpoint."""
+    """Training ends with a checkpoint at the step at which the function returns true."""
     estimator = fit.estimator()
     answers = iter([False, False, True])
     hook = fit.api.make_early_stopping_hook(
@@ -118,14 +118,14 @@ def test_training_stops(fit, tf_log):
     )
     estimator.train(fit.input_fn, hooks=[hook], steps=100)
     said = [line for line in tf_log if "Requesting early stopping at global step" in line]
-    # A hook may read the step counter before or after the step adds to it.
+    # The hook may read the global step before or after its increment.
     assert said[0].split()[-1] in ("10", "11", "12")
     assert 10 <= step_of(estimator) <= 12
     assert estimator.get_variable_value(STOP)
 
 
 def test_training_that_is_not_stopped(fit):
-    """It makes all its steps, and the checkpoint says that nobody stopped it."""
+    """Training runs all steps if the function returns false, and the variable is False."""
     estimator = fit.estimator()
     hook = fit.api.make_early_stopping_hook(estimator, lambda: False)
     estimator.train(fit.input_fn, hooks=[hook], steps=3)
@@ -135,7 +135,7 @@ def test_training_that_is_not_stopped(fit):
 
 
 def test_in_train_and_evaluate(fit):
-    """The evaluations in between decide; the last state is evaluated too."""
+    """Evaluations during training stop it, and the last checkpoint is evaluated."""
     estimator = fit.estimator(config={"save_checkpoints_steps": 10})
     hook = fit.api.stop_if_lower_hook(
         estimator, "loss", 0.1, run_every_secs=None, run_every_steps=1
@@ -152,7 +152,7 @@ def test_in_train_and_evaluate(fit):
 
 
 def test_a_stopped_model_trains_on(fit):
-    """A later training isn't stopped by the earlier stop."""
+    """A stopped model can be trained again."""
     estimator = fit.estimator()
     make = fit.api.make_early_stopping_hook
     estimator.train(fit.input_fn, hooks=[make(estimator, lambda: True)], steps=5)
@@ -173,7 +173,7 @@ def test_a_stopped_model_trains_on(fit):
     ],
 )
 def test_arguments_are_checked(fit, arguments, error, message):
-    """Wrong ones are refused when the hook is made."""
+    """Wrong arguments raise an error when the hook is created."""
     first, *rest = arguments
     with pytest.raises(error, match=message):
         fit.api.make_early_stopping_hook(first or fit.estimator(), *(rest or [len]))
@@ -181,7 +181,7 @@ def test_arguments_are_checked(fit, arguments, error, message):
 
 @pytest.fixture
 def worker(fit, monkeypatch):
-    """An estimator of a worker that isn't the chief, on the chief's directory."""
+    """Returns the estimator of a worker with the chief's `model_dir`."""
     cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
     task = {"type": "worker", "index": 0}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
@@ -191,7 +191,7 @@ def worker(fit, monkeypatch):
 
 
 def test_a_worker_stops_with_its_chief(fit, worker):
-    """It asks nobody but the variable."""
+    """A worker stops by the variable; it doesn't call the function."""
     hook = fit.api.make_early_stopping_hook(worker, lambda: pytest.fail("asked"))
     with tf.Graph().as_default():
         step = tf1.train.create_global_step()
@@ -206,7 +206,7 @@ def test_a_worker_stops_with_its_chief(fit, worker):
 
 @pytest.mark.parametrize("step", [3, 4, 5])
 def test_a_worker_waits_for_the_checkpoint(fit, worker, monkeypatch, step):
-    """make_stop_at_checkpoint_step_hook: the last step must be in a checkpoint."""
+    """A worker stops when a checkpoint has the last step."""
     monkeypatch.delenv("TF_CONFIG")
     chief = fit.estimator()
     chief.train(fit.input_fn, steps=4)
@@ -219,12 +219,12 @@ def test_a_worker_waits_for_the_checkpoint(fit, worker, monkeypatch, step):
                 if session.should_stop():
                     break
                 reached = session.run(train_op)
-    # The hook may read the step counter while it is counted up.
+    # The hook may read the global step before or after its increment.
     assert reached in ((step - 1, step) if step <= 4 else (10,))
 
 
 def test_a_chief_stops_at_a_step(fit):
-    """make_stop_at_checkpoint_step_hook is StopAtStepHook there."""
+    """The chief gets a StopAtStepHook."""
     estimator = fit.estimator()
     hook = fit.api.make_stop_at_checkpoint_step_hook(estimator, 4)
     estimator.train(fit.input_fn, hooks=[hook])
@@ -232,13 +232,13 @@ def test_a_chief_stops_at_a_step(fit):
 
 
 def test_the_last_step_is_needed(fit):
-    """make_stop_at_checkpoint_step_hook needs to know where to stop."""
+    """make_stop_at_checkpoint_step_hook requires `last_step`."""
     with pytest.raises(ValueError, match="last_step must be specified"):
         fit.api.make_stop_at_checkpoint_step_hook(fit.estimator(), None)
 
 
 def test_early_stopping_of_a_half_trained_model(ours, tf_log):
-    """A checkpoint without the variable is no obstacle."""
+    """A checkpoint without the variable is restored."""
     estimator = ours.estimator()
     estimator.train(ours.input_fn, steps=2)
     for _ in range(2):
@@ -249,7 +249,7 @@ def test_early_stopping_of_a_half_trained_model(ours, tf_log):
 
 
 def test_a_metric_that_no_evaluation_has(ours):
-    """A misspelt name is said, with those that there are."""
+    """The error for an unknown metric names it and the existing ones."""
     estimator = ours.estimator()
     evaluated(estimator.eval_dir(), {1: {"loss": 1.0, "mae": 2.0}})
     hook = ours.api.stop_if_lower_hook(estimator, "lose", 1.0)
@@ -258,14 +258,14 @@ def test_a_metric_that_no_evaluation_has(ours):
 
 
 def test_summaries_beside_the_evaluations(ours):
-    """Steps without the metric don't count."""
+    """Steps without the metric are ignored."""
     estimator = ours.estimator()
     evaluated(estimator.eval_dir(), {1: {"loss": 1.0}, 2: {"a_summary_of_the_model": 0.0}})
     assert asked(ours.api.stop_if_lower_hook(estimator, "loss", 2.0))
 
 
 def test_a_file_that_is_being_written(ours):
-    """The rest of a damaged event file is left out."""
+    """Events after the damage in an event file are ignored."""
     estimator = ours.estimator()
     evaluated(estimator.eval_dir(), {1: {"loss": 1.0}, 2: {"loss": 0.1}})
     (name,) = os.listdir(estimator.eval_dir())

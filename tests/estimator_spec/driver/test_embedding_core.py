@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPUEstimator(embedding_core="host"): tables looked up and trained as on a TPU."""
+"""Tests TPUEstimator(embedding_core="host"): tables looked up and trained as on a TPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = 12
 
 
 def columns():
-    """A plain column, a weighted one, two shared ones and a sequence, with seeded tables."""
+    """Returns a plain, a weighted, two shared and a sequence column, with seeded tables."""
     identity = fc.categorical_column_with_identity
 
     def init(seed):
@@ -39,7 +39,7 @@ def columns():
 
 
 def input_fn(params):
-    """Sparse features with repeats and empty rows, the same every time."""
+    """Returns sparse features with repeats and empty rows, the same in every call."""
     rng = np.random.RandomState(5)
 
     def sparse(least, most, dtype=np.int64):
@@ -90,7 +90,7 @@ def model_fn(features, labels, mode, params):
 
 
 def estimator(model_dir, core, parameters=None, config=None, **kwargs):
-    """An estimator over the columns above."""
+    """Makes an estimator of the columns."""
     made = columns()
     spec = es.EmbeddingConfigSpec(
         feature_columns=made,
@@ -113,13 +113,13 @@ def estimator(model_dir, core, parameters=None, config=None, **kwargs):
 
 
 def values(trained):
-    """Every variable of the latest checkpoint."""
+    """Returns the variables of the latest checkpoint, by name."""
     return {name: trained.get_variable_value(name) for name in trained.get_variable_names()}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A plain run and a host-core run of the same program."""
+    """Trains the same program without a core and with the host core."""
     made = {}
     for core in (None, "host"):
         trained = estimator(tmp_path_factory.mktemp(str(core)), core)
@@ -129,7 +129,7 @@ def runs(tmp_path_factory):
 
 
 def test_gradient_descent_is_the_same_with_and_without_a_core(runs):
-    """Where both semantics agree, the core's run equals the plain one, variable by variable."""
+    """With gradient descent the core's run gives the variables of the plain run."""
     plain, core = values(runs[None]), values(runs["host"])
     assert set(plain) == set(core)
     for name, value in plain.items():
@@ -137,7 +137,7 @@ def test_gradient_descent_is_the_same_with_and_without_a_core(runs):
 
 
 def test_evaluation_and_prediction_are_the_same(runs):
-    """Metrics and predictions of the two runs agree."""
+    """Metrics and predictions of the two runs are equal."""
     plain, core = (runs[c].evaluate(input_fn, steps=3) for c in (None, "host"))
     assert core == pytest.approx(plain, rel=1e-5)
     plain, core = (
@@ -148,7 +148,7 @@ def test_evaluation_and_prediction_are_the_same(runs):
 
 
 def test_either_continues_the_other(runs, tmp_path):
-    """A checkpoint of a core's run serves and trains on without a core, and the other way round."""
+    """A run with or without a core can continue the other's checkpoint."""
     for first, second in ((None, "host"), ("host", None)):
         other = estimator(tmp_path / str(first), second)
         source = runs[first].latest_checkpoint()
@@ -159,7 +159,7 @@ def test_either_continues_the_other(runs, tmp_path):
 
 
 def test_the_export_serves_plain_lookups(runs, tmp_path):
-    """A SavedModel of a core's run looks up ids by itself and predicts what predict does."""
+    """A SavedModel of a core's run looks up raw ids and predicts the same as predict."""
 
     def receiver():
         inputs = {
@@ -210,7 +210,7 @@ def test_tables_have_slots_and_legacy_names(tmp_path):
 
 
 def test_tables_are_not_trainable(tmp_path):
-    """The model's optimizer sees none of the tables, so nothing is updated twice."""
+    """Tables aren't trainable variables, so the model's optimizer doesn't update them."""
     seen = []
 
     def watching(features, labels, mode, params):
@@ -225,7 +225,7 @@ def test_tables_are_not_trainable(tmp_path):
 
 
 def test_a_pipelined_core_applies_everything_before_it_saves(tmp_path):
-    """The last step's update is in the checkpoint: a run of one step equals an unpipelined one."""
+    """A checkpoint of a pipelined core includes the update of the last step."""
     pipelined = estimator(tmp_path / "a", "host", pipeline_execution_with_tensor_core=True)
     plain = estimator(tmp_path / "b", "host")
     for each in (pipelined, plain):
@@ -235,7 +235,7 @@ def test_a_pipelined_core_applies_everything_before_it_saves(tmp_path):
 
 
 def test_a_pipelined_core_and_a_hook_of_the_users(tmp_path):
-    """The last update is in a checkpoint that a program's own hook writes, too."""
+    """A checkpoint that a user's hook writes also includes the update of the last step."""
     for name, pipelined in (("a", True), ("b", False)):
         config = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
         trained = estimator(
@@ -250,7 +250,7 @@ def test_a_pipelined_core_and_a_hook_of_the_users(tmp_path):
 
 @pytest.mark.parametrize("lazy", [True, False])
 def test_a_pipelined_core_makes_no_steps_of_its_own(tmp_path, lazy):
-    """Where nothing is held back, Adam doesn't move a row, not even one that has momentum."""
+    """Without pending updates Adam changes no row, not even one with momentum."""
     adam = es.AdamParameters(0.1, lazy_adam=lazy)
     pipelined = estimator(tmp_path / "a", "host", adam, pipeline_execution_with_tensor_core=True)
     plain = estimator(tmp_path / "b", "host", adam)
@@ -262,7 +262,7 @@ def test_a_pipelined_core_makes_no_steps_of_its_own(tmp_path, lazy):
 
 
 def test_an_id_out_of_range_names_the_feature(tmp_path):
-    """The core's lookup says which feature had which id, and how many rows there are."""
+    """The core's error of an id out of range names feature, id and vocabulary size."""
 
     def bad_input(params):
         def spoil(features, labels):
@@ -276,15 +276,15 @@ def test_an_id_out_of_range_names_the_feature(tmp_path):
 
 
 class TestRefusals:
-    """What can't run on a core is refused before training."""
+    """Errors of unsupported programs, raised before training."""
 
     def test_unknown_core(self, tmp_path):
-        """Only None and 'host'."""
+        """An embedding_core other than None and 'host' raises an error."""
         with pytest.raises(ValueError, match="embedding_core must be one of"):
             estimator(tmp_path, "gpu")
 
     def test_core_without_a_spec(self, tmp_path):
-        """A core needs to know the tables."""
+        """An embedding core without a specification raises an error."""
         with pytest.raises(ValueError, match="needs an embedding_config_spec"):
             es.TPUEstimator(
                 model_fn,
@@ -294,7 +294,7 @@ class TestRefusals:
             )
 
     def test_string_ids(self, tmp_path):
-        """String ids are refused as on a TPU, naming the feature."""
+        """String ids raise an error that names the feature, as on a TPU."""
 
         def strings(params):
             def change(features, labels):
@@ -310,7 +310,7 @@ class TestRefusals:
             estimator(tmp_path, "host").train(strings, steps=1)
 
     def test_an_unused_column(self, tmp_path):
-        """A column of the spec that no feature layer uses has no name: refused."""
+        """A column of the specification that no feature layer uses raises an error."""
 
         def forgetful(features, labels, mode, params):
             return model_fn(features, labels, mode, {**params, "columns": params["columns"][1:]})

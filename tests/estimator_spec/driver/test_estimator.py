@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constructor and properties of `Estimator`, and what subclasses may do."""
+"""Tests the constructor and properties of `Estimator`, and overrides in subclasses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ tf1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode, params, config):
-    """Is checked, but never called."""
+    """A `model_fn` whose signature is checked, but which is never called."""
     raise AssertionError("not called")
 
 
 def test_model_dir_of_the_configuration(tmp_path):
-    """Without a model_dir the configuration's is used, and the other way round."""
+    """model_dir comes from the constructor or from the configuration."""
     of_config = estimator_spec.Estimator(model_fn, config=RunConfig(model_dir=str(tmp_path)))
     assert of_config.model_dir == of_config.config.model_dir == str(tmp_path)
     of_argument = estimator_spec.Estimator(model_fn, tmp_path, params={})
@@ -30,39 +30,39 @@ def test_model_dir_of_the_configuration(tmp_path):
 
 
 def test_the_same_model_dir_twice(tmp_path):
-    """Both may be given if they agree."""
+    """model_dir and the configuration's may both be given if they are equal."""
     config = RunConfig(model_dir=str(tmp_path))
     assert estimator_spec.Estimator(model_fn, tmp_path, config).model_dir == str(tmp_path)
 
 
 def test_two_model_dirs():
-    """If they don't agree, both are named."""
+    """Two different model_dirs raise an error that names both."""
     with pytest.raises(ValueError, match=r"`model_dir` are set both in constructor.*/one.*/other"):
         estimator_spec.Estimator(model_fn, "/one", RunConfig(model_dir="/other"))
 
 
 def test_a_temporary_model_dir(tf_log):
-    """Without any directory there is a temporary one, and a warning."""
+    """Without a model_dir a temporary directory is used, with a warning."""
     estimator = estimator_spec.Estimator(model_fn, params={})
     assert os.path.isdir(estimator.model_dir)
     assert f"Using temporary folder as model directory: {estimator.model_dir}" in tf_log
 
 
 def test_wrong_config():
-    """The configuration must be a RunConfig."""
+    """A config that isn't a RunConfig raises an error."""
     with pytest.raises(ValueError, match="config must be an instance of `RunConfig`"):
         estimator_spec.Estimator(model_fn, config={"model_dir": "/tmp"})
 
 
 def test_distribution_is_refused(tmp_path):
-    """A strategy isn't silently ignored."""
+    """A distribution strategy in the configuration raises an error."""
     config = RunConfig(train_distribute=tf.distribute.OneDeviceStrategy("/cpu:0"))
     with pytest.raises(ValueError, match="RunConfig.train_distribute is set"):
         estimator_spec.Estimator(model_fn, tmp_path, config)
 
 
 def test_properties_are_copies(tmp_path):
-    """Changing what the estimator hands out doesn't change the estimator."""
+    """Changing `config` or `params` doesn't change the estimator."""
     mine = {"layers": [1, 2]}
     estimator = estimator_spec.Estimator(model_fn, tmp_path, params=mine)
     mine["layers"].append(3)
@@ -73,7 +73,7 @@ def test_properties_are_copies(tmp_path):
 
 
 def test_the_given_config_is_left_alone(tmp_path):
-    """The estimator fills in a copy."""
+    """The estimator sets model_dir and session_config in a copy of the configuration."""
     config = RunConfig()
     estimator_spec.Estimator(model_fn, tmp_path, config)
     assert config.model_dir is None
@@ -81,7 +81,7 @@ def test_the_given_config_is_left_alone(tmp_path):
 
 
 def test_no_model_fn():
-    """A model_fn must be given."""
+    """A missing model_fn raises an error."""
     with pytest.raises(ValueError, match="model_fn must be provided to Estimator"):
         estimator_spec.Estimator(None)
 
@@ -100,19 +100,19 @@ def test_no_model_fn():
     ],
 )
 def test_signature_of_model_fn(fn, params, message):
-    """What model_fn takes is checked when the estimator is made."""
+    """The constructor checks the arguments that model_fn takes."""
     with pytest.raises(ValueError, match=message):
         estimator_spec.Estimator(fn, params=params)
 
 
 def test_unused_params_warn(tmp_path, tf_log):
-    """A model_fn with params, but none given, is worth a warning."""
+    """A model_fn that takes params logs a warning if none are given."""
     estimator_spec.Estimator(model_fn, tmp_path)
     assert any("params are not passed to Estimator" in entry for entry in tf_log)
 
 
 class Bound:
-    """A model_fn may be a method, with self bound."""
+    """A model whose `model_fn` is a bound method."""
 
     def __init__(self, line):
         self.line = line
@@ -124,7 +124,7 @@ class Bound:
 
 
 def test_what_model_fn_is_given(tmp_path, line):
-    """A model_fn gets what its signature names."""
+    """A model_fn gets the arguments that its signature names."""
     bound = Bound(line)
     estimator = estimator_spec.Estimator(bound.model_fn, tmp_path)
     estimator.train(lambda: line.input_fn("train", {}), steps=1)
@@ -135,14 +135,14 @@ def test_what_model_fn_is_given(tmp_path, line):
 
 @pytest.mark.parametrize("result", [None, 1.0, {"loss": 1}])
 def test_what_model_fn_returns(tmp_path, line, result):
-    """Something other than an EstimatorSpec is shown in the error."""
+    """A result that isn't an EstimatorSpec raises an error that shows it."""
     estimator = estimator_spec.Estimator(lambda features: result, tmp_path)
     with pytest.raises(ValueError, match="model_fn should return an EstimatorSpec"):
         estimator.train(lambda: {"x": tf.constant(line.x)}, steps=1)
 
 
 def test_public_model_fn(tmp_path, line):
-    """The property model_fn builds the model into the graph at hand, params bound."""
+    """The property model_fn builds the model in the current graph, with params bound."""
     estimator = estimator_spec.Estimator(line.model_fn, tmp_path, params={})
     with tf.Graph().as_default():
         features = {"x": tf1.placeholder(tf.float32, [None, 1])}
@@ -152,7 +152,7 @@ def test_public_model_fn(tmp_path, line):
 
 
 def test_wrong_warm_start():
-    """warm_start_from is a path or settings."""
+    """A warm_start_from that is neither a path nor settings raises an error."""
     with pytest.raises(ValueError, match="warm_start_from must be a string"):
         estimator_spec.Estimator(model_fn, params={}, warm_start_from=3)
 
@@ -197,7 +197,7 @@ def test_subclasses_may_override_protected_methods(tmp_path, line):
 
 
 def test_subclasses_may_not_override_public_methods():
-    """Overriding train (here in a base class) would change what Estimator promises."""
+    """Overriding a public method, also in a base class, raises an error."""
 
     class Mine(estimator_spec.Estimator):
         def train(self, *args):
@@ -213,7 +213,7 @@ def test_subclasses_may_not_override_public_methods():
 
 
 def test_subclasses_may_override_model_fn(tmp_path):
-    """model_fn and latest_checkpoint always could be overridden."""
+    """Subclasses may override model_fn and latest_checkpoint, as in tf.estimator."""
 
     class Mine(estimator_spec.Estimator):
         @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each argument of `evaluate` does, seen from outside."""
+"""Effects of each argument of `evaluate`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tf1 = tf.compat.v1
 
 
 def by_hand(line, weight, bias):
-    """Loss and mean absolute error over the whole data."""
+    """Returns loss and mean absolute error over all data."""
     errors = line.y - (line.x * weight + bias)
     return np.mean(errors**2), np.mean(np.abs(errors))
 
@@ -35,7 +35,7 @@ def test_metrics_of_a_checkpoint(make, line):
 
 
 def test_steps(make, line, tf_log):
-    """Only so many batches are read."""
+    """`steps` limits the number of batches."""
     estimator = make()
     result = estimator.evaluate(line.input_fn, steps=1)
     errors = line.y[:8] - line.x[:8] * 0.5
@@ -44,7 +44,7 @@ def test_steps(make, line, tf_log):
 
 
 def test_more_steps_than_data(make, line):
-    """An evaluation also ends with its data."""
+    """An evaluation ends with its data."""
     assert make().evaluate(line.input_fn, steps=100)["loss"] > 0
 
 
@@ -69,7 +69,7 @@ def test_without_a_checkpoint(make, line, tf_log):
 
 
 def test_train_without_saving_then_evaluate(make, line):
-    """With both checkpoint intervals None there is nothing to restore, and that is no error."""
+    """A model trained without checkpoints is evaluated with initial values."""
     estimator = make(config={"save_checkpoints_steps": None, "save_checkpoints_secs": None})
     estimator.train(line.input_fn, steps=3)
     assert estimator.evaluate(line.input_fn)["global_step"] == 0
@@ -103,7 +103,7 @@ def test_summaries_go_to_a_directory_of_their_own(make, line, events):
 
 
 def test_kinds_of_metrics(make, line, events, tf_log):
-    """Numbers, arrays and serialized summaries are written; other values are passed over."""
+    """Numbers, arrays and serialized summaries are written; other values are skipped."""
 
     def metrics(mode):
         image = tf1.Summary(value=[tf1.Summary.Value(tag="x", simple_value=5.0)])
@@ -133,7 +133,7 @@ def test_kinds_of_metrics(make, line, events, tf_log):
 
 
 def test_log_lines(make, line, tf_log):
-    """The log says what was found, in the form that scripts look for."""
+    """The log has the lines of TensorFlow's Estimator, which scripts parse."""
     make().evaluate(line.input_fn)
     text = "\n".join(tf_log)
     assert "Starting evaluation at" in text
@@ -143,7 +143,7 @@ def test_log_lines(make, line, tf_log):
 
 @pytest.mark.parametrize("name", ["loss", "global_step"])
 def test_names_that_are_taken(make, line, name):
-    """The model can't have a metric with the name of one of the driver's."""
+    """A metric of the model can't be named `loss` or `global_step`."""
 
     def metrics(mode):
         return {"eval_metrics": (lambda: {name: tf1.metrics.mean([1.0])}, [])}
@@ -153,7 +153,7 @@ def test_names_that_are_taken(make, line, name):
 
 
 def test_hooks(make, line):
-    """The user's hooks and the model's see every batch."""
+    """The user's and the model's hooks are called for every batch."""
 
     class Count(tf1.train.SessionRunHook):
         def __init__(self):
@@ -175,7 +175,7 @@ def test_refuses_other_hooks(make, line):
 
 
 def test_a_local_init_op_of_the_models(make, line):
-    """A scaffold's local_init_op is run as well as the metrics' initializers."""
+    """A scaffold's local_init_op and the metrics' initializers both run."""
 
     def scaffold(mode):
         def scaffold_fn():
@@ -193,7 +193,7 @@ def test_a_local_init_op_of_the_models(make, line):
 
 
 def test_twice_is_the_same(make, line):
-    """An evaluation starts its metrics anew each time."""
+    """Each evaluation resets its metrics."""
     estimator = make()
     assert estimator.evaluate(line.input_fn) == estimator.evaluate(line.input_fn)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SavedModels: where they are written, what they serve, and who can load them."""
+"""Tests exported SavedModels: directories, signatures, variables and assets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import estimator_spec
-from estimator_spec.driver import saved_model_writing
+from estimator_spec.driver import saved_models
 
 tf1 = tf.compat.v1
 SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -20,7 +20,7 @@ SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 @pytest.fixture
 def trained(make, line):
-    """An estimator with a checkpoint."""
+    """Returns an estimator with a checkpoint."""
     estimator = make()
     estimator.train(line.input_fn, steps=5)
     return estimator
@@ -28,19 +28,19 @@ def trained(make, line):
 
 @pytest.fixture
 def receiver():
-    """A receiver function of raw features."""
+    """Returns a receiver function of raw features."""
     return estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
 
 
 def supervised_receiver():
-    """A receiver of features and labels."""
+    """Returns a receiver of features and labels."""
     x = tf1.placeholder(tf.float32, [None, 1], name="x")
     y = tf1.placeholder(tf.float32, [None, 1], name="y")
     return estimator_spec.SupervisedInputReceiver({"x": x}, y, {"x": x, "y": y})
 
 
 def parse(path):
-    """The SavedModel's protocol buffer."""
+    """Returns the SavedModel's protocol buffer."""
     found = saved_model_pb2.SavedModel()
     with open(f"{path}/saved_model.pb", "rb") as file:
         found.ParseFromString(file.read())
@@ -48,7 +48,7 @@ def parse(path):
 
 
 def by_hand(estimator, x):
-    """Predictions of the latest checkpoint."""
+    """Returns the predictions of the latest checkpoint, computed in NumPy."""
     return x * estimator.get_variable_value("weight") + estimator.get_variable_value("bias")
 
 
@@ -62,7 +62,7 @@ def test_loads_and_serves(trained, receiver, line, tmp_path):
 
 
 def test_the_directory(trained, receiver, tmp_path):
-    """The path is bytes, ends in a number, and nothing temporary stays beside it."""
+    """The path is bytes and ends in a number, and no temporary directory remains."""
     path = trained.export_saved_model(tmp_path / "export", receiver)
     assert isinstance(path, bytes)
     directory, name = os.path.split(path.decode())
@@ -73,26 +73,26 @@ def test_the_directory(trained, receiver, tmp_path):
 
 
 def test_two_in_one_second(trained, receiver, tmp_path, monkeypatch):
-    """A second export waits for a name of its own."""
+    """A second export in the same second gets another name."""
     now = [1_700_000_000.0]
     clock = types.SimpleNamespace(
         time=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds)
     )
-    monkeypatch.setattr(saved_model_writing, "time", clock)
+    monkeypatch.setattr(saved_models, "time", clock)
     base = tmp_path / "export"
     paths = [trained.export_saved_model(base, receiver).decode() for _ in range(2)]
     assert paths == [str(base / "1700000000"), str(base / "1700000001")]
 
 
 def test_no_optimizer_slots(trained, receiver, tmp_path):
-    """Only what the prediction graph has is exported."""
+    """A SavedModel for serving has no slot variables."""
     path = trained.export_saved_model(tmp_path / "export", receiver)
     names = [name for name, _ in tf.train.list_variables(path.decode() + "/variables/variables")]
     assert names == ["bias", "global_step", "weight"]
 
 
 def test_failure_leaves_nothing(trained, tmp_path):
-    """If exporting fails, no half-written directory stays."""
+    """A failed export leaves no directory."""
 
     def receiver():
         raise KeyError("mine")
@@ -103,7 +103,7 @@ def test_failure_leaves_nothing(trained, tmp_path):
 
 
 def test_an_older_checkpoint(make, line, receiver, tmp_path):
-    """checkpoint_path chooses the variables."""
+    """checkpoint_path exports the variables of that checkpoint."""
     estimator = make()
     estimator.train(line.input_fn, steps=2)
     estimator.train(line.input_fn, steps=2)
@@ -114,7 +114,7 @@ def test_an_older_checkpoint(make, line, receiver, tmp_path):
 
 
 def test_without_a_checkpoint(make, receiver, tmp_path):
-    """There is nothing to export before training."""
+    """An export before training raises an error."""
     with pytest.raises(ValueError, match="Couldn't find trained model at"):
         make().export_saved_model(tmp_path / "export", receiver)
 
@@ -126,7 +126,7 @@ def test_a_checkpoint_path_that_does_not_exist(trained, receiver, tmp_path):
 
 
 def test_from_warm_start(make, trained, receiver, tmp_path):
-    """An untrained model that is warm-started exports what it starts from."""
+    """An untrained, warm-started model exports the variables of the warm start."""
     new = make(model_dir=str(tmp_path / "new"), warm_start_from=trained.model_dir)
     path = new.export_saved_model(tmp_path / "export", receiver)
     variables = path.decode() + "/variables/variables"
@@ -134,13 +134,13 @@ def test_from_warm_start(make, trained, receiver, tmp_path):
 
 
 def test_no_receiver(trained, tmp_path):
-    """A receiver function must be given."""
+    """A missing receiver function raises an error."""
     with pytest.raises(ValueError, match="An input_receiver_fn must be defined"):
         trained.export_saved_model(tmp_path, None)
 
 
 def test_variables_that_the_checkpoint_lacks(make, trained, line, receiver, tmp_path):
-    """A model with more variables than its checkpoint can't be exported."""
+    """Variables that the checkpoint lacks raise an error."""
 
     def grown(features, labels, mode, params):
         tf1.get_variable("new_one", [2])
@@ -151,7 +151,7 @@ def test_variables_that_the_checkpoint_lacks(make, trained, line, receiver, tmp_
 
 
 def test_assets(make, line, receiver, tmp_path):
-    """The model's own files are exported with it; extra ones are copied where they should be."""
+    """The model's assets are exported, and extra files are copied to their destinations."""
     (tmp_path / "words.txt").write_text("a\nb\n")
     (tmp_path / "note.txt").write_text("hello")
 
@@ -183,7 +183,7 @@ def test_assets(make, line, receiver, tmp_path):
 
 
 def test_as_text(trained, receiver, tmp_path):
-    """as_text writes a readable graph."""
+    """as_text writes the graph as text."""
     path = trained.export_saved_model(tmp_path / "export", receiver, as_text=True).decode()
     assert "saved_model.pbtxt" in os.listdir(path)
     assert tf.saved_model.load(path).signatures[SERVING] is not None
@@ -191,14 +191,14 @@ def test_as_text(trained, receiver, tmp_path):
 
 @pytest.mark.parametrize("stripped", [False, True])
 def test_the_older_name(trained, receiver, tmp_path, stripped):
-    """export_savedmodel works too, with a choice about default attributes."""
+    """export_savedmodel writes a SavedModel, with or without default attributes."""
     path = trained.export_savedmodel(tmp_path / "export", receiver, strip_default_attrs=stripped)
     loaded = parse(path.decode())
     assert loaded.meta_graphs[0].meta_info_def.stripped_default_attrs is stripped
 
 
 def several_heads(mode):
-    """Three outputs: the default one, a regression, and a classification."""
+    """A model with three outputs: the default one, a regression and a classification."""
     graph = tf1.get_default_graph()
     y = graph.get_tensor_by_name("add:0")
     return {
@@ -211,7 +211,7 @@ def several_heads(mode):
 
 
 def test_signatures_of_parsed_examples(make, line, tmp_path, tf_log):
-    """Each output becomes a signature; serialized examples feed all kinds of them."""
+    """With serialized examples each output becomes a signature."""
     estimator = make(params={"spec": several_heads})
     estimator.train(line.input_fn, steps=2)
     receiver = estimator_spec.build_parsing_serving_input_receiver_fn(
@@ -228,7 +228,7 @@ def test_signatures_of_parsed_examples(make, line, tmp_path, tf_log):
 
 
 def test_signatures_that_cannot_be_fed_are_left_out(make, line, receiver, tmp_path, tf_log):
-    """Classification and regression need serialized examples: raw features serve predictions."""
+    """With raw features, classification and regression signatures are left out."""
     estimator = make(params={"spec": several_heads})
     estimator.train(line.input_fn, steps=2)
     path = estimator.export_saved_model(tmp_path / "export", receiver)
@@ -238,7 +238,7 @@ def test_signatures_that_cannot_be_fed_are_left_out(make, line, receiver, tmp_pa
 
 
 def test_alternative_receivers(trained, tmp_path):
-    """receiver_tensors_alternatives give more signatures, fed downstream of the parsing."""
+    """receiver_tensors_alternatives add signatures."""
 
     def receiver():
         serialized = tf1.placeholder(tf.string, [None], name="serialized")
@@ -253,7 +253,7 @@ def test_alternative_receivers(trained, tmp_path):
 
 
 def test_an_alternative_that_does_not_suffice(trained, tmp_path, tf_log):
-    """A set of inputs from which the output can't be computed is left out, and reported."""
+    """A set of inputs from which the output can't be computed is left out, which is logged."""
 
     def receiver():
         x = tf1.placeholder(tf.float32, [None, 1], name="x")
@@ -266,7 +266,7 @@ def test_an_alternative_that_does_not_suffice(trained, tmp_path, tf_log):
 
 
 def test_a_tensor_as_features(line, tmp_path):
-    """TensorServingInputReceiver hands the model a tensor, not a dict."""
+    """TensorServingInputReceiver gives the model a tensor as features."""
 
     def model_fn(features, labels, mode):
         return line.model_fn({"x": features}, labels, mode, {})
@@ -283,7 +283,7 @@ def test_a_tensor_as_features(line, tmp_path):
 
 
 def test_all_modes(trained, receiver, tmp_path):
-    """One SavedModel can have the graphs of three modes, with one set of variables."""
+    """One SavedModel can have the graphs of three modes with shared variables."""
     path = trained.experimental_export_all_saved_models(
         tmp_path / "export",
         {"infer": receiver, "eval": supervised_receiver, "train": supervised_receiver},
@@ -314,19 +314,19 @@ def test_one_other_mode(trained, tmp_path):
 
 @pytest.mark.parametrize("receivers", [{}, {"other": print}, {"infer": None}])
 def test_no_known_mode(trained, tmp_path, receivers):
-    """Something must be exported."""
+    """An export without a known mode raises an error."""
     with pytest.raises(ValueError, match="No valid modes for exporting found"):
         trained.experimental_export_all_saved_models(tmp_path / "export", receivers)
 
 
 def test_tpu_graphs_are_skipped(trained, receiver, tmp_path, tf_log):
-    """export_to_tpu is skipped without a TPU, with one line in the log."""
+    """export_to_tpu is skipped without a TPU, which is logged once."""
     trained.export_saved_model(tmp_path / "export", receiver)
     assert len([entry for entry in tf_log if "export_to_tpu is skipped" in entry]) == 1
 
 
 def test_nothing_to_export(make, line, receiver, tmp_path):
-    """Without a graph for CPUs nothing would be left."""
+    """export_to_cpu=False raises an error."""
     make().train(line.input_fn, steps=1)
     with pytest.raises(ValueError, match="One of export_to_cpu and export_to_tpu must be true"):
         make(export_to_cpu=False, export_to_tpu=False).export_saved_model(tmp_path, receiver)
@@ -335,15 +335,15 @@ def test_nothing_to_export(make, line, receiver, tmp_path):
 
 
 def test_use_tpu_exports_without_one(make, line, receiver, tmp_path):
-    """A SavedModel for CPUs can be had from a program that trains on a TPU."""
+    """An estimator with use_tpu=True exports a SavedModel for CPUs without a TPU."""
     make().train(line.input_fn, steps=1)
     path = make(use_tpu=True).export_saved_model(tmp_path / "export", receiver)
     assert list(tf.saved_model.load(path.decode()).signatures) == [SERVING]
 
 
 def test_names_run_out(monkeypatch, tmp_path):
-    """If every second is taken, the error says so."""
-    monkeypatch.setattr(saved_model_writing.tf.io.gfile, "exists", lambda path: True)
-    monkeypatch.setattr(saved_model_writing.time, "sleep", lambda seconds: None)
+    """An export without a free directory name raises an error."""
+    monkeypatch.setattr(saved_models.tf.io.gfile, "exists", lambda path: True)
+    monkeypatch.setattr(saved_models.time, "sleep", lambda seconds: None)
     with pytest.raises(RuntimeError, match="Failed to obtain a unique export directory name"):
-        saved_model_writing._unused(str(tmp_path))
+        saved_models._unused_path(str(tmp_path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that no hook looks at: training does what it does when a hook looks at every step."""
+"""Steps without hooks: training has the same results as if hooks saw every step."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ tf1 = tf.compat.v1
 
 
 @pytest.fixture(autouse=True)
-def slow_machine(monkeypatch):
-    """Runs without hooks don't end early on a busy machine: which steps hooks see is fixed."""
-    monkeypatch.setattr(hookless_steps, "SECONDS", 600.0)
+def no_time_limit(monkeypatch):
+    """Removes the time limit of runs without hooks, so that a busy machine changes nothing."""
+    monkeypatch.setattr(hookless_steps, "_MAX_SECONDS", 600.0)
 
 
-class Onlooker(tf1.train.SessionRunHook):
-    """A user's hook: it doesn't say which steps it needs, so it sees all."""
+class CountingHook(tf1.train.SessionRunHook):
+    """A user's hook that counts its calls; it is not a SkippableHook, so it sees all steps."""
 
     def __init__(self):
         self.seen = 0
@@ -38,8 +38,8 @@ class Onlooker(tf1.train.SessionRunHook):
         self.seen += 1
 
 
-def counting(by):
-    """A train_op's way to count the global step: by what a function of the calls so far gives."""
+def increment(by):
+    """Returns a train_op that increments the global step by a function of the number of calls."""
 
     def count():
         step = tf1.train.get_or_create_global_step()
@@ -50,13 +50,13 @@ def counting(by):
     return count
 
 
-def counting_up(by=1, every=1):
-    """Counts by so much in each n-th step."""
-    return counting(lambda calls: by * tf.cast(tf.equal(calls % every, 0), tf.int64))
+def increment_by(by=1, every=1):
+    """Returns a train_op that increments the global step in each N-th call."""
+    return increment(lambda calls: by * tf.cast(tf.equal(calls % every, 0), tf.int64))
 
 
-def trained(directory, looked_at, count=None, examples=10_000, start=0, nan_at=-1, **how):
-    """Trains; returns what it left behind."""
+def trained(directory, with_hook, count=None, examples=10_000, start=0, nan_at=-1, **how):
+    """Trains; returns its checkpoints, summaries, log lines and errors."""
 
     def model_fn(features, labels, mode):
         w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
@@ -88,7 +88,7 @@ def trained(directory, looked_at, count=None, examples=10_000, start=0, nan_at=-
         if start:
             es.Estimator(model_fn, config=config).train(input_fn, max_steps=start)
         estimator = es.Estimator(model_fn, config=config)
-        estimator.train(input_fn, hooks=[Onlooker()] if looked_at else [], **steps)
+        estimator.train(input_fn, hooks=[CountingHook()] if with_hook else [], **steps)
     except tf1.train.NanLossDuringTrainingError as nan:
         error = type(nan)
     finally:
@@ -110,13 +110,13 @@ def trained(directory, looked_at, count=None, examples=10_000, start=0, nan_at=-
 
 
 def last_w(directory):
-    """What training learned, if it saved it."""
+    """Returns the trained variable of the latest checkpoint, if any."""
     saved = tf.train.latest_checkpoint(str(directory))
     return saved and float(tf.train.load_variable(saved, "w"))
 
 
 def summaries(directory):
-    """Steps and values of the summaries, without speeds."""
+    """Returns the steps and values of the summaries of the loss."""
     tf1.summary.FileWriterCache.clear()  # writes what is held back
     found = []
     for path in sorted(map(str, pathlib.Path(directory).glob("events*"))):
@@ -136,8 +136,8 @@ def summaries(directory):
     summarize=st.sampled_from([None, 5, 9]),
     examples=st.sampled_from([10_000, 17]),
 )
-def test_nothing_is_missed(steps, start, save, log, summarize, examples):
-    """Checkpoints, summaries, log lines and the end come at the same steps, whatever is asked."""
+def test_results_equal_those_with_hooks(steps, start, save, log, summarize, examples):
+    """Checkpoints, summaries, log lines and the end are at the same steps as with hooks."""
     how = {
         "steps": steps,
         "start": start,
@@ -148,32 +148,32 @@ def test_nothing_is_missed(steps, start, save, log, summarize, examples):
         "save_summary_steps": summarize,
     }
     found = []
-    for looked_at in (False, True):
+    for with_hook in (False, True):
         with tempfile.TemporaryDirectory() as directory:
-            found.append(trained(directory, looked_at, **how))
+            found.append(trained(directory, with_hook, **how))
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("looked_at", [True, False])
+@pytest.mark.parametrize("with_hook", [True, False])
 @pytest.mark.parametrize("examples", [2, 58, 65])
-def test_the_loss_of_the_last_step(tmp_path, looked_at, examples):
-    """Where the input ends the training, the log has the loss of the last example."""
-    found = trained(tmp_path, looked_at, counting_up(), examples)
+def test_the_loss_of_the_last_step(tmp_path, with_hook, examples):
+    """If the input ends training, the log has the loss of the last example."""
+    found = trained(tmp_path, with_hook, increment_by(), examples)
     loss = float(((examples - 1) % 7) ** 2)
     assert found["last loss"] == [f"Loss for final step: {loss}."]
 
 
-class Coordinated(hookless_steps.Sparing, tf1.train.SessionRunHook):
-    """Knows who stops the threads of a session."""
+class CoordinatorHook(hookless_steps.SkippableHook, tf1.train.SessionRunHook):
+    """Keeps the coordinator of a session."""
 
     def after_create_session(self, session, coord):
-        """Notes it."""
+        """Keeps the coordinator."""
         self.coordinator = coord
 
 
 def test_a_thread_that_stops_the_session(tmp_path):
-    """Steps that no hook looks at end soon after something else asked the session to stop."""
-    hook = Coordinated()
+    """Steps without hooks end soon after another thread requests the stop of the session."""
+    hook = CoordinatorHook()
 
     def examples():
         for number in range(10_000):
@@ -187,7 +187,7 @@ def test_a_thread_that_stops_the_session(tmp_path):
 
     def model_fn(features, labels, mode):
         loss = tf.reduce_mean(features["x"])
-        return es.EstimatorSpec(mode, loss=loss, train_op=counting_up()())
+        return es.EstimatorSpec(mode, loss=loss, train_op=increment_by()())
 
     config = es.RunConfig(model_dir=str(tmp_path), log_step_count_steps=5000)
     estimator = es.Estimator(model_fn, config=config)
@@ -197,53 +197,53 @@ def test_a_thread_that_stops_the_session(tmp_path):
 
 def test_a_loss_that_is_no_number(tmp_path):
     """Training ends at the very step whose loss is NaN."""
-    for looked_at in (False, True):
-        directory = tmp_path / str(looked_at)
+    for with_hook in (False, True):
+        directory = tmp_path / str(with_hook)
         how = {"steps": 100, "save_checkpoints_steps": 1, "keep_checkpoint_max": 50}
-        found = trained(directory, looked_at, nan_at=20, **how)
+        found = trained(directory, with_hook, nan_at=20, **how)
         assert found["error"] is tf1.train.NanLossDuringTrainingError
-        quiet = trained(tmp_path / f"{looked_at}-quiet", looked_at, nan_at=20, steps=100)
-        assert quiet["error"] is found["error"]
+        raw = trained(tmp_path / f"{with_hook}-raw", with_hook, nan_at=20, steps=100)
+        assert raw["error"] is found["error"]
         # The hook ends the session before the step's checkpoint.
-        assert quiet["checkpoints"] == ["model.ckpt-0.index"]
+        assert raw["checkpoints"] == ["model.ckpt-0.index"]
 
 
 @pytest.mark.parametrize(("by", "every"), [(1, 2), (3, 5)])
-def test_programs_that_count_in_their_own_way(tmp_path, by, every):
+def test_other_increments(tmp_path, by, every):
     """A global step that isn't counted up by one each step ends where it does with hooks."""
     found = [
-        trained(tmp_path / str(looked_at), looked_at, counting_up(by, every), max_steps=30)
-        for looked_at in (False, True)
+        trained(tmp_path / str(with_hook), with_hook, increment_by(by, every), max_steps=30)
+        for with_hook in (False, True)
     ]
     assert found[0]["checkpoints"] == found[1]["checkpoints"]
 
 
 @pytest.mark.parametrize("log", [None, 100])
 @pytest.mark.parametrize("after", [0, 10])
-def test_programs_that_come_to_count_in_their_own_way(tmp_path, after, log):
-    """Where a step count stops, or leaps, amid a training, the end is about where hooks see it."""
+def test_changing_increments(tmp_path, after, log):
+    """If the increment changes during training, it ends about where it does with hooks."""
 
     def by(calls):
         return tf.where((calls < 20) | (calls > 40), tf.constant(1, tf.int64), after)
 
     ends = []
-    for looked_at in (False, True):
-        directory = tmp_path / str(looked_at)
-        trained(directory, looked_at, counting(by), max_steps=100, log_step_count_steps=log)
+    for with_hook in (False, True):
+        directory = tmp_path / str(with_hook)
+        trained(directory, with_hook, increment(by), max_steps=100, log_step_count_steps=log)
         ends.append(int(tf.train.load_variable(str(directory), "global_step")))
-    # A quiet step is made before it is seen, and then one with hooks.
+    # A raw step runs before its increment is checked, and then a step with hooks.
     assert ends[1] <= ends[0] <= ends[1] + 2 * after
 
 
 def test_hooks_see_the_step_before(tmp_path):
-    """Hooks read the step before it is counted up, even if nothing else holds the counting back."""
+    """Hooks read the global step before its increment, even if no other op orders the two."""
     how = {"steps": 60, "log_step_count_steps": 1}
-    found = trained(tmp_path, True, counting_up(), **how)
+    found = trained(tmp_path, True, increment_by(), **how)
     assert [step for _, step in found["losses"]] == list(range(60))
 
 
-def test_who_sees_what(tmp_path, monkeypatch):
-    """A user's hook sees every step; without one, ours see a few of many."""
+def test_calls_of_hooks(tmp_path, monkeypatch):
+    """A user's hook sees every step; without one, the driver's hooks see few steps."""
     calls = []
     after_run = hooks.LossLogger.after_run
     monkeypatch.setattr(
@@ -252,15 +252,15 @@ def test_who_sees_what(tmp_path, monkeypatch):
     trained(tmp_path / "loud", True, steps=200)
     assert len(calls) == 200
     calls.clear()
-    trained(tmp_path / "quiet", False, steps=200)
+    trained(tmp_path / "raw", False, steps=200)
     assert len(calls) < 20
 
 
 def test_hooks_that_go_by_the_clock(tmp_path, monkeypatch):
-    """Hooks see a step again after half a second, however far the next step is that they need."""
+    """Hooks see a step again after half a second, even if they need a much later one."""
     times = iter(range(10_000))
     clock = types.SimpleNamespace(monotonic=lambda: next(times) / 10)  # each look takes 0.1 s
-    monkeypatch.setattr(hookless_steps, "SECONDS", 0.5)
+    monkeypatch.setattr(hookless_steps, "_MAX_SECONDS", 0.5)
     monkeypatch.setattr(hookless_steps, "time", clock)
     seen = []
     after_run = hooks.LossLogger.after_run
@@ -272,7 +272,7 @@ def test_hooks_that_go_by_the_clock(tmp_path, monkeypatch):
 
 
 def _trained_line(directory):
-    """An estimator of a mean, trained a little."""
+    """Returns an estimator of a mean, trained for three steps."""
 
     def model_fn(features, labels, mode):
         w = tf1.get_variable("w", [], initializer=tf1.zeros_initializer())
@@ -298,30 +298,30 @@ def _numbers():
 
 @pytest.mark.parametrize("steps", [None, 1, 7, 25, 30, 40])
 def test_evaluations(tmp_path, tf_log, steps):
-    """Metrics and lines of progress are the same, and a hook of the user's sees every batch."""
+    """Metrics and progress lines are the same with and without a user's hook, which sees all."""
     estimator = _trained_line(tmp_path)
-    onlooker, found = Onlooker(), []
-    for hooks_ in ([], [onlooker]):
+    counting_hook, found = CountingHook(), []
+    for hooks_ in ([], [counting_hook]):
         tf_log.clear()
         results = estimator.evaluate(_numbers, steps=steps, hooks=hooks_)
         found.append((results, [line for line in tf_log if line.startswith("Evaluation [")]))
     assert found[0] == found[1]
-    assert onlooker.seen == min(steps or 30, 30)
+    assert counting_hook.seen == min(steps or 30, 30)
 
 
 def test_predictions(tmp_path):
-    """All predictions come, and a hook of the user's sees every batch."""
+    """Predictions are the same with and without a user's hook, which sees every batch."""
     estimator = _trained_line(tmp_path)
-    onlooker, found = Onlooker(), []
-    for hooks_ in ([], [onlooker]):
+    counting_hook, found = CountingHook(), []
+    for hooks_ in ([], [counting_hook]):
         found.append(list(estimator.predict(_numbers, hooks=hooks_)))
     assert found[0] == found[1]
     assert [example["twice"] for example in found[0]] == list(np.arange(60) * 2.0)
-    assert onlooker.seen == 30
+    assert counting_hook.seen == 30
 
 
 def _lose_a_session(monkeypatch, at):
-    """The bare call of that number fails, as if its machine had gone; returns how many were."""
+    """Makes one raw call fail as if the session were lost; returns the list of raw calls."""
     calls = []
     make_callable = tf1.Session.make_callable
 
@@ -369,8 +369,8 @@ def test_predictions_whose_session_is_lost(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("at", [1, 2, 20])
 def test_trainings_whose_session_is_lost(tmp_path, monkeypatch, at):
-    """A training goes on from its last checkpoint to the step that it shall reach."""
+    """Training continues from its last checkpoint to the requested step."""
     calls = _lose_a_session(monkeypatch, at)
-    trained(tmp_path, looked_at=False, steps=40)
+    trained(tmp_path, with_hook=False, steps=40)
     assert tf.train.load_variable(str(tmp_path), "global_step") == 40
     assert len(set(calls)) == 2

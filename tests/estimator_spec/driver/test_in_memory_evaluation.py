@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InMemoryEvaluatorHook: evaluations without checkpoints. Ours and the field's own alike."""
+"""InMemoryEvaluatorHook: this package's and TensorFlow 2.15's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture
 def silent(fit):
-    """An Estimator that writes no checkpoints."""
+    """Returns an Estimator that writes no checkpoints."""
     return fit.estimator(config={"save_checkpoints_steps": None, "save_checkpoints_secs": None})
 
 
@@ -33,7 +33,7 @@ class Count(tf1.train.SessionRunHook):
 
 
 def test_when_it_evaluates(fit, silent, events):
-    """Before the first step, every so many steps, and at the end."""
+    """The hook evaluates before the first step, every N steps, and at the end."""
     count = Count()
     hook = fit.api.InMemoryEvaluatorHook(
         silent, fit.input_fn, hooks=[count], name="live", every_n_iter=3
@@ -47,7 +47,7 @@ def test_when_it_evaluates(fit, silent, events):
 
 
 def test_it_evaluates_what_is_trained(fit, events):
-    """Its metrics are those of a checkpoint of the same step."""
+    """The metrics equal those of a checkpoint of the same step."""
     estimator = fit.estimator()
     hook = fit.api.InMemoryEvaluatorHook(estimator, fit.input_fn, steps=2, every_n_iter=100)
     estimator.train(fit.input_fn, hooks=[hook], steps=5)
@@ -67,13 +67,13 @@ def test_twice_in_one_program(fit, silent, events):
 
 @pytest.mark.parametrize("every", [0, -1, None])
 def test_every_n_iter_is_checked(fit, every):
-    """At least one step lies between two evaluations."""
+    """`every_n_iter` must be positive."""
     with pytest.raises(ValueError, match=f"invalid every_n_iter={every}"):
         fit.api.InMemoryEvaluatorHook(fit.estimator(), fit.input_fn, every_n_iter=every)
 
 
 def test_arguments_are_checked(fit):
-    """Steps and hooks are those of evaluate."""
+    """`steps` and `hooks` are checked as in `evaluate`."""
     with pytest.raises(ValueError, match="Must specify steps > 0"):
         fit.api.InMemoryEvaluatorHook(fit.estimator(), fit.input_fn, steps=0)
     with pytest.raises(TypeError, match="Hooks must be a SessionRunHook"):
@@ -82,7 +82,7 @@ def test_arguments_are_checked(fit):
 
 @pytest.mark.parametrize("jobs", [{"worker": 1}, {"ps": 1}])
 def test_not_in_a_cluster(fit, monkeypatch, jobs):
-    """Values are handed over within one process only."""
+    """A cluster of several processes is refused."""
     cluster = {job: ["localhost:1"] * count for job, count in {"chief": 1, **jobs}.items()}
     task = {"type": "chief", "index": 0}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
@@ -98,7 +98,7 @@ def test_not_in_a_cluster(fit, monkeypatch, jobs):
     ],
 )
 def test_scaffolds_of_ones_own(fit, what, make):
-    """A saver or init_fn in evaluation would have to see a checkpoint."""
+    """A saver or init_fn of the evaluated model is refused."""
 
     def model_fn(features, labels, mode):
         spec = fit.model_fn(features, labels, mode)
@@ -113,7 +113,7 @@ def test_scaffolds_of_ones_own(fit, what, make):
 
 
 def test_what_is_no_variable(fit):
-    """State outside of variables can't be handed over."""
+    """State outside of variables is refused."""
 
     def model_fn(features, labels, mode):
         tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1, name="seen")
@@ -129,7 +129,7 @@ def test_what_is_no_variable(fit):
 
 
 def test_local_init_op_and_host_calls(make, line, tmp_path, events):
-    """A TPUEstimator's host call and a scaffold with local variables of its own work each time."""
+    """Each evaluation of a TPUEstimator runs host call and the scaffold's local_init_op."""
 
     def change(mode):
         def write(loss):
@@ -157,7 +157,7 @@ def test_local_init_op_and_host_calls(make, line, tmp_path, events):
 
 @pytest.mark.parametrize("core", [None, "host"])
 def test_tables_of_an_embedding_core(make, line, events, core):
-    """What a core has trained so far is handed over as well."""
+    """Tables of an embedding core are copied, too."""
     column = estimator_spec.embedding_column(
         tf.feature_column.categorical_column_with_identity("id", 8), 2
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial values: the same numbers, without a constant that stays."""
+"""Initial values without constants that the session keeps."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def _values_of(graph):
 
 
 def _sources(graph, name):
-    """The kinds of ops that a variable's initial value is made by."""
+    """Returns the types of the ops that compute a variable's initial value."""
     found, waiting = set(), [graph.get_operation_by_name(f"{name}/Assign").inputs[1].op]
     while waiting:
         op = waiting.pop()
@@ -39,52 +39,52 @@ def _sources(graph, name):
 @pytest.mark.parametrize("number", [0.0, 0.1, -3.5])
 @pytest.mark.parametrize("kind", [tf1.constant_initializer, lambda n: tf.constant(n, shape=SHAPE)])
 def test_a_constant_becomes_a_fill(use_resource, number, kind):
-    """A slot that starts as one number has it everywhere, and no constant holds it."""
+    """A slot variable of equal elements is filled without a constant of its size."""
     graph = tf.Graph()
     with graph.as_default():
         initializer = kind(number)
         shape = None if isinstance(initializer, tf.Tensor) else SHAPE
         tf1.get_variable("slot", shape, initializer=initializer, use_resource=use_resource)
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert "Fill" in _sources(graph, "slot")
     value = _values_of(graph)["slot"]
     np.testing.assert_array_equal(value, np.full(SHAPE, number, np.float32))
 
 
 def test_zeros():
-    """What TensorFlow fills already, it would still make a constant of."""
+    """A fill op gets dimensions that TensorFlow does not fold into a constant."""
     graph = _graph_of({"slot": tf1.zeros_initializer()})
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert "RandomUniformInt" in {op.type for op in graph.get_operations()}
     assert not _values_of(graph)["slot"].any()
 
 
 def test_other_initial_values_stay():
-    """Random numbers, and constants of several numbers, are left alone."""
+    """Random initial values, and constants of different elements, are not changed."""
     several = np.arange(SHAPE[0] * SHAPE[1], dtype=np.float32).reshape(SHAPE)
     graph = _graph_of(
         {"table": tf1.random_normal_initializer(seed=3), "known": lambda *a, **k: several}
     )
     before = graph.as_graph_def()
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert graph.as_graph_def() == before
     np.testing.assert_array_equal(_values_of(graph)["known"], several)
 
 
 def test_small_ones_stay():
-    """A bias isn't worth an op."""
+    """Small variables are not changed."""
     graph = tf.Graph()
     with graph.as_default():
         tf1.get_variable("bias", [16], initializer=tf1.constant_initializer(0.1))
     before = graph.as_graph_def()
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     assert graph.as_graph_def() == before
 
 
 def test_the_session_keeps_no_constant():
-    """TensorFlow's own optimizers of graphs don't make a constant of it again."""
+    """TensorFlow's graph optimizers don't fold the fill into a constant."""
     graph = _graph_of({"slot": tf1.constant_initializer(0.1)})
-    initial_values.with_less_memory(graph)
+    initial_values.replace_large_constants(graph)
     with graph.as_default():
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(output_partition_graphs=True, trace_level=3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an `input_fn` may take and return."""
+"""Arguments and results of an `input_fn`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tf1 = tf.compat.v1
 
 
 def test_what_it_is_given(make, line):
-    """An input_fn gets what its signature names: mode, params and config, all copies."""
+    """An input_fn gets copies of the arguments in its signature: mode, params and config."""
     seen = []
 
     def input_fn(mode, params, config):
@@ -71,7 +71,7 @@ def test_it_runs_on_the_host(make, line):
 
 @pytest.mark.parametrize("run", ["train", "evaluate", "predict"])
 def test_none(make, run):
-    """An input_fn that forgot its return is named."""
+    """The error for a result of None names the input_fn."""
 
     def forgetful_input_fn(params):
         pass
@@ -81,7 +81,7 @@ def test_none(make, run):
 
 
 def test_three_elements(make):
-    """Three elements are neither features nor a pair."""
+    """A dataset of triples is refused."""
     triple = lambda params: tf.data.Dataset.from_tensors((1.0, 2.0, 3.0))  # noqa: E731
     with pytest.raises(ValueError, match=r"\(features, labels\) as a len 2 tuple"):
         make().train(triple, steps=1)
@@ -90,14 +90,14 @@ def test_three_elements(make):
 
 
 def test_features_that_are_none(make):
-    """Labels alone are not enough."""
+    """Features that are None are refused."""
     with pytest.raises(ValueError, match="returned None as features"):
         make().train(lambda params: (None, tf.constant([1.0])), steps=1)
 
 
 @pytest.mark.parametrize("task", ["train", "evaluate"])
 def test_no_batch_at_all(make, line, task):
-    """Data that end before the first batch are an error that names the function."""
+    """Empty data raise an error that names the input_fn."""
 
     def empty_input_fn(params):
         return line.input_fn("eval", params).filter(lambda features, labels: False)
@@ -107,7 +107,7 @@ def test_no_batch_at_all(make, line, task):
 
 
 def test_no_batch_loses_nothing(make, line):
-    """The checkpoint of an earlier training stays when the next one has no data."""
+    """Training without data leaves the checkpoint of an earlier training."""
     estimator = make()
     estimator.train(line.input_fn, steps=2)
     with pytest.raises(ValueError, match="yields no batch"):
@@ -116,14 +116,14 @@ def test_no_batch_loses_nothing(make, line):
 
 
 def test_a_dataset_from_outside(make, line):
-    """A dataset that was made outside of input_fn is refused, and the message says what to do."""
+    """A dataset created outside of input_fn is refused with advice."""
     outside = line.input_fn("eval", {})
     with pytest.raises(ValueError, match="Build the dataset inside input_fn"):
         make().train(lambda params: outside, steps=1)
 
 
 def test_labels_that_the_model_does_not_take(make, line):
-    """Labels without a place to go are an error."""
+    """Labels are an error if the model_fn doesn't take them."""
 
     def model_fn(features, mode, params):
         raise AssertionError("not reached")
@@ -154,7 +154,7 @@ def test_sparse_and_ragged_features(make, line):
 
 
 def test_queues(make, line):
-    """Input queues, the way before datasets, still feed a model and end it."""
+    """Queue runners feed a model, and their end ends training."""
 
     def input_fn(params):
         x, y = tf1.train.slice_input_producer(
@@ -178,14 +178,14 @@ def test_queues(make, line):
     ],
 )
 def test_tpu_input_takes_params(make, fn, message):
-    """TPUEstimator passes the batch size in params, so an input_fn must take them."""
+    """The input_fn of a TPUEstimator must take params."""
     for run in ("train", "evaluate"):
         with pytest.raises(ValueError, match=message):
             getattr(make(), run)(fn)
 
 
 def test_plain_input_needs_no_arguments(line, tmp_path):
-    """Estimator calls an input_fn without arguments too."""
+    """Estimator accepts an input_fn without arguments."""
 
     def model_fn(features, labels, mode):
         return line.model_fn(features, labels, mode, {})

@@ -72,7 +72,7 @@ os.environ.pop("TF_USE_LEGACY_KERAS", None)
 import tensorflow as tf
 from estimator_spec import legacy_keras
 {first}
-chosen = legacy_keras.prefer()
+chosen = legacy_keras.select_legacy_keras()
 print(chosen, os.environ.get("TF_USE_LEGACY_KERAS"), tf.keras.layers.Dense.__module__.split(".")[0])
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`use_tpu=True` with a TPU: run on a stand-in of CPUs, and built for a TPU that can't run here."""
+"""Tests `use_tpu=True`: runs on a fake TPU of CPUs, and graphs built for a real TPU."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import tensorflow as tf
 import estimator_spec as es
 import fake_tpu
 import test_device_loop as program
+from estimator_spec._tensorflow import private
 from estimator_spec.driver import systems, tpu_engine
 
 tf1 = tf.compat.v1
@@ -21,7 +22,7 @@ PIPELINES = es.InputPipelineConfig
 
 
 def make(model_dir, model_fn=program.model_fn, tpu_config=None, spec=(), **kwargs):
-    """The program of the loop's tests, for a TPU."""
+    """Makes an estimator of test_device_loop's program for a TPU."""
     made = program.columns()
     config = {"iterations_per_loop": 3, **(tpu_config or {})}
     options = {
@@ -46,12 +47,12 @@ def make(model_dir, model_fn=program.model_fn, tpu_config=None, spec=(), **kwarg
 
 @pytest.fixture
 def on_fake(monkeypatch):
-    """Finds a TPU of two replicas on one host; or another one, if called with its numbers."""
+    """Installs a fake TPU of two replicas on one host; call it for other numbers."""
 
     def find(replicas=2, hosts=1):
         system = fake_tpu.FakeSystem(replicas, hosts)
         monkeypatch.setattr(systems, "find", lambda config, master: system)
-        monkeypatch.setattr(tpu_engine, "make_engine", fake_tpu.FakeEngine)
+        monkeypatch.setattr(tpu_engine, "MidLevelEngine", fake_tpu.FakeEngine)
         return system
 
     find()
@@ -59,16 +60,16 @@ def on_fake(monkeypatch):
 
 
 def few(params):
-    """Two batches."""
+    """Returns two batches."""
     return program.input_fn({**params, "count": 2, "repeat": 1})
 
 
 class TestTheLoop:
-    """The loop that a TPU runs, with CPUs in its place."""
+    """Runs of the TPU's loop on a fake TPU."""
 
     @pytest.fixture(scope="class")
     def on_host(self, tmp_path_factory):
-        """The same program on the host core, by single steps."""
+        """Trains the same program on the host core by single steps."""
         estimator = program.make(tmp_path_factory.mktemp("host"), None)
         estimator.train(program.input_fn, steps=STEPS)
         return estimator
@@ -96,7 +97,7 @@ class TestTheLoop:
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
     def test_a_checkpoint_goes_to_the_host_and_comes_back(self, on_host, on_fake, tmp_path):
-        """Either core continues the other's training."""
+        """The host core and the TPU's core can continue each other's checkpoints."""
         on_tpu = make(tmp_path)
         batch = program.input_fn
 
@@ -113,7 +114,7 @@ class TestTheLoop:
             np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6, err_msg=name)
 
     def test_evaluation_on_the_cpu(self, on_host, on_fake, tmp_path):
-        """eval_on_tpu=False reads the checkpoint into plain variables."""
+        """eval_on_tpu=False evaluates with ordinary variables, to the same metrics."""
         on_fake()
         estimator = make(tmp_path, eval_on_tpu=False)
         estimator.train(program.input_fn, steps=3)
@@ -123,7 +124,7 @@ class TestTheLoop:
         assert found == pytest.approx(wanted, rel=1e-5)
 
     def test_what_the_program_sees(self, on_fake, tmp_path):
-        """params of both functions: sizes, `use_tpu`, and the system in `context`."""
+        """params of both functions have the batch size, `use_tpu` and the `context`."""
         seen = []
 
         def model_fn(features, labels, mode, params, config):
@@ -143,7 +144,7 @@ class TestTheLoop:
         assert seen == [(0, 1, 2), *[("infer", True, 4, 2)] * 2]
 
     def test_the_last_batch_of_a_prediction(self, on_fake, tmp_path):
-        """A partial batch is padded for the replicas, and yields exactly its examples."""
+        """A partial last batch yields exactly the predictions of its examples."""
         estimator = make(tmp_path)
         estimator.train(program.input_fn, steps=1)
 
@@ -168,7 +169,7 @@ class TestTheLoop:
         ],
     )
     def test_per_host_input(self, on_fake, tmp_path, per_host, hosts, sizes):
-        """How often input_fn is called, for which batch size, and who gets what."""
+        """Each input configuration has its input_fn calls, batch sizes and batches per replica."""
         on_fake(2, hosts)
         asked = []
 
@@ -211,7 +212,7 @@ class TestTheLoop:
         assert batches == wanted
 
     def test_batch_axis(self, on_fake, tmp_path):
-        """Tensors whose batch isn't their first dimension are cut where it is."""
+        """Tensors are split along the dimensions of batch_axis."""
 
         def input_fn(params):
             x = tf.reshape(tf.range(24.0), [3, params["batch_size"]])
@@ -231,7 +232,7 @@ class TestTheLoop:
             make(tmp_path / "b", batch_axis=(1,), **options).train(input_fn, steps=1)
 
     def test_sliced_evaluation(self, on_fake, tmp_path):
-        """SLICED: one call with the whole batch, which is cut among all replicas."""
+        """SLICED calls input_fn once with the global batch size and splits the batch."""
         on_fake(2, 2)
         config = {"eval_training_input_configuration": PIPELINES.SLICED}
         estimator = make(tmp_path, tpu_config=config)
@@ -245,7 +246,7 @@ class TestTheLoop:
         assert sizes == [8]
 
     def test_host_calls_of_some_steps(self, on_fake, tmp_path):
-        """experimental_host_call_every_n_steps leaves the others out."""
+        """experimental_host_call_every_n_steps runs the host call in every n-th step."""
         config = {"experimental_host_call_every_n_steps": 2, "iterations_per_loop": 5}
         estimator = make(tmp_path, tpu_config=config)
         estimator._params["host_call"] = True
@@ -255,7 +256,7 @@ class TestTheLoop:
         assert len(events) == 3
 
     def test_metrics_need_a_tpu_spec(self, on_fake, tmp_path):
-        """Metric ops within the replicas can't be run on the host."""
+        """Evaluation of a model that returns an EstimatorSpec raises an error."""
 
         def model_fn(features, labels, mode, params, config):
             spec = program.model_fn(features, labels, mode, params, config)
@@ -266,7 +267,7 @@ class TestTheLoop:
 
 
 class TestNumbers:
-    """What doesn't fit the system is said before a graph is built."""
+    """Checks of the configuration against the system, before a graph is built."""
 
     @pytest.mark.parametrize(
         "task, kwargs, message",
@@ -291,7 +292,7 @@ class TestNumbers:
         ],
     )
     def test_refused(self, on_fake, tmp_path, task, kwargs, message):
-        """Batch sizes that can't be cut, or are missing; another number of shards."""
+        """Missing or indivisible batch sizes and a wrong num_shards raise an error."""
         estimator = make(tmp_path, **kwargs)
         options = {"steps": 1} if task != "predict" else {}
         with pytest.raises(ValueError, match=message):
@@ -299,17 +300,17 @@ class TestNumbers:
 
     @pytest.mark.parametrize("task", ["evaluate", "predict"])
     def test_several_hosts(self, on_fake, tmp_path, task):
-        """As ever, not every way of reading is for several hosts."""
+        """Input configurations without support for several hosts raise tf.estimator's error."""
         on_fake(2, 2)
         with pytest.raises(ValueError, match=f"{task} is only supported under three conditions"):
             list(getattr(make(tmp_path), task)(few))
 
     def test_the_right_number_of_shards(self, on_fake, tmp_path):
-        """As many as there are replicas."""
+        """num_shards equal to the number of replicas is accepted."""
         make(tmp_path, tpu_config={"num_shards": 2}).train(program.input_fn, steps=1)
 
     def test_context_knows(self, on_fake, tmp_path):
-        """Subclasses may ask how many replicas and hosts there are."""
+        """The context has the number of replicas and hosts, for subclasses."""
         on_fake(4, 2)
         with make(tmp_path)._ctx.with_mode("train") as ctx:
             assert (ctx.num_replicas, ctx.num_hosts, ctx.is_running_on_cpu()) == (4, 2, False)
@@ -317,7 +318,7 @@ class TestNumbers:
 
 
 class Resolver(tf.distribute.cluster_resolver.TPUClusterResolver):
-    """The resolver of a TPU that can't be reached: graphs can be built for it."""
+    """The resolver of a TPU that doesn't exist, for which graphs can be built."""
 
     def __init__(self, cores):
         self._tpu = "nowhere"
@@ -349,7 +350,7 @@ class Resolver(tf.distribute.cluster_resolver.TPUClusterResolver):
 
 
 def cores(hosts, each):
-    """Names of cores."""
+    """Returns device names of cores."""
     return [
         f"/job:worker/replica:0/task:{host}/device:TPU:{core}"
         for host in range(hosts)
@@ -358,7 +359,7 @@ def cores(hosts, each):
 
 
 def built_for_tpu(monkeypatch, tmp_path, mode, hosts=1, **kwargs):
-    """The graph of a mode for TensorFlow's own TPUStrategy and TPUEmbedding, not run."""
+    """Builds the graph of a mode for TensorFlow's TPUStrategy and TPUEmbedding."""
     names = cores(hosts, 2)
     system = systems.TpuSystem(Resolver(names), "grpc://10.0.0.1:8470", names)
     monkeypatch.setattr(systems, "find", lambda config, master: system)
@@ -377,11 +378,11 @@ def built_for_tpu(monkeypatch, tmp_path, mode, hosts=1, **kwargs):
 
 
 class TestGraphsForATpu:
-    """TensorFlow's own strategy and embedding object: everything but running it."""
+    """Graphs built with TensorFlow's own TPUStrategy and TPUEmbedding, not run."""
 
     @pytest.mark.parametrize("hosts", [1, 2])
     def test_training(self, monkeypatch, tmp_path, hosts):
-        """One trace; each core is fed, activations come in, gradients go out, in one loop."""
+        """The training graph has one traced loop that feeds each core and sends the gradients."""
         _, built, nodes, saved = built_for_tpu(
             monkeypatch,
             tmp_path,
@@ -412,7 +413,7 @@ class TestGraphsForATpu:
 
     @pytest.mark.parametrize("mode", ["eval", "infer"])
     def test_evaluation_and_prediction(self, monkeypatch, tmp_path, mode):
-        """Batches go in marked as ones that train nothing, and slots are in no checkpoint."""
+        """Batches are enqueued for inference, and checkpoints have no slot variables."""
         _, _, nodes, saved = built_for_tpu(monkeypatch, tmp_path, mode)
         count = collections.Counter(node.op for node in nodes)
         assert count["RecvTPUEmbeddingActivations"] == 1
@@ -429,7 +430,7 @@ class TestGraphsForATpu:
         assert {"global_step", "kernel"} < saved
 
     def test_starting_and_stopping(self, monkeypatch, tmp_path):
-        """A run's sessions find system and embedding core configured, and leave them shut down."""
+        """System and embedding core are configured before a run and shut down after it."""
         _, built, _, _ = built_for_tpu(monkeypatch, tmp_path, "train")
         ran = []
 
@@ -450,7 +451,7 @@ class TestGraphsForATpu:
         assert b"tbl_user" in config
 
     def test_learning_rates_of_tables(self, monkeypatch, tmp_path):
-        """A learning_rate_fn gives a number that is sent beside the gradients."""
+        """The value of a learning_rate_fn is sent along with the gradients."""
         spec = es.EmbeddingConfigSpec(
             feature_to_config_dict={"user": es.FeatureConfig("users")},
             table_to_config_dict={
@@ -483,7 +484,7 @@ class TestGraphsForATpu:
         )
         (send,) = [node for node in nodes if node.op == "SendTPUEmbeddingGradients"]
         assert send.attr["NN"].i == 1
-        messages = tpu_engine.private.tpu_embedding_configuration_pb2
+        messages = private.tpu_embedding_configuration_pb2
         config = messages.TPUEmbeddingConfiguration.FromString(send.attr["config"].s)
         assert config.pipeline_execution_with_tensor_core
         assert config.num_tensor_cores == 2
@@ -491,7 +492,7 @@ class TestGraphsForATpu:
         assert saved == {"global_step", "kernel", "users", "users/Adam/m", "users/Adam/v"}
 
     def test_what_the_mid_level_api_lacks(self, monkeypatch, tmp_path):
-        """An optimizer without counterpart is refused, by name, before anything runs."""
+        """An optimizer that the mid-level API lacks raises an error that names it."""
         made = program.columns()
         spec = es.EmbeddingConfigSpec(made, es.MomentumParameters(0.1, 0.9))
         with pytest.raises(ValueError, match="Momentum"):
@@ -499,7 +500,7 @@ class TestGraphsForATpu:
 
 
 class TestFinding:
-    """Where a TPU is looked for."""
+    """The search for a TPU system."""
 
     def found(self, monkeypatch, config, devices, master=None):
         """Finds a system whose session master answers with `devices`."""
@@ -513,13 +514,13 @@ class TestFinding:
         return systems.find(config, config.master if master is None else master), asked
 
     def test_nowhere(self, monkeypatch):
-        """No address, no environment, no device of this machine: nobody is asked."""
+        """Without an address, environment variable or local device, no TPU is found."""
         for name in systems._ENVIRONMENT:
             monkeypatch.delenv(name, raising=False)
         assert self.found(monkeypatch, es.RunConfig(), []) == (None, [])
 
     def test_an_address(self, monkeypatch):
-        """The session master is asked for its devices."""
+        """An address gives the system of the devices of its session master."""
         config = es.RunConfig(master="grpc://10.0.0.1:8470")
         names = ["/job:worker/replica:0/task:0/device:CPU:0", *cores(2, 4)]
         system, asked = self.found(monkeypatch, config, names)
@@ -528,21 +529,21 @@ class TestFinding:
         assert system.host_device(1) == "/job:worker/replica:0/task:1/device:CPU:0"
 
     def test_the_environment(self, monkeypatch):
-        """TPU_NAME, as TPUClusterResolver reads it."""
+        """TPU_NAME gives the address, as TPUClusterResolver reads it."""
         monkeypatch.setenv("TPU_NAME", "grpc://10.9.9.9:8470")
         system, asked = self.found(monkeypatch, es.RunConfig(), cores(1, 8))
         assert asked == [("grpc://10.9.9.9:8470", "TPUClusterResolver")]
         assert system.num_replicas == 8
 
     def test_a_resolver(self, monkeypatch):
-        """RunConfig(cluster=…) is the resolver."""
+        """RunConfig(cluster=…) is used as the resolver."""
         config = es.RunConfig(cluster=Resolver(cores(1, 2)))
         system, asked = self.found(monkeypatch, config, cores(1, 2))
         assert asked == [("grpc://10.0.0.1:8470", "Resolver")]
         assert system.num_replicas == 2
 
     def test_a_master_without_cores(self, monkeypatch, tmp_path, line):
-        """It is no TPU, and the error says so."""
+        """A session master without TPU cores raises an error."""
         monkeypatch.setattr(systems, "_devices", lambda *args: ["/job:worker/device:CPU:0"])
         config = es.RunConfig(master="grpc://10.0.0.1:8470", model_dir=str(tmp_path))
         estimator = es.TPUEstimator(line.model_fn, config=config, train_batch_size=8)
@@ -550,13 +551,13 @@ class TestFinding:
             estimator.train(line.input_fn, steps=1)
 
     def test_nobody_answers(self, monkeypatch):
-        """The error names the address."""
-        monkeypatch.setattr(systems, "_ANSWER_WITHIN_MS", 100)
+        """A session master that doesn't answer raises an error that names the address."""
+        monkeypatch.setattr(systems, "_MASTER_TIMEOUT_MS", 100)
         with pytest.raises(RuntimeError, match=r"Cannot find any TPU cores .*127\.0\.0\.1:1' "):
             systems.find(es.RunConfig(master="grpc://127.0.0.1:1"), "grpc://127.0.0.1:1")
 
     def test_model_parallelism(self):
-        """Cores are divided by what a replica needs."""
+        """num_replicas is the number of cores divided by the cores per replica."""
         system = systems.TpuSystem(None, "", cores(1, 8), 2)
         assert system.num_replicas == 4
         with pytest.raises(ValueError, match="num_cores_per_replica is 16, but"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plain Estimator: what is called when, what is written where. Both sides."""
+"""Tests when `Estimator` calls hooks and functions and where it writes, also with tf.estimator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 
 
 class Diary(tf1.train.SessionRunHook):
-    """Writes down all that happens to a hook."""
+    """A hook that records its calls."""
 
     def __init__(self, name, entries):
         self.name, self.entries = name, entries
@@ -39,7 +39,7 @@ class Diary(tf1.train.SessionRunHook):
 
 
 class Saves(tf1.train.CheckpointSaverListener):
-    """Writes down all that happens to a listener."""
+    """A listener that records its calls."""
 
     def __init__(self, name, entries):
         self.name, self.entries = name, entries
@@ -58,7 +58,7 @@ class Saves(tf1.train.CheckpointSaverListener):
 
 
 def with_hooks(fit, entries):
-    """The line, with hooks of the model's own in each mode."""
+    """The line's model with hooks of its own in each mode."""
 
     def model_fn(features, labels, mode):
         spec = fit.model_fn(features, labels, mode)
@@ -73,7 +73,7 @@ def with_hooks(fit, entries):
 
 
 def moments(entries, moment):
-    """Who was told of a moment, in order."""
+    """Returns the hooks and listeners that a method was called on, in order."""
     return [entry.removesuffix(f" {moment}") for entry in entries if entry.endswith(f" {moment}")]
 
 
@@ -121,7 +121,7 @@ def test_hooks_of_training_in_order(fit):
 
 @pytest.mark.parametrize("moment", ["begin", "session", "before", "after", "end"])
 def test_hooks_of_evaluation_and_prediction_in_order(fit, moment):
-    """The caller's come before the model's."""
+    """In evaluation and prediction the caller's hooks precede the model's."""
     entries = []
     estimator = with_hooks(fit, entries)
     estimator.evaluate(fit.input_fn, steps=1, hooks=[Diary("caller", entries)])
@@ -167,14 +167,14 @@ class Model:
     ids=["object", "method", "partial by name", "partial by position", "lambda"],
 )
 def test_kinds_of_model_fn(fit, make, params):
-    """Anything that can be called, with any of the arguments."""
+    """A model_fn may be any callable with any of the arguments."""
     estimator = fit.estimator(make(fit), params=params)
     estimator.train(fit.input_fn, steps=1)
     assert len(list(estimator.predict(fit.input_fn))) == 32
 
 
 def test_what_input_fn_is_given(fit):
-    """mode, params and config, those of them that it takes."""
+    """An input_fn gets those of mode, params and config that it takes."""
     seen = []
 
     def input_fn(mode, params, config):
@@ -193,7 +193,7 @@ def test_what_input_fn_is_given(fit):
 
 
 def test_params_are_copies(fit):
-    """What one call of model_fn does to its params, another doesn't see."""
+    """Changes that model_fn makes to its params are not visible to the next call."""
     seen = []
 
     def model_fn(features, labels, mode, params):
@@ -211,7 +211,7 @@ def test_params_are_copies(fit):
 
 
 def test_a_model_without_labels(fit):
-    """A model_fn need not take labels, if there are none; else it is told."""
+    """A model_fn without labels works if there are none, and raises an error otherwise."""
 
     def model_fn(features, mode):
         return fit.model_fn(features, 3 * features["x"] + 1, mode)
@@ -224,7 +224,7 @@ def test_a_model_without_labels(fit):
 
 
 def test_directories(fit):
-    """Where what is written."""
+    """Checkpoints, graphs and summaries are written to the expected directories."""
     estimator = fit.estimator(config={"save_checkpoints_steps": 2})
     estimator.train(fit.input_fn, steps=3)
     estimator.evaluate(fit.input_fn)
@@ -247,7 +247,7 @@ def test_directories(fit):
 
 
 def test_summaries(fit, events):
-    """Tags and steps of what TensorBoard shows."""
+    """Summaries have the expected tags and steps."""
     estimator = fit.estimator(config={"save_summary_steps": 2, "log_step_count_steps": 3})
     estimator.train(fit.input_fn, steps=7)
     estimator.evaluate(fit.input_fn)
@@ -263,7 +263,7 @@ def test_summaries(fit, events):
 
 
 def signatures(path, tags=("serve",)):
-    """Signature to (method, inputs, outputs) of a SavedModel's graph."""
+    """Returns (method, inputs, outputs) of a SavedModel's graph, by signature."""
     with tf1.Session(graph=tf.Graph()) as session:
         graph = tf1.saved_model.load(session, list(tags), tf.compat.as_str_any(path))
     return {
@@ -299,7 +299,7 @@ def test_signatures(fit, api, tmp_path):
 
 
 def test_the_modes_of_a_saved_model_share_variables(fit, api, tmp_path):
-    """One set of variables serves all graphs; that of training holds all, slots included."""
+    """All graphs share one set of variables, which includes the slot variables."""
     estimator = fit.estimator()
     estimator.train(fit.input_fn, steps=2)
     fed = lambda: {"x": tf1.placeholder(tf.float32, [None, 1])}  # noqa: E731
@@ -325,7 +325,7 @@ def test_the_modes_of_a_saved_model_share_variables(fit, api, tmp_path):
 
 
 def test_the_older_export(fit, tmp_path):
-    """export_savedmodel still writes the same."""
+    """export_savedmodel writes the same SavedModel as export_saved_model."""
     estimator = fit.estimator()
     estimator.train(fit.input_fn, steps=1)
     path = estimator.export_savedmodel(str(tmp_path), fit.receiver_fn, strip_default_attrs=True)
@@ -345,7 +345,7 @@ def test_the_older_export(fit, tmp_path):
     ],
 )
 def test_config_of_an_estimator(fit, given, expected):
-    """The configuration is the caller's, with a directory and a session."""
+    """The estimator's configuration is the caller's with model_dir and session_config set."""
     config = fit.estimator(config=given).config
     for name, value in {**given, **expected, "model_dir": str(fit.model_dir)}.items():
         assert getattr(config, name) == value, name
@@ -353,14 +353,14 @@ def test_config_of_an_estimator(fit, given, expected):
 
 
 def test_a_tpu_s_configuration_will_do(ours):
-    """An Estimator takes the RunConfig that estimator_spec exports, too."""
+    """An Estimator also accepts a TPURunConfig."""
     config = run_config.TPURunConfig(model_dir=str(ours.model_dir))
     estimator = ours.api.Estimator(ours.model_fn, config=config)
     assert estimator.train(ours.input_fn, steps=1) is estimator
 
 
 def noisy_model_fn(api):
-    """A model whose initial values and dropout come from seeds that nobody set."""
+    """A model whose initializers and dropout have no seeds of their own."""
 
     def model_fn(features, labels, mode):
         hidden = features["x"]
@@ -382,7 +382,7 @@ def noisy_model_fn(api):
 
 
 class Losses(tf1.train.SessionRunHook):
-    """Notes the loss of each step."""
+    """Records the loss of each step."""
 
     def __init__(self):
         self.found = []
@@ -397,7 +397,7 @@ class Losses(tf1.train.SessionRunHook):
 @pytest.mark.reference
 @pytest.mark.parametrize("queues", [False, True])
 def test_the_same_numbers(ours, old_estimator, tmp_path, queues):
-    """With one seed, both give the same losses, metrics, predictions and checkpoints."""
+    """With the same seed, both give the same losses, metrics, predictions and checkpoints."""
     records = []
     for side, api in (("ours", ours.api), ("theirs", old_estimator)):
         config = api.RunConfig(model_dir=str(tmp_path / side), tf_random_seed=5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each argument of `predict` does, seen from outside."""
+"""Effects of each argument of `predict`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ tf1 = tf.compat.v1
 
 @pytest.fixture
 def trained(make, line):
-    """An estimator with a checkpoint."""
+    """Returns an estimator with a checkpoint."""
     estimator = make()
     estimator.train(line.input_fn, steps=5)
     return estimator
 
 
 def expected(estimator, line):
-    """Predictions of the latest checkpoint, by hand."""
+    """Computes the predictions of the latest checkpoint with NumPy."""
     return line.x * estimator.get_variable_value("weight") + estimator.get_variable_value("bias")
 
 
 def test_one_example_after_the_other(trained, line):
-    """Each example comes as a dict of its own."""
+    """Each example is a dict."""
     found = list(trained.predict(line.input_fn))
     assert [sorted(example) for example in found] == [["y"]] * 32
     np.testing.assert_allclose(
@@ -38,7 +38,7 @@ def test_one_example_after_the_other(trained, line):
 
 
 def test_partial_last_batch(make, line):
-    """A last batch that isn't full gives exactly its examples."""
+    """A smaller last batch yields exactly its examples."""
     estimator = make(predict_batch_size=10)
     found = list(estimator.predict(line.input_fn))
     assert len(found) == 32
@@ -46,7 +46,7 @@ def test_partial_last_batch(make, line):
 
 
 def test_whole_batches(trained, line):
-    """yield_single_examples=False gives the batches as they are."""
+    """`yield_single_examples=False` yields whole batches."""
     found = list(trained.predict(line.input_fn, yield_single_examples=False))
     assert [batch["y"].shape for batch in found] == [(8, 1)] * 4
 
@@ -74,20 +74,20 @@ def two_outputs(make, line):
 
 
 def test_predict_keys(two_outputs, line):
-    """Only the predictions that are asked for are computed."""
+    """Only the predictions in `predict_keys` are computed."""
     found = list(two_outputs.predict(line.input_fn, predict_keys=["double"]))
     assert sorted(found[0]) == ["double"]
     np.testing.assert_allclose([f["double"] for f in found], line.x, rtol=1e-5)
 
 
 def test_predict_keys_that_the_model_does_not_have(two_outputs, line):
-    """Asking for nothing that exists is an error that names both sides."""
+    """Unknown `predict_keys` raise an error with them and the existing keys."""
     with pytest.raises(ValueError, match="Expected to run at least one output from .*'double'"):
         next(two_outputs.predict(line.input_fn, predict_keys=["nothing"]))
 
 
 def test_predict_keys_of_a_tensor(make, line):
-    """A single tensor has no keys."""
+    """`predict_keys` are an error if the predictions are a single tensor."""
 
     def model_fn(features, labels, mode, params):
         return estimator_spec.EstimatorSpec(mode, predictions=line.forward(features))
@@ -97,7 +97,7 @@ def test_predict_keys_of_a_tensor(make, line):
 
 
 def test_predictions_of_different_lengths(two_outputs, line):
-    """Predictions that aren't batch-major can only be had as whole batches."""
+    """Predictions of different lengths can only be yielded as whole batches."""
     with pytest.raises(ValueError, match=r"Batch length of predictions should be same\. scalars"):
         next(two_outputs.predict(line.input_fn))
     batch = next(two_outputs.predict(line.input_fn, yield_single_examples=False))
@@ -138,25 +138,25 @@ def test_labels_are_ignored(make, line):
 
 
 def test_nothing_to_predict(make, line):
-    """Empty data give no predictions, and no error."""
+    """Empty data yield no predictions, and no error."""
     assert list(make().predict(lambda params: line.input_fn("infer", params).take(0))) == []
 
 
 def test_endless_input_warns(make, line, tf_log):
-    """Tensors instead of a dataset never end, which the log says."""
+    """Tensors instead of a dataset predict without end, with a warning."""
     predictions = make().predict(lambda params: {"x": tf.constant(line.x)})
     assert len([next(predictions) for _ in range(40)]) == 40
     assert any("That means predict yields forever" in entry for entry in tf_log)
 
 
 def test_is_lazy(make):
-    """Nothing happens before the first prediction is asked for, as ever."""
+    """Nothing runs before the first `next`."""
     predictions = make().predict(None)
     assert inspect.isgenerator(predictions)
 
 
 def test_two_at_a_time(trained, line):
-    """Two predictions can be read in turn, which the legacy Estimator could not do."""
+    """Two generators can be read alternately, unlike TensorFlow's Estimator's."""
     want = expected(trained, line)
     both = zip(trained.predict(line.input_fn), trained.predict(line.input_fn), strict=True)
     found = [(a["y"], b["y"]) for a, b in both]
@@ -165,7 +165,7 @@ def test_two_at_a_time(trained, line):
 
 
 def test_training_between_two_predictions(trained, line):
-    """A prediction that was begun goes on with its own variables after training and evaluating."""
+    """A generator continues with its own variables after other calls train and evaluate."""
     want = expected(trained, line)
     predictions = trained.predict(line.input_fn)
     found = [next(predictions)["y"] for _ in range(3)]
@@ -180,7 +180,7 @@ def test_training_between_two_predictions(trained, line):
 
 
 class Ends(tf1.train.SessionRunHook):
-    """Keeps its session, and counts."""
+    """Records its session, and counts the batches."""
 
     def __init__(self):
         self.batches = 0
@@ -197,7 +197,7 @@ class Ends(tf1.train.SessionRunHook):
 
 
 def test_hooks(make, line):
-    """The user's hooks and the model's see every batch, and the end."""
+    """The user's and the model's hooks are called for every batch, and at the end."""
     mine, models = Ends(), Ends()
     estimator = make(params={"spec": lambda mode: {"prediction_hooks": [models]}})
     list(estimator.predict(line.input_fn, hooks=[mine]))
@@ -212,7 +212,7 @@ def test_refuses_other_hooks(make, line):
 
 
 def test_closing_early(make, line):
-    """Closing the generator closes the session, and leaves no graph behind."""
+    """Closing the generator closes the session and resets the default graph."""
     hook = Ends()
     graph = tf1.get_default_graph()
     predictions = make().predict(line.input_fn, hooks=[hook])
@@ -225,7 +225,7 @@ def test_closing_early(make, line):
 
 
 def test_dropping_it_early(make, line):
-    """So does forgetting it."""
+    """Deleting the generator closes the session, too."""
     hook = Ends()
     predictions = make().predict(line.input_fn, hooks=[hook])
     next(predictions)
@@ -237,7 +237,7 @@ def test_dropping_it_early(make, line):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dataset", [False, True])
 def test_predictions_without_end_are_announced(tmp_path, tf_log, dataset, sparse):
-    """Tensors in place of a dataset, which never end, cause a warning; sparse features don't."""
+    """Tensors instead of a dataset cause a warning; a dataset's sparse features don't."""
 
     def input_fn():
         x = tf.constant([[1.0], [2.0]])

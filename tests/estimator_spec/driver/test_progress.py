@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress line: on a terminal, in long trainings, and never otherwise."""
+"""Tests the progress line, which only long trainings on a terminal show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """A clock that goes on by a second whenever it is asked."""
+    """A clock that advances by a step at each call."""
 
     def __init__(self, step=1.0):
         self.now = 0.0
@@ -31,8 +31,14 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch):
+    """Sets a terminal that supports control codes."""
+    monkeypatch.setenv("TERM", "xterm")
+
+
 def train(hook, steps=20, first=0):
-    """Trains nothing, for so many steps."""
+    """Runs a training loop without a model."""
     with tf.Graph().as_default():
         step = tf1.train.create_global_step()
         loss = tf.constant(0.25)
@@ -48,12 +54,12 @@ def train(hook, steps=20, first=0):
 
 
 def shown(stream):
-    """The texts that the line had."""
-    return [text for text in stream.getvalue().replace("\x1b[K", "").split("\r") if text]
+    """Returns the texts that the line showed."""
+    return [text for text in stream.getvalue().replace("\x1b[2K", "").split("\r") if text]
 
 
 def test_the_line_of_a_long_training():
-    """It shows the step of the total, speed, time left and loss, and is gone at the end."""
+    """The line shows step, total, speed, time left and loss, and is erased at the end."""
     stream = Terminal()
     train(progress.ProgressLine(steps=20, stream=stream, clock=Clock(0.5)))
     texts = shown(stream)
@@ -62,11 +68,11 @@ def test_the_line_of_a_long_training():
     assert "steps/s" in texts[0]
     assert " left " in texts[0]
     assert texts[0].endswith("loss 0.25")
-    assert stream.getvalue().endswith("\r\x1b[K")
+    assert stream.getvalue().endswith("\r\x1b[2K")
 
 
 def test_max_steps_are_counted_from_the_checkpoint():
-    """A continued training counts the steps of this call."""
+    """Steps are counted from the start of this call."""
     stream = Terminal()
     hook = progress.ProgressLine(max_steps=120, stream=stream, clock=Clock(0.5))
     train(hook, steps=20, first=100)
@@ -83,14 +89,14 @@ def test_without_an_end():
 
 
 def test_short_trainings_show_nothing():
-    """Before some seconds have passed there is no line."""
+    """The line doesn't appear in the first seconds."""
     stream = Terminal()
     train(progress.ProgressLine(steps=20, stream=stream, clock=Clock(0.001)))
     assert stream.getvalue() == ""
 
 
 def test_files_and_pipes_show_nothing(monkeypatch):
-    """What isn't a terminal gets no line."""
+    """Streams other than terminals get no line."""
     stream = io.StringIO()
     train(progress.ProgressLine(steps=20, stream=stream, clock=Clock()))
     assert stream.getvalue() == ""
@@ -99,7 +105,7 @@ def test_files_and_pipes_show_nothing(monkeypatch):
 
 
 def test_train_has_one(make, line, monkeypatch):
-    """Training with an Estimator shows it on standard error."""
+    """An Estimator's training shows the line on standard error."""
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(
@@ -120,5 +126,5 @@ def test_train_has_one(make, line, monkeypatch):
     "seconds, text", [(59.6, "1:00"), (3599, "59:59"), (7265, "2:01:05"), (0, "0:00")]
 )
 def test_time_left(seconds, text):
-    """Times are minutes and seconds, with hours if there are any."""
+    """The time left is in minutes and seconds, with hours if there are any."""
     assert f"  {text} left" in progress.line(1, 2, seconds or 1e-9, 0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup devices in runs: cpu, the tensor core and the embedding core side by side on a host."""
+"""Tests runs with several lookup devices on a host: cpu, tensor core and embedding core."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SGD = es.StochasticGradientDescentParameters(0.3)
 
 
 def initial(shape, dtype=tf.float32, partition_info=None):
-    """The first values of every table."""
+    """Returns the initializer of every table."""
     del partition_info
     return tf.constant(TABLE, dtype, shape)
 
 
 def column(key, device=None, combiner="mean", weighted=False, shape=(None, WIDTH)):
-    """A column of nine rows that asks for a device."""
+    """Returns a column of nine rows with a requested device."""
     categorical = fc.categorical_column_with_identity(key, ROWS)
     if weighted:
         categorical = fc.weighted_categorical_column(categorical, f"{key}_weights")
@@ -41,7 +41,7 @@ def column(key, device=None, combiner="mean", weighted=False, shape=(None, WIDTH
 
 
 def sparse(seed, dtype=np.int64):
-    """Up to three ids a row, repeats among them, and a row without any."""
+    """Returns up to three ids per example, with repeats and an empty example."""
     rng = np.random.RandomState(seed)
     lengths = [2, 0, 3, 1]
     indices = [[i, j] for i, length in enumerate(lengths) for j in range(length)]
@@ -50,7 +50,7 @@ def sparse(seed, dtype=np.int64):
 
 
 def input_fn(params):
-    """Three sparse features, one of them weighted."""
+    """Returns batches of three sparse features, one of them weighted."""
     del params
     b = sparse(2)
     weights = np.random.RandomState(4).uniform(0.5, 2, b.values.shape).astype(np.float32)
@@ -59,7 +59,7 @@ def input_fn(params):
 
 
 class Program:
-    """A legacy model over columns; remembers what it saw."""
+    """A legacy model of columns that records its features."""
 
     def __init__(self, tmp_path, columns, core="host", **spec):
         self.columns, self.seen = columns, {}
@@ -111,7 +111,7 @@ class Program:
 
 
 def test_a_model_sees_what_it_sees_on_a_tpu(tmp_path):
-    """Padded ids with a mask beside them, weights in the mask, float activations; in every mode."""
+    """In every mode the model gets padded ids with masks, and activations, as on a TPU."""
     columns = [
         column("a", "tpu_tensor_core"),
         column("b", "tpu_tensor_core", weighted=True),
@@ -136,7 +136,7 @@ def test_a_model_sees_what_it_sees_on_a_tpu(tmp_path):
 
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 def test_all_devices_train_alike(tmp_path, combiner):
-    """With gradient descent both cores equal the plain run: variables, metrics, predictions."""
+    """With gradient descent both cores give the variables and outputs of a plain run."""
 
     def columns(devices):
         return [
@@ -158,7 +158,7 @@ def test_all_devices_train_alike(tmp_path, combiner):
 
 
 def test_cpu_columns_evaluate_and_predict_but_do_not_train(tmp_path):
-    """A checkpoint of the core's is looked up by the host, from ids that stay in the features."""
+    """Columns on the cpu evaluate and predict from a checkpoint of the core, and don't train."""
     trained = Program(tmp_path, [column("a"), column("c")])
     _, metrics, predictions = trained.run()
     other = Program(tmp_path, [column("a", "cpu"), column("c")])
@@ -173,7 +173,7 @@ def test_cpu_columns_evaluate_and_predict_but_do_not_train(tmp_path):
 
 @pytest.mark.parametrize("device", [None, "cpu", "tpu_tensor_core", "tpu_embedding_core"])
 def test_exports_look_up_on_the_host(tmp_path, device):
-    """Whatever trained a table, a SavedModel for a CPU takes raw ids and predicts the same."""
+    """A SavedModel takes raw ids and predicts the same, whatever device trained the table."""
     program = Program(tmp_path, [column("a", None if device == "cpu" else device), column("c")])
     _, _, predictions = program.run()
     serving = Program(tmp_path, [column("a", device), column("c")])
@@ -198,7 +198,7 @@ def test_exports_look_up_on_the_host(tmp_path, device):
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 @pytest.mark.parametrize("mode", [Mode.TRAIN, Mode.SERVE])
 def test_the_tensor_core_lookup_compiles(mode, combiner):
-    """XLA compiles lookup and gradient; in training and serving they equal the plain lookup."""
+    """XLA compiles the tensor core's lookup and gradient to the results of the plain lookup."""
     features = {"b": sparse(2)}
     features["b_weights"] = features["b"].with_values(
         np.random.RandomState(4).uniform(0.5, 2, features["b"].values.shape).astype(np.float32)
@@ -232,7 +232,7 @@ def test_the_tensor_core_lookup_compiles(mode, combiner):
 
 
 class TestRefusals:
-    """What the tensor core can't take."""
+    """Errors of inputs that the tensor core doesn't support."""
 
     def train(self, tmp_path, columns, change):
         """Trains on changed features."""
@@ -240,7 +240,7 @@ class TestRefusals:
         Program(tmp_path, columns).estimator.train(data, steps=1)
 
     def test_a_mask_key_in_use(self, tmp_path):
-        """A feature of the mask's name is not overwritten."""
+        """A feature with the name of the mask raises an error."""
         with pytest.raises(ValueError, match="Mask key a__TENSOR_CORE_MASK.*already in use"):
             self.train(
                 tmp_path,
@@ -249,7 +249,7 @@ class TestRefusals:
             )
 
     def test_strings(self, tmp_path):
-        """Ids must be integers, as on a TPU."""
+        """String ids raise an error, as on a TPU."""
         with pytest.raises(ValueError, match="'a'.*string as values are not supported"):
             self.train(
                 tmp_path,
@@ -258,13 +258,13 @@ class TestRefusals:
             )
 
     def test_another_batch_size(self, tmp_path):
-        """A fixed batch size must be the batch's."""
+        """A tensor_core_shape with another batch size raises an error."""
         columns = [column("a", "tpu_tensor_core", shape=(BATCH + 1, WIDTH)), column("c")]
         with pytest.raises(ValueError, match="a_embedding.*the batch has 4 rows"):
             self.train(tmp_path, columns, lambda f: f)
 
     def test_one_table_on_two_devices(self, tmp_path):
-        """Shared columns must agree about the device."""
+        """Shared columns with different devices raise an error."""
         a, c = tpu_columns.shared_embedding_columns(
             [fc.categorical_column_with_identity(key, ROWS) for key in "ac"],
             2,
@@ -275,7 +275,7 @@ class TestRefusals:
             self.train(tmp_path, columns, lambda f: f)
 
     def test_an_id_out_of_range(self, tmp_path):
-        """The tensor core's lookup names column, id and size too."""
+        """The tensor core's error of an id out of range names column, id and vocabulary size."""
         columns = [column("a", "tpu_tensor_core"), column("c")]
         with pytest.raises(ValueError, match="'a_embedding'.*outside of the vocabulary"):
             self.train(
@@ -284,10 +284,10 @@ class TestRefusals:
 
 
 class TestTablesBelowASize:
-    """EmbeddingConfigSpec(tensor_core_below=…)."""
+    """Tables below the size of EmbeddingConfigSpec(tensor_core_below=…)."""
 
     def test_small_tables_train_on_the_tensor_core(self, tmp_path):
-        """They are the model's variables, a big table isn't; numbers are the plain run's."""
+        """Small tables are trainable variables, a big one isn't; results equal the plain run's."""
         big = tpu_columns.embedding_column(
             fc.categorical_column_with_identity("c", 100),
             2,
@@ -307,7 +307,7 @@ class TestTablesBelowASize:
         np.testing.assert_allclose(predictions, wanted, rtol=1e-5)
 
     def test_all_tables_small(self, tmp_path):
-        """Nothing may be left for the embedding core."""
+        """All tables may be on the tensor core."""
         program = Program(tmp_path, [column("a"), column("c")], tensor_core_below=1000)
         program.run()
         assert len(program.seen["trainable"]) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SavedModels with embedding tables: of any shards, whole or in narrow numbers, for any process."""
+"""Tests SavedModels with embedding tables of any layout, as float32 or quantized."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ np.savez(out, **{key: value.numpy() for key, value in found.items()})
 
 
 def columns():
-    """A weighted column, two that share a table, and a sequence."""
+    """Returns a weighted column, two that share a table, and a sequence."""
     make = tf.feature_column.categorical_column_with_identity
     weighted = tf.feature_column.weighted_categorical_column(make("word", ROWS), "weight")
     pooled = [
@@ -50,7 +50,7 @@ def columns():
 
 
 def batch():
-    """Features of 12 examples as dense arrays, and labels."""
+    """Returns features of 12 examples as dense arrays, and labels."""
     generator = np.random.default_rng(0)
     features = {
         "word": generator.integers(0, ROWS, (12, 2)),
@@ -63,7 +63,7 @@ def batch():
 
 
 def sparse(features):
-    """Dense ids as the sparse tensors that a parser gives."""
+    """Returns dense ids as sparse tensors, as a parser does."""
     return {
         key: tf.sparse.from_dense(value + 1).with_values(tf.reshape(value, [-1]))
         for key, value in features.items()
@@ -71,14 +71,14 @@ def sparse(features):
 
 
 def input_fn(mode, params):
-    """The batch, again and again in training."""
+    """Returns the batch, repeated in training."""
     data = tf.data.Dataset.from_tensor_slices(batch()).batch(4)
     data = data.map(lambda features, labels: (sparse(features), labels))
     return data.repeat() if mode == estimator_spec.ModeKeys.TRAIN else data
 
 
 def model_fn(features, labels, mode, params):
-    """Every kind of column into one output."""
+    """A model of every kind of column with one output."""
     pooled, sequence = columns()
     first = tpu_columns.input_layer(features, pooled)
     steps, _ = tpu_columns.sequence_input_layer(features, sequence)
@@ -101,7 +101,7 @@ def model_fn(features, labels, mode, params):
 
 
 def make(model_dir, strategy="div", shards=1, core=None, params=None):
-    """An estimator of the model."""
+    """Makes an estimator of the model."""
     pooled, sequence = columns()
     spec = estimator_spec.EmbeddingConfigSpec(
         pooled + sequence, estimator_spec.AdagradParameters(0.1), partition_strategy=strategy
@@ -120,7 +120,7 @@ def make(model_dir, strategy="div", shards=1, core=None, params=None):
 
 
 def raw_receiver():
-    """Dense placeholders; the model sees them sparse."""
+    """A receiver of dense placeholders that gives the model sparse features."""
     features, _ = batch()
     inputs = {
         key: tf1.placeholder(value.dtype, [None, value.shape[1]], name=f"in_{key}")
@@ -130,14 +130,14 @@ def raw_receiver():
 
 
 def parsing_receiver():
-    """Serialized examples."""
+    """A receiver of serialized examples."""
     pooled, sequence = columns()
     spec = tf.feature_column.make_parse_example_spec(pooled + sequence)
     return estimator_spec.build_parsing_serving_input_receiver_fn(spec)()
 
 
 def examples():
-    """The batch as serialized examples."""
+    """Returns the batch as serialized examples."""
     features, _ = batch()
     found = []
     for i in range(12):
@@ -151,7 +151,7 @@ def examples():
 
 
 def serve(path, tmp_path, data, python=sys.executable, signature="serving_default"):
-    """What a process without this project gets from a SavedModel."""
+    """Returns the predictions of a SavedModel in a process without these packages."""
     np.savez(tmp_path / "data.npz", **data)
     out = str(tmp_path / "out.npz")
     command = [python, "-I", "-c", SERVE, str(path), str(tmp_path / "data.npz"), signature, out]
@@ -168,7 +168,7 @@ def serve(path, tmp_path, data, python=sys.executable, signature="serving_defaul
 
 
 def here(path, data, signature="serving_default"):
-    """The same in this process."""
+    """Returns the predictions of a SavedModel in this process."""
     loaded = tf.saved_model.load(path)
     given = {key: tf.constant(value) for key, value in data.items()}
     return {key: v.numpy() for key, v in loaded.signatures[signature](**given).items()}
@@ -179,7 +179,7 @@ LAYOUTS = [("div", 1, None), ("div", 3, None), ("mod", 4, None), ("mod", 3, "hos
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Estimators of several layouts after training, and their predictions."""
+    """Trains estimators of several layouts; returns them with their predictions."""
     base = tmp_path_factory.mktemp("trained")
     found = {}
     for layout in LAYOUTS:
@@ -192,7 +192,7 @@ def trained(tmp_path_factory):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_serving_predicts_the_same(trained, tmp_path, layout):
-    """From raw and from parsed input, every kind of column gives what `predict` gives."""
+    """A SavedModel predicts the same as `predict`, from raw and from parsed input."""
     estimator, wanted = trained[layout]
     raw = estimator.export_saved_model(str(tmp_path / "raw"), raw_receiver).decode()
     np.testing.assert_allclose(here(raw, batch()[0])["output"], wanted, rtol=1e-6, atol=1e-6)
@@ -208,7 +208,7 @@ def test_serving_predicts_the_same(trained, tmp_path, layout):
     ("tables", "largest"), [("float32", 1e-6), ("float16", 1e-3), ("int8", 2e-2)]
 )
 def test_narrow_tables(trained, tmp_path, tables, largest, tf_log):
-    """Narrow tables are as small as said, nearly as good, and say what they lost."""
+    """Quantized tables have the stated size, and predictions and errors within bounds."""
     estimator, wanted = trained["mod", 4, None]
     path = estimator.export_saved_model(str(tmp_path), raw_receiver, tables=tables).decode()
     found = here(path, batch()[0])["output"]
@@ -237,13 +237,13 @@ def test_narrow_tables(trained, tmp_path, tables, largest, tf_log):
 
 
 def tpu_columns_table(estimator):
-    """The trained table in row order."""
+    """Returns the trained table in row order."""
     return estimator_spec.checkpoints.read_table(estimator.model_dir, TABLE)
 
 
 @pytest.mark.parametrize("tables", ["float16", "int8"])
 def test_a_table_that_holds_no_numbers(trained, tmp_path, tables):
-    """NaN has no place among narrow numbers: the row is named, and nothing is exported."""
+    """A NaN in a quantized table raises an error that names the row, and exports nothing."""
     estimator, _ = trained["div", 1, None]
     broken = tmp_path / "model"
     shutil.copytree(estimator.model_dir, broken)
@@ -264,7 +264,7 @@ def test_a_table_that_holds_no_numbers(trained, tmp_path, tables):
 
 
 def test_narrow_tables_that_cannot_be(trained, tmp_path):
-    """Unknown numbers, training graphs, own savers and models without tables are refused."""
+    """Unknown dtypes, training graphs, custom savers and models without tables raise an error."""
     estimator, _ = trained["div", 1, None]
     with pytest.raises(ValueError, match="not as 'int4'"):
         estimator.export_saved_model(str(tmp_path), raw_receiver, tables="int4")
@@ -280,7 +280,7 @@ def test_narrow_tables_that_cannot_be(trained, tmp_path):
 
 
 def test_dictionaries_in_narrow_numbers(tmp_path):
-    """A model of dictionaries exports its tables in narrow numbers, too."""
+    """A model in dict mode exports quantized tables."""
 
     def model(features, labels, mode, params):
         output = tf.reduce_sum(features["word"], 1, keepdims=True)
@@ -326,7 +326,7 @@ def test_dictionaries_in_narrow_numbers(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("tables", ["float32", "int8"])
 def test_a_process_without_this_project(trained, tmp_path, tables):
-    """Plain TensorFlow serves the model in a process that can't import these packages."""
+    """TensorFlow serves the model in a process that can't import these packages."""
     estimator, wanted = trained["mod", 4, None]
     path = estimator.export_saved_model(str(tmp_path), raw_receiver, tables=tables).decode()
     found = serve(path, tmp_path, batch()[0])["output"]
@@ -337,7 +337,7 @@ def test_a_process_without_this_project(trained, tmp_path, tables):
 @pytest.mark.reference
 @pytest.mark.parametrize("tables", ["float32", "float16", "int8"])
 def test_the_reference_serves_it(trained, tmp_path, reference_python, tables):
-    """TensorFlow 2.15.1 serves what this TensorFlow exported."""
+    """TensorFlow 2.15.1 serves a model that a newer TensorFlow exported."""
     estimator, wanted = trained["mod", 4, None]
     path = estimator.export_saved_model(str(tmp_path), parsing_receiver, tables=tables).decode()
     found = serve(path, tmp_path, {"examples": examples()}, reference_python)["output"]

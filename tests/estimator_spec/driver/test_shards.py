@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in shards: training, records beside checkpoints, and checkpoints of other shards."""
+"""Sharded tables: training, records beside checkpoints, and checkpoints of other layouts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAYOUTS = [("div", 1), ("div", 3), ("mod", 3), ("mod", 4), ("mod", 50)]
 
 
 def columns():
-    """A weighted column of its own, and two that share a table, all beginning with one value."""
+    """Returns a weighted column and two that share a table, initialized to one value."""
     make = tf.feature_column.categorical_column_with_identity
     value = tf1.constant_initializer(0.25)
     weighted = tf.feature_column.weighted_categorical_column(make("word", ROWS), "weight")
@@ -42,14 +42,14 @@ WORD_TABLE = "input_layer/word_weighted_by_weight_embedding/embedding_weights"
 
 
 def spec_of(strategy):
-    """The spec, with its rows laid out one way or the other."""
+    """Returns a specification with a partition strategy."""
     return estimator_spec.EmbeddingConfigSpec(
         columns(), estimator_spec.AdagradParameters(0.1), partition_strategy=strategy
     )
 
 
 def input_fn(mode, params):
-    """Ids that meet every row; the label is a property of the word."""
+    """Ids that cover every row; the label depends on the word."""
     size = params["batch_size"]
     generator = np.random.default_rng(0)
     word = generator.integers(0, ROWS, (64, 2))
@@ -70,7 +70,7 @@ def input_fn(mode, params):
 
 
 def model_fn(features, labels, mode, params):
-    """A linear model over the columns; Adagrad, whose slots lie as the tables do."""
+    """A linear model over the columns, trained by Adagrad."""
     layer = tf1.feature_column.input_layer(features, params.get("columns") or columns())
     kernel = tf1.get_variable("kernel", [8, 1], initializer=tf1.constant_initializer(0.5))
     output = tf.matmul(layer, kernel)
@@ -85,7 +85,7 @@ def model_fn(features, labels, mode, params):
 
 
 def make(model_dir, layout=("div", 1), config=None, spec=None, model=model_fn, **kwargs):
-    """An estimator whose tables lie in some layout."""
+    """Returns an estimator whose tables have a layout."""
     return estimator_spec.TPUEstimator(
         model,
         config=estimator_spec.RunConfig(
@@ -103,7 +103,7 @@ def make(model_dir, layout=("div", 1), config=None, spec=None, model=model_fn, *
 
 
 def outputs(estimator, **kwargs):
-    """All predictions."""
+    """Returns all predictions."""
     return np.stack([found["output"] for found in estimator.predict(input_fn, **kwargs)])
 
 
@@ -121,7 +121,7 @@ def parsing_receiver():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A model directory for each layout, trained for 12 steps, and what it predicts."""
+    """Returns a model directory trained for 12 steps, and its predictions, for each layout."""
     base = tmp_path_factory.mktemp("trained")
     found = {}
     for layout in LAYOUTS:
@@ -149,7 +149,7 @@ def copied(trained, tmp_path):
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:])
 def test_shards_change_no_number(trained, layout):
-    """Trained in shards, by either strategy, a model is the same as trained in one piece."""
+    """A model trained with sharded tables equals one trained without shards."""
     model_dir, predictions, metrics = trained[layout]
     plain_dir, wanted, wanted_metrics = trained["div", 1]
     np.testing.assert_allclose(predictions, wanted, rtol=1e-5, atol=1e-6)
@@ -165,7 +165,7 @@ def test_shards_change_no_number(trained, layout):
 
 
 def test_variables_are_partitioned(trained):
-    """Shards are stored as TensorFlow's slices, tables and slots under their names."""
+    """Shards of tables and slot variables are stored as TensorFlow's slices."""
     names = [name for name, _ in tf.train.list_variables(trained["div", 1][0])]
     for layout in LAYOUTS[1:]:
         assert [name for name, _ in tf.train.list_variables(trained[layout][0])] == names
@@ -185,7 +185,7 @@ def test_variables_are_partitioned(trained):
     + [(("mod", 4), ("div", 1)), (("mod", 3), ("div", 2)), (("div", 3), ("div", 2))],
 )
 def test_checkpoints_of_other_shards(copied, trained, before, now):
-    """A model evaluates, predicts and trains on from a checkpoint of any layout."""
+    """A checkpoint of any layout can be evaluated, predicted from and trained further."""
     estimator = make(copied(before), now)
     _, wanted, metrics = trained[before]
     np.testing.assert_allclose(outputs(estimator), wanted, rtol=1e-6, atol=1e-7)
@@ -225,7 +225,7 @@ def test_exports_of_any_layout(trained, tmp_path, before):
 
 
 def test_no_room_for_a_copy(copied, monkeypatch):
-    """Where the disk hasn't the room for a copy, the error says what to do."""
+    """The error for a full disk says what to do."""
     model_dir = copied(("mod", 4))
     usage = shutil.disk_usage(str(model_dir))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
@@ -234,7 +234,7 @@ def test_no_room_for_a_copy(copied, monkeypatch):
 
 
 def test_values_of_variables(trained):
-    """`get_variable_value` gives tables and slots with row r in place r, however they lie."""
+    """`get_variable_value` returns tables and slot variables in row order for any layout."""
     plain = make(trained["div", 1][0])
     for layout in LAYOUTS[1:]:
         estimator = make(trained[layout][0], layout)
@@ -250,7 +250,7 @@ def test_values_of_variables(trained):
 
 @pytest.mark.parametrize("now", [("div", 2), ("mod", 3), ("mod", 4)])
 def test_a_flipped_bit_stops_every_run(copied, now):
-    """No run starts from a table with a wrong bit, whether TensorFlow reads it or we do."""
+    """A table with a wrong bit is refused, whether or not its layout differs."""
     model_dir = copied(("mod", 4))
     prefix = tf.train.latest_checkpoint(str(model_dir))
     with checkpoints.Checkpoint(prefix) as found:
@@ -277,7 +277,7 @@ def test_a_flipped_bit_stops_every_run(copied, now):
 
 
 def test_records_live_with_their_checkpoints(tmp_path):
-    """A checkpoint has its record from the first moment, and takes it along when it goes."""
+    """A checkpoint always has a record, which is deleted with it."""
     seen = []
 
     class Look(tf1.train.CheckpointSaverListener):
@@ -306,7 +306,7 @@ NO_SAVING = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}
 
 
 def test_checkpoints_that_a_hook_of_the_users_writes(tmp_path):
-    """They have records, too, where the program writes all checkpoints itself."""
+    """Checkpoints that only the user's hook saves have records, too."""
     values = []
     for name, config in (("ours", {}), ("theirs", NO_SAVING)):
         estimator = make(tmp_path / name, ("mod", 3), config)
@@ -318,7 +318,7 @@ def test_checkpoints_that_a_hook_of_the_users_writes(tmp_path):
 
 
 def test_checkpoints_that_are_written_elsewhere(tmp_path):
-    """What was in the directory without a record stays so if a hook writes to another one."""
+    """An older checkpoint gets no record if the hook saves to another directory."""
     make(tmp_path).train(input_fn, steps=1)
     for record in glob.glob(f"{tmp_path}/*.tables.json"):
         os.remove(record)
@@ -331,7 +331,7 @@ def test_checkpoints_that_are_written_elsewhere(tmp_path):
 
 
 def test_no_spec_no_record(tmp_path):
-    """An estimator without a spec writes no records, and restores recorded checkpoints right."""
+    """An estimator without a specification writes no records, but restores recorded layouts."""
     estimator = make(tmp_path, ("mod", 3))
     estimator.train(input_fn, steps=3)
     wanted = outputs(estimator)
@@ -353,7 +353,7 @@ def test_no_spec_no_record(tmp_path):
 
 @pytest.mark.parametrize("now", [("div", 1), ("div", 4)])
 def test_killed_while_a_step_is_written_anew(copied, trained, monkeypatch, now):
-    """A run of another layout that dies while it saves leaves the old checkpoint as it was."""
+    """A run of another layout that fails while saving leaves the old checkpoint readable."""
     model_dir = copied(("mod", 4))
 
     def die(self, *args, **kwargs):
@@ -371,7 +371,7 @@ def test_killed_while_a_step_is_written_anew(copied, trained, monkeypatch, now):
 
 
 def bare_model_fn(features, labels, mode, params):
-    """The word's table as a variable that no column of ours made."""
+    """Looks up words in a plain variable with the name of the column's table."""
     del labels, params
     table = tf1.get_variable(WORD_TABLE, [ROWS, 2])
     step = tf1.train.get_global_step()
@@ -384,7 +384,7 @@ def bare_model_fn(features, labels, mode, params):
 
 
 def test_tables_that_no_column_made(copied):
-    """A plain variable gets the rows of a recorded mod table in order, wherever it is restored."""
+    """A plain variable gets the rows of a recorded mod table in row order in every mode."""
     model_dir = str(copied(("mod", 4)))
     table = checkpoints.read_table(model_dir, WORD_TABLE)
     estimator = estimator_spec.Estimator(bare_model_fn, model_dir)
@@ -412,7 +412,7 @@ def test_tables_that_no_column_made(copied):
 
 @pytest.mark.parametrize("told", ["by the spec", "by a record"])
 def test_a_checkpoint_without_a_record(copied, trained, told):
-    """An old mod checkpoint evaluates right by the spec's strategy, or by what it is told once."""
+    """A mod checkpoint without a record is read by the spec's strategy or a record added later."""
     model_dir = copied(("mod", 4))
     for path in glob.glob(f"{model_dir}/*.tables.json"):
         os.remove(path)
@@ -425,7 +425,7 @@ def test_a_checkpoint_without_a_record(copied, trained, told):
 
 
 def test_a_damaged_record_is_no_guess(copied):
-    """A record that can't be read stops a run with its name."""
+    """An unreadable record raises an error that names it."""
     model_dir = copied(("mod", 3))
     for path in glob.glob(f"{model_dir}/*.tables.json"):
         with open(path, "w") as file:
@@ -436,7 +436,7 @@ def test_a_damaged_record_is_no_guess(copied):
 
 @pytest.mark.parametrize("now", [("div", 1), ("mod", 2)])
 def test_warm_start(trained, tmp_path, now):
-    """A new model warm-starts from a checkpoint of another layout, rows in their places."""
+    """A warm start from a checkpoint of another layout keeps the rows in order."""
     before, wanted, _ = trained["mod", 4]
     estimator = make(tmp_path, now, warm_start_from=before)
     estimator.train(input_fn, steps=1)
@@ -450,7 +450,7 @@ def test_warm_start(trained, tmp_path, now):
 
 
 def dict_spec(strategy):
-    """The same by dictionaries."""
+    """Returns the same specification made of dictionaries."""
     value = tf1.constant_initializer(0.25)
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={
@@ -464,7 +464,7 @@ def dict_spec(strategy):
 
 
 def dict_model_fn(features, labels, mode, params):
-    """A model that finds activations in its features."""
+    """A linear model of activations in the features."""
     output = tf.reduce_sum(features["one"] * 2 + features["two"], axis=1, keepdims=True)
     loss = train_op = None
     if mode != estimator_spec.ModeKeys.PREDICT:
@@ -481,7 +481,7 @@ def dict_model_fn(features, labels, mode, params):
 
 @pytest.mark.parametrize("core", [None, "host"])
 def test_dict_mode_and_the_host_core(tmp_path, core):
-    """Tables of dictionaries, and those of an embedding core, are cut and restored alike."""
+    """Tables of dictionaries and of an embedding core are sharded and restored in the same way."""
     wanted = None
     for layout in (("div", 1), ("div", 3), ("mod", 3)):
         model_dir = tmp_path / f"{layout[0]}{layout[1]}"
@@ -510,7 +510,7 @@ def dict_receiver():
 
 
 def test_from_the_model_to_the_core(copied):
-    """A checkpoint of a model's own sharded tables goes on on the host core, in other shards."""
+    """The host core continues training from a model's own sharded tables, in another layout."""
     found = []
     for layout in (("div", 1), ("mod", 3)):
         model_dir = copied(("mod", 4), f"{layout[0]}")
@@ -530,7 +530,7 @@ def test_from_the_model_to_the_core(copied):
     ],
 )
 def test_senseless_shards(tmp_path, arguments, words):
-    """A number of shards that makes no sense is refused by the constructor."""
+    """The constructor refuses an invalid number of shards."""
     options = {
         "config": estimator_spec.RunConfig(model_dir=str(tmp_path)),
         "use_tpu": False,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `TPUEstimator` adds: its constructor's rules, params, and its place."""
+"""Tests the constructor checks, params, subclasses and devices of `TPUEstimator`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ tf1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode, params):
-    """Is checked, but never called."""
+    """A `model_fn` whose signature is checked, but which is never called."""
     raise AssertionError("not called")
 
 
 def make_on_tpu(tpu_config=None, **kwargs):
-    """A TPUEstimator with use_tpu=True and no training data in sight."""
+    """Makes a TPUEstimator with use_tpu=True."""
     options = {"train_batch_size": 8, **kwargs}
     return estimator_spec.TPUEstimator(
         model_fn, "/tmp/never", RunConfig(tpu_config=tpu_config or TPUConfig()), **options
@@ -26,7 +26,7 @@ def make_on_tpu(tpu_config=None, **kwargs):
 
 
 def embeddings(partition_strategy="div"):
-    """A specification of one table."""
+    """Returns a specification of one table."""
     return estimator_spec.EmbeddingConfigSpec(
         feature_to_config_dict={"word": estimator_spec.FeatureConfig("words")},
         table_to_config_dict={"words": estimator_spec.TableConfig(10, 2)},
@@ -36,14 +36,14 @@ def embeddings(partition_strategy="div"):
 
 @pytest.mark.parametrize("config", [None, {}, estimator_spec.run_config.RunConfig()])
 def test_config_is_a_tpu_run_config(config):
-    """The configuration must have a TPU part."""
+    """A config without a TPUConfig raises an error."""
     with pytest.raises(ValueError, match="must be provided with type `tpu_config.RunConfig`"):
         estimator_spec.TPUEstimator(model_fn, config=config, use_tpu=False)
 
 
 @pytest.mark.parametrize("key", ["batch_size", "context"])
 def test_reserved_params(key):
-    """The two names that TPUEstimator passes itself can't be the user's."""
+    """params with the reserved keys batch_size or context raise an error."""
     with pytest.raises(
         ValueError, match=r"\['batch_size', 'context'\] are reserved keys but existed in params"
     ):
@@ -63,13 +63,13 @@ def test_reserved_params(key):
     ],
 )
 def test_batch_sizes_on_a_tpu(kwargs, error, message):
-    """A TPU needs whole, positive batch sizes."""
+    """Batch sizes for a TPU must be positive ints."""
     with pytest.raises(error, match=message):
         make_on_tpu(**kwargs)
 
 
 def test_model_parallelism_needs_per_host_input():
-    """PER_SHARD_V1 and several cores to a replica don't go together."""
+    """PER_SHARD_V1 with several cores per replica raises an error."""
     config = TPUConfig(
         num_cores_per_replica=2, per_host_input_for_training=InputPipelineConfig.PER_SHARD_V1
     )
@@ -81,7 +81,7 @@ def test_model_parallelism_needs_per_host_input():
     "deployment", [InputPipelineConfig.PER_SHARD_V1, InputPipelineConfig.BROADCAST]
 )
 def test_embeddings_need_per_host_input(deployment):
-    """The embedding core is fed by hosts."""
+    """An embedding specification requires input per host."""
     config = TPUConfig(per_host_input_for_training=deployment)
     with pytest.raises(ValueError, match="Only PER_HOST_V1 and PER_HOST_V2 is supported"):
         make_on_tpu(config, embedding_config_spec=embeddings())
@@ -89,24 +89,24 @@ def test_embeddings_need_per_host_input(deployment):
 
 @pytest.mark.parametrize("places", [{"use_tpu": False}, {"eval_on_tpu": False}])
 def test_mod_needs_no_tpu(places):
-    """mod-partitioned tables, which the old system refused on a CPU, are taken."""
+    """partition_strategy='mod' works on a CPU, where tf.estimator raises an error."""
     make_on_tpu(embedding_config_spec=embeddings("mod"), **places)
 
 
 def test_one_shard_with_embeddings():
-    """num_shards=1 and embeddings are refused, as ever."""
+    """num_shards=1 with an embedding specification raises an error."""
     with pytest.raises(ValueError, match="Setting TPUConfig.num_shards==1 is unsupported"):
         make_on_tpu(TPUConfig(num_shards=1), embedding_config_spec=embeddings())
 
 
 def test_another_embedding_spec():
-    """The specification must be an EmbeddingConfigSpec."""
+    """An embedding specification of another type raises an error."""
     with pytest.raises(TypeError, match="must be an estimator_spec.EmbeddingConfigSpec"):
         make_on_tpu(embedding_config_spec={"feature_columns": []})
 
 
 def test_a_table_without_features():
-    """A table that no feature uses is found when the estimator is made."""
+    """The constructor raises an error for a table that no feature uses."""
     spec = embeddings()
     spec.table_to_config_dict["unused"] = estimator_spec.TableConfig(10, 2)
     with pytest.raises(ValueError, match="table that is not used.*unused"):
@@ -115,20 +115,20 @@ def test_a_table_without_features():
 
 @pytest.mark.parametrize("version", [0, 3, "1", None])
 def test_wrong_api_version(version):
-    """There are two versions."""
+    """An API version other than 1 and 2 raises an error."""
     with pytest.raises(ValueError, match="export_saved_model_api_version should be 1 or 2"):
         make_on_tpu(export_saved_model_api_version=version)
 
 
 @pytest.mark.parametrize("version", [1, 2, *estimator_spec.ExportSavedModelApiVersion])
 def test_api_version(version):
-    """They can be given as numbers or as members."""
+    """API versions can be given as numbers or as enum members."""
     make_on_tpu(export_saved_model_api_version=version)
 
 
 @pytest.mark.parametrize("task", ["train", "evaluate", "predict"])
 def test_no_tpu(task, line):
-    """use_tpu=True without a TPU says so before any graph, and what to do."""
+    """use_tpu=True without a TPU raises an error before a graph is built, with the alternatives."""
     estimator = make_on_tpu()
     options = {"steps": 1} if task != "predict" else {}
     with pytest.raises(RuntimeError, match="Cannot find any TPU cores in the system.*use_tpu=Fal"):
@@ -136,7 +136,7 @@ def test_no_tpu(task, line):
 
 
 def test_eval_on_cpu(make, line):
-    """eval_on_tpu=False evaluates on the CPU in spite of use_tpu=True."""
+    """eval_on_tpu=False evaluates on the CPU, even with use_tpu=True."""
     estimator = make(use_tpu=True, eval_on_tpu=False)
     assert estimator.evaluate(line.input_fn)["loss"] > 0
     with pytest.raises(RuntimeError, match="Cannot find any TPU cores"):
@@ -144,7 +144,7 @@ def test_eval_on_cpu(make, line):
 
 
 def test_sliced_input(make, line):
-    """Slices of a batch are for the cores of a TPU."""
+    """SLICED input without use_tpu raises an error."""
     config = TPUConfig(eval_training_input_configuration=InputPipelineConfig.SLICED)
     config = TPUConfig(
         eval_training_input_configuration=InputPipelineConfig.SLICED,
@@ -157,7 +157,7 @@ def test_sliced_input(make, line):
 
 
 def test_model_fn_takes_params(make, line):
-    """A model_fn without params could not see its batch size."""
+    """A model_fn without params raises an error."""
 
     def no_params(features, labels, mode):
         raise AssertionError("not reached")
@@ -167,7 +167,7 @@ def test_model_fn_takes_params(make, line):
 
 
 def test_params_of_each_mode(make, line):
-    """Both functions see the batch size of the mode; model_fn sees use_tpu too; all are copies."""
+    """params, a copy, have the mode's batch size, and in model_fn use_tpu."""
     seen = []
 
     def input_fn(params, mode):
@@ -201,7 +201,7 @@ def test_params_of_each_mode(make, line):
 
 
 class HParams:
-    """Hyperparameters with the interface of the old HParams class."""
+    """Hyperparameters with the interface of TF1's HParams class."""
 
     def __init__(self, **values):
         self.values = values
@@ -237,7 +237,7 @@ def test_hparams(make, line):
 
 
 def test_subclasses_override_what_they_like(make, line):
-    """The hooks that programs override work, public methods included; _ctx answers them."""
+    """Overrides of protected and public methods are called, and can use _ctx."""
     answers = []
 
     class Mine(estimator_spec.TPUEstimator):
@@ -277,7 +277,7 @@ def test_subclasses_override_what_they_like(make, line):
     ],
 )
 def test_the_host_asks_no_tpu_system(make, line, monkeypatch, places):
-    """Where the host stands in for a TPU, the address of the TPU isn't asked."""
+    """If the host replaces the TPU, the TPU's address isn't contacted."""
     monkeypatch.setenv(environment.CPU, "1")
     estimator = make(config=places, use_tpu=True)
     estimator.train(line.input_fn, steps=1)
@@ -288,13 +288,13 @@ def test_the_host_asks_no_tpu_system(make, line, monkeypatch, places):
 
 
 def test_a_mode_is_needed(make):
-    """Outside of with_mode the context can't know the mode."""
+    """The context raises an error outside of with_mode."""
     with pytest.raises(RuntimeError, match="`mode` needs to be set via contextmanager"):
         make()._ctx.is_input_slice_broadcast_to_all_cores()
 
 
 def test_logging_by_a_duration(make, line, tf_log):
-    """iterations_per_loop as a duration is also how often the speed is logged."""
+    """An iterations_per_loop that is a duration is also the logging interval of the speed."""
     estimator = make(config={"tpu_config": TPUConfig("1h"), "log_step_count_steps": 1})
     estimator.train(line.input_fn, steps=3)
     assert not [entry for entry in tf_log if entry.startswith("examples/sec")]
@@ -302,7 +302,7 @@ def test_logging_by_a_duration(make, line, tf_log):
 
 
 def test_global_step_is_a_resource(make, line):
-    """The step counter is a resource variable with its usual name, whatever the default is."""
+    """The global step is a resource variable named global_step, whatever the default is."""
     seen = []
 
     def own(features, labels, mode, params):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of TPUEstimator and TPUConfig that are for a TPU only: taken, checked, harmless."""
+"""Tests that arguments for TPUs are accepted and checked, and have no effect on a CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ InputPipelineConfig = estimator_spec.InputPipelineConfig
 
 
 class Losses(tf1.train.SessionRunHook):
-    """Notes the loss of each step."""
+    """Records the loss of each step."""
 
     def __init__(self):
         self.found = []
@@ -31,7 +31,7 @@ class Losses(tf1.train.SessionRunHook):
 
 
 def losses_of(estimator, input_fn):
-    """The losses of four steps."""
+    """Returns the losses of four steps."""
     hook = Losses()
     estimator.train(input_fn, hooks=[hook], steps=4)
     return hook.found
@@ -39,7 +39,7 @@ def losses_of(estimator, input_fn):
 
 @pytest.fixture
 def usual(make, line):
-    """The losses without any of these arguments."""
+    """Returns the losses without any of these arguments."""
     return losses_of(make(model_dir=None), line.input_fn)
 
 
@@ -71,13 +71,13 @@ def usual(make, line):
     ),
 )
 def test_a_tpu_s_configuration_changes_no_number(make, line, usual, tpu_config):
-    """On a CPU every step is a loop of its own, with the whole batch."""
+    """TPUConfig doesn't change the losses on a CPU."""
     estimator = make(model_dir=None, config={"tpu_config": tpu_config})
     assert losses_of(estimator, line.input_fn) == usual
 
 
 def test_loops_stop_at_any_step(make, line):
-    """A number of steps need not be a multiple of iterations_per_loop."""
+    """The number of steps needn't be a multiple of iterations_per_loop."""
     estimator = make(config={"tpu_config": TPUConfig(100), "save_checkpoints_steps": 2})
     estimator.train(line.input_fn, max_steps=3)
     state = tf.train.get_checkpoint_state(estimator.model_dir)
@@ -86,7 +86,7 @@ def test_loops_stop_at_any_step(make, line):
 
 @pytest.mark.parametrize("batch_axis", [(0, 0), [3, 0], (), (np.int64(1),), None])
 def test_batch_axis(make, line, usual, batch_axis):
-    """It says how a TPU cuts batches; here nothing is cut."""
+    """batch_axis has no effect on a CPU."""
     estimator = make(model_dir=None, batch_axis=batch_axis)
     assert losses_of(estimator, line.input_fn) == usual
 
@@ -96,7 +96,7 @@ def test_batch_axis(make, line, usual, batch_axis):
     [(0, TypeError), ("00", TypeError), ((0, "N"), TypeError), ([0, -1], ValueError)],
 )
 def test_bad_batch_axis(make, batch_axis, error):
-    """Dimensions are ints from 0 on, one for each tensor."""
+    """A batch_axis that isn't a list of non-negative ints raises an error."""
     with pytest.raises(error, match="batch_axis must"):
         make(batch_axis=batch_axis)
 
@@ -110,7 +110,7 @@ def test_bad_batch_axis(make, batch_axis, error):
     ],
 )
 def test_exports_are_for_the_cpu(make, line, tmp_path, kwargs):
-    """Whatever is asked for a TPU, the SavedModel serves on a CPU."""
+    """The SavedModel serves on a CPU, whatever the export options for TPUs."""
     estimator = make(**kwargs)
     estimator.train(line.input_fn, steps=1)
     receiver_fn = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
@@ -122,13 +122,13 @@ def test_exports_are_for_the_cpu(make, line, tmp_path, kwargs):
 
 @pytest.mark.parametrize("eval_on_tpu", [True, False])
 def test_eval_on_tpu_is_for_use_tpu(make, line, eval_on_tpu):
-    """Without use_tpu an evaluation is on the CPU in any case."""
+    """eval_on_tpu has no effect without use_tpu."""
     estimator = make(eval_on_tpu=eval_on_tpu)
     assert estimator.evaluate(line.input_fn)["global_step"] == 0
 
 
 class Model:
-    """A model_fn that is an object, and whose method is one too."""
+    """A model with two model_fns: the object itself and a method."""
 
     def __init__(self, line):
         self.line = line
@@ -143,7 +143,7 @@ class Model:
 
 @pytest.mark.parametrize("kind", ["object", "method", "partial"])
 def test_kinds_of_model_fn(make, line, usual, kind):
-    """Anything that can be called; input_fn too."""
+    """model_fn and input_fn may be any callable."""
     model = Model(line)
     model_fn = {
         "object": model,
@@ -155,7 +155,7 @@ def test_kinds_of_model_fn(make, line, usual, kind):
 
 
 def test_train_and_evaluate(make, line):
-    """A TPUEstimator takes part, a subclass too; exporters get what it exports."""
+    """train_and_evaluate works with a subclass of TPUEstimator and an exporter."""
     calls = []
 
     class Mine(estimator_spec.TPUEstimator):
@@ -187,7 +187,7 @@ def test_train_and_evaluate(make, line):
 
 
 def test_early_stopping(make, line):
-    """The hooks of early stopping know a TPUEstimator."""
+    """The hooks of early stopping work with a TPUEstimator."""
     estimator = make()
     estimator.evaluate(line.input_fn)
     hook = estimator_spec.stop_if_higher_hook(
@@ -198,7 +198,7 @@ def test_early_stopping(make, line):
 
 
 def test_input_from_arrays_needs_params(make, line):
-    """numpy_input_fn takes no params, so a TPUEstimator needs a function around it, as ever."""
+    """numpy_input_fn takes no params, so a TPUEstimator requires a wrapper, as in tf.estimator."""
     estimator = make()
     plain = estimator_spec.numpy_input_fn({"x": line.x}, line.y, 8, None, shuffle=False)
     with pytest.raises(ValueError, match="does not include params argument"):
@@ -208,7 +208,7 @@ def test_input_from_arrays_needs_params(make, line):
 
 @pytest.mark.reference
 def test_the_reference_takes_the_same(make, line, old_estimator, usual):
-    """TensorFlow 2.15's TPUEstimator takes these arguments on a CPU, to the same effect: none."""
+    """In TensorFlow 2.15's TPUEstimator these arguments have no effect on a CPU either."""
     tpu = old_estimator.tpu
 
     def model_fn(features, labels, mode, params):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each argument of `train` does, seen from outside."""
+"""Effects of each argument of `train`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ tf1 = tf.compat.v1
 
 
 class Steps(tf1.train.SessionRunHook):
-    """Notes the global step after each step, and what else happens."""
+    """Records the global step after each step, and the other calls."""
 
     def __init__(self):
         self.steps = []
@@ -46,7 +46,7 @@ class Steps(tf1.train.SessionRunHook):
 
 
 def test_learns(make, line):
-    """Training finds the line that the data lie on, and says where it stopped."""
+    """Training fits the line of the data, and saves the last step."""
     estimator = make()
     assert estimator.train(line.input_fn, steps=150) is estimator
     np.testing.assert_allclose(estimator.get_variable_value("weight"), [[3]], atol=1e-2)
@@ -55,7 +55,7 @@ def test_learns(make, line):
 
 
 def test_steps_add_up_and_max_steps_do_not(make, line, tf_log):
-    """`steps` counts from where training is, `max_steps` from zero."""
+    """`steps` counts from the current global step, `max_steps` from zero."""
     estimator = make()
     estimator.train(line.input_fn, steps=3)
     estimator.train(line.input_fn, steps=3)
@@ -68,7 +68,7 @@ def test_steps_add_up_and_max_steps_do_not(make, line, tf_log):
 
 
 def test_a_new_estimator_continues_an_old_directory(make, line):
-    """The state of a training is in its directory: variables and slots go on from there."""
+    """Training continues from the variables and slot variables in `model_dir`."""
     once, twice = make(model_dir=None), make(model_dir=None)
     once.train(line.input_fn, steps=6)
     twice.train(lambda params: line.input_fn("train", params), steps=4)
@@ -82,14 +82,14 @@ def test_a_new_estimator_continues_an_old_directory(make, line):
 
 
 def test_ends_with_the_input(make, line):
-    """Without a number of steps training ends when the data do."""
+    """Without a number of steps training ends with the data."""
     estimator = make()
     estimator.train(lambda params: line.input_fn("eval", params))
     assert estimator.get_variable_value("global_step") == 4
 
 
 def test_input_ends_before_max_steps(make, line):
-    """Data that end earlier end the training earlier, with a checkpoint."""
+    """If the data end before `steps`, training ends with a checkpoint."""
     estimator = make()
     estimator.train(lambda params: line.input_fn("eval", params), max_steps=100)
     assert estimator.get_variable_value("global_step") == 4
@@ -111,7 +111,7 @@ def test_refuses_bad_steps(make, line, steps, message):
 
 
 def test_hooks_are_called_in_order(make, line):
-    """A hook begins, sees a session, every step, and the end."""
+    """A hook is called at the beginning, for the session, for every step, and at the end."""
     hook = Steps()
     make().train(line.input_fn, hooks=[hook], steps=3)
     assert hook.calls == ["begin", "after_create_session", "end"]
@@ -130,7 +130,7 @@ def test_hooks_of_the_spec(make, line):
 
 
 def test_a_hook_can_stop(make, line):
-    """request_stop ends the training after the step, with a checkpoint."""
+    """`request_stop` ends training after the step, with a checkpoint."""
 
     class Stop(tf1.train.SessionRunHook):
         def after_run(self, run_context, run_values):
@@ -148,7 +148,7 @@ def test_refuses_other_hooks(make, line):
 
 
 class Listener(tf1.train.CheckpointSaverListener):
-    """Notes the steps that are saved."""
+    """Records the steps that are saved."""
 
     def __init__(self):
         self.saved = []
@@ -158,18 +158,18 @@ class Listener(tf1.train.CheckpointSaverListener):
 
 
 def test_listeners_hear_of_every_checkpoint(make, line):
-    """Listeners are told of the first, the regular and the last checkpoint."""
+    """Listeners are called for the first, the periodic and the last checkpoint."""
     listener = Listener()
     estimator = make(config={"save_checkpoints_steps": 2})
     estimator.train(line.input_fn, steps=5, saving_listeners=[listener])
-    # TensorFlow's hook may save a step early: it reads the step while it is counted up.
+    # TensorFlow's hook may save a step early: it may read the global step before the increment.
     assert listener.saved == sorted(set(listener.saved))
     assert (listener.saved[0], listener.saved[-1]) == (0, 5)
     assert len(listener.saved) >= 4
 
 
 def test_listeners_of_a_hook_of_the_users(make, line, tmp_path):
-    """A CheckpointSaverHook of the user's replaces the driver's, and gets the listeners."""
+    """The user's CheckpointSaverHook replaces the driver's, and gets the listeners."""
     listener = Listener()
     hook = tf1.train.CheckpointSaverHook(str(tmp_path / "model"), save_steps=100)
     estimator = make(config={"save_checkpoints_steps": 1})
@@ -178,7 +178,7 @@ def test_listeners_of_a_hook_of_the_users(make, line, tmp_path):
 
 
 def test_listeners_need_something_that_saves(make, line):
-    """Without checkpoints a listener would wait for ever."""
+    """A listener is an error if no hook saves checkpoints."""
     estimator = make(config={"save_checkpoints_steps": None, "save_checkpoints_secs": None})
     with pytest.raises(ValueError, match="There should be a CheckpointSaverHook"):
         estimator.train(line.input_fn, steps=1, saving_listeners=[Listener()])
@@ -191,7 +191,7 @@ def test_refuses_other_listeners(make, line):
 
 
 def test_checkpoints_by_steps(make, line):
-    """Checkpoints come every so many steps, and only the newest ones stay."""
+    """A checkpoint is saved every N steps, and only the newest ones are kept."""
     estimator = make(config={"save_checkpoints_steps": 2, "keep_checkpoint_max": 2})
     estimator.train(line.input_fn, steps=7)
     state = tf.train.get_checkpoint_state(estimator.model_dir)
@@ -202,7 +202,7 @@ def test_checkpoints_by_steps(make, line):
 
 
 def test_checkpoints_by_seconds(make, line):
-    """A short interval in seconds saves in between."""
+    """A short interval in seconds saves checkpoints between the first and the last step."""
 
     class Slow(tf1.train.SessionRunHook):
         def after_run(self, run_context, run_values):
@@ -217,7 +217,7 @@ def test_checkpoints_by_seconds(make, line):
 
 
 def test_no_checkpoints(make, line):
-    """With both intervals None nothing is saved."""
+    """If both intervals are None no checkpoint is saved."""
     estimator = make(config={"save_checkpoints_steps": None, "save_checkpoints_secs": None})
     estimator.train(line.input_fn, steps=2)
     assert estimator.latest_checkpoint() is None
@@ -234,7 +234,7 @@ def test_a_directory_can_be_moved(make, line, tmp_path):
 
 
 def test_a_scaffold_brings_its_saver(make, line):
-    """scaffold_fn's saver decides what is in a checkpoint."""
+    """The saver of `scaffold_fn` saves the checkpoints."""
 
     def without_slots(mode):
         names = ("weight:0", "bias:0", "global_step:0")
@@ -248,7 +248,7 @@ def test_a_scaffold_brings_its_saver(make, line):
 
 
 def test_slots_are_in_the_checkpoint(make, line):
-    """The optimizer's slots are saved under the names they always had."""
+    """Slot variables are saved under TensorFlow's names."""
     estimator = make()
     estimator.train(line.input_fn, steps=1)
     assert estimator.get_variable_names() == [
@@ -261,7 +261,7 @@ def test_slots_are_in_the_checkpoint(make, line):
 
 
 def test_nan_stops_training(make, line):
-    """A loss of NaN raises, rather than training on."""
+    """A NaN loss raises an error."""
     estimator = make()
     bad = lambda params: tf.data.Dataset.from_tensors(({"x": [[np.nan]]}, [[1.0]])).repeat()  # noqa: E731
     with pytest.raises(tf1.train.NanLossDuringTrainingError):
@@ -269,18 +269,18 @@ def test_nan_stops_training(make, line):
 
 
 def test_loss_summary(make, line, events):
-    """The loss is written under 'loss' every so many steps, with the speed."""
+    """The summary 'loss' is written every N steps, with the speed."""
     estimator = make(config={"save_summary_steps": 2, "log_step_count_steps": 4})
     estimator.train(line.input_fn, steps=8)
     found = events(estimator.model_dir)
-    # Hooks read the step while it is counted up, so it may be one more.
+    # Hooks may read the global step after its increment.
     assert sorted(found["loss"])[0] == 1
     assert len(found["loss"]) in (3, 4)
     assert set(found) >= {"loss", "global_step/sec", "examples/sec"}
 
 
 def test_a_loss_summary_of_the_models(make, line, events):
-    """A model that writes 'loss' itself isn't given a second one."""
+    """A model with its own summary 'loss' gets no second one."""
 
     def summarize(mode):
         tf1.summary.scalar("loss", tf.constant(42.0))
@@ -301,7 +301,7 @@ def test_no_summaries(make, line, events):
 
 
 def test_log_lines(make, line, tf_log):
-    """The log has the lines that people (and their scripts) look for."""
+    """The log has the lines of TensorFlow's Estimator, which scripts parse."""
     estimator = make(config={"log_step_count_steps": 2})
     estimator.train(line.input_fn, steps=9)
     text = "\n".join(tf_log)
@@ -312,7 +312,7 @@ def test_log_lines(make, line, tf_log):
     assert "examples/sec: " in text
     assert "Loss for final step: " in text
     losses = [entry for entry in tf_log if entry.startswith("loss = ")]
-    # The step is read while it is counted up, so it may be one more.
+    # The hook may read the global step after its increment.
     steps = [int(entry.split("step = ")[1].split(" ")[0]) for entry in losses]
     assert [step // 2 for step in steps] == [0, 1, 2, 3, 4]
 
@@ -342,7 +342,7 @@ def test_seeds(make, line):
 
 
 def test_session_config_arrives(make, line):
-    """The session runs with the user's configuration."""
+    """The session has the user's `session_config`."""
     seen = []
 
     class Look(tf1.train.SessionRunHook):
@@ -355,7 +355,7 @@ def test_session_config_arrives(make, line):
 
 
 def test_default_session_config(make, line):
-    """Without one, placement is soft and the graph optimizers run once."""
+    """The default `session_config` has soft placement and one run of the graph optimizers."""
     config = make().config.session_config
     assert config.allow_soft_placement
     rewrites = config.graph_options.rewrite_options
@@ -363,7 +363,7 @@ def test_default_session_config(make, line):
 
 
 def test_warm_start(make, line):
-    """warm_start_from gives a new model old values, but a checkpoint of its own comes first."""
+    """`warm_start_from` initializes a new model; a checkpoint in `model_dir` takes precedence."""
     old = make(model_dir=None)
     old.train(line.input_fn, steps=20)
     new = make(warm_start_from=old.model_dir)
@@ -383,7 +383,7 @@ def test_warm_start(make, line):
 
 
 def test_warm_start_settings(make, line):
-    """Settings choose the variables by pattern."""
+    """`WarmStartSettings` selects variables by a regular expression."""
     old = make(model_dir=None)
     old.train(line.input_fn, steps=20)
     settings = estimator_spec.WarmStartSettings(old.model_dir, vars_to_warm_start="bias")
@@ -415,7 +415,7 @@ def test_init_from_checkpoint(make, line):
 
 
 def test_tables_are_initialized(make, line):
-    """Lookup tables of the input and of the model work."""
+    """Lookup tables of the input and of the model are initialized."""
 
     def words_input_fn(params):
         words = tf.constant([["a"], ["b"]])
@@ -465,7 +465,7 @@ def test_tensors_instead_of_a_dataset(make, line):
 
 
 def test_an_id_outside_of_a_vocabulary(make):
-    """A column's id that is out of range is named, with its column and the vocabulary's size."""
+    """An id out of range raises an error with the id, its column and the vocabulary size."""
     ids = tf.feature_column.categorical_column_with_identity("word", num_buckets=10)
     column = tpu_columns.embedding_column(ids, dimension=2)
 
@@ -487,7 +487,7 @@ def test_an_id_outside_of_a_vocabulary(make):
 
 
 def test_other_errors_stay(make, line):
-    """An error of the model's own ops comes through as it is."""
+    """An error of the model's own ops is not changed."""
 
     def wrong(mode):
         with tf.control_dependencies([tf.debugging.Assert(False, ["mine"])]):
@@ -498,7 +498,7 @@ def test_other_errors_stay(make, line):
 
 
 def test_device_fn(make, line):
-    """A device function places the ops of training."""
+    """A device function places the ops of the training graph."""
     seen = set()
 
     def device_fn(op):
@@ -510,7 +510,7 @@ def test_device_fn(make, line):
 
 
 def test_training_in_train_is_refused_for_an_evaluator(make, line, monkeypatch):
-    """A process whose TF_CONFIG says evaluator doesn't train."""
+    """The evaluator of TF_CONFIG refuses to train."""
     cluster = {"chief": ["localhost:1"]}
     task = {"type": "evaluator", "index": 0}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
@@ -519,7 +519,7 @@ def test_training_in_train_is_refused_for_an_evaluator(make, line, monkeypatch):
 
 
 def test_eager_mode_stays_on(make, line):
-    """A program may go on eagerly after training."""
+    """Eager execution works after training."""
     make().train(line.input_fn, steps=1)
     assert tf.executing_eagerly()
     assert tf.constant(1).numpy() == 1
@@ -527,7 +527,7 @@ def test_eager_mode_stays_on(make, line):
 
 @pytest.mark.slow
 def test_without_v2_behavior(line, tmp_path):
-    """The whole driver works after disable_v2_behavior(), with that mode's kind of variables."""
+    """All methods work after disable_v2_behavior(), with reference variables."""
     parts = __file__.replace("test_train", "conftest")
     script = f"""
 import importlib.util

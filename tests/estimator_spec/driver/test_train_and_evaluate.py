@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train_and_evaluate: who runs when, by our names and by the field's own."""
+"""train_and_evaluate: this package's and TensorFlow 2.15's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec.driver import train_and_evaluate as room
+from estimator_spec.driver import train_and_evaluate as module
 
 tf1 = tf.compat.v1
 
@@ -24,7 +24,7 @@ ROOT = str(Path(__file__).resolve().parents[3])
 
 
 class Diary(tf1.train.SessionRunHook):
-    """Writes down when sessions begin and end."""
+    """Records when sessions begin and end."""
 
     def __init__(self, name, entries):
         self.name, self.entries = name, entries
@@ -38,7 +38,7 @@ class Diary(tf1.train.SessionRunHook):
 
 
 class Saves(tf1.train.CheckpointSaverListener):
-    """Writes down when checkpoints are saved."""
+    """Records when checkpoints are saved."""
 
     def __init__(self, entries):
         self.entries = entries
@@ -48,7 +48,7 @@ class Saves(tf1.train.CheckpointSaverListener):
 
 
 def specs(fit, entries=None, train=None, evaluate=None):
-    """A TrainSpec to step 6 and an EvalSpec without throttle, with a diary."""
+    """Returns a TrainSpec to step 6 and an EvalSpec without throttle, which record their calls."""
     entries = [] if entries is None else entries
     train_options = {
         "input_fn": fit.input_fn,
@@ -67,17 +67,17 @@ def specs(fit, entries=None, train=None, evaluate=None):
 
 
 def steps(events, directory):
-    """The steps that were evaluated."""
+    """Returns the steps that were evaluated."""
     return sorted(events(directory).get("mae", {}))
 
 
 def every_two(fit, **kwargs):
-    """An Estimator with a checkpoint every two steps."""
+    """Returns an Estimator with a checkpoint every two steps."""
     return fit.estimator(config={"save_checkpoints_steps": 2}, **kwargs)
 
 
 def test_in_turns(fit, events):
-    """Each checkpoint is evaluated when it is saved, but for that before the first step."""
+    """Each checkpoint is evaluated when it is saved, except the one before the first step."""
     entries = []
     estimator = every_two(fit)
     metrics, exports = fit.api.train_and_evaluate(estimator, *specs(fit, entries))
@@ -103,7 +103,7 @@ def test_in_turns(fit, events):
 
 
 def test_the_arguments_of_the_specs(fit, events):
-    """steps and name go to the evaluation."""
+    """`steps` and `name` of the EvalSpec are passed to the evaluation."""
     estimator = every_two(fit)
     _, eval_spec = specs(fit, evaluate={"steps": 1, "name": "first"})
     metrics, _ = fit.api.train_and_evaluate(estimator, specs(fit)[0], eval_spec)
@@ -113,7 +113,7 @@ def test_the_arguments_of_the_specs(fit, events):
 
 
 def test_throttled(fit, events, tf_log):
-    """Within throttle_secs only the first checkpoint and the last one are evaluated."""
+    """Within `throttle_secs` only the first and the last checkpoint are evaluated."""
     estimator = every_two(fit)
     fit.api.train_and_evaluate(estimator, *specs(fit, evaluate={"throttle_secs": 600}))
     assert steps(events, estimator.eval_dir()) == [2, 6]
@@ -123,7 +123,7 @@ def test_throttled(fit, events, tf_log):
 
 
 def test_the_start_delay_is_for_evaluators(fit, monkeypatch):
-    """In one process nothing waits."""
+    """A single process ignores `start_delay_secs`."""
     waits = []
     monkeypatch.setattr(time, "sleep", waits.append)
     fit.api.train_and_evaluate(every_two(fit), *specs(fit, evaluate={"start_delay_secs": 600}))
@@ -151,7 +151,7 @@ def test_until_the_input_ends(fit):
 
 
 def test_again(fit):
-    """A model that has max_steps is left alone."""
+    """A model that has `max_steps` is neither trained nor evaluated."""
     estimator = every_two(fit)
     fit.api.train_and_evaluate(estimator, *specs(fit))
     assert fit.api.train_and_evaluate(estimator, *specs(fit)) == (None, None)
@@ -168,7 +168,7 @@ def test_again(fit):
 
 
 def test_a_listener_stops_the_training(fit):
-    """What a listener says at a checkpoint holds."""
+    """A listener can stop training at a checkpoint."""
 
     class Stop(tf1.train.CheckpointSaverListener):
         def after_save(self, session, global_step_value):
@@ -197,7 +197,7 @@ def test_no_checkpoints_no_evaluation(fit):
     ],
 )
 def test_types(fit, position, message):
-    """Each argument is checked."""
+    """The type of each argument is checked."""
     arguments = [fit.estimator(), *specs(fit)]
     arguments[position] = "invalid"
     with pytest.raises(TypeError, match=message):
@@ -205,7 +205,7 @@ def test_types(fit, position, message):
 
 
 def test_exporters(fit):
-    """Exports lie in model_dir/export/<name>; the result has one entry for each exporter."""
+    """Exports are in model_dir/export/<name>; the result has one entry for each exporter."""
     latest = fit.api.LatestExporter("latest", fit.receiver_fn, exports_to_keep=1)
     final = fit.api.FinalExporter("final", fit.receiver_fn)
     best = fit.api.BestExporter("best", fit.receiver_fn)
@@ -224,7 +224,7 @@ def test_exporters(fit):
 
 
 def test_what_an_exporter_is_given(fit):
-    """The checkpoint that was evaluated, its metrics, and whether it is the last."""
+    """An exporter gets the checkpoint, its metrics, and whether it is the last one."""
     calls = []
 
     class Watch(fit.api.Exporter):
@@ -252,7 +252,7 @@ def test_what_an_exporter_is_given(fit):
 
 @pytest.fixture
 def place(monkeypatch):
-    """Makes this process a task of a cluster."""
+    """Sets TF_CONFIG to a task of a cluster."""
 
     def place(task_type, index=0, **jobs):
         cluster = {job: [f"localhost:{i}" for i in range(n)] for job, n in jobs.items()}
@@ -263,7 +263,7 @@ def place(monkeypatch):
 
 
 def test_the_only_chief(fit, place):
-    """The chief of a cluster of one trains; evaluating is the evaluator's business."""
+    """The chief of a cluster of one trains without evaluating."""
     place("chief", chief=1)
     entries = []
     estimator = every_two(fit)
@@ -273,7 +273,7 @@ def test_the_only_chief(fit, place):
 
 
 def test_the_only_master(fit, place):
-    """A master does both."""
+    """A master trains and evaluates."""
     place("master", master=1)
     entries = []
     fit.api.train_and_evaluate(every_two(fit), *specs(fit, entries))
@@ -282,7 +282,7 @@ def test_the_only_master(fit, place):
 
 
 def test_an_evaluator(fit, place, events, tf_log):
-    """It evaluates the latest checkpoint, exports, and is done when training has ended."""
+    """The evaluator evaluates and exports the latest checkpoint, and returns at `max_steps`."""
     train, evaluate = specs(fit, evaluate={"start_delay_secs": 0})
     estimator = every_two(fit)
     fit.api.train_and_evaluate(estimator, train, evaluate)
@@ -304,14 +304,14 @@ def test_an_evaluator(fit, place, events, tf_log):
 
 
 def test_one_evaluator_only(fit, place):
-    """A second evaluator would overwrite the first one's results."""
+    """A second evaluator is refused."""
     place("evaluator", index=1, chief=1)
     with pytest.raises(ValueError, match="there can only be one `evaluator` task .with task id 0"):
         fit.api.train_and_evaluate(fit.estimator(), *specs(fit))
 
 
 def test_an_evaluator_does_not_train(fit, place):
-    """Neither does a parameter server."""
+    """Evaluators and parameter servers refuse to train."""
     place("evaluator", chief=1)
     with pytest.raises(ValueError, match="Train has been called wrong configuration"):
         fit.estimator().train(fit.input_fn, steps=1)
@@ -328,14 +328,14 @@ def test_an_evaluator_does_not_train(fit, place):
     ],
 )
 def test_unknown_tasks(fit, place, task, message):
-    """A task type that nobody knows is refused."""
+    """An unknown task type is refused."""
     place(task, chief=1, **{task: 1})
     with pytest.raises(ValueError, match=message):
         fit.api.train_and_evaluate(fit.estimator(), *specs(fit))
 
 
 def test_no_task_type(fit, place):
-    """So is a configuration without one."""
+    """A configuration without a task type is refused."""
 
     class NoTask(fit.api.RunConfig):
         task_type = None
@@ -348,7 +348,7 @@ def test_no_task_type(fit, place):
 
 @pytest.mark.parametrize("task", ["chief", "worker", "ps", "master"])
 def test_several_processes_are_refused(ours, place, task):
-    """Training together isn't supported: it is said at once, rather than waited for."""
+    """A cluster of several training processes is refused at once."""
     chief = "master" if task == "master" else "chief"
     place(task, **{chief: 1}, worker=2, ps=1)
     with pytest.raises(NotImplementedError, match="1 ps, 2 worker.*isn't supported yet.*unset"):
@@ -356,7 +356,7 @@ def test_several_processes_are_refused(ours, place, task):
 
 
 def test_a_process_of_several_evaluates_but_does_not_train(ours, place):
-    """The same holds for `train` and `predict`; an evaluation needs nobody else."""
+    """One of several training processes can evaluate, but neither train nor predict."""
     place("chief", chief=1, worker=1)
     estimator = ours.estimator()
     with pytest.raises(NotImplementedError, match="1 chief, 1 worker"):
@@ -367,7 +367,7 @@ def test_a_process_of_several_evaluates_but_does_not_train(ours, place):
 
 
 def test_an_evaluate_of_ones_own(make, line):
-    """A TPUEstimator may have one; what it returns is checked."""
+    """The result of an overridden `evaluate` is checked."""
     result = {}
 
     class Own(estimator_spec.TPUEstimator):
@@ -390,7 +390,7 @@ def test_an_evaluate_of_ones_own(make, line):
 
 
 def test_a_checkpoint_that_vanishes(ours):
-    """Deleting checkpoints while training is an error that says so."""
+    """Checkpoints deleted during training raise an error."""
 
     class Delete(tf1.train.CheckpointSaverListener):
         def after_save(self, session, global_step_value):
@@ -404,9 +404,9 @@ def test_a_checkpoint_that_vanishes(ours):
 
 @pytest.fixture
 def waits(monkeypatch):
-    """Waiting takes no time: `then` is done instead, and how long it would have been is noted.
+    """Replaces `time.sleep` by a function that calls `then` and records the seconds.
 
-    Time passes only while something waits.
+    The clock advances by these seconds only.
     """
 
     class Waits(list):
@@ -418,16 +418,16 @@ def waits(monkeypatch):
 
     found = Waits()
     clock = types.SimpleNamespace(monotonic=lambda: float(sum(found)), sleep=found.sleep)
-    monkeypatch.setattr(room, "time", clock)
+    monkeypatch.setattr(module, "time", clock)
     return found
 
 
 def test_an_evaluator_waits_for_checkpoints(ours, place, waits, tf_log):
-    """First start_delay_secs, then throttle_secs from one evaluation to the next."""
+    """The evaluator waits start_delay_secs first, then throttle_secs between evaluations."""
     trainer = every_two(ours)
     place("evaluator", chief=1)
     evaluator = every_two(ours)
-    # Before the first evaluation nothing is there; after the third wait nothing has changed.
+    # No checkpoint before the first evaluation; no new one after the third wait.
     training = {2: 3, 4: 6}
     waits.then = lambda count: (
         count in training and trainer.train(ours.input_fn, max_steps=training[count])
@@ -449,7 +449,7 @@ def test_an_evaluator_waits_for_checkpoints(ours, place, waits, tf_log):
 
 
 def test_an_evaluator_does_not_hurry(ours, place, waits, tf_log):
-    """Without a throttle it looks once a second, and complains once in ten minutes."""
+    """Without a throttle the evaluator polls once a second and warns once in ten minutes."""
     trainer = every_two(ours)
     place("evaluator", chief=1)
     waits.then = lambda count: count == 4 and trainer.train(ours.input_fn, max_steps=6)
@@ -485,7 +485,7 @@ print("done", config.task_type, result and result[0]["global_step"])
 @pytest.mark.slow
 @pytest.mark.timing(reason="two processes find each other's files while both run, and end in time")
 def test_chief_and_evaluator_in_processes_of_their_own(tmp_path):
-    """Both work on one directory, and both come to an end."""
+    """A trainer and an evaluator in two processes share a directory, and both finish."""
     processes = {}
     for task in ("evaluator", "chief"):
         cluster = {"cluster": {"chief": ["localhost:1"]}, "task": {"type": task, "index": 0}}

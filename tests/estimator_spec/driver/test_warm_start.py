@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warm starts through an Estimator: which variables are taken, and where they go. Both sides."""
+"""Warm starts of an Estimator: this package's and TensorFlow 2.15's."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def fives(shape, dtype=None, partition_info=None):
 
 
 def input_fn():
-    """A factor of one, twice."""
+    """Returns an initializer of ones."""
     return tf.data.Dataset.from_tensors({"x": 1.0}).repeat(2)
 
 
 @pytest.fixture
 def trained(fit, tmp_path):
-    """The directory of an old model, whose values are all positive."""
+    """Returns the directory of an old model, whose values are all positive."""
     config = fit.api.RunConfig(model_dir=str(tmp_path / "old"))
     fit.api.Estimator(model_fn_of(fit.api, value=OLD), config=config).train(input_fn)
     return str(tmp_path / "old")
 
 
 def started(fit, warm_start_from, **kwargs):
-    """The variables of a new model after a training that changes nothing, by their short names."""
+    """Returns the variables of a warm-started model by short name, after steps that change none."""
     model_fn = model_fn_of(fit.api, **kwargs)
     estimator = fit.estimator(model_fn, warm_start_from=warm_start_from)
     estimator.train(input_fn)
@@ -93,24 +93,24 @@ WAS = {"table": OLD.tolist(), "head": [7, 7], "frozen": 9}
     ],
 )
 def test_which_variables(fit, trained, variables, taken):
-    """An expression chooses among trainable variables, a list among all."""
+    """An expression selects trainable variables, a list any variables."""
     settings = fit.api.WarmStartSettings(trained, variables)
     found = started(fit, settings)
     assert found == {name: WAS[name] if name in taken else NEW[name] for name in NEW}
 
 
 def test_a_directory(fit, trained):
-    """A path takes all trainable variables of its latest checkpoint."""
+    """A directory restores all trainable variables of its latest checkpoint."""
     assert started(fit, trained) == {**WAS, "frozen": -1}
 
 
 def test_a_checkpoint(fit, trained):
-    """So does that of a checkpoint."""
+    """A checkpoint prefix restores all trainable variables."""
     assert started(fit, tf.train.latest_checkpoint(trained)) == {**WAS, "frozen": -1}
 
 
 def test_a_saved_model(fit, trained, tmp_path):
-    """A SavedModel is a source as well."""
+    """A SavedModel is accepted."""
     config = fit.api.RunConfig(model_dir=trained)
     old = fit.api.Estimator(model_fn_of(fit.api, value=OLD), config=config)
 
@@ -123,7 +123,7 @@ def test_a_saved_model(fit, trained, tmp_path):
 
 
 def test_renamed_variables(fit, trained):
-    """var_name_to_prev_var_name finds a variable under its old name."""
+    """`var_name_to_prev_var_name` restores a renamed variable."""
     settings = fit.api.WarmStartSettings(
         trained,
         ".*(table|top)",
@@ -134,21 +134,21 @@ def test_renamed_variables(fit, trained):
 
 
 def vocabulary(path, words):
-    """A vocabulary file."""
+    """Writes a vocabulary file."""
     path.write_text("\n".join(words))
     return str(path)
 
 
 @pytest.fixture
 def words(tmp_path):
-    """Two vocabularies: the old one of a b c, and a new one in which b is gone and d e came."""
+    """Returns an old vocabulary of a b c, and a new one without b and with d e."""
     old = vocabulary(tmp_path / "old.txt", "abc")
     return old, vocabulary(tmp_path / "new.txt", "ceda")
 
 
 @pytest.mark.parametrize("variables", [".*", None])
 def test_a_vocabulary_grows(fit, trained, words, variables):
-    """Rows move to their words' new places; new words begin with the backup initializer."""
+    """Rows move to their words' new ids; new words get the backup initializer."""
     info = fit.api.VocabInfo(
         new_vocab=words[1],
         new_vocab_size=4,
@@ -164,7 +164,7 @@ def test_a_vocabulary_grows(fit, trained, words, variables):
 
 
 def test_a_vocabulary_of_a_renamed_table(fit, trained, words):
-    """Both together; old_vocab_size cuts the old vocabulary, here after b."""
+    """A renamed variable is remapped; `old_vocab_size` truncates the old vocabulary."""
     info = fit.api.VocabInfo(words[1], 4, 0, words[0], 2, fives)
     settings = fit.api.WarmStartSettings(
         trained, None, {"new/table": info}, {"new/table": "old/table"}
@@ -174,7 +174,7 @@ def test_a_vocabulary_of_a_renamed_table(fit, trained, words):
 
 
 def test_a_vocabulary_without_a_backup(fit, trained, words):
-    """New words then begin with the variable's own initializer's kind: not with another word."""
+    """Without a backup initializer a new word doesn't get another word's row."""
     info = fit.api.VocabInfo(words[1], 4, 1, words[0])
     settings = fit.api.WarmStartSettings(trained, ".*table", {"old/table": info})
     found = np.array(started(fit, settings, rows=5)["table"])
@@ -183,13 +183,13 @@ def test_a_vocabulary_without_a_backup(fit, trained, words):
 
 
 def test_evaluation_of_an_untrained_model(fit, trained):
-    """An evaluation before any training sees the old values."""
+    """An evaluation before training has the old values."""
     estimator = fit.estimator(model_fn_of(fit.api), warm_start_from=trained)
     assert estimator.evaluate(input_fn, steps=1)["loss"] == OLD.sum()
 
 
 def test_ones_own_checkpoint_comes_first(fit, trained, tmp_path):
-    """A model that has trained isn't warm-started again."""
+    """A trained model is not warm-started again."""
     estimator = fit.estimator(model_fn_of(fit.api, value=OLD * 10))
     estimator.train(input_fn)
     again = fit.estimator(model_fn_of(fit.api), warm_start_from=trained)
@@ -199,13 +199,13 @@ def test_ones_own_checkpoint_comes_first(fit, trained, tmp_path):
 
 
 def test_a_table_of_another_size(fit, trained):
-    """Without vocabularies a table keeps its rows, or the error names it."""
+    """Without vocabularies a table of another size raises an error that names it."""
     with pytest.raises(ValueError, match="table"):
         started(fit, trained, rows=4)
 
 
 def test_no_such_variable(fit, trained):
-    """A variable that the checkpoint lacks is named."""
+    """The error for a variable that the checkpoint lacks names it."""
     with pytest.raises((ValueError, tf.errors.NotFoundError), match="new/table"):
         started(fit, fit.api.WarmStartSettings(trained, "new/table"), scope="new")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizer parameters: arguments, checks, behaviour as values, slots."""
+"""Optimizer parameters: arguments, checks, equality and copies, slot variables."""
 
 from __future__ import annotations
 
@@ -118,14 +118,14 @@ every_kind = pytest.mark.parametrize("kind", REQUIRED, ids=lambda kind: kind.__n
 
 
 def minimal(kind, **values):
-    """The optimizer with its required arguments, and some others."""
+    """Returns an optimizer with its required arguments and the given ones."""
     names = list(inspect.signature(kind).parameters)[: len(REQUIRED[kind])]
     return kind(**{**dict(zip(names, REQUIRED[kind], strict=True)), **values})
 
 
 @st.composite
 def parameters(draw):
-    """Any optimizer with valid values for all arguments."""
+    """Generates optimizers with valid values for all arguments."""
     kind = draw(st.sampled_from(list(REQUIRED)))
     unit = st.floats(0.01, 0.99)
     special = {
@@ -150,7 +150,7 @@ def parameters(draw):
 class TestArguments:
     @every_kind
     def test_common_defaults(self, kind):
-        """Gradients are accumulated, nothing is clipped or decayed, unless asked for."""
+        """By default gradients are accumulated, and nothing is clipped or decayed."""
         made = kind(*REQUIRED[kind])
         assert made.use_gradient_accumulation is True
         for name in ("clip_weight_min", "clip_weight_max", "weight_decay_factor"):
@@ -159,7 +159,7 @@ class TestArguments:
         assert made.clip_gradient_min is made.clip_gradient_max is None
 
     def test_own_defaults(self):
-        """The defaults that programs rely on."""
+        """The defaults of each optimizer's own parameters."""
         adam = AdamParameters(0.1)
         assert (adam.beta1, adam.beta2, adam.epsilon) == (0.9, 0.999, 1e-8)
         assert adam.lazy_adam is adam.sum_inside_sqrt is True
@@ -171,7 +171,7 @@ class TestArguments:
         assert FrequencyEstimatorParameters(0.5, 100, 3, 0.75).learning_rate == 1.0
 
     def test_positions(self):
-        """Old programs pass the first arguments by position."""
+        """The first arguments can be given by position."""
         assert AdagradParameters(0.1, 0.2).initial_accumulator == 0.2
         assert AdamParameters(0.1, 0.8, 0.9, 1e-6).epsilon == 1e-6
         assert MomentumParameters(0.1, 0.9, True).use_nesterov is True
@@ -179,13 +179,13 @@ class TestArguments:
         assert FrequencyEstimatorParameters(1, 2, 3, 4).outlier_threshold == 3
 
     def test_a_frequency_estimator_learns_nothing(self):
-        """What the frequency estimator fixes can't be given."""
+        """Parameters that the frequency estimator fixes are no arguments."""
         with pytest.raises(TypeError, match="learning_rate"):
             FrequencyEstimatorParameters(0.5, 100, 3, 0.75, learning_rate=0.1)
 
     @pytest.mark.parametrize("kind, values, message", BAD_RANGES)
     def test_values_out_of_range(self, kind, values, message):
-        """Each limit has its message."""
+        """Values out of range are refused with the parameter's message."""
         with pytest.raises(ValueError, match=message):
             minimal(kind, **values)
 
@@ -207,7 +207,7 @@ class TestArguments:
                 minimal(kind, **{name: wrong})
 
     def test_flags_are_no_numbers(self):
-        """A number in a flag's place, and a flag in a number's, are slips of position."""
+        """Numbers as flags and flags as numbers are refused."""
         with pytest.raises(TypeError, match="use_gradient_accumulation must be True or False"):
             AdagradParameters(0.1, 0.1, -1.0)
         with pytest.raises(TypeError, match="momentum must be a number; got True"):
@@ -216,18 +216,18 @@ class TestArguments:
         assert MomentumParameters(0.1, 0.9, np.bool_(False)).use_nesterov is False
 
     def test_a_rate_may_be_left_to_the_tables(self):
-        """None is a learning rate: each table then has a function of its own."""
+        """`learning_rate` may be None."""
         assert AdagradParameters(None).learning_rate is None
 
     def test_the_base(self):
-        """All optimizers are told from other things by their base class."""
+        """All optimizers are instances of `OptimizationParameters`."""
         assert all(issubclass(kind, OptimizationParameters) for kind in REQUIRED)
 
 
 class TestValues:
     @given(drawn=parameters())
     def test_they_are_values(self, drawn):
-        """Equal when made alike, and after copying, pickling and evaluating their text."""
+        """Copies, pickles and the evaluated `repr` equal the original."""
         kind, values = drawn
         made = kind(**values)
         for other in (
@@ -243,7 +243,7 @@ class TestValues:
 
     @given(drawn=parameters(), data=st.data())
     def test_every_argument_counts(self, drawn, data):
-        """Changing any one argument makes another value."""
+        """Optimizers that differ in one argument are unequal."""
         kind, values = drawn
         made = kind(**values)
         name = data.draw(st.sampled_from(sorted(set(values) - {"use_gradient_accumulation"})))
@@ -256,17 +256,17 @@ class TestValues:
         assert dataclasses.replace(made, **{name: new}) != made
 
     def test_kinds_differ(self):
-        """Optimizers of different kinds with the same numbers are different."""
+        """Optimizers of different classes with the same values are unequal."""
         assert AdagradParameters(0.1) != StochasticGradientDescentParameters(0.1)
         assert len({kind(*REQUIRED[kind]) for kind in REQUIRED}) == len(REQUIRED)
 
     def test_they_can_not_be_changed(self):
-        """An assignment is refused: the value may be a key, or shared by two specs."""
+        """Attributes can't be assigned."""
         with pytest.raises(dataclasses.FrozenInstanceError):
             AdagradParameters(0.1).learning_rate = 0.2
 
     def test_numbers_of_numpy_are_numbers(self):
-        """Scalars of NumPy become plain ones, so that equality and text don't depend on them."""
+        """NumPy scalars become Python numbers."""
         made = AdagradParameters(np.float64(0.1), np.int32(1))
         assert made == AdagradParameters(0.1, 1)
         assert type(made.learning_rate) is float
@@ -276,14 +276,14 @@ class TestValues:
 class TestSlots:
     @every_kind
     def test_names_and_first_values(self, kind):
-        """The variables beside a table, in the order of their kind, and where they begin."""
+        """Names and initial values of the slot variables, in order."""
         made = kind(*REQUIRED[kind])
         expected = SLOTS[kind]
         assert list(slot_names(made, "w").items()) == [(k, v[0]) for k, v in expected.items()]
         assert list(slot_initial_values(made).items()) == [(k, v[1]) for k, v in expected.items()]
 
     def test_first_values_follow_the_parameters(self):
-        """Accumulators begin where the parameters say."""
+        """Initial values of accumulators follow the parameters."""
         assert slot_initial_values(AdagradParameters(0.1, 0.5)) == {"accumulator": 0.5}
         assert slot_initial_values(FtrlParameters(0.1, initial_accumulator_value=0.0)) == {
             "accumulator": 0.0,
@@ -292,14 +292,14 @@ class TestSlots:
 
     @given(drawn=parameters(), name=st.text("ab_/", min_size=1))
     def test_slots_begin_with_the_variable(self, drawn, name):
-        """Slots of one table are distinct, and named after it."""
+        """Slot names of a table are distinct and begin with its name."""
         kind, values = drawn
         names = slot_names(kind(**values), name)
         assert len(set(names.values())) == len(names)
         assert all(full.startswith(f"{name}/") for full in names.values())
 
     def test_other_things_have_no_slots(self):
-        """What isn't an optimizer is refused with a hint."""
+        """Other objects are refused with a hint."""
         with pytest.raises(TypeError, match="one of estimator_spec's parameter classes"):
             slot_names("adagrad", "w")
 
@@ -317,27 +317,27 @@ def old_module():
 class TestAgainstTheOldClasses:
     @every_kind
     def test_signatures(self, old_module, compare, kind):
-        """Names, order and defaults of all arguments are the old ones."""
+        """Names, order and defaults of all arguments equal TensorFlow 2.15's."""
         old = getattr(old_module, kind.__name__)
         assert compare.parameters(kind) == compare.parameters(old)
 
     @every_kind
     def test_attributes(self, old_module, kind):
-        """Every attribute of the old object exists, with the same value."""
+        """Every attribute of TensorFlow 2.15's object exists, with the same value."""
         old = getattr(old_module, kind.__name__)(*REQUIRED[kind])
         new = kind(*REQUIRED[kind])
         assert {name: getattr(new, name) for name in vars(old)} == vars(old)
 
     @pytest.mark.parametrize("kind, values, message", BAD_RANGES)
     def test_refusals(self, old_module, compare, kind, values, message):
-        """The same values are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same values with the same words."""
         names = list(inspect.signature(kind).parameters)[: len(REQUIRED[kind])]
         values = {**dict(zip(names, REQUIRED[kind], strict=True)), **values}
         compare.refuse_alike(kind, getattr(old_module, kind.__name__), message, **values)
 
     @every_kind
     def test_slot_names(self, old_module, kind):
-        """The slots have the names that the old system gave them."""
+        """Slot names equal TensorFlow 2.15's."""
         old = getattr(old_module, kind.__name__)(*REQUIRED[kind])
         handler = old_module._get_optimization_handler(old)
         names = handler.get_default_slot_variable_names("layer/w")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding specs: what they accept, hold and refuse, and the tables and features they mean."""
+"""Embedding specs: arguments, checks, copies, tables and features."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def column(key="word", dimension=4, **values):
 
 
 def rate(step):
-    """A learning rate that falls."""
+    """Learning rate function."""
     return 1.0 / (1.0 + step)
 
 
@@ -97,13 +97,13 @@ BAD_SPECS = [
 
 class TestSpec:
     def test_fields_and_defaults(self):
-        """Ten fields in their old order; the columns are given first, as ever."""
+        """Ten fields in TensorFlow's order, and their defaults."""
         spec = EmbeddingConfigSpec([column()], ADAGRAD)
         assert spec._fields == FIELDS
         assert spec == ([column()], [], ADAGRAD, None, False, None, None, None, "div", None)
 
     def test_positions(self):
-        """The nine arguments keep their places."""
+        """The nine arguments can be given by position."""
         spec = EmbeddingConfigSpec(
             [column()], ADAGRAD, 0.5, True, rate, None, None, "mod", "/profiles"
         )
@@ -111,7 +111,7 @@ class TestSpec:
         assert spec.partition_strategy == spec[8] == "mod"
 
     def test_columns_are_split_by_device(self):
-        """Columns of the tensor core come apart from those of the embedding core, in order."""
+        """Columns are split by their device, in order."""
         on_tensor_core = {
             "embedding_lookup_device": "tpu_tensor_core",
             "tensor_core_shape": [None, 2],
@@ -131,14 +131,14 @@ class TestSpec:
         assert tables_and_features(only) == ({}, {})
 
     def test_any_iterable_of_columns(self):
-        """A tuple or generator of columns does as well as a list; the user's list is left alone."""
+        """Any iterable of columns is accepted; the user's list isn't changed."""
         columns = [column("a"), column("b")]
         for given_columns in (tuple(columns), iter(columns), columns):
             assert EmbeddingConfigSpec(given_columns, ADAGRAD).feature_columns == columns
         assert EmbeddingConfigSpec(columns, ADAGRAD).feature_columns is not columns
 
     def test_other_dense_columns_are_accepted(self):
-        """Numeric and TensorFlow's embedding columns pass: the run's place isn't known yet."""
+        """Numeric columns and TensorFlow's embedding columns are accepted."""
         with tf.Graph().as_default():
             shared = tf1.feature_column.shared_embedding_columns([identity("a"), identity("b")], 2)
         columns = [fc.numeric_column("age"), fc.embedding_column(identity("c"), 2), *shared]
@@ -146,7 +146,7 @@ class TestSpec:
         assert spec.feature_columns == [*columns, column()]
 
     def test_dict_mode(self):
-        """The dictionaries are held as given, and there are no columns."""
+        """In dict mode the dictionaries are kept and the columns are None."""
         given_both = dictionaries()
         spec = EmbeddingConfigSpec(optimization_parameters=ADAGRAD, **given_both)
         assert spec.feature_columns is spec.tensor_core_feature_columns is None
@@ -181,7 +181,7 @@ class TestSpec:
         ],
     )
     def test_other_optimizers_are_refused_with_columns(self, parameters):
-        """The three that columns never had are for dict mode, where all are accepted."""
+        """Three optimizers are accepted in dict mode only."""
         with pytest.raises(ValueError, match="optimization_parameters must be an instance of type"):
             EmbeddingConfigSpec([column()], parameters)
         if parameters == "adagrad":
@@ -192,18 +192,18 @@ class TestSpec:
 
     @pytest.mark.parametrize("values, error, message", BAD_SPECS)
     def test_one_form_is_needed(self, values, error, message):
-        """Columns or both dictionaries."""
+        """Neither columns nor both dictionaries is an error."""
         with pytest.raises(error, match=message):
             EmbeddingConfigSpec(optimization_parameters=ADAGRAD, **values)
 
     def test_both_forms_are_refused(self):
-        """Not columns and both dictionaries."""
+        """Columns together with both dictionaries are an error."""
         with pytest.raises(ValueError, match="Exactly one of .* must be specified. Got both"):
             EmbeddingConfigSpec([column()], ADAGRAD, **dictionaries())
 
     @pytest.mark.parametrize("strategy", ["invalid", None, "DIV"])
     def test_partition_strategies(self, strategy):
-        """Only `div` and `mod`, spelled so."""
+        """Only 'div' and 'mod' are accepted."""
         message = f'Invalid partition_strategy {strategy}. Must be one of "mod" or "div".'
         with pytest.raises(ValueError, match=message):
             EmbeddingConfigSpec([column()], ADAGRAD, partition_strategy=strategy)
@@ -212,24 +212,24 @@ class TestSpec:
         "wrong", ["word", 3, identity(), fc.indicator_column(identity()), column]
     )
     def test_other_columns_are_refused(self, wrong):
-        """A column that is no dense one names its type."""
+        """The error of an unsupported column names its type."""
         with pytest.raises(TypeError, match="All feature columns must be supported types .* Got"):
             EmbeddingConfigSpec([column(), wrong], ADAGRAD)
 
     def test_a_lone_column_is_refused(self):
-        """A column in place of a list of columns."""
+        """A single column in place of a list is refused."""
         with pytest.raises(TypeError, match="feature_columns must be a list of columns"):
             EmbeddingConfigSpec(column(), ADAGRAD)
         with pytest.raises(TypeError, match="feature_columns must be a list of columns"):
             EmbeddingConfigSpec(3, ADAGRAD)
 
     def test_a_gradient_multiplier_is_a_function(self):
-        """A number in its place is refused."""
+        """A gradient multiplier that isn't callable is refused."""
         with pytest.raises(TypeError, match="experimental_gradient_multiplier_fn must be a"):
             EmbeddingConfigSpec([column()], ADAGRAD, experimental_gradient_multiplier_fn=2.0)
 
     def test_dict_mode_names_a_missing_table(self):
-        """A feature of a table that isn't there names both, and the tables there are."""
+        """The error of a missing table names feature, table and the existing tables."""
         with pytest.raises(ValueError, match=r"Feature a refers to table x which is not .*\['t'"):
             EmbeddingConfigSpec(
                 feature_to_config_dict={"a": FeatureConfig("x")},
@@ -237,7 +237,7 @@ class TestSpec:
             )
 
     def test_dict_mode_wants_configurations(self):
-        """Values of other types name the entry."""
+        """The error of a value of another type names its key."""
         table, feature = {"t": TableConfig(3, 2)}, {"a": FeatureConfig("t")}
         with pytest.raises(TypeError, match="Config for feature a must be of type `FeatureConfig`"):
             EmbeddingConfigSpec(feature_to_config_dict={"a": "t"}, table_to_config_dict=table)
@@ -245,7 +245,7 @@ class TestSpec:
             EmbeddingConfigSpec(feature_to_config_dict=feature, table_to_config_dict={"t": 3})
 
     def test_column_was_never_an_argument(self):
-        """The example in the old documentation passes `column=`, which is refused as ever."""
+        """The argument `column`, of an example in TensorFlow's documentation, is refused."""
         with pytest.raises(TypeError, match="column"):
             EmbeddingConfigSpec(column=[column()], optimization_parameters=ADAGRAD)
 
@@ -265,7 +265,7 @@ class TestNamedTuple:
 
     @pytest.mark.parametrize("dict_mode", [False, True])
     def test_copies(self, dict_mode):
-        """Copies and pickles hold the same; the old class could make neither."""
+        """Copies and pickles are equal."""
         if dict_mode:
             spec = EmbeddingConfigSpec(
                 optimization_parameters=ADAGRAD,
@@ -279,14 +279,14 @@ class TestNamedTuple:
             assert other == spec
 
     def test_unpacking(self):
-        """Ten values, in the order of the fields."""
+        """A spec unpacks into ten values, in the order of the fields."""
         columns, tensor_core, parameters, *rest = EmbeddingConfigSpec([column()], ADAGRAD)
         assert (columns, tensor_core, parameters, len(rest)) == ([column()], [], ADAGRAD, 7)
 
 
 class TestTableConfig:
     def test_defaults(self):
-        """Mean, no replication, the optimizer's rate, small random values."""
+        """Defaults: mean, no replication, the optimizer's rate, truncated normal initializer."""
         table = TableConfig(10, 4)
         assert table[:2] == (10, 4)
         assert (table.combiner, table.hot_id_replication) == ("mean", False)
@@ -313,27 +313,27 @@ class TestTableConfig:
 
     @pytest.mark.parametrize("positional, values, message", BAD)
     def test_bad_values(self, positional, values, message):
-        """Each rule has its message."""
+        """Invalid values are refused with the argument's message."""
         with pytest.raises(ValueError, match=message):
             TableConfig(*positional, **values)
 
     def test_a_rate_function_is_a_function(self):
-        """A number in the function's place is refused before any graph."""
+        """A learning rate function that isn't callable is refused."""
         with pytest.raises(ValueError, match="learning_rate_fn must be callable"):
             TableConfig(10, 4, learning_rate_fn=0.1)
 
     @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn", None])
     def test_combiners(self, combiner):
-        """The four combiners."""
+        """The four combiners are accepted."""
         assert TableConfig(10, 4, combiner=combiner).combiner == combiner
 
     def test_numbers_of_numpy(self):
-        """Sizes that come out of arrays are plain numbers then."""
+        """NumPy integers become Python ints."""
         table = TableConfig(np.int64(10), np.int32(4))
         assert (type(table.vocabulary_size), type(table.dimension)) == (int, int)
 
     def test_an_optimizer_of_its_own(self):
-        """Any of the ten optimizers, and a rate, for one table."""
+        """A table may have any of the ten optimizers, and a learning rate."""
         yogi = ProximalYogiParameters()
         table = TableConfig(10, 4, learning_rate=0.5, optimization_parameters=yogi)
         assert (table.learning_rate, table.optimization_parameters) == (0.5, yogi)
@@ -341,19 +341,19 @@ class TestTableConfig:
 
 class TestFeatureConfig:
     def test_defaults(self):
-        """No sequence, no weights."""
+        """Defaults: no sequence, no weights."""
         assert FeatureConfig("t") == ("t", 0, None)
 
     @pytest.mark.parametrize("length", [-1, 1.5, None, "3"])
     def test_bad_lengths(self, length):
-        """A length is a whole number from 0 on."""
+        """A length other than an int of at least 0 is refused."""
         with pytest.raises(ValueError, match="max_sequence_length must be zero or a positive int"):
             FeatureConfig("t", length)
 
 
 class TestTablesAndFeatures:
     def test_of_columns(self):
-        """Each column's table and feature, by the names they always had."""
+        """Columns give tables and features under TensorFlow's keys."""
         weighted = fc.weighted_categorical_column(identity("tag", 20), "score")
         steps = fc.sequence_categorical_column_with_identity("step", 30)
         shared = tpu_columns.shared_embedding_columns(
@@ -387,7 +387,7 @@ class TestTablesAndFeatures:
         assert all(type(config) is FeatureConfig for config in features.values())
 
     def test_of_dictionaries(self):
-        """Dict mode gives equal dictionaries that aren't the user's."""
+        """Dict mode gives copies of the user's dictionaries."""
         given_both = dictionaries()
         tables, features = tables_and_features(EmbeddingConfigSpec(**given_both))
         assert tables == given_both["table_to_config_dict"]
@@ -397,7 +397,7 @@ class TestTablesAndFeatures:
 
     @given(keys=st.lists(st.text("abc", min_size=1), min_size=1, max_size=5, unique=True))
     def test_one_entry_for_each(self, keys):
-        """Distinct features give as many features and tables, each pointing at its own."""
+        """Columns of distinct features give one feature and one table each."""
         spec = EmbeddingConfigSpec([column(key) for key in keys], ADAGRAD)
         tables, features = tables_and_features(spec)
         assert list(features) == keys
@@ -405,7 +405,7 @@ class TestTablesAndFeatures:
         assert list(tables) == [table_name(key) for key in keys]
 
     def test_one_feature_in_two_columns(self):
-        """A feature key can be looked up once."""
+        """A feature key in two columns is refused."""
         weighted = fc.weighted_categorical_column(identity("word"), "score")
         columns = [column("word"), tpu_columns.embedding_column(weighted, 4)]
         message = "Feature column word is used with multiple embeddings and this is not supported."
@@ -422,7 +422,7 @@ class TestTablesAndFeatures:
         ],
     )
     def test_shared_columns_that_disagree(self, what, values):
-        """Two columns of one table that want it differently are named; the last one used to win."""
+        """Columns that configure their table differently are refused by name."""
 
         def make(key, **others):
             arguments = {"dimension": 2, "shared_embedding_collection_name": "both", **others}
@@ -437,7 +437,7 @@ class TestTablesAndFeatures:
         assert list(tables_and_features(agreeing)[0]) == ["tbl_both"]
 
     def test_a_plain_table_under_a_shared_name(self):
-        """A table of its own that has the name of a shared one is another variable."""
+        """A column's own table can't have the name of a shared table."""
         shared = tpu_columns.shared_embedding_columns(
             [identity("seen")], 4, shared_embedding_collection_name="word"
         )
@@ -448,20 +448,20 @@ class TestTablesAndFeatures:
         "other", [fc.numeric_column("age"), fc.embedding_column(identity("other"), 2)]
     )
     def test_other_columns(self, other):
-        """What the spec let pass, an embedding core can't look up."""
+        """Columns that an embedding core can't look up are refused."""
         spec = EmbeddingConfigSpec([column(), other], ADAGRAD)
         with pytest.raises(TypeError, match="Unsupported feature column"):
             tables_and_features(spec)
 
     def test_tensorflows_own_tpu_columns(self):
-        """They pass as dense columns, but not as ours."""
+        """TensorFlow's own TPU columns are accepted by the spec, not by the embedding core."""
         other = tf1.tpu.experimental.embedding_column(identity(), 2)
         spec = EmbeddingConfigSpec([other], ADAGRAD)
         with pytest.raises(TypeError, match=r"Unsupported feature column.*tpu_columns.embed"):
             tables_and_features(spec)
 
     def test_a_table_without_features(self):
-        """A table that nothing reads is named."""
+        """A table without features is refused by name."""
         tables = {"t": TableConfig(3, 2), "left": TableConfig(3, 2)}
         spec = EmbeddingConfigSpec(
             feature_to_config_dict={"a": FeatureConfig("t")}, table_to_config_dict=tables
@@ -470,7 +470,7 @@ class TestTablesAndFeatures:
             tables_and_features(spec)
 
     def test_something_else(self):
-        """What isn't a spec is refused."""
+        """An argument of another type is refused."""
         with pytest.raises(TypeError, match="spec must be an EmbeddingConfigSpec"):
             tables_and_features([column()])
 
@@ -487,7 +487,7 @@ def old_module():
 @pytest.mark.reference
 class TestAgainstTheOldClasses:
     def test_signatures(self, old_estimator, old_module, compare):
-        """Names, order and defaults of all arguments, and the fields, are the old ones."""
+        """Fields, and names, order and defaults of all arguments equal TensorFlow 2.15's."""
         for ours, theirs in (
             (EmbeddingConfigSpec, old_estimator.tpu.experimental.EmbeddingConfigSpec),
             (TableConfig, old_module.TableConfig),
@@ -499,12 +499,12 @@ class TestAgainstTheOldClasses:
 
     @pytest.mark.parametrize("positional, values, message", TestTableConfig.BAD)
     def test_bad_tables(self, old_module, compare, positional, values, message):
-        """The same tables are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same tables with the same words."""
         compare.refuse_alike(TableConfig, old_module.TableConfig, message, *positional, **values)
 
     @pytest.mark.parametrize("length", [-1, 1.5, None, "3"])
     def test_bad_features(self, old_module, compare, length):
-        """The same lengths are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same lengths with the same words."""
         message = "max_sequence_length must be zero or a positive int, got"
         compare.refuse_alike(FeatureConfig, old_module.FeatureConfig, message, "t", length)
 
@@ -551,7 +551,7 @@ class TestAgainstTheOldClasses:
         ],
     )
     def test_bad_specs(self, old_estimator, old_module, compare, arguments, key_words):
-        """The same specs are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same specs with the same words."""
 
         def ours():
             return EmbeddingConfigSpec(**arguments(estimator_spec))
@@ -563,7 +563,7 @@ class TestAgainstTheOldClasses:
         compare.refuse_alike(ours, theirs, re.escape(key_words))
 
     def test_tables_and_features(self, old_estimator, old_module):
-        """The old system makes the same dictionaries of its own columns."""
+        """TensorFlow 2.15 makes the same dictionaries of its own columns."""
         from tensorflow_estimator.python.estimator.tpu import _tpu_estimator_embedding as old
 
         def columns(one, many):
@@ -587,11 +587,11 @@ class TestAgainstTheOldClasses:
 
 
 class TestTensorCoreBelow:
-    """EmbeddingConfigSpec(tensor_core_below=…): small tables go to the tensor core."""
+    """`tensor_core_below`: small tables are assigned to the tensor core."""
 
     @staticmethod
     def columns():
-        """Small ones, a big one, and small ones that must stay."""
+        """Columns of small and large tables, some of which can't use the tensor core."""
         wide = {"tensor_core_shape": [None, 2]}
         big = tpu_columns.embedding_column(identity("big", 11), 4)
         steps = fc.sequence_categorical_column_with_identity("steps", 5)
@@ -604,7 +604,7 @@ class TestTensorCoreBelow:
         }
 
     def test_small_tables(self):
-        """Fewer rows, no device of their own, no sequence, a combiner; columns stay as they are."""
+        """Eligible columns of small tables are assigned to the tensor core, unchanged."""
         columns = self.columns()
         spec = EmbeddingConfigSpec(columns.values(), ADAGRAD, tensor_core_below=11)
         assert spec.tensor_core_feature_columns == [columns["small"]]
@@ -615,7 +615,7 @@ class TestTensorCoreBelow:
         assert spec.tensor_core_below == 11
 
     def test_none_and_the_border(self):
-        """None moves nothing; a table of exactly that many rows stays."""
+        """None assigns no table; a table of exactly that many rows isn't small."""
         for below in (None, 10):
             spec = EmbeddingConfigSpec(
                 [column(tensor_core_shape=[None, 2])], ADAGRAD, tensor_core_below=below
@@ -623,7 +623,7 @@ class TestTensorCoreBelow:
             assert spec.tensor_core_feature_columns == []
 
     def test_shared_tables_go_together_or_stay(self):
-        """A table that a sequence column shares can't leave the embedding core."""
+        """A table shared with a sequence column stays on the embedding core."""
         sequence = fc.sequence_categorical_column_with_identity("b", 10)
         for second, lengths, goes in ((identity("b"), None, True), (sequence, [0, 3], False)):
             columns = tpu_columns.shared_embedding_columns(
@@ -636,7 +636,7 @@ class TestTensorCoreBelow:
             assert spec.tensor_core_feature_columns == (columns if goes else [])
 
     def test_replace_and_copies(self):
-        """`_replace` applies the rule again, and takes it back; copies and pickles keep it."""
+        """`_replace` splits the columns again; copies and pickles keep the attribute."""
         columns = [column("a", tensor_core_shape=[None, 2]), column("b", 8)]
         plain = EmbeddingConfigSpec(columns[:1], ADAGRAD)
         small = plain._replace(tensor_core_below=11)
@@ -650,7 +650,7 @@ class TestTensorCoreBelow:
             assert other.tensor_core_below == 11
 
     def test_refusals(self):
-        """A column without a width, a number that is none, dictionaries."""
+        """Columns without a shape, values of other types and dict mode are refused."""
         with pytest.raises(ValueError, match="word_embedding has 10 rows.*tensor_core_shape"):
             EmbeddingConfigSpec([column()], ADAGRAD, tensor_core_below=11)
         for below in ("11", 1.5, True):

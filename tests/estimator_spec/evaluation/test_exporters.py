@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the exporters export, and which exports they keep. Ours and the field's own alike."""
+"""Exports of the exporters; the same tests run on TensorFlow 2.15's exporters."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ tf1 = tf.compat.v1
 
 
 class Exported:
-    """Stands in for an Estimator: an export is a directory, one second after the last.
+    """Fake Estimator whose exports are directories, one second apart.
 
     Args:
-        model_dir: its directory.
+        model_dir: directory of the model.
     """
 
     def __init__(self, model_dir):
@@ -37,26 +37,26 @@ class Exported:
 
 @pytest.fixture
 def model(tmp_path):
-    """A model whose exports go to <model_dir>/export."""
+    """Fake Estimator in a temporary directory."""
     (tmp_path / "export").mkdir()
     return Exported(tmp_path)
 
 
 def export(exporter, model, result=None, final=False, checkpoint="model.ckpt-1"):
-    """Lets an exporter see one evaluation."""
+    """Calls an exporter after an evaluation."""
     return exporter.export(
         model, os.path.join(model.model_dir, "export"), checkpoint, result or {"loss": 1.0}, final
     )
 
 
 def kept(model):
-    """The exports that are there, by their number."""
+    """Returns the numbers of the kept exports."""
     names = sorted(os.listdir(os.path.join(model.model_dir, "export")))
     return [int(name) - 1_600_000_000 for name in names if len(name) == 10]
 
 
 def evaluated(directory, *results):
-    """Writes what `evaluate` writes: an event for each result, at steps from 1 on."""
+    """Writes an event file with the results of evaluations at steps 1, 2, …."""
     with tf.Graph().as_default(), tf1.summary.FileWriter(str(directory)) as writer:
         for step, result in enumerate(results, start=1):
             values = [
@@ -66,7 +66,7 @@ def evaluated(directory, *results):
 
 
 def test_latest_exports_every_time(api, model):
-    """LatestExporter hands its arguments on, whether or not it is the end."""
+    """LatestExporter exports after every evaluation, with its arguments."""
     receiver_fn = lambda: None  # noqa: E731
     exporter = api.LatestExporter("latest", receiver_fn, {"a/b": "/c"}, as_text=True)
     assert exporter.name == "latest"
@@ -79,7 +79,7 @@ def test_latest_exports_every_time(api, model):
 
 
 def test_latest_keeps_five(api, model):
-    """Older exports are deleted, whatever else is there isn't."""
+    """Older exports are deleted, other files are not."""
     others = {"temp-1500000000", "1234", "notes"}
     for name in others:
         os.makedirs(os.path.join(model.model_dir, "export", name))
@@ -92,7 +92,7 @@ def test_latest_keeps_five(api, model):
 
 @pytest.mark.parametrize(("keep", "left"), [(1, [3]), (3, [1, 2, 3]), (None, [0, 1, 2, 3])])
 def test_how_many_are_kept(api, model, keep, left):
-    """exports_to_keep counts the newest; None keeps all."""
+    """exports_to_keep keeps the newest exports; None keeps all."""
     exporter = api.LatestExporter("latest", None, exports_to_keep=keep)
     for _ in range(4):
         export(exporter, model)
@@ -100,7 +100,7 @@ def test_how_many_are_kept(api, model, keep, left):
 
 
 def test_a_deletion_that_somebody_else_did(api, model, monkeypatch):
-    """An export that is gone already is no error."""
+    """An export that another process deleted is no error."""
     exporter = api.LatestExporter("latest", None, exports_to_keep=1)
     export(exporter, model)
 
@@ -115,13 +115,13 @@ def test_a_deletion_that_somebody_else_did(api, model, monkeypatch):
 @pytest.mark.parametrize("kind", ["LatestExporter", "BestExporter"])
 @pytest.mark.parametrize("keep", [0, -1])
 def test_none_is_too_few(api, kind, keep):
-    """exports_to_keep is positive or None."""
+    """exports_to_keep must be positive or None."""
     with pytest.raises(ValueError, match="`exports_to_keep`, if provided, must be"):
         getattr(api, kind)("name", None, exports_to_keep=keep)
 
 
 def test_final_exports_at_the_end(api, model):
-    """FinalExporter waits for the end, and keeps everything."""
+    """FinalExporter exports only after the last evaluation, and deletes nothing."""
     exporter = api.FinalExporter("final", None, assets_extra={"a": "b"})
     assert exporter.name == "final"
     assert export(exporter, model) is None
@@ -133,19 +133,19 @@ def test_final_exports_at_the_end(api, model):
 
 
 def losses(exporter, model, *values):
-    """Which of these losses in a row are exported."""
+    """Returns the losses of a sequence that are exported."""
     return [value for value in values if export(exporter, model, {"loss": value}) is not None]
 
 
 def test_best_by_the_loss(api, model):
-    """The first one, and then each with a smaller loss than all before."""
+    """BestExporter exports the first evaluation and each with a smaller loss than all before."""
     exporter = api.BestExporter(serving_input_receiver_fn=None)
     assert exporter.name == "best_exporter"
     assert losses(exporter, model, 5.0, 6.0, 4.0, 4.0, 4.5, 3.0) == [5.0, 4.0, 3.0]
 
 
 def test_best_by_another_metric(api, model):
-    """compare_fn decides; it may be a partial or an object."""
+    """compare_fn may be a function, a partial or a callable object."""
 
     def higher(metric, best_eval_result, current_eval_result):
         return best_eval_result[metric] < current_eval_result[metric]
@@ -172,13 +172,13 @@ def test_best_by_another_metric(api, model):
     ],
 )
 def test_compare_fn_is_checked(api, compare_fn, message):
-    """Its two arguments have fixed names."""
+    """compare_fn must have the two arguments, by name."""
     with pytest.raises(ValueError, match=message):
         api.BestExporter("best", None, compare_fn=compare_fn)
 
 
 def test_best_needs_a_loss(api, model):
-    """Without compare_fn there must be a loss to compare."""
+    """Results without a loss are refused if there is no compare_fn."""
     exporter = api.BestExporter("best", None)
     export(exporter, model, {"loss": 1.0})
     with pytest.raises(ValueError, match="current_eval_result cannot be empty or no loss is found"):
@@ -192,14 +192,14 @@ def test_first_export_although_evaluations_were_better(api, model):
 
 
 def resumed(model, *history, **kwargs):
-    """A BestExporter of a second process; the first one made an export."""
+    """Returns a new BestExporter for a model with an export of an earlier one."""
     losses(estimator_spec.BestExporter("best", None), model, 100.0)
     evaluated(f"{model.model_dir}/eval", *history)
     return estimator_spec.BestExporter("best", None, **kwargs)
 
 
 def test_a_worse_model_does_not_replace_an_earlier_process_best(model):
-    """After a restart the best loss is read from the event files, the model's own included."""
+    """After a restart the best loss is read from the event files."""
     exporter = resumed(model, {"loss": 2.0}, {"accuracy_of_a_summary": 1.0}, {"loss": 4.0})
     assert losses(exporter, model, 4.0, 3.0, 2.0, 1.5, 1.75) == [1.5]
 
@@ -212,7 +212,7 @@ def test_the_best_one_is_exported_after_a_restart(model, value):
 
 
 def test_a_tie_after_a_restart(model):
-    """A compare_fn that prefers the later of two equals exports it."""
+    """With a compare_fn that prefers the later of equal results, a tie is exported."""
     later = lambda best_eval_result, current_eval_result: (  # noqa: E731
         current_eval_result["loss"] <= best_eval_result["loss"]
     )
@@ -221,20 +221,20 @@ def test_a_tie_after_a_restart(model):
 
 
 def test_without_a_pattern_nothing_is_remembered(model):
-    """event_file_pattern=None starts anew."""
+    """event_file_pattern=None ignores earlier processes."""
     exporter = resumed(model, {"loss": 2.0}, event_file_pattern=None)
     assert losses(exporter, model, 4.0, 3.0) == [4.0, 3.0]
 
 
 def test_a_named_evaluation_has_its_own_events(model):
-    """event_file_pattern says where the evaluations write."""
+    """event_file_pattern selects the events of a named evaluation."""
     exporter = resumed(model, {"loss": 9.0}, event_file_pattern="eval_test/*.tfevents.*")
     evaluated(f"{model.model_dir}/eval_test", {"loss": 2.0})
     assert losses(exporter, model, 4.0, 1.0) == [1.0]
 
 
 def test_a_damaged_event_file(model, tmp_path):
-    """Events before the damage count, and the rest is no reason to fail."""
+    """Events before the damage are read; the rest is skipped."""
     exporter = resumed(model, {"loss": 2.0}, {"loss": 1.0})
     (path,) = (tmp_path / "eval").iterdir()
     path.write_bytes(path.read_bytes()[:-10])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TrainSpec and EvalSpec: what they hold, and what they refuse. Ours and the field's own alike."""
+"""TrainSpec and EvalSpec; the same tests run on TensorFlow 2.15's classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Listener(tf1.train.CheckpointSaverListener):
 
 
 def named(api, name):
-    """An exporter of a name."""
+    """Returns an exporter with a name."""
 
     class Named(api.Exporter):
         def __init__(self):
@@ -37,14 +37,14 @@ def named(api, name):
 
 
 def test_train_spec_defaults(api):
-    """Only an input_fn is needed."""
+    """Only input_fn is required."""
     spec = api.TrainSpec(len)
     assert spec == (len, None, (), ())
     assert spec._fields == ("input_fn", "max_steps", "hooks", "saving_listeners")
 
 
 def test_train_spec_keeps_what_it_is_given(api):
-    """All arguments by position; lists become tuples."""
+    """All arguments can be given by position; lists become tuples."""
     hook, listener = Hook(), Listener()
     spec = api.TrainSpec(len, 7, [hook], iter([listener]))
     assert spec.max_steps == 7
@@ -53,7 +53,7 @@ def test_train_spec_keeps_what_it_is_given(api):
 
 
 def test_eval_spec_defaults(api):
-    """100 batches, the first evaluation after two minutes, ten minutes between two."""
+    """Defaults: 100 batches, a delay of two minutes, ten minutes between evaluations."""
     spec = api.EvalSpec(len)
     assert spec._asdict() == {
         "input_fn": len,
@@ -67,7 +67,7 @@ def test_eval_spec_defaults(api):
 
 
 def test_eval_spec_keeps_what_it_is_given(api):
-    """All arguments by position; a lone exporter will do."""
+    """All arguments can be given by position; a single exporter becomes a tuple."""
     hook, exporter = Hook(), named(api, "a")
     spec = api.EvalSpec(len, None, "test", [hook], exporter, 0, 0)
     assert spec == (len, None, "test", (hook,), (exporter,), 0, 0)
@@ -125,19 +125,19 @@ def test_eval_spec_refuses(api, kwargs, error, message):
     ],
 )
 def test_exporters_need_names(api, names, message):
-    """Each export has a directory of its own."""
+    """Names of exporters must be present, strings and unique."""
     with pytest.raises(ValueError, match=message):
         api.EvalSpec(len, exporters=[named(api, name) for name in names])
 
 
 def test_tensorflow_s_own_exporters(old_estimator):
-    """A program that changed some of its imports may keep the old exporters."""
+    """TensorFlow 2.15's exporters are accepted."""
     exporter = old_estimator.FinalExporter("final", lambda: None)
     assert estimator_spec.EvalSpec(len, exporters=exporter).exporters == (exporter,)
 
 
 def test_an_exporter_exports():
-    """A subclass of Exporter without `export` can't be made."""
+    """A subclass of Exporter without `export` can't be instantiated."""
 
     class Nothing(estimator_spec.Exporter):
         name = "nothing"

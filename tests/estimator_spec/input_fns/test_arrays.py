@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input from arrays and data frames: what comes out, in which order. Ours and the field's own."""
+"""Input functions of arrays and data frames; also run on TensorFlow 2.15's functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Y = np.arange(5) - 10
 
 
 def batches(input_fn, count=None):
-    """All batches of an input, or the first ones."""
+    """Returns all batches of an input, or the first ones."""
     with tf.Graph().as_default():
         tensors = input_fn()
         tf1.train.create_global_step()
@@ -32,12 +32,12 @@ def batches(input_fn, count=None):
 
 
 def rows(found):
-    """The feature 'a' of all batches, in a row."""
+    """Returns the values of feature 'a' of all batches."""
     return [value for features, _ in found for value in features["a"].tolist()]
 
 
 def test_in_order(api):
-    """Batches in order, over the end of an epoch; the last one is smaller."""
+    """Batches are in order and span epochs; the last one is smaller."""
     found = batches(api.numpy_input_fn(X, Y, batch_size=4, num_epochs=2, shuffle=False))
     assert [len(labels) for _, labels in found] == [4, 4, 2]
     assert rows(found) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
@@ -47,13 +47,13 @@ def test_in_order(api):
 
 
 def test_a_batch_larger_than_the_data(api):
-    """One epoch ends in the middle of a batch."""
+    """With a `batch_size` above the number of examples, one smaller batch has all of them."""
     found = batches(api.numpy_input_fn(X, Y, batch_size=128, shuffle=False))
     assert rows(found) == [0, 1, 2, 3, 4]
 
 
 def test_for_ever(api):
-    """num_epochs=None never ends, and its batches are full, as their shape says."""
+    """num_epochs=None never ends and gives full batches of static size."""
     input_fn = api.numpy_input_fn(X, Y, batch_size=4, num_epochs=None, shuffle=False)
     assert rows(batches(input_fn, 4)) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0]
     with tf.Graph().as_default():
@@ -65,7 +65,7 @@ def test_for_ever(api):
 
 
 def test_shuffled(api):
-    """shuffle=True gives every example as often, in another order, and not always the same."""
+    """shuffle=True gives every example equally often, in varying order."""
     x = {"a": np.arange(400.0)}
     input_fn = api.numpy_input_fn(x, x["a"], batch_size=50, num_epochs=1, shuffle=True)
     first, second = (rows(batches(input_fn)) for _ in range(2))
@@ -81,13 +81,13 @@ def test_shuffled_within_a_small_queue(api):
 
 
 def test_threads_read_an_epoch_each(api):
-    """num_epochs counts for each thread."""
+    """Each thread reads num_epochs epochs."""
     input_fn = api.numpy_input_fn(X, Y, batch_size=3, num_epochs=2, shuffle=True, num_threads=3)
     assert sorted(rows(batches(input_fn))) == sorted(6 * [0, 1, 2, 3, 4])
 
 
 def test_threads_warn(tf_log):
-    """What several threads do to epochs and order is said."""
+    """Several threads log warnings about epochs and order."""
     with tf.Graph().as_default():
         estimator_spec.numpy_input_fn(X, Y, shuffle=False, num_epochs=2, num_threads=3)()
     text = "\n".join(tf_log)
@@ -96,7 +96,7 @@ def test_threads_warn(tf_log):
 
 
 def test_an_array_alone(api):
-    """Features that are one array come back as one tensor."""
+    """Features in one array become one tensor."""
     (found,) = batches(api.numpy_input_fn(X["b"], shuffle=False))
     assert found.tolist() == X["b"].tolist()
     ((features, labels),) = batches(api.numpy_input_fn(X["b"], Y, shuffle=False))
@@ -105,7 +105,7 @@ def test_an_array_alone(api):
 
 
 def test_labels_by_name(api):
-    """Labels that are a dict come back as one, and without labels there are only features."""
+    """Labels by name become tensors by name; without labels there are only features."""
     y = {"z": Y, "c": -Y}
     ((features, labels),) = batches(api.numpy_input_fn(X, y, shuffle=False))
     assert sorted(features) == ["a", "b"]
@@ -117,7 +117,7 @@ def test_labels_by_name(api):
 
 
 def test_a_feature_with_the_labels_internal_name(api):
-    """No name of a feature is taken."""
+    """A feature may have the internal name of the labels."""
     x = {"__target_key__": X["a"], "__target_key___n": X["a"] + 1}
     ((features, labels),) = batches(api.numpy_input_fn(x, Y, shuffle=False))
     assert features["__target_key__"].tolist() == X["a"].tolist()
@@ -128,7 +128,7 @@ def test_a_feature_with_the_labels_internal_name(api):
     "values", [np.array(["ä", "bc"]), np.array([b"x", b"yz"]), np.array(["ä", "b"], object)]
 )
 def test_strings(api, values):
-    """Text arrives as UTF-8 bytes."""
+    """Strings become UTF-8 bytes."""
     ((features),) = batches(api.numpy_input_fn({"s": values}, shuffle=False))
     expected = [v if isinstance(v, bytes) else v.encode() for v in values.tolist()]
     assert features["s"].tolist() == expected
@@ -136,7 +136,7 @@ def test_strings(api, values):
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "bool", "float16", "float64"])
 def test_types(api, dtype):
-    """The type of an array is that of its tensor."""
+    """Tensors have the dtypes of their arrays."""
     x = np.array([0, 1, 1, 0]).astype(dtype)
     (found,) = batches(api.numpy_input_fn(x, shuffle=False))
     assert found.dtype == dtype
@@ -145,7 +145,7 @@ def test_types(api, dtype):
 
 @pytest.mark.parametrize("shuffle", [None, 1, "yes"])
 def test_shuffle_must_be_said(api, shuffle):
-    """There is no default for shuffle."""
+    """shuffle is required."""
     with pytest.raises(ValueError, match="shuffle must be provided and explicitly set as boolean"):
         api.numpy_input_fn(X, Y, shuffle=shuffle)
 
@@ -164,13 +164,13 @@ def test_shuffle_must_be_said(api, shuffle):
     ],
 )
 def test_arrays_are_checked(api, x, y, error, message):
-    """What can't be read is refused when the input is built."""
+    """Invalid arrays are refused when the input is built."""
     with tf.Graph().as_default(), pytest.raises(error, match=message):
         api.numpy_input_fn(x, y, shuffle=False)()
 
 
 def test_no_rows():
-    """Arrays without examples are refused by name, not by a division by zero."""
+    """Arrays without examples are refused with a message."""
     with tf.Graph().as_default(), pytest.raises(ValueError, match="x has no examples"):
         estimator_spec.numpy_input_fn({"a": np.zeros([0, 3])}, shuffle=False)()
 
@@ -191,7 +191,7 @@ def test_through_an_estimator(fit):
 
 
 def test_training_ends_with_the_input(fit):
-    """An epoch of training is as many steps as there are batches."""
+    """Training for an epoch takes as many steps as there are batches."""
     estimator = fit.estimator()
     estimator.train(fit.api.numpy_input_fn({"x": fit.x}, fit.y, 10, 3, shuffle=False))
     assert estimator.get_variable_value("global_step") == 10
@@ -199,7 +199,7 @@ def test_training_ends_with_the_input(fit):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_the_graph_is_op_for_op_as_it_was(old_estimator, shuffle):
-    """Seeds that a program didn't set depend on the number of ops before them."""
+    """The graph has the ops of tf.estimator's, because op seeds depend on their number."""
 
     def ops(numpy_input_fn):
         with tf.Graph().as_default() as graph:
@@ -211,14 +211,14 @@ def test_the_graph_is_op_for_op_as_it_was(old_estimator, shuffle):
 
 
 def test_an_error_in_a_thread_reaches_the_program():
-    """A row that can't be fed ends the run with its own error."""
+    """An error of a feeding thread is raised by the session."""
     values = np.array(["a", object()], dtype=object)
     with pytest.raises(tf.errors.InternalError, match="Unsupported object type object"):
         batches(estimator_spec.numpy_input_fn({"s": values}, shuffle=False, batch_size=1))
 
 
 def test_the_checkpoint_has_no_trouble_with_queues(fit, tf_log):
-    """Saving a graph with a queue warns of nothing."""
+    """Saving a graph with a queue logs no warning."""
     estimator = fit.estimator()
     estimator.train(fit.api.numpy_input_fn({"x": fit.x}, fit.y, shuffle=False), steps=1)
     assert not [line for line in tf_log if "serializing queue_runners" in line]
@@ -229,7 +229,7 @@ class Index(list):
 
 
 class Series:
-    """As much of a pandas Series as is needed."""
+    """Minimal pandas Series."""
 
     def __init__(self, values, index=None):
         self.values = np.asarray(values)
@@ -241,7 +241,7 @@ class Series:
 
 
 class DataFrame:
-    """As much of a pandas DataFrame as is needed."""
+    """Minimal pandas DataFrame."""
 
     def __init__(self, columns, index=None):
         self._columns = {name: Series(values, index) for name, values in columns.items()}
@@ -260,7 +260,7 @@ class DataFrame:
 
 @pytest.fixture
 def pd(monkeypatch):
-    """Pandas, or as much of it as is needed here."""
+    """Installs a minimal pandas, unless it is installed."""
     try:
         import pandas
     except ImportError:
@@ -281,7 +281,7 @@ def test_a_data_frame(pd):
 
 
 def test_a_data_frame_of_labels(pd):
-    """Labels by name, even by a name that a feature has."""
+    """A DataFrame of labels gives tensors by name, also by the name of a feature."""
     x = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     y = pd.DataFrame({"a": [5, 6], "c": [7, 8]})
     ((features, labels),) = batches(estimator_spec.pandas_input_fn(x, y, shuffle=False))
@@ -290,7 +290,7 @@ def test_a_data_frame_of_labels(pd):
 
 
 def test_a_data_frame_without_labels(pd):
-    """Then there are only features."""
+    """Without labels the input has only features."""
     x = pd.DataFrame({"a": [1, 2]})
     (features,) = batches(estimator_spec.pandas_input_fn(x, shuffle=False))
     assert features["a"].tolist() == [1, 2]
@@ -315,7 +315,7 @@ def test_a_queue_as_large_as_the_data_frame(pd, shuffle):
     ],
 )
 def test_data_frames_are_checked(pd, y, kwargs, error, message):
-    """What doesn't fit is refused at once."""
+    """Invalid arguments are refused immediately."""
     x = pd.DataFrame({"a": [1, 2]})
     y = None if y is None else pd.Series(y)
     with pytest.raises(error, match=message):
@@ -323,7 +323,7 @@ def test_data_frames_are_checked(pd, y, kwargs, error, message):
 
 
 def test_without_pandas(monkeypatch):
-    """The error says what to install."""
+    """The error names the package to install."""
     monkeypatch.delitem(sys.modules, "pandas", raising=False)
     real = builtins.__import__
 

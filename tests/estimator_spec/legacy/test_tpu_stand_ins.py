@@ -34,7 +34,7 @@ TENSORFLOWS_OWN = tf1.tpu.CrossShardOptimizer
 def on_host(monkeypatch):
     """Selects the host, and resets the warning."""
     monkeypatch.setenv(environment.CPU, "1")
-    monkeypatch.setattr(host_fallback._Told, "once", False)
+    monkeypatch.setattr(host_fallback._HostWarning, "logged", False)
 
 
 class Warnings(logging.Handler):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export outputs: what they take, and the signatures they become."""
+"""Export outputs: arguments and signatures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 @pytest.fixture(autouse=True)
 def graph():
-    """A graph of its own for each test."""
+    """Default graph of each test."""
     with tf.Graph().as_default() as graph:
         yield graph
 
 
 def examples():
-    """What a client of Classify and Regress feeds."""
+    """Input of Classify and Regress requests."""
     return {"examples": tf1.placeholder(tf.string, [None], name="examples")}
 
 
@@ -43,7 +43,7 @@ def labels():
 
 
 def shown(signature):
-    """Method, and the tensor names of inputs and outputs."""
+    """Returns method and tensor names of a signature."""
     return (
         signature.method_name,
         {key: info.name for key, info in signature.inputs.items()},
@@ -114,7 +114,7 @@ GOOD_OUTPUTS = [
 
 class TestSignatures:
     def test_classification(self):
-        """Scores and classes, under the names that servers know."""
+        """Classification signatures have the names that servers expect."""
         signature = ClassificationOutput(scores(), labels()).as_signature_def(examples())
         assert shown(signature) == (
             "tensorflow/serving/classify",
@@ -123,7 +123,7 @@ class TestSignatures:
         )
 
     def test_regression(self):
-        """The value, under the name that servers know."""
+        """Regression signatures have the names that servers expect."""
         signature = RegressionOutput(scores()).as_signature_def(examples())
         assert shown(signature) == (
             "tensorflow/serving/regress",
@@ -132,7 +132,7 @@ class TestSignatures:
         )
 
     def test_prediction(self):
-        """Any names; a lone tensor is `output`, and a head's key is joined by `/`."""
+        """A single tensor is named `output`; parts of a tuple key are joined by `/`."""
         signature = PredictOutput({"a": scores(), ("head", "b"): labels()})
         assert shown(signature.as_signature_def(examples())) == (
             "tensorflow/serving/predict",
@@ -142,7 +142,7 @@ class TestSignatures:
         assert list(PredictOutput(scores()).outputs) == ["output"]
 
     def test_evaluation(self):
-        """Loss, predictions and metrics under their prefixes; an op is wrapped in a tensor."""
+        """Loss, predictions and metrics get their prefixes; an op is wrapped in a tensor."""
         update = tf.no_op(name="update")
         output = EvalOutput(
             loss=tf.constant(1.0, name="the_loss"),
@@ -161,7 +161,7 @@ class TestSignatures:
         assert wrapper.op.control_inputs == [update]
 
     def test_what_is_missing_is_none(self):
-        """Parts that weren't given are None, and the signature does without them."""
+        """Missing parts are None and left out of the signature."""
         output = TrainOutput(loss=tf.constant(1.0))
         assert output.predictions is output.metrics is None
         signature = output.as_signature_def(examples())
@@ -169,12 +169,12 @@ class TestSignatures:
         assert list(signature.outputs) == ["loss"]
 
     def test_a_lone_metric(self):
-        """A pair without a name is called `metrics`."""
+        """A single metric is named `metrics`."""
         output = EvalOutput(metrics=tf1.metrics.mean(scores()))
         assert sorted(output.metrics) == ["metrics/update_op", "metrics/value"]
 
     def test_a_keras_metric(self):
-        """A Keras 2 metric that was updated once gives its value and update."""
+        """A Keras 2 metric that was updated once gives its value and update op."""
         metric = tf.keras.metrics.Mean(name="mean")
         with pytest.raises(ValueError, match='"mean" must have been updated once'):
             EvalOutput(metrics={"mean": metric})
@@ -186,41 +186,41 @@ class TestSignatures:
 
     @pytest.mark.parametrize("make, message", BAD_OUTPUTS)
     def test_bad_values(self, make, message):
-        """Each rule has its message."""
+        """Invalid values are refused with the argument's message."""
         import estimator_spec.model.export_outputs as ours
 
         with pytest.raises(ValueError, match=message):
             make(ours)
 
     def test_the_base_is_no_output(self):
-        """An output must be able to make a signature."""
+        """ExportOutput can't be instantiated."""
         with pytest.raises(TypeError):
             ExportOutput()
 
 
 class TestDefaults:
     def test_predictions_are_the_default(self):
-        """Without outputs, the predictions are served under the default name."""
+        """Without outputs the predictions get the default name."""
         outputs = get_export_outputs(None, {"p": scores()})
         assert list(outputs) == [DEFAULT]
         assert isinstance(outputs[DEFAULT], PredictOutput)
         assert list(outputs[DEFAULT].outputs) == ["p"]
 
     def test_a_lone_output_is_the_default_too(self):
-        """One named output is served under both names; the caller's dictionary is left alone."""
+        """A single output also gets the default name; the caller's dictionary isn't changed."""
         given = {"mine": PredictOutput(scores())}
         outputs = get_export_outputs(given, None)
         assert outputs == {"mine": given["mine"], DEFAULT: given["mine"]}
         assert list(given) == ["mine"]
 
     def test_a_default_among_several(self):
-        """Several outputs, one of which has the default name, stay as they are."""
+        """Several outputs with a default one aren't changed."""
         given = {"a": PredictOutput(scores()), DEFAULT: RegressionOutput(scores())}
         assert get_export_outputs(given, None) == given
         assert get_export_outputs({DEFAULT: given["a"]}, None) == {DEFAULT: given["a"]}
 
     def test_several_without_a_default(self):
-        """Several outputs, and none of them the default, are refused by name."""
+        """Several outputs without a default one are refused."""
         given = {"a": PredictOutput(scores()), "b": PredictOutput(scores())}
         with pytest.raises(ValueError, match="none of them are specified as the default.*'a'"):
             get_export_outputs(given, None)
@@ -241,7 +241,7 @@ class TestDefaults:
 
 @pytest.fixture
 def old_module():
-    """TensorFlow's private module of these classes, which 2.21 still has."""
+    """TensorFlow's private module with these classes."""
     return pytest.importorskip("tensorflow.python.saved_model.model_utils.export_output")
 
 
@@ -249,7 +249,7 @@ def old_module():
 class TestAgainstTheOldClasses:
     @pytest.mark.parametrize("make, receivers", GOOD_OUTPUTS)
     def test_signatures(self, old_module, make, receivers):
-        """Our outputs make the same signatures, byte for byte."""
+        """Signatures equal TensorFlow's byte for byte."""
         import estimator_spec.model.export_outputs as ours
 
         made = []
@@ -261,7 +261,7 @@ class TestAgainstTheOldClasses:
 
     @pytest.mark.parametrize("make, message", BAD_OUTPUTS)
     def test_refusals(self, old_module, compare, make, message):
-        """The same outputs are refused, in the same words."""
+        """TensorFlow refuses the same outputs with the same words."""
         import estimator_spec.model.export_outputs as ours
 
         compare.refuse_alike(lambda: make(ours), lambda: make(old_module), message)
@@ -277,7 +277,7 @@ class TestAgainstTheOldClasses:
         ],
     )
     def test_arguments(self, old_module, compare, name):
-        """Names, order and defaults of all arguments are the old ones."""
+        """Names, order and defaults of all arguments equal TensorFlow's."""
         import estimator_spec.model.export_outputs as ours
 
         assert compare.parameters(getattr(ours, name)) == compare.parameters(

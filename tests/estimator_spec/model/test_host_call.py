@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host calls without a TPU: they run in every step, and their summaries arrive on disk."""
+"""Host calls without a TPU: calls in every step, and summaries on disk."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WEIGHT = 2.0
 
 @pytest.fixture(autouse=True)
 def graph():
-    """A graph of its own for each test."""
+    """Default graph of each test."""
     with tf.Graph().as_default() as graph:
         yield graph
 
 
 def train(host_call, steps=3, **hooks):
-    """Runs a few steps of a model that only counts them."""
+    """Trains a model that counts steps."""
     step = tf1.train.get_or_create_global_step()
     train_op = tf1.assign_add(step, 1, use_locking=True).op
     spec = TPUEstimatorSpec(
@@ -34,7 +34,7 @@ def train(host_call, steps=3, **hooks):
 
 
 def written(directory):
-    """(step, value) of every summary in a directory."""
+    """Returns (step, value) of every summary in a directory."""
     found = []
     for path in sorted(directory.glob("events*")):
         for record in tf1.io.tf_record_iterator(str(path)):
@@ -72,7 +72,7 @@ class Read(tf1.train.SessionRunHook):
 
 @pytest.mark.parametrize("by_name", [True, False])
 def test_it_runs_in_every_step(by_name):
-    """What the function returns runs once a step; tensors come by name or by position."""
+    """Results run once per step; tensors are passed by name or by position."""
     zeros = tf1.zeros_initializer()
     total = tf1.get_variable("total", [], initializer=zeros, use_resource=True)
 
@@ -87,7 +87,7 @@ def test_it_runs_in_every_step(by_name):
 
 @pytest.mark.parametrize("mode", ["training", "evaluation", "prediction"])
 def test_it_is_a_hook_of_every_mode(mode):
-    """The hook comes after the model's own."""
+    """The hook follows the model's own hooks."""
     own = tf1.train.SessionRunHook()
     spec = TPUEstimatorSpec(
         ModeKeys.EVAL,
@@ -102,7 +102,7 @@ def test_it_is_a_hook_of_every_mode(mode):
 
 
 def test_a_host_call_that_returns_nothing():
-    """A function without results has nothing to run, and does no harm."""
+    """A function may return None."""
     train((lambda x: None, [tf.constant([1])]), steps=2)
 
 

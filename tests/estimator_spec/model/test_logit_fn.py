@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""call_logit_fn: what it passes on, and what may come back. Ours and the field's own alike."""
+"""Arguments and results of call_logit_fn; also run on TensorFlow 2.15's function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 def call(api, logit_fn):
-    """Calls it with a value for each argument."""
+    """Calls `call_logit_fn` with a value for each argument."""
     return api.call_logit_fn(logit_fn, "features", "train", {"a": 1}, "config")
 
 
@@ -30,7 +30,7 @@ def call(api, logit_fn):
     ],
 )
 def test_arguments(api, make, expected):
-    """The function gets those that it takes."""
+    """The function gets the arguments that it accepts."""
     found = []
 
     def seen(*arguments):
@@ -42,7 +42,7 @@ def test_arguments(api, make, expected):
 
 
 def test_results(api):
-    """A tensor, or tensors by name, come back as they are."""
+    """A tensor, or tensors by name, are returned unchanged."""
     logits = tf.constant([1.0])
     assert call(api, lambda features: logits) is logits
     heads = {"a": logits, "b": logits}
@@ -51,6 +51,6 @@ def test_results(api):
 
 @pytest.mark.parametrize("result", [None, 1.0, "logits", {"a": 1.0}, {1: tf.constant(1.0)}, []])
 def test_other_results(api, result):
-    """Anything else is refused."""
+    """Other results are refused."""
     with pytest.raises(ValueError, match="logit_fn should return a Tensor or a dictionary"):
         call(api, lambda features: result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model function returns: required parts, checks, metrics, named-tuple behaviour."""
+"""EstimatorSpec and TPUEstimatorSpec: required arguments, checks, metrics, named tuples."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ both = pytest.mark.parametrize("make", [EstimatorSpec, TPUEstimatorSpec])
 
 @pytest.fixture(autouse=True)
 def graph():
-    """A graph of its own for each test."""
+    """Default graph of each test."""
     with tf.Graph().as_default() as graph:
         yield graph
 
 
 def foreign(make):
-    """What `make` makes, in another graph."""
+    """Returns the result of `make` in another graph."""
     with tf.Graph().as_default():
         return make()
 
@@ -172,26 +172,26 @@ BAD_TPU_SPECS = [
 
 class TestBoth:
     def test_mode_keys(self):
-        """The values are the strings that old programs compare with."""
+        """The values are the strings of tf.estimator."""
         assert (TRAIN, EVAL, PREDICT) == ("train", "eval", "infer")
 
     @both
     @pytest.mark.parametrize("arguments, error, message", BAD_OF_BOTH)
     def test_bad_values(self, make, arguments, error, message):
-        """Each rule has its message, in both kinds of spec."""
+        """Both specs refuse invalid values with the argument's message."""
         with pytest.raises(error, match=message):
             make(**arguments())
 
     @both
     def test_what_a_mode_needs(self, make):
-        """Each mode with nothing but what it needs."""
+        """Each mode accepts just the arguments that it needs."""
         assert make(TRAIN, loss=loss(), train_op=tf.no_op()).predictions == {}
         assert make(EVAL, loss=loss()).train_op is None
         assert make(PREDICT, predictions={"p": loss()}).loss is None
 
     @both
     def test_what_a_mode_does_not_need(self, make):
-        """A model function may return everything in every mode."""
+        """Every mode accepts all arguments."""
         for mode in (TRAIN, EVAL, PREDICT):
             made = make(mode, {"p": loss()}, loss(), tf.no_op())
             assert made.mode == mode
@@ -199,7 +199,7 @@ class TestBoth:
 
     @both
     def test_a_loss_of_one_element_becomes_a_scalar(self, make):
-        """A loss of shape [1] is reshaped; one of unknown shape too, and a scalar is not."""
+        """A loss of shape [1] or of unknown shape is reshaped to a scalar."""
         scalar = loss()
         assert make(EVAL, loss=scalar).loss is scalar
         assert make(EVAL, loss=tf.constant([1.0])).loss.shape == []
@@ -209,14 +209,14 @@ class TestBoth:
 
     @both
     def test_a_variable_as_train_op(self, make):
-        """An assignment that gives its variable back stands for its op."""
+        """A variable, which an assignment returns, becomes its op."""
         variable = tf1.get_variable("v", [], use_resource=True)
         made = make(TRAIN, loss=loss(), train_op=variable)
         assert made.train_op is variable.op
 
     @both
     def test_hooks_become_tuples(self, make):
-        """Any iterable of hooks; None is none."""
+        """Any iterable of hooks becomes a tuple; None becomes an empty one."""
         one = hook()
         made = make(EVAL, loss=loss(), evaluation_hooks=iter([one]), training_hooks=None)
         assert made.evaluation_hooks == (one,)
@@ -224,7 +224,7 @@ class TestBoth:
 
     @both
     def test_outputs_are_completed_for_prediction_only(self, make):
-        """Predictions become the default output when predicting; other modes keep what's given."""
+        """In prediction mode the predictions become the default output."""
         made = make(PREDICT, predictions={"p": loss()})
         assert list(made.export_outputs[DEFAULT].outputs) == ["p"]
         named = {"mine": PredictOutput(loss())}
@@ -234,7 +234,7 @@ class TestBoth:
 
     @both
     def test_a_default_among_several_outputs(self, make):
-        """Several outputs need a default one."""
+        """Several outputs without a default one are refused."""
         outputs = {"a": PredictOutput(loss()), "b": PredictOutput(loss())}
         with pytest.raises(ValueError, match="none of them are specified as the default"):
             make(PREDICT, predictions=loss(), export_outputs=outputs)
@@ -248,7 +248,7 @@ class TestBoth:
         assert list(made.predictions) == ["p"]
 
     def test_outside_of_a_graph(self):
-        """Executing eagerly, as a new thread does, there is no graph to check."""
+        """Eager tensors are accepted, because there is no graph to check."""
 
         def eagerly():
             eager = tf.constant(1.0)
@@ -261,12 +261,12 @@ class TestBoth:
 class TestEstimatorSpec:
     @pytest.mark.parametrize("arguments, error, message", BAD_ESTIMATOR_SPECS)
     def test_bad_values(self, arguments, error, message):
-        """Each rule has its message."""
+        """Invalid values are refused with the argument's message."""
         with pytest.raises(error, match=message):
             EstimatorSpec(**arguments())
 
     def test_fields(self):
-        """Eleven fields, in their old order."""
+        """Eleven fields, in TensorFlow's order."""
         assert EstimatorSpec._fields == (
             "mode",
             "predictions",
@@ -282,7 +282,7 @@ class TestEstimatorSpec:
         )
 
     def test_defaults(self):
-        """A scaffold is made, and there are no metrics."""
+        """Defaults: a new scaffold, no metrics."""
         made = EstimatorSpec(EVAL, loss=loss())
         assert isinstance(made.scaffold, tf1.train.Scaffold)
         assert made.eval_metric_ops == {}
@@ -290,7 +290,7 @@ class TestEstimatorSpec:
         assert EstimatorSpec(EVAL, loss=loss(), scaffold=own).scaffold is own
 
     def test_replace(self):
-        """`_replace` changes fields, with the checks of the constructor; the mode stays."""
+        """`_replace` has the checks of the constructor and can't change the mode."""
         made = EstimatorSpec(EVAL, loss=loss())
         other = tf.constant([2.0])
         assert made._replace(loss=other, mode=EVAL).loss.shape == []
@@ -303,7 +303,7 @@ class TestEstimatorSpec:
             made._replace(nonsense=1)
 
     def test_metric_functions(self):
-        """Pairs of value and update are kept as they are."""
+        """Pairs of value and update op are kept."""
         pair = tf1.metrics.mean(loss())
         variable = tf1.get_variable("v", [])
         metrics = {"mean": pair, "v": (variable, tf.no_op())}
@@ -317,7 +317,7 @@ class TestEstimatorSpec:
             EstimatorSpec(EVAL, loss=loss(), eval_metric_ops={"m": (0.5, tf.no_op())})
 
     def test_keras_metrics(self):
-        """Keras 2 metrics become pairs, and their variables local ones of the session."""
+        """Keras 2 metrics become pairs, and their variables local variables."""
         metric = tf.keras.metrics.Mean()
         metric.update_state([1.0, 2.0, 6.0])
         given = {"mean": metric}
@@ -335,16 +335,16 @@ class TestEstimatorSpec:
             assert session.run(value) == 3.0
 
     def test_a_keras_3_metric(self):
-        """A metric without update ops says what to use instead."""
+        """The error of a Keras 3 metric names alternatives."""
 
         class Metric:
             variables = ()
 
             def update_state(self, values):
-                """As Keras 3 does it."""
+                """Has the signature of Keras 3."""
 
             def result(self):
-                """As Keras 3 does it."""
+                """Has the signature of Keras 3."""
 
         with pytest.raises(TypeError, match="TF_USE_LEGACY_KERAS=1"):
             EstimatorSpec(EVAL, loss=loss(), eval_metric_ops={"m": Metric()})
@@ -353,17 +353,17 @@ class TestEstimatorSpec:
 class TestTPUEstimatorSpec:
     @pytest.mark.parametrize("values, error, message", BAD_TPU_SPECS)
     def test_bad_host_functions(self, values, error, message):
-        """Each rule of `eval_metrics` and `host_call` has its message."""
+        """Invalid `eval_metrics` and `host_call` are refused with messages."""
         with pytest.raises(error, match=message):
             TPUEstimatorSpec(EVAL, loss=loss(), **values)
 
     def test_a_scaffold_fn_is_a_function(self):
-        """A scaffold in place of its function is refused."""
+        """A scaffold_fn that isn't callable is refused."""
         with pytest.raises(TypeError, match="scaffold_fn should be callable"):
             TPUEstimatorSpec(EVAL, loss=loss(), scaffold_fn=tf1.train.Scaffold())
 
     def test_fields(self):
-        """Eleven fields, in their old order."""
+        """Eleven fields, in TensorFlow's order."""
         assert TPUEstimatorSpec._fields == (
             "mode",
             "predictions",
@@ -379,7 +379,7 @@ class TestTPUEstimatorSpec:
         )
 
     def test_as_estimator_spec(self):
-        """All parts arrive; the scaffold is made then."""
+        """`as_estimator_spec` keeps all fields and calls scaffold_fn."""
         made = []
 
         def scaffold_fn():
@@ -416,7 +416,7 @@ class TestTPUEstimatorSpec:
 
     @pytest.mark.parametrize("by_name", [True, False])
     def test_metrics(self, by_name):
-        """`metric_fn` gets a dictionary's tensors by name and a list's by position."""
+        """`metric_fn` gets tensors of a dictionary by name, of a list by position."""
         x, y = tf.constant(1.0), tf.constant(2.0)
 
         def metric_fn(x, y):
@@ -440,7 +440,7 @@ class TestTPUEstimatorSpec:
         assert list(spec.as_estimator_spec().eval_metric_ops) == ["n"]
 
     def test_names_that_do_not_fit(self):
-        """A dictionary whose names the function doesn't take names both."""
+        """The error of unknown names shows the names and the function's arguments."""
         spec = TPUEstimatorSpec(
             EVAL, loss=loss(), eval_metrics=(lambda labels: {}, {"label": loss()})
         )
@@ -448,7 +448,7 @@ class TestTPUEstimatorSpec:
             spec.as_estimator_spec()
 
     def test_a_type_error_inside_is_not_hidden(self):
-        """An error of the function itself comes through as it is."""
+        """A TypeError of the function itself is raised unchanged."""
 
         def metric_fn(x):
             raise TypeError("inside")
@@ -458,7 +458,7 @@ class TestTPUEstimatorSpec:
             spec.as_estimator_spec()
 
     def test_two_specs_keep_their_own_functions(self):
-        """A later spec doesn't change an earlier one, as it did in the old class."""
+        """A later spec doesn't change the functions of an earlier one."""
         first = TPUEstimatorSpec(
             EVAL, loss=loss(), eval_metrics=(lambda x: {"first": tf1.metrics.mean(x)}, [loss()])
         )
@@ -472,7 +472,7 @@ class TestTPUEstimatorSpec:
 @pytest.mark.reference
 class TestAgainstTheOldClasses:
     def test_signatures(self, old_estimator, compare):
-        """Names, order and defaults of all arguments, and the fields, are the old ones."""
+        """Fields, and names, order and defaults of all arguments equal TensorFlow 2.15's."""
         for ours, theirs in (
             (EstimatorSpec, old_estimator.EstimatorSpec),
             (TPUEstimatorSpec, old_estimator.tpu.TPUEstimatorSpec),
@@ -484,20 +484,20 @@ class TestAgainstTheOldClasses:
 
     @pytest.mark.parametrize("arguments, error, message", BAD_OF_BOTH + BAD_ESTIMATOR_SPECS)
     def test_bad_estimator_specs(self, old_estimator, compare, arguments, error, message):
-        """The same specs are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same specs with the same words."""
         del error
         compare.refuse_alike(EstimatorSpec, old_estimator.EstimatorSpec, message, **arguments())
 
     @pytest.mark.parametrize("arguments, error, message", BAD_OF_BOTH)
     def test_bad_tpu_specs(self, old_estimator, compare, arguments, error, message):
-        """The same TPU specs are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same TPU specs with the same words."""
         del error
         theirs = old_estimator.tpu.TPUEstimatorSpec
         compare.refuse_alike(TPUEstimatorSpec, theirs, message, **arguments())
 
     @pytest.mark.parametrize("values, error, message", BAD_TPU_SPECS)
     def test_bad_host_functions(self, old_estimator, compare, values, error, message):
-        """The same host functions are refused, in the same words."""
+        """TensorFlow 2.15 refuses the same host functions with the same words."""
         del error
         message = message if "\\" in message else re.escape(message)
         theirs = old_estimator.tpu.TPUEstimatorSpec

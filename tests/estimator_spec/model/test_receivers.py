@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What receivers take, and the functions that make them."""
+"""Receivers, and the functions that build them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ tf1 = tf.compat.v1
 
 @pytest.fixture(autouse=True)
 def graph():
-    """Receivers are made in graphs."""
+    """Default graph of each test."""
     with tf.Graph().as_default():
         yield
 
 
 def test_lone_tensors_get_names():
-    """Features become 'feature', inputs 'input'."""
+    """A single feature is named 'feature', a single input 'input'."""
     x = tf1.placeholder(tf.float32, [None])
     found = receivers.ServingInputReceiver(x, x, {"other": x})
     assert found.features == {"feature": x}
@@ -28,7 +28,7 @@ def test_lone_tensors_get_names():
 
 
 def test_all_kinds_of_tensors():
-    """Sparse and ragged tensors are inputs too, and features may be numbered."""
+    """Sparse and ragged tensors are accepted, and ints as names of features."""
     sparse = tf1.sparse_placeholder(tf.int64)
     ragged = tf1.ragged.placeholder(tf.int64, 1)
     found = receivers.ServingInputReceiver({0: sparse, 1: ragged}, {"s": sparse, "r": ragged})
@@ -49,7 +49,7 @@ def test_all_kinds_of_tensors():
     ],
 )
 def test_what_is_refused(features, fed, alternatives, message):
-    """Everything must be there, be a tensor, and have a name."""
+    """Missing arguments, other types and other names are refused."""
     x = tf1.placeholder(tf.float32, [None])
 
     def fill(value):
@@ -62,7 +62,7 @@ def test_what_is_refused(features, fed, alternatives, message):
 
 
 def test_a_tensor_stays_a_tensor():
-    """TensorServingInputReceiver doesn't wrap its feature; its inputs still have names."""
+    """TensorServingInputReceiver keeps a single feature without a name."""
     x = tf1.placeholder(tf.float32, [None])
     found = receivers.TensorServingInputReceiver(x, x)
     assert found.features is x
@@ -73,7 +73,7 @@ def test_a_tensor_stays_a_tensor():
 
 
 def test_supervised():
-    """Features and labels stay as they are."""
+    """SupervisedInputReceiver keeps features and labels."""
     x = tf1.placeholder(tf.float32, [None])
     found = receivers.SupervisedInputReceiver(x, {"y": x}, {"x": x})
     assert found.features is x
@@ -83,7 +83,7 @@ def test_supervised():
 
 
 def test_unsupervised():
-    """A receiver without labels for other modes than prediction."""
+    """UnsupervisedInputReceiver has no labels."""
     x = tf1.placeholder(tf.float32, [None])
     found = receivers.UnsupervisedInputReceiver(x, x)
     assert found == ({"feature": x}, {"input": x}, None)
@@ -91,7 +91,7 @@ def test_unsupervised():
 
 @pytest.mark.parametrize("batch_size", [None, 3])
 def test_parsing(batch_size):
-    """The input is a batch of serialized examples; the features are parsed from it."""
+    """The features are parsed from a placeholder of serialized examples."""
     spec = {"x": tf.io.FixedLenFeature([2], tf.float32), "w": tf.io.VarLenFeature(tf.string)}
     found = receivers.build_parsing_serving_input_receiver_fn(spec, batch_size)()
     assert found.receiver_tensors["examples"].dtype == tf.string
@@ -101,7 +101,7 @@ def test_parsing(batch_size):
 
 
 def test_raw():
-    """Placeholders have the types, shapes and names of the tensors, without their batch size."""
+    """Placeholders have the tensors' dtypes, names and shapes without the batch size."""
     y = tf.zeros([5, 2], tf.int32, name="mine")
     make = receivers.build_raw_serving_input_receiver_fn({"y": y})
     with tf.Graph().as_default():
@@ -125,7 +125,7 @@ def test_raw_supervised():
 
 
 def test_raw_supervised_names_must_differ():
-    """A feature and a label can't be fed under one name."""
+    """Features and labels must have different names."""
     x = tf.zeros([5])
     with pytest.raises(ValueError, match=r"must have distinct keys.*\['x'\]"):
         receivers.build_raw_supervised_input_receiver_fn({"x": x}, {"x": x})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model's way back from its loss is made once, and nothing else is taken for equal."""
+"""Removal of the duplicate backward pass, and ops that must not be taken for equal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GATES = {
 
 
 def _network(layer, use_resource=True):
-    """A loss with some of what losses are made of: branches that meet again, and logarithms."""
+    """Returns the loss of a deep network on log1p of a layer."""
     layer = tf.math.log1p(tf.square(layer))  # its gradient waits for the one that comes to it
     for number in range(LAYERS):
         shape = [layer.shape[1], 4]
@@ -38,7 +38,7 @@ def _made_since(graph, count):
 
 
 def _trained(merge, gate, use_resource, after_updates=False):
-    """A step of the model's optimizer, and the gradients of the activations; and what ran."""
+    """Runs a step with gradients of the activations; returns values and the ops that ran."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.set_random_seed(1)
         given = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
@@ -54,7 +54,10 @@ def _trained(merge, gate, use_resource, after_updates=False):
         wanted = tf.identity(gradient)
         again = _made_since(graph, count)[:-1]
         if merge:
-            assert backward_pass.with_earlier_ops(graph, again, graph.get_operations()) > 5 * LAYERS
+            assert (
+                backward_pass.remove_duplicate_backward_pass(graph, again, graph.get_operations())
+                > 5 * LAYERS
+            )
             read = [value.op for op in again for value in op.inputs if value.op not in again]
             held_back = [op for op in read if op.type == "Identity" and op.control_inputs]
             assert bool(held_back) == (gate == "op")
@@ -72,7 +75,7 @@ def _trained(merge, gate, use_resource, after_updates=False):
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("gate", GATES)
 def test_a_model_goes_back_once(gate, use_resource):
-    """Gradients of activations are equal to the last bit, and each product is made once."""
+    """Gradients of activations are bitwise equal, and each matrix product runs once."""
     plain, _ = _trained(False, gate, use_resource)
     merged, ran = _trained(True, gate, use_resource)
     for ours, theirs in zip(merged, plain, strict=True):
@@ -81,7 +84,7 @@ def test_a_model_goes_back_once(gate, use_resource):
 
 
 def test_an_optimizer_that_waits_for_updates():
-    """An optimizer under `tf.control_dependencies(update_ops)` is merged with like any other."""
+    """Backward passes merge also for an optimizer in `tf.control_dependencies(update_ops)`."""
     plain, _ = _trained(False, "op", True, after_updates=True)
     merged, ran = _trained(True, "op", True, after_updates=True)
     for ours, theirs in zip(merged, plain, strict=True):
@@ -90,7 +93,7 @@ def test_an_optimizer_that_waits_for_updates():
 
 
 def _with_conditions(merge, training):
-    """Gradients of the activations of a model with a condition of TF1 at each layer."""
+    """Returns gradients of the activations of a model with a TF1 condition at each layer."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         activations = tf1.placeholder(tf.float32, [3, 4])
         is_training = tf1.placeholder(tf.bool, [])
@@ -108,7 +111,7 @@ def _with_conditions(merge, training):
         again = _made_since(graph, count)
         wanted = tf.identity(gradient)
         if merge:
-            backward_pass.with_earlier_ops(graph, again, graph.get_operations())
+            backward_pass.remove_duplicate_backward_pass(graph, again, graph.get_operations())
         session.run(tf1.global_variables_initializer())
         given = {activations: np.full((3, 4), 0.1, np.float32), is_training: training}
         return session.run([wanted, step], given)[0]
@@ -116,7 +119,7 @@ def _with_conditions(merge, training):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_gradients_through_conditions(training):
-    """Where a model asks in the graph whether it trains, both ways have the gradients they had."""
+    """Models with TF1 conditions keep the gradients of both branches."""
     tf1.disable_control_flow_v2()
     try:
         plain = _with_conditions(False, training)
@@ -127,7 +130,7 @@ def test_gradients_through_conditions(training):
 
 
 def _merged(build):
-    """Runs what `build` makes before and again, merged; the two values."""
+    """Builds ops twice, merges them and returns both values."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         first, second = build(graph)
         session.run(tf1.global_variables_initializer())
@@ -140,12 +143,12 @@ def _twice(graph, once, other):
     second = other()
     again = _made_since(graph, count)
     after = tf.identity(second)
-    backward_pass.with_earlier_ops(graph, again, graph.get_operations())
+    backward_pass.remove_duplicate_backward_pass(graph, again, graph.get_operations())
     return first, after
 
 
 def test_other_attributes():
-    """Ops that differ in an attribute stay two."""
+    """Ops that differ in an attribute aren't merged."""
 
     def build(graph):
         a = tf.constant([[1.0, 2.0], [3.0, 4.0]]) + tf1.random_uniform([])
@@ -156,7 +159,7 @@ def test_other_attributes():
 
 
 def test_other_constants():
-    """Constants of the same shape stay two if their numbers differ."""
+    """Constants of equal shape and different values aren't merged."""
     first, second = _merged(
         lambda graph: _twice(graph, lambda: tf.constant([1, 2]), lambda: tf.constant([1, 3]))
     )
@@ -164,7 +167,7 @@ def test_other_constants():
 
 
 def test_random_numbers():
-    """An op with a state is run as often as it was made."""
+    """Stateful ops aren't merged."""
 
     def numbers():
         return tf.raw_ops.RandomUniform(shape=[20], dtype=tf.float32, seed=0, seed2=0)
@@ -174,7 +177,7 @@ def test_random_numbers():
 
 
 def test_reference_variables():
-    """Two readings of a reference variable may be of different values, and stay two."""
+    """Two reads of a reference variable aren't merged: their values may differ."""
 
     def build(graph):
         zero = tf1.zeros_initializer()
@@ -194,7 +197,7 @@ def test_reference_variables():
 
 @pytest.mark.parametrize("choice", [True, False])
 def test_conditions(choice):
-    """Ops within a condition of TF1 are left where they are."""
+    """Ops within a TF1 condition aren't merged."""
 
     def build(graph):
         choose = tf1.placeholder_with_default(choice, [])
@@ -213,7 +216,7 @@ def test_conditions(choice):
 
 
 def test_variables_that_change_between():
-    """A reference variable's value is another one after an update, though it is read by one op."""
+    """Ops that read a reference variable before and after an update aren't merged."""
 
     def build(graph):
         ones = tf1.ones_initializer()
@@ -233,7 +236,7 @@ def test_variables_that_change_between():
 
 
 def test_what_no_step_runs():
-    """A gradient that only a hook asks for, after something else, isn't what a step waits for."""
+    """Ops outside of the training step are no replacements: the step doesn't run their inputs."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         activations = tf1.placeholder_with_default(np.full((3, 4), 0.1, np.float32), [3, 4])
         loss = _network(activations)
@@ -244,7 +247,9 @@ def test_what_no_step_runs():
         (gradient,) = tf1.gradients(loss, [activations])
         again = _made_since(graph, count)
         step = tf.identity(gradient)
-        backward_pass.with_earlier_ops(graph, again, dependencies.run_with(step))
+        backward_pass.remove_duplicate_backward_pass(
+            graph, again, dependencies.collect_ancestors(step)
+        )
         session.run(tf1.global_variables_initializer())
         alone = session.run(step)
         assert session.run(asked) == 0
@@ -277,7 +282,7 @@ def _estimator(directory, fast):
 
 
 class _Count(tf1.train.SessionRunHook):
-    """Counts the ops of the first step."""
+    """Hook that counts the ops of the first step."""
 
     ran = None
 
@@ -291,7 +296,7 @@ class _Count(tf1.train.SessionRunHook):
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_host_core(fast, tmp_path):
-    """A program on the host core goes back once, or twice if it is switched off; same numbers."""
+    """A program on the host core runs one backward pass, or two if switched off; equal values."""
 
     def input_fn(params):
         return tf.data.Dataset.from_tensors({"ids": [[1], [2], [1]]}).repeat()

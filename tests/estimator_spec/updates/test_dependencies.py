@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program says of the order of its ops holds for the faster ones, too."""
+"""Rewrites preserve control dependencies and other writers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ every_variable = pytest.mark.parametrize("use_resource", [True, False])
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    """Ours is always taken to be faster."""
+    """Makes every measurement choose our ops."""
     monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: True)
     monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: True)
 
@@ -40,13 +40,13 @@ def _table(use_resource):
 
 
 def _rows(table, unique=True):
-    """Some rows, as a lookup of training reads them, or with one of them twice."""
+    """Returns rows as a lookup gathers them in training, or with one row twice."""
     ids = tf.concat([tf.range(8000, dtype=tf.int64), [3]], 0)
     return tf.nn.embedding_lookup(table, tf.unique(ids)[0] if unique else ids)
 
 
 def _slowly_refused():
-    """An op that fails after a while."""
+    """Returns an op that fails after some time."""
 
     def refuse():
         time.sleep(0.3)
@@ -59,7 +59,7 @@ def _slowly_refused():
 @every_variable
 @pytest.mark.parametrize("unique", [True, False])
 def test_an_update_that_is_refused(name, use_resource, unique):
-    """`apply_gradients` under a check that fails leaves a table and its slots as they were."""
+    """`apply_gradients` within a failing check doesn't change a table and its slots."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         rate = tf1.train.exponential_decay(0.1, tf1.train.get_or_create_global_step(), 10, 0.9)
         rows = _rows(_table(use_resource), unique)
@@ -67,7 +67,7 @@ def test_an_update_that_is_refused(name, use_resource, unique):
         gradients = optimizer.compute_gradients(tf.reduce_sum(rows * rows + rows))
         with tf.control_dependencies([_slowly_refused()]):
             train_op = optimizer.apply_gradients(gradients)
-        train_op = updates.made_faster(graph, train_op)
+        train_op = updates.optimize_training_graph(graph, train_op)
         names = [op.name for op in graph.get_operations()]
         faster = any("_by_formula" in each or "_in_one" in each for each in names)
         assert faster == (unique or name != "sgd")  # it adds repeated ids one by one
@@ -84,7 +84,7 @@ def test_an_update_that_is_refused(name, use_resource, unique):
 @every_variable
 @pytest.mark.parametrize("in_order", [True, False])
 def test_two_updates_of_one_table(name, use_resource, in_order):
-    """Where two losses train a table in one step, both count, one after the other if it says so."""
+    """Two losses that train a table in one step both count, in the order of their dependencies."""
     found = []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -100,7 +100,7 @@ def test_two_updates_of_one_table(name, use_resource, in_order):
             with tf.control_dependencies([one] if in_order else []):
                 train_op = tf.group(one, second.apply_gradients(gradients[1]))
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             for _ in range(5):
                 session.run(train_op)
@@ -113,7 +113,7 @@ def test_two_updates_of_one_table(name, use_resource, in_order):
 
 @pytest.mark.parametrize("places", ["the same", "waiting", "a matrix"])
 def test_rows_that_another_lookup_reads(places):
-    """An update takes rows of the same ids only if they don't wait for it, and are rows."""
+    """An update reuses a lookup's rows only if their gather doesn't wait for an update."""
     found = []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -126,7 +126,7 @@ def test_rows_that_another_lookup_reads(places):
                 same = tf.reshape(unique, [-1, 1]) if places == "a matrix" else tf.identity(unique)
                 read = tf.gather(table, same)
             if fast:
-                update = updates.made_faster(graph, update)
+                update = updates.optimize_training_graph(graph, update)
                 assert any("_by_formula" in op.name for op in graph.get_operations())
             session.run(tf1.global_variables_initializer())
             session.run([update, read])
@@ -136,7 +136,7 @@ def test_rows_that_another_lookup_reads(places):
 
 
 def _written(how, table, directory):
-    """Something beside an update that writes a table, before training or in a step."""
+    """Adds an access to a table besides its update; returns its op in the step."""
     if how == "saver":
         tf1.train.Saver([table])
     elif how == "warm start":
@@ -163,11 +163,11 @@ def _written(how, table, directory):
     "how", ["nothing", "saver", "warm start", "loading", "asking", "average", "assignment"]
 )
 def test_what_else_writes(tmp_path, how, name, use_resource):
-    """First values, and reading, are no reason to leave an update alone; assignments are."""
+    """Initial values and reads don't prevent the rewrite of an update; assignments do."""
     with tf.Graph().as_default() as graph:
         table = _table(use_resource)
         update = OPTIMIZERS[name](0.1).minimize(tf.reduce_sum(_rows(table)))
-        updates.made_faster(graph, tf.group(update, _written(how, table, tmp_path)))
+        updates.optimize_training_graph(graph, tf.group(update, _written(how, table, tmp_path)))
         names = [op.name for op in graph.get_operations()]
         faster = any("_by_formula" in each or "_in_one" in each for each in names)
         assert faster == (how != "assignment")
@@ -181,6 +181,6 @@ def test_another_optimizer_that_no_step_runs(name, use_resource):
         loss = tf.reduce_sum(_rows(_table(use_resource)))
         update = OPTIMIZERS[name](0.1).minimize(loss)
         OPTIMIZERS["adagrad"](0.1).minimize(loss)
-        updates.made_faster(graph, update)
+        updates.optimize_training_graph(graph, update)
         names = [op.name for op in graph.get_operations()]
     assert not any("_by_formula" in each or "_in_one" in each for each in names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups that read straight from tables: the same numbers, and only where nothing writes."""
+"""Sums straight from tables: equal values, and only in graphs that don't write the table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _kinds(graph):
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_the_same_numbers(data):
-    """Dense and sparse ids, weights, all combiners: bit for bit what gathering rows gives."""
+    """Sums from tables equal gathers bitwise, for dense and sparse ids, weights, all combiners."""
     combiner = data.draw(st.sampled_from(["mean", "sum", "sqrtn"]))
     weighted = data.draw(st.booleans())
     entry = st.tuples(st.integers(-2, ROWS - 1), st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
@@ -53,7 +53,7 @@ def test_the_same_numbers(data):
                     "w": tf.SparseTensor(where, weights.reshape(-1), ids.shape),
                 }
             layer = _layer(features, combiner, weighted)
-            assert not fast or updates.straight_from_tables(graph) == 1
+            assert not fast or updates.sum_from_tables(graph) == 1
             session.run(tf1.global_variables_initializer())
             found.append(session.run(layer))
     np.testing.assert_array_equal(found[1], found[0])
@@ -61,7 +61,7 @@ def test_the_same_numbers(data):
 
 @pytest.mark.parametrize("written", ["gather", "scatter", "assign"])
 def test_tables_that_others_touch(written):
-    """A table that something else gathers from or writes to is read by rows, never copied."""
+    """A table that another op gathers from or writes is gathered by rows, never copied."""
     with tf.Graph().as_default() as graph:
         _layer({"f": tf.constant([[1, 2]])})
         (table,) = tf1.global_variables()
@@ -71,12 +71,12 @@ def test_tables_that_others_touch(written):
             table.assign(tf.ones([ROWS, 3]))
         else:
             table.scatter_update(tf.IndexedSlices(tf.ones([1, 3]), tf.constant([1])))
-        assert updates.straight_from_tables(graph) == 0
+        assert updates.sum_from_tables(graph) == 0
 
 
 @pytest.mark.parametrize("by", ["saver", "program"])
 def test_restoring_is_no_writing(by):
-    """A program's own Saver, or its loading of rows, writes before the first step only."""
+    """A program's own Saver and assignments from feeds don't prevent the rewrite."""
     with tf.Graph().as_default() as graph:
         _layer({"f": tf.constant([[1, 2]])})
         if by == "saver":
@@ -84,7 +84,7 @@ def test_restoring_is_no_writing(by):
         else:
             (table,) = tf1.global_variables()
             table.assign(tf1.placeholder(tf.float32, [ROWS, 3]))
-        assert updates.straight_from_tables(graph) == 1
+        assert updates.sum_from_tables(graph) == 1
 
 
 def test_training_graphs_stay():
@@ -92,15 +92,15 @@ def test_training_graphs_stay():
     with tf.Graph().as_default() as graph:
         layer = _layer({"f": tf.constant([[1, 2]])}, mode=tpu_columns.Mode.TRAIN)
         tf1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(layer))
-        assert updates.straight_from_tables(graph) == 0
+        assert updates.sum_from_tables(graph) == 0
 
 
 @pytest.mark.parametrize("bad", [ROWS, 99, 2**31, 2**32 + 5])
 def test_an_id_out_of_range(bad):
-    """An id that the table doesn't have is refused in the user's words, however large it is."""
+    """The error of an id out of range names column and id, also for ids beyond 32 bits."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         layer = _layer({"f": tf.constant([[1, bad]], tf.int64)})
-        assert updates.straight_from_tables(graph) == 1
+        assert updates.sum_from_tables(graph) == 1
         session.run(tf1.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError) as raised:
             session.run(layer)
@@ -110,7 +110,7 @@ def test_an_id_out_of_range(bad):
 
 
 def test_a_shared_table():
-    """Several columns of one table all read straight from it, or none does."""
+    """Either all columns of a table read straight from it, or none."""
     with tf.Graph().as_default() as graph:
         columns = tpu_columns.shared_embedding_columns(
             [fc.categorical_column_with_identity(key, ROWS) for key in "ab"], 3
@@ -118,10 +118,10 @@ def test_a_shared_table():
         features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3]])}
         with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
             tpu_columns.input_layer(features, columns)
-        assert updates.straight_from_tables(graph) == 0, "one id a row is gathered"
+        assert updates.sum_from_tables(graph) == 0, "one id a row is gathered"
         features["b"] = tf.constant([[3, 4]])
     with tf.Graph().as_default() as graph:
         features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3, 4]])}
         with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
             tpu_columns.input_layer(features, columns)
-        assert updates.straight_from_tables(graph) == 2
+        assert updates.sum_from_tables(graph) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows of large tables are read by another kernel: the same rows, in the same order."""
+"""Gathers of short rows of large tables by another kernel."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ROWS, WIDTH = 9000, 16
 
 
 def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True):
-    """Rows of a table, and the types of ops that ran for them."""
+    """Gathers rows of a table; returns them and the types of the ops that ran."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         numbers = np.arange(np.prod(shape)).astype(dtype.as_numpy_dtype).reshape(shape)
         table = tf1.get_variable("table", initializer=numbers, use_resource=use_resource)
         given = tf1.placeholder_with_default(ids, [None] * ids.ndim)
         rows = tf1.nn.embedding_lookup(table, given)
-        replaced = gathers.lookups_by_rows(graph) if replace else {}
+        replaced = gathers.replace_gathers(graph) if replace else {}
         session.run(tf1.global_variables_initializer())
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
@@ -46,7 +46,7 @@ def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True
     st.booleans(),
 )
 def test_the_same_rows(ids, kind, dtype, use_resource):
-    """Any ids, none and repeated ones too, of any type, give the rows they gave."""
+    """Ids of any dtype, also repeated ones and none, give the same rows as before."""
     ids = np.array(ids, kind)
     plain, before, _ = _read(False, ids, dtype=dtype, use_resource=use_resource)
     ours, ran, replaced = _read(True, ids, dtype=dtype, use_resource=use_resource)
@@ -68,32 +68,32 @@ def test_the_same_rows(ids, kind, dtype, use_resource):
     ],
 )
 def test_others_stay(shape, ids):
-    """What would gain nothing, or isn't rows of a table, is gathered as before."""
+    """Gathers that wouldn't gain, or don't read rows of a table, aren't replaced."""
     _, ran, replaced = _read(True, np.array(ids), shape)
     assert not replaced
     assert "ResourceGather" in ran
 
 
 def test_integers_stay():
-    """Tables of integers, some kinds of which the other kernel lacks, are gathered as before."""
+    """Gathers from integer tables aren't replaced: the other kernel lacks some dtypes."""
     _, ran, replaced = _read(True, np.array([1, 2]), dtype=tf.int32)
     assert not replaced
     assert "ResourceGather" in ran
 
 
 def test_32_bit_ids_of_huge_tables():
-    """A table of more numbers than 32 bits count is read as before by ids of so many bits."""
+    """Gathers by int32 ids from a table of more than 2³¹ - 1 elements aren't replaced."""
     for kind, count in ((tf.int32, 0), (tf.int64, 1)):
         with tf.Graph().as_default() as graph:
             table = tf1.get_variable("table", [2**27, WIDTH], use_resource=True)
             tf1.nn.embedding_lookup(table, tf1.placeholder(kind, [None]))
-            assert len(gathers.lookups_by_rows(graph)) == count
+            assert len(gathers.replace_gathers(graph)) == count
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("strategy", ["div", "mod"])
 def test_partitioned_tables(strategy, use_resource):
-    """Each part of a table is read so, and the rows are put together as before."""
+    """Gathers from each shard of a partitioned table are replaced, and give the same rows."""
     ids = np.array([5, 0, ROWS - 1, 4, ROWS // 2 - 1, ROWS // 2])
     found = []
     for replace in (False, True):
@@ -106,14 +106,14 @@ def test_partitioned_tables(strategy, use_resource):
                 use_resource=use_resource,
             )
             rows = tf1.nn.embedding_lookup(table, ids, partition_strategy=strategy)
-            assert not replace or len(gathers.lookups_by_rows(graph)) == 2
+            assert not replace or len(gathers.replace_gathers(graph)) == 2
             session.run(tf1.global_variables_initializer())
             found.append(session.run(rows))
     np.testing.assert_array_equal(found[1], found[0])
 
 
 def test_rows_of_something_else_stay():
-    """A gather along another axis, from what is no variable, or of the program's own, stays."""
+    """Gathers along another axis, from a tensor, or of the program's own aren't replaced."""
     with tf.Graph().as_default() as graph:
         table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=False)
         other = tf1.get_variable("other", [ROWS, WIDTH], use_resource=True)
@@ -130,11 +130,11 @@ def test_rows_of_something_else_stay():
         kinds = [op.type for op in graph.get_operations()]
         assert kinds.count("GatherV2") == 4
         assert "ResourceGather" in kinds
-        assert not gathers.lookups_by_rows(graph)
+        assert not gathers.replace_gathers(graph)
 
 
 def test_conditions():
-    """A lookup in a condition of TF1 stays where it is."""
+    """A lookup in a TF1 condition isn't replaced."""
     tf1.disable_control_flow_v2()
     try:
         with tf.Graph().as_default() as graph:
@@ -145,14 +145,14 @@ def test_conditions():
 
             read()
             tf1.cond(tf1.placeholder_with_default(True, []), read, read)
-            (replaced,) = gathers.lookups_by_rows(graph)
+            (replaced,) = gathers.replace_gathers(graph)
             assert "cond" not in replaced.name
     finally:
         tf1.enable_control_flow_v2()
 
 
 def test_what_waits_for_a_lookup():
-    """An update that waits for a lookup waits for the one that is made now; the old isn't run."""
+    """An update that waits for a lookup waits for the replacement; the replaced op doesn't run."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.get_variable(
             "table", [ROWS, WIDTH], initializer=tf1.zeros_initializer(), use_resource=True
@@ -161,7 +161,7 @@ def test_what_waits_for_a_lookup():
         read = rows.op.inputs[0].op
         with tf.control_dependencies([read]):
             step = table.assign_add(tf.ones([ROWS, WIDTH]), read_value=False)
-        updates.made_faster(graph, step)
+        updates.optimize_training_graph(graph, step)
         session.run(tf1.global_variables_initializer())
         for count in range(20):
             options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
@@ -184,13 +184,13 @@ def test_a_lookup_that_waits():
         ones = tf.numpy_function(slowly, [tf.ones([ROWS, WIDTH])], tf.float32)
         with tf.control_dependencies([table.assign(ones, read_value=False)]):
             rows = tf1.nn.embedding_lookup(table, tf1.placeholder_with_default([3], [None]))
-        assert len(gathers.lookups_by_rows(graph)) == 1
+        assert len(gathers.replace_gathers(graph)) == 1
         session.run(table.initializer)
         np.testing.assert_array_equal(session.run(rows), np.ones([1, WIDTH]))
 
 
 def test_old_lookups_wait_for_new_updates(monkeypatch):
-    """Who fetches what a lookup gathered after an update doesn't run the replaced update again."""
+    """Fetching a lookup's gather after an update doesn't run the replaced update again."""
     monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda *arguments: True)
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.get_variable(
@@ -202,7 +202,7 @@ def test_old_lookups_wait_for_new_updates(monkeypatch):
         )
         with tf.control_dependencies([step]):
             after = tf1.nn.embedding_lookup(table, ids).op.inputs[0]
-        train_op = updates.made_faster(graph, step)
+        train_op = updates.optimize_training_graph(graph, step)
         assert train_op is not step
         session.run(tf1.global_variables_initializer())
         for count in range(1, 20):
@@ -211,13 +211,13 @@ def test_old_lookups_wait_for_new_updates(monkeypatch):
 
 
 def test_ids_of_two_tables():
-    """Ids by which two tables are read are made a matrix once."""
+    """Ids that are looked up in two tables are expanded once."""
     with tf.Graph().as_default() as graph:
         ids = tf1.placeholder(tf.int64, [None])
         for name in "ab":
             table = tf1.get_variable(name, [ROWS, WIDTH], use_resource=True)
             tf1.nn.embedding_lookup(table, ids)
-        assert len(gathers.lookups_by_rows(graph)) == 2
+        assert len(gathers.replace_gathers(graph)) == 2
         assert [op.type for op in graph.get_operations()].count("ExpandDims") == 1
 
 
@@ -229,7 +229,7 @@ def _input_fn(params):
 
 
 class _Kinds(tf1.train.SessionRunHook):
-    """Which ops ran in a step."""
+    """Hook that records the ops of a step."""
 
     def __init__(self):
         self.ran = set()
@@ -243,7 +243,7 @@ class _Kinds(tf1.train.SessionRunHook):
 
 
 def _estimator(directory, keys, core, fast=True):
-    """A model of one column for each key."""
+    """Defines a model with one column per feature."""
     columns = [
         tpu_columns.embedding_column(fc.categorical_column_with_identity(key, ROWS), WIDTH)
         for key in keys
@@ -275,7 +275,7 @@ def _estimator(directory, keys, core, fast=True):
 
 
 def _run(directory, core, fast):
-    """Trains, evaluates and predicts; the numbers, the variables and the ops."""
+    """Trains, evaluates and predicts; returns results, variables and ops."""
     estimator = _estimator(directory, "abc", core, fast)
     hooks = [_Kinds() for _ in range(3)]
     estimator.train(_input_fn, hooks=hooks[:1])
@@ -289,7 +289,7 @@ def _run(directory, core, fast):
 
 @pytest.mark.parametrize("core", [None, "host"])
 def test_a_program(core, tmp_path):
-    """Training, evaluation and prediction read so, and their numbers stay."""
+    """Training, evaluation and prediction use the other kernel, with equal results."""
     plain, before = _run(tmp_path / "plain", core, False)
     ours, ran = _run(tmp_path / "fast", core, True)
     # The host core sums straight from tables that nothing writes, single ids too.
@@ -303,7 +303,7 @@ def test_a_program(core, tmp_path):
 
 
 class _Fetches(tf1.train.SessionRunHook):
-    """What a program's own gather read, and the same handed on."""
+    """Hook that fetches a program's own gather and an identity of it."""
 
     def __init__(self):
         self.values = []
@@ -317,7 +317,7 @@ class _Fetches(tf1.train.SessionRunHook):
 
 
 def test_a_hook_that_fetches_rows(tmp_path):
-    """Rows that a program gathers, and a hook fetches, are those from before the step's update."""
+    """Rows that a program gathers and a hook fetches are those before the step's update."""
 
     def model_fn(features, labels, mode, params):
         table = tf1.get_variable("table", [ROWS, WIDTH], use_resource=True)
@@ -342,7 +342,7 @@ def test_a_hook_that_fetches_rows(tmp_path):
 
 @pytest.mark.parametrize(("core", "mode"), [(None, "train"), (None, "evaluate"), ("host", "train")])
 def test_an_id_out_of_range(core, mode, tmp_path):
-    """An id that the table doesn't have is refused in the user's words."""
+    """The error of an id out of range names column and id."""
 
     def input_fn(params):
         return tf.data.Dataset.from_tensors(({"f": [[1], [ROWS + 7]]}, [[1.0], [0.0]])).repeat()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of many columns are sliced: equal to the last bit to what TensorFlow splits."""
+"""Gradients of many columns by slices are bitwise equal to those by TensorFlow's split."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ tf1 = tf.compat.v1
 
 
 def _gradients(sliced, axis, widths, batch_size, known):
-    """The gradients of tensors side by side, and the types of ops that run for them."""
+    """Returns the gradients of concatenated tensors, and the types of the ops that ran."""
     rng = np.random.default_rng(2)
     shapes = [(batch_size, width) if axis == 1 else (width, batch_size) for width in widths]
     with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -30,7 +30,7 @@ def _gradients(sliced, axis, widths, batch_size, known):
         loss = tf.reduce_sum(tf.tanh(tf.matmul(whole, factors) if axis == 1 else whole))
         gradients = [tf.identity(gradient) for gradient in tf.gradients(loss, parts)]
         if sliced:
-            gradient_slices.by_slices(graph)
+            gradient_slices.replace_split_by_slices(graph)
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         values = session.run(gradients, fed, options=options, run_metadata=metadata)
@@ -40,7 +40,7 @@ def _gradients(sliced, axis, widths, batch_size, known):
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("widths", [[4] * 20, list(range(1, 21)), [3] * 4])
 def test_columns(widths, known):
-    """Columns of any width, of batches of any size, have the gradients they had."""
+    """Columns of any width and batches of any size keep their gradients."""
     plain, before = _gradients(False, 1, widths, 5, known)
     sliced, ran = _gradients(True, 1, widths, 5, known)
     for ours, theirs in zip(sliced, plain, strict=True):
@@ -50,7 +50,7 @@ def test_columns(widths, known):
 
 
 def test_rows():
-    """A matrix that is split by rows is left alone."""
+    """A split of rows isn't replaced."""
     plain, before = _gradients(False, 0, [2] * 20, 5, True)
     ours, ran = _gradients(True, 0, [2] * 20, 5, True)
     np.testing.assert_array_equal(ours, plain)
@@ -72,7 +72,7 @@ def test_what_a_split_waits_for():
             parts = tf.split(value, [3, 4, 5], 1)
         with tf.control_dependencies([tf.reduce_sum(part) for part in parts]):
             read = variable.read_value()
-        gradient_slices.by_slices(graph)
+        gradient_slices.replace_split_by_slices(graph)
         assert any("_by_slices" in op.name for op in graph.get_operations())
         session.run(variable.initializer)
         assert session.run(read) == 1

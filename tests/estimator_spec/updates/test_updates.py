@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faster updates of tables: equal to the kernels that they replace, and off when switched off."""
+"""Rewrites of updates: equal values, and the switch that turns them off."""
 
 from __future__ import annotations
 
@@ -52,26 +52,26 @@ SCALARS = {
 
 @pytest.fixture
 def always(monkeypatch):
-    """Formulas are always taken to be faster."""
+    """Makes every measurement choose formulas."""
     monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: True)
     monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: True)
 
 
 @pytest.fixture
 def never(monkeypatch):
-    """Kernels are always taken to be faster."""
+    """Makes every measurement choose kernels."""
     monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: False)
     monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: False)
 
 
 def _update(kind, attributes, ids, gradient, shape, lr_power):
-    """An op of a kind in the default graph, and its variables."""
+    """Returns an op of a type in the default graph, and its variables."""
     make = getattr(tf.raw_ops, kind)
     rng = np.random.default_rng(1)
     variables, arguments = [], {}
     resource = kind.startswith("Resource")
     for name in inspect.signature(make).parameters:
-        if kernels.argument(name) in kernels.variables_of(kind):
+        if kernels.canonical_name(name) in kernels.variables_of(kind):
             initial = rng.uniform(0.5, 1.5, shape).astype(np.float32)
             variable = tf1.Variable(initial, use_resource=resource)
             variables.append(variable)
@@ -96,7 +96,7 @@ def _update(kind, attributes, ids, gradient, shape, lr_power):
     ],
 )
 def test_formulas_equal_kernels(kind, attributes, lr_power):
-    """Every kernel's formula changes table and slots as the kernel does, for three steps."""
+    """Every formula changes table and slots as its kernel does, in three steps."""
     rng = np.random.default_rng(0)
     ids, gradient = np.array([7, 2, 9, 0]), rng.normal(size=(4, 3)).astype(np.float32)
     results = []
@@ -104,7 +104,7 @@ def test_formulas_equal_kernels(kind, attributes, lr_power):
         with tf.Graph().as_default(), tf1.Session() as session:
             op, variables = _update(kind, attributes, ids, gradient, (10, 3), lr_power)
             if by_formula:
-                op = kernels.by_formula(op, kernels.inputs(op))
+                op = kernels.apply_formula(op, kernels.inputs_by_name(op))
             session.run(tf1.global_variables_initializer())
             for _ in range(3):
                 session.run(op)
@@ -115,7 +115,7 @@ def test_formulas_equal_kernels(kind, attributes, lr_power):
 
 
 def _trained(optimizer, fast, use_resource, steps=5):
-    """The variables after some steps on a table whose ids repeat; the types of ops that ran."""
+    """Trains a table with repeated ids; returns the variables and the types of the ops that ran."""
     rng = np.random.default_rng(3)
     indices = [[row, place] for row in range(6) for place in range(3)]
     with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -132,7 +132,7 @@ def _trained(optimizer, fast, use_resource, steps=5):
             step = tf1.train.get_or_create_global_step()
             train_op = optimizer().minimize(loss, step)
         if fast:
-            train_op = updates.made_faster(graph, train_op)
+            train_op = updates.optimize_training_graph(graph, train_op)
         session.run(tf1.global_variables_initializer())
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
@@ -155,7 +155,7 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_is_the_same(always, name, use_resource):
-    """Rewritten updates train tables, slots and the step counter as the optimizer's own do."""
+    """Rewritten updates train tables, slots and global step as the optimizer's own ops do."""
     plain, _ = _trained(OPTIMIZERS[name], False, use_resource)
     fast, ran = _trained(OPTIMIZERS[name], True, use_resource)
     assert plain.keys() == fast.keys()
@@ -167,7 +167,7 @@ def test_training_is_the_same(always, name, use_resource):
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("unique", [True, False])
 def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
-    """Table and slots of Adam are the same for hundreds of steps, rows without ids among them."""
+    """Fused Adam keeps table and slots equal for hundreds of steps, also in rows without ids."""
     values, kinds = [], []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -179,7 +179,7 @@ def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
             rate = tf1.placeholder_with_default(0.1, [])
             train_op = tf1.train.AdamOptimizer(rate, epsilon=1e-3).minimize(loss)
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             rng = np.random.default_rng(5)
             for step in range(300):
@@ -194,7 +194,7 @@ def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
 
 @pytest.mark.parametrize("use_resource", [True, False])
 def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
-    """A hook that fetches an op which Adam had for a table doesn't change anything once more."""
+    """Fetching a replaced op of Adam doesn't change table and slots again."""
     kinds = ("AssignVariableOp", "ResourceScatterAdd", "AssignSubVariableOp")
     kinds += ("Assign", "ScatterAdd", "AssignSub")
     results = []
@@ -209,7 +209,7 @@ def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
             asked = [op for op in asked if op.type in kinds]
             assert len(asked) == 5
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
                 assert any("_in_one" in op.name for op in graph.get_operations())
             session.run(tf1.global_variables_initializer())
             for _ in range(3):
@@ -220,7 +220,7 @@ def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
 
 
 def test_a_slot_that_is_read_in_between(never):
-    """Adam's ops stay where something else wants a slot that is decayed but not yet added to."""
+    """Adam's ops aren't fused if another op reads a slot between its decay and the addition."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.get_variable("table", [4, 2], use_resource=True)
         loss = tf.reduce_sum(tf.gather(table, tf1.placeholder_with_default([1, 2], [2])))
@@ -230,7 +230,7 @@ def test_a_slot_that_is_read_in_between(never):
         decays = [op for op in m.handle.consumers() if op.type == "AssignVariableOp"]
         with tf.control_dependencies(decays[1:]):  # the first gives it its initial value
             between = tf.identity(m.read_value())
-        train_op = tf.group(updates.made_faster(graph, train_op), between)
+        train_op = tf.group(updates.optimize_training_graph(graph, train_op), between)
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         np.testing.assert_allclose(session.run(m)[:2], [[0, 0], [0.1, 0.1]], rtol=1e-6)
@@ -238,7 +238,7 @@ def test_a_slot_that_is_read_in_between(never):
 
 
 def test_the_second_search_is_left_out(never):
-    """Kernels stay, but ids that a lookup made unique aren't searched again: bit for bit equal."""
+    """With kernels, ids that a lookup made unique aren't searched again: bitwise equal values."""
     plain, ran_plainly = _trained(OPTIMIZERS["adagrad"], False, True)
     fast, ran = _trained(OPTIMIZERS["adagrad"], True, True)
     for variable, value in plain.items():
@@ -249,15 +249,18 @@ def test_the_second_search_is_left_out(never):
 
 
 def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
-    """An update takes the sums of a lookup's rows as they are."""
+    """An update uses the gradient of a lookup's unique rows without summing it again."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
         ids, _ = tf.unique(tf1.placeholder_with_default(tf.constant([1, 3, 1]), [3]))
         loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
         train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
         (update,) = [op for op in graph.get_operations() if op.type == "ResourceSparseApplyAdagrad"]
-        updates.made_faster(graph, train_op)
-        assert kernels.inputs(update)["grad"].op.type not in ("Reshape", "UnsortedSegmentSum")
+        updates.optimize_training_graph(graph, train_op)
+        assert kernels.inputs_by_name(update)["grad"].op.type not in (
+            "Reshape",
+            "UnsortedSegmentSum",
+        )
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         # 1 - 0.5 · 2 / √(0.44 + 2²)
@@ -266,7 +269,7 @@ def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
 
 @pytest.mark.parametrize("written_by_others", [False, True])
 def test_rows_are_read_once(always, written_by_others):
-    """The update takes the lookup's rows, unless something else may write the table in the step."""
+    """An update reuses the lookup's rows, unless another op may write the table in the step."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
         ids, _ = tf.unique(tf1.placeholder_with_default(tf.constant([1, 3, 1]), [3]))
@@ -274,7 +277,7 @@ def test_rows_are_read_once(always, written_by_others):
         before = [table.assign_add(tf.ones([5, 2])).op] if written_by_others else []
         with tf.control_dependencies([loss, *before]):
             train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
-        train_op = updates.made_faster(graph, train_op)
+        train_op = updates.optimize_training_graph(graph, train_op)
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         reads = [op for op in graph.get_operations() if op.type == "ResourceGather"]
@@ -287,7 +290,7 @@ def test_rows_are_read_once(always, written_by_others):
 
 @pytest.mark.parametrize("width", [1, 16, 48, 37])
 def test_sums_by_a_product(always, width):
-    """Repeated ids of one gather: a product of matrices sums their gradients, bit for bit equal."""
+    """A matrix product sums the gradients of repeated ids, with bitwise equal values."""
     values, types = [], []
     gradients = tf.random.stateless_normal([40, width], [1, 2]).numpy()
     ids = np.random.default_rng(0).integers(0, 9, 40)
@@ -297,7 +300,7 @@ def test_sums_by_a_product(always, width):
             loss = tf.reduce_sum(tf.gather(table, ids) * gradients)
             train_op = tf1.train.MomentumOptimizer(0.5, 0.9).minimize(loss)
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
                 types = [op.type for op in graph.get_operations()]
             session.run(tf1.global_variables_initializer())
             session.run(train_op)
@@ -307,7 +310,7 @@ def test_sums_by_a_product(always, width):
 
 
 def test_ids_that_may_repeat_are_summed(always):
-    """Two lookups in one table: their ids aren't unique together, and their gradients add up."""
+    """Gradients of two lookups in one table, whose ids aren't unique together, add up."""
     values = []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -317,7 +320,7 @@ def test_ids_that_may_repeat_are_summed(always):
             loss = tf.reduce_sum(first) + 2 * tf.reduce_sum(second)
             train_op = tf1.train.AdagradOptimizer(0.5).minimize(loss)
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             session.run(train_op)
             values.append(session.run(table))
@@ -333,7 +336,7 @@ def test_only_the_unique_ids_are_unique(always):
         update = tf.raw_ops.ResourceScatterAdd(
             resource=table.handle, indices=places, updates=tf.ones([3, 2])
         )
-        train_op = updates.made_faster(graph, update)
+        train_op = updates.optimize_training_graph(graph, update)
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
         assert session.run(table)[:, 0].tolist() == [2, 1, 0, 0, 0]
@@ -346,11 +349,11 @@ def test_attributes_that_the_formula_does_not_have(kind, times_rate):
     ids, gradient = np.array([7, 2]), np.ones((2, 3), np.float32)
     with tf.Graph().as_default():
         op, _ = _update(kind, {"multiply_linear_by_lr": times_rate}, ids, gradient, (10, 3), -0.5)
-        assert (kernels.of(op) is None) == times_rate
+        assert (kernels.find_kernel(op) is None) == times_rate
 
 
 def test_updates_within_a_condition_are_left_alone(always):
-    """An update in a tf.cond runs only when the condition holds, so it stays where it is."""
+    """An update in a tf.cond isn't rewritten."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.disable_control_flow_v2()
         try:
@@ -375,7 +378,7 @@ def test_updates_within_a_condition_are_left_alone(always):
 
             train_op = tf1.cond(held, change, lambda: tf.constant(0))
             number = len(graph.get_operations())
-            assert updates.made_faster(graph, train_op) is train_op
+            assert updates.optimize_training_graph(graph, train_op) is train_op
             assert len(graph.get_operations()) == number
             session.run(tf1.global_variables_initializer())
             session.run(train_op, {held: False})
@@ -385,12 +388,12 @@ def test_updates_within_a_condition_are_left_alone(always):
 
 
 def test_an_update_that_is_the_train_op(always):
-    """Where the update itself is what the session runs, the new op is given back."""
+    """If the train op itself is an update, its replacement is returned."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         op, variables = _update(
             "ResourceSparseApplyAdagrad", {}, [1, 3], np.ones((2, 2), np.float32), (5, 2), -0.5
         )
-        faster = updates.made_faster(graph, op)
+        faster = updates.optimize_training_graph(graph, op)
         assert faster is not op
         session.run(tf1.global_variables_initializer())
         before = session.run(variables[0])
@@ -407,13 +410,13 @@ def test_an_update_that_is_the_train_op(always):
     ],
 )
 def test_an_update_that_is_asked_for_by_name(always, kind, attributes):
-    """A hook that fetches an update which was replaced doesn't update a second time."""
+    """Fetching a replaced update doesn't update a second time."""
     results = []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
             gradient = np.ones((2, 3), np.float32)
             op, variables = _update(kind, attributes, [1, 3], gradient, (5, 3), -0.5)
-            train_op = updates.made_faster(graph, op) if fast else op
+            train_op = updates.optimize_training_graph(graph, op) if fast else op
             assert (train_op is not op) == fast
             session.run(tf1.global_variables_initializer())
             session.run([op, train_op])
@@ -456,7 +459,7 @@ def _ops_of_training(directory, **arguments):
 
 
 def test_the_switches(always, tmp_path, monkeypatch):
-    """The argument decides, then the environment; by default updates are made faster."""
+    """The argument takes precedence over the environment; the default is True."""
     assert _ops_of_training(tmp_path / "1")
     assert not _ops_of_training(tmp_path / "2", fast_updates=False)
     monkeypatch.setenv(environment.FAST_UPDATES, "0")
@@ -506,7 +509,7 @@ def test_what_is_not_quite_adam_stays(never, how, use_resource):
             loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
             train_op = AlmostAdam(how).minimize(loss)
             if fast:
-                train_op = updates.made_faster(graph, train_op)
+                train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             for _ in range(3):
                 session.run(train_op)

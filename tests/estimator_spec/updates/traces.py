@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced call of a session ran."""
+"""Counts the ops that a traced call of a session ran."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import collections
 
 
 def kinds(metadata):
-    """How often each kind of op ran."""
+    """Returns how often each type of op ran."""
     nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
     labels = [node.timeline_label.split(" = ")[-1].split("(")[0] for node in nodes]
     # oneDNN's product is called _MklMatMul.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the signatures of users' functions."""
+"""Arguments that users' functions accept."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from estimator_spec.validation.signatures import (
 
 
 class Model:
-    """Functions of every shape."""
+    """Callables of several kinds."""
 
     def __call__(self, features, labels):
-        """As an object that can be called."""
+        """Callable object."""
 
     def method(self, features, mode):
-        """As a method."""
+        """Method."""
 
     @staticmethod
     def static(features):
-        """As a function in a class."""
+        """Static method."""
 
     @classmethod
     def of_class(cls, features):
-        """As a method of the class."""
+        """Class method."""
 
 
 def plain(features, labels, mode, params=None, *, config=None, **rest):
-    """A function with everything."""
+    """Function with arguments of every kind."""
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def plain(features, labels, mode, params=None, *, config=None, **rest):
     ],
 )
 def test_argument_names(function, names):
-    """What can still be given by position: without self, and without what a partial bound."""
+    """Unbound positional arguments, without self and arguments that a partial binds."""
     assert argument_names(function) == names
 
 
 def test_a_wrapper_is_called_with_its_own_arguments():
-    """functools.wraps isn't looked through; TensorFlow's decorators say what they take."""
+    """A `functools.wraps` wrapper has its own arguments, a `tf.function` those of its function."""
 
     @functools.wraps(plain)
     def wrapper(*args, **kwargs):
@@ -83,14 +83,14 @@ def test_a_wrapper_is_called_with_its_own_arguments():
     ],
 )
 def test_open_ends(function, positional, keyword):
-    """`*args` and `**kwargs` are found, through partials too."""
+    """`*args` and `**kwargs` are found, also in partials."""
     assert takes_any_positional(function) is positional
     assert takes_any_keyword(function) is keyword
 
 
 @given(bound=st.sets(st.sampled_from("abcd")), first=st.integers(0, 4))
 def test_partials(bound, first):
-    """A partial can be called with exactly the names that are said to be open."""
+    """A partial can be called with exactly the returned names."""
 
     def function(a, b, c, d):
         return (a, b, c, d)
@@ -104,7 +104,7 @@ def test_partials(bound, first):
 
 @pytest.mark.reference
 def test_against_tensorflows_reader():
-    """TensorFlow's private reader, which the old system used, finds the same names."""
+    """TensorFlow's private function returns the same names."""
     function_utils = pytest.importorskip("tensorflow.python.util.function_utils")
     model = Model()
     for function in (plain, model, model.method, Model.static, functools.partial(plain, 1, mode=2)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs share: made-up rows, their input functions, a head and its spec.
+"""Shared parts of the programs: synthetic rows, input functions, a head and its spec.
 
 Every initializer has a seed of its own. Without one, initial values depend on how many ops were
 made before, and two implementations needn't make as many. Runs on Python 3.7 too.
@@ -14,24 +14,24 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 ROWS = 320
-BATCH_SIZE = 16  # 20 batches: a run that continues at step 100 meets the batches of a straight run
+BATCH_SIZE = 16  # 20 batches: a run continued at step 100 sees the batches of an uninterrupted run
 TEST_ROWS = 50  # three full batches of 16 and a short one
 WORDS = ("ant", "bee", "cat", "dog", "elk", "fox")
 PLACES = ("Athens", "Berne", "Cairo", "Delhi", "Essen", "Fargo", "Gaza", "Hanoi")
 
 
 def normal(seed, stddev=0.5):
-    """An initializer that doesn't depend on the ops made before it."""
+    """Returns an initializer that doesn't depend on the ops built before it."""
     return tf1.truncated_normal_initializer(stddev=stddev, seed=seed)
 
 
 def random(seed):
-    """A stream that is the same in every NumPy."""
+    """Returns a random stream that is the same in every NumPy."""
     return np.random.RandomState(seed)
 
 
 def sparse(random_state, rows, longest, draw, shortest=0):
-    """A SparseTensorValue `[rows, longest]` with `shortest` to `longest` drawn values a row."""
+    """Returns a SparseTensorValue `[rows, longest]` with `shortest` to `longest` values a row."""
     indices, values = [], []
     for row in range(rows):
         for place in range(random_state.randint(shortest, longest + 1)):
@@ -43,12 +43,12 @@ def sparse(random_state, rows, longest, draw, shortest=0):
 
 
 def labels(seed, rows):
-    """Zeros and ones, `[rows, 1]`."""
+    """Returns zeros and ones, `[rows, 1]`."""
     return random(seed).randint(0, 2, (rows, 1)).astype(np.float32)
 
 
 def dataset(make_rows, seed, rows, batch_size, repeat):
-    """Batches of (features, labels); `make_rows(random_state, rows)` gives the features."""
+    """Returns batches of (features, labels); `make_rows(random_state, rows)` makes the features."""
     features = {
         key: tf.SparseTensor(*value) if isinstance(value, tf1.SparseTensorValue) else value
         for key, value in make_rows(random(seed), rows).items()
@@ -59,7 +59,7 @@ def dataset(make_rows, seed, rows, batch_size, repeat):
 
 
 def input_fns(make_rows, seed):
-    """The input functions for training and for everything else."""
+    """Returns the input functions of training and of other modes."""
 
     def train_input_fn(params):
         return dataset(make_rows, seed, ROWS, params["batch_size"], repeat=True)
@@ -71,7 +71,7 @@ def input_fns(make_rows, seed):
 
 
 def head(hidden, seed):
-    """One linear layer, `[B, n]` to logits `[B, 1]`."""
+    """Applies a linear layer, `[B, n]` to logits `[B, 1]`."""
     width = hidden.shape[-1]
     kernel = tf1.get_variable("head/kernel", [width, 1], initializer=normal(seed))
     bias = tf1.get_variable("head/bias", [1], initializer=tf1.zeros_initializer())
@@ -79,34 +79,34 @@ def head(hidden, seed):
 
 
 def cross_entropy(logits, targets):
-    """The loss of every program, under the name at which the recording hook finds it."""
+    """Returns the loss under the name that the recording hook reads."""
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
     return tf.identity(tf.reduce_mean(losses), name="recorded_loss")
 
 
 class RecordLosses(tf1.train.SessionRunHook):
-    """Keeps the loss of every step, in order."""
+    """Hook that records the loss of every step."""
 
     def __init__(self):
         self.losses = []
 
     def begin(self):
-        """Finds the tensor that the programs name."""
+        """Finds the loss tensor."""
         self._loss = tf1.get_default_graph().get_tensor_by_name("recorded_loss:0")
 
     def before_run(self, run_context):
-        """Asks for the loss."""
+        """Requests the loss."""
         del run_context
         return tf1.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context, run_values):
-        """Keeps it."""
+        """Records the loss."""
         del run_context
         self.losses.append(run_values.results)
 
 
 def metric_fn(targets, probabilities):
-    """Streaming metrics."""
+    """Returns streaming metrics."""
     return {
         "auc": tf1.metrics.auc(targets, probabilities),
         "mean": tf1.metrics.mean(probabilities),
@@ -114,7 +114,7 @@ def metric_fn(targets, probabilities):
 
 
 def spec(mode, logits, targets, train_op_fn, **extra):
-    """The TPUEstimatorSpec of any mode; `train_op_fn(loss)` makes the training step."""
+    """Returns the TPUEstimatorSpec of any mode; `train_op_fn(loss)` builds the train op."""
     probabilities = tf.sigmoid(logits)
     predictions = {"probability": probabilities, "logit": logits}
     if mode == side.estimator.ModeKeys.PREDICT:
@@ -127,7 +127,7 @@ def spec(mode, logits, targets, train_op_fn, **extra):
 
 
 def make_estimator(model_fn, model_dir, columns, **extra):
-    """A TPUEstimator that runs on a CPU and keeps a checkpoint every 100 steps."""
+    """Returns a TPUEstimator on a CPU that keeps a checkpoint every 100 steps."""
     return side.tpu.TPUEstimator(
         model_fn=model_fn,
         config=side.tpu.RunConfig(
@@ -150,7 +150,7 @@ def make_estimator(model_fn, model_dir, columns, **extra):
 
 
 def write_vocabulary(model_dir, words):
-    """A vocabulary file beside the model's own directory."""
+    """Writes a vocabulary file beside the model directory."""
     path = model_dir.rstrip("/") + ".vocabulary.txt"
     with open(path, "w") as file:
         file.write("".join(word + "\n" for word in words))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table for each optimizer of TensorFlow 1, all in one model; a scaffold and hooks.
+"""Trains one table with each optimizer of TensorFlow 1, with a scaffold and hooks.
 
 It says `disable_v2_behavior()` as most old programs do: no eager mode, and reference variables.
 Some tables are cut in two by a partitioner.
@@ -16,7 +16,7 @@ tf1.disable_v2_behavior()
 
 
 def optimizers():
-    """By the key of the column they train; `rest` trains what is no table."""
+    """Returns optimizers by the key of the column they train; `rest` trains other variables."""
     return {
         "adagrad": tf1.train.AdagradOptimizer(0.1, initial_accumulator_value=0.2),
         "adam": tf1.train.AdamOptimizer(0.01),
@@ -32,11 +32,11 @@ def optimizers():
 
 
 KEYS = ("adagrad", "adam", "ftrl", "momentum", "proximal", "rmsprop", "sgd")
-CUT = 3  # the first of them have tables in parts
+CUT = 3  # the first two have partitioned tables
 
 
 def rows(random, count):
-    """The features of `count` rows."""
+    """Returns the features of `count` rows."""
     return {key: common.sparse(random, count, 4, lambda r: r.randint(0, 13)) for key in KEYS}
 
 
@@ -44,7 +44,7 @@ train_input_fn, test_input_fn = common.input_fns(rows, seed=700)
 
 
 def train_op(loss):
-    """Each table's gradient to its optimizer.
+    """Applies each table's gradient by its own optimizer.
 
     All gradients come first: a reference variable may change under a reader.
     """
@@ -65,20 +65,20 @@ def train_op(loss):
 
 
 class ReadHook(tf1.train.SessionRunHook):
-    """A program's own training hook that reads the graph and the session."""
+    """Training hook of the program that reads the graph and the session."""
 
     def begin(self):
-        """Finds the step."""
+        """Finds the global step."""
         self._step = tf1.train.get_global_step()
 
     def before_run(self, run_context):
-        """Asks for it."""
+        """Requests the global step."""
         del run_context
         return tf1.train.SessionRunArgs(self._step)
 
 
 def make_estimator(model_dir):
-    """The estimator."""
+    """Returns the estimator."""
     identity = tf.feature_column.categorical_column_with_identity
     tpu_columns = [
         side.tpu_columns.embedding_column(

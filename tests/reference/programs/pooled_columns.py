@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every categorical kind and combiner through `input_layer`, with Adagrad and a `host_call`.
+"""Looks up every kind of categorical column and combiner through `input_layer`.
 
 Dense and sparse ids, missing values (-1 and ''), unknown words, empty rows, weights of zero and
 below.
@@ -18,8 +18,8 @@ tf1 = tf.compat.v1
 
 
 def rows(random, count):
-    """The features of `count` rows."""
-    words = common.WORDS + ("", "gnu")  # a missing one and an unknown one
+    """Returns the features of `count` rows."""
+    words = common.WORDS + ("", "gnu")  # a missing and an unknown word
     tags = common.sparse(random, count, 4, lambda r: r.randint(0, 9))
     weights = random.uniform(-0.5, 2.0, len(tags.values)).round(1).astype(np.float32)
     return {
@@ -42,7 +42,7 @@ train_input_fn, test_input_fn = common.input_fns(rows, seed=1)
 
 
 def columns(vocabulary_file):
-    """The TPU embedding columns."""
+    """Returns the TPU embedding columns."""
     fc = tf.feature_column
     embedding = side.tpu_columns.embedding_column
     identity = fc.categorical_column_with_identity
@@ -67,17 +67,17 @@ def columns(vocabulary_file):
 
 
 def host_call_fn(global_step, loss):
-    """Summaries from the host; both arguments are `[1]`."""
+    """Writes summaries on the host; both arguments are `[1]`."""
     writer = tf.summary.create_file_writer(os.environ["HOST_CALL_DIR"])
     with writer.as_default(), tf.summary.record_if(True):
-        # Not tf.summary.scalar: it needs TensorBoard, which TensorFlow 2.21 doesn't bring.
+        # Not tf.summary.scalar: it needs TensorBoard, which TensorFlow 2.21 doesn't install.
         scalar = tf1.summary.scalar("host_loss", loss[0], collections=[])
         tf.summary.experimental.write_raw_pb(scalar, global_step[0])
     return tf1.summary.all_v2_summary_ops()
 
 
 def make_estimator(model_dir):
-    """The estimator."""
+    """Returns the estimator."""
     os.environ["HOST_CALL_DIR"] = os.path.join(model_dir, "host_call")
     tpu_columns = columns(common.write_vocabulary(model_dir, common.PLACES))
 
@@ -93,7 +93,7 @@ def make_estimator(model_dir):
 
         extra = {}
         if mode == side.estimator.ModeKeys.TRAIN:
-            # The head of the loss again: `recorded_loss` belongs to the spec.
+            # The loss under another name: `recorded_loss` belongs to the spec.
             loss = tf.reduce_mean(tf.square(tf.sigmoid(logits) - labels))
             scalars = [tf.reshape(step, [1]), tf.reshape(loss, [1])]
             extra["host_call"] = (host_call_fn, scalars)
@@ -103,7 +103,7 @@ def make_estimator(model_dir):
 
 
 def serving_input_receiver_fn():
-    """Raw features of a client, dense ones only: -1 and '' pad."""
+    """Returns the receiver of dense raw features; -1 and '' are padding."""
     dense = {
         "colour": tf.int64,
         "size": tf.int64,
@@ -124,7 +124,7 @@ def serving_input_receiver_fn():
 
 
 def serving_request():
-    """What a client sends: numpy arrays by key."""
+    """Returns a client's request: NumPy arrays by key."""
     return {
         "colour": np.array([[1, -1], [2, 3]], np.int64),
         "size": np.array([[-1], [6]], np.int64),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequence columns of every kind, plain and shared, through Keras `SequenceFeatures`; momentum.
+"""Looks up sequence columns of every kind through Keras `SequenceFeatures`; momentum.
 
 `max_sequence_length` covers the longest row and the model masks: the reference doesn't pad to it
 on a CPU.
@@ -16,7 +16,7 @@ LONGEST = 6
 
 
 def rows(random, count):
-    """The features of `count` rows; every sequence of a row is equally long, and some are empty."""
+    """Returns the features; a row's sequences have equal lengths, and some are empty."""
     steps = common.sparse(random, count, LONGEST, lambda r: r.randint(0, 11))
     places = [common.PLACES[i % 8] for i in steps.values]
     words = [(common.WORDS + ("gnu",))[i % 7] for i in steps.values[::-1]]
@@ -33,7 +33,7 @@ train_input_fn, test_input_fn = common.input_fns(rows, seed=500)
 
 
 def columns(vocabulary_file):
-    """Three plain sequence columns, and two that share a table."""
+    """Returns three plain sequence columns, and two that share a table."""
     fc = tf.feature_column
     plain = [
         fc.sequence_categorical_column_with_identity("step", 11),
@@ -52,7 +52,7 @@ def columns(vocabulary_file):
 
 
 def sequence_features(tpu_columns):
-    """Keras's layer, from where this TensorFlow keeps it."""
+    """Returns Keras' layer from its module in this TensorFlow."""
     try:
         return tf.keras.experimental.SequenceFeatures(tpu_columns)
     except AttributeError:
@@ -62,20 +62,20 @@ def sequence_features(tpu_columns):
 
 
 def masked_mean(sequence, lengths):
-    """`[B, L, D]` and `[B]` to `[B, D]`."""
+    """Averages over steps: `[B, L, D]` and `[B]` to `[B, D]`."""
     mask = tf.sequence_mask(lengths, tf.shape(sequence)[1], dtype=tf.float32)
     total = tf.reduce_sum(sequence * mask[:, :, tf.newaxis], axis=1)
     return total / tf.maximum(tf.cast(lengths, tf.float32), 1.0)[:, tf.newaxis]
 
 
 def make_estimator(model_dir):
-    """The estimator."""
+    """Returns the estimator."""
     plain, shared = columns(common.write_vocabulary(model_dir, common.PLACES))
 
     def model_fn(features, labels, mode, params):
         del params
         pooled = [masked_mean(*sequence_features(plain)(features))]
-        # One layer each: the two sequences aren't equally long.
+        # Separate layers: the two sequences have different lengths.
         pooled += [masked_mean(*sequence_features([column])(features)) for column in shared]
         logits = common.head(tf.concat(pooled, axis=1), seed=60)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared and plain columns through Keras `DenseFeatures`, `tf.compat.v1.layers`, and Adam.
+"""Looks up shared and plain columns through Keras `DenseFeatures`; `tf.compat.v1.layers`, Adam.
 
 The input function gives tensors, not a dataset; two layers make two scopes.
 """
@@ -15,7 +15,7 @@ tf1 = tf.compat.v1
 
 
 def rows(random, count):
-    """The features of `count` rows."""
+    """Returns the features of `count` rows."""
     places = np.array(common.PLACES + ("",))
     return {
         "home": places[random.randint(0, 9, (count, 1))],
@@ -31,12 +31,12 @@ _train_dataset_fn, test_input_fn = common.input_fns(rows, seed=300)
 
 
 def train_input_fn(params):
-    """Tensors, as the first TPU programs gave them."""
+    """Returns tensors instead of a dataset, as the first TPU programs did."""
     return tf1.data.make_one_shot_iterator(_train_dataset_fn(params)).get_next()
 
 
 def columns(vocabulary_file):
-    """Two shared tables, one under a name of its own, and a plain column."""
+    """Returns columns with two shared tables, one with a name of its own, and a plain column."""
     fc = tf.feature_column
     shared = side.tpu_columns.shared_embedding_columns
     towns = [
@@ -57,7 +57,7 @@ def columns(vocabulary_file):
 
 
 def make_estimator(model_dir):
-    """The estimator."""
+    """Returns the estimator."""
     tpu_columns = columns(common.write_vocabulary(model_dir, common.PLACES))
 
     def model_fn(features, labels, mode, params):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of the TensorFlow 1.15.5 fixture: made there, continued in ours.
+"""Program of the TensorFlow 1.15.5 fixture: started there, continued in ours.
 
 `tests/data/make_tf1_checkpoint.py` runs it in TensorFlow 1.15.5 and keeps the checkpoint of step
 40 and what TensorFlow 1.15.5 did next. Runs on Python 3.7 too.
@@ -14,12 +14,12 @@ from programs import common
 
 tf1 = tf.compat.v1
 
-FIRST_STEPS = 40  # two epochs of 20 batches: a new run meets the batches of a straight one
+FIRST_STEPS = 40  # two epochs of 20 batches: a new run sees the batches of an uninterrupted one
 LAST_STEP = 100
 
 
 def rows(random, count):
-    """The features of `count` rows."""
+    """Returns the features of `count` rows."""
     words = np.array(common.WORDS + ("", "gnu"))
     tags = common.sparse(random, count, 4, lambda r: r.randint(0, 9))
     weights = random.uniform(0.1, 2.0, len(tags.values)).round(1).astype(np.float32)
@@ -37,7 +37,7 @@ train_input_fn, test_input_fn = common.input_fns(rows, seed=1100)
 
 
 def columns():
-    """Identity, vocabulary list, weighted; and two that share a table."""
+    """Returns identity, vocabulary list and weighted columns, and two that share a table."""
     fc = tf.feature_column
     identity = fc.categorical_column_with_identity
     plain = [
@@ -54,7 +54,7 @@ def columns():
 
 
 def make_estimator(model_dir):
-    """The estimator."""
+    """Returns the estimator."""
     plain, shared = columns()
 
     def model_fn(features, labels, mode, params):
@@ -83,7 +83,7 @@ def make_estimator(model_dir):
 
 
 def continue_training(model_dir):
-    """What happens from the checkpoint in `model_dir` on: plain numbers, for a JSON file."""
+    """Continues from the checkpoint in `model_dir`; returns plain numbers for a JSON file."""
     estimator = make_estimator(model_dir)
 
     def logits():

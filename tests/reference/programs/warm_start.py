@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warm start from another model's checkpoint: a larger vocabulary, other names, `init_from`.
+"""Warm-starts from another model's checkpoint: a larger vocabulary, other names, `init_from`.
 
 The donor is trained for a few steps by the same side. `word` takes its rows by vocabulary file,
 `colour` comes under an older scope, and the head by `tf.compat.v1.train.init_from_checkpoint`.
@@ -20,7 +20,7 @@ DONOR_STEPS = 20
 
 
 def rows(random, count):
-    """The features of `count` rows."""
+    """Returns the features of `count` rows."""
     return {
         "word": np.array(NEW_WORDS)[random.randint(0, len(NEW_WORDS), (count, 2))],
         "colour": common.sparse(random, count, 3, lambda r: r.randint(0, 6)),
@@ -31,7 +31,7 @@ train_input_fn, test_input_fn = common.input_fns(rows, seed=900)
 
 
 def estimator_of(model_dir, words, scope, donor=None, warm_start_from=None):
-    """An estimator whose columns live under `scope`; `donor` gives the head's initial values."""
+    """Returns an estimator with columns under `scope`; `donor` has the head's initial values."""
     fc = tf.feature_column
     path = common.write_vocabulary(model_dir, words)
     tpu_columns = [
@@ -70,7 +70,7 @@ def estimator_of(model_dir, words, scope, donor=None, warm_start_from=None):
 
 
 def make_estimator(model_dir):
-    """Trains the donor if there is none yet, and makes the estimator that starts from it."""
+    """Trains the donor if there is none yet, and returns the estimator that starts from it."""
     donor_dir = model_dir.rstrip("/") + ".donor"
     donor, old_path = estimator_of(donor_dir, common.WORDS, "old")
     if not os.path.exists(os.path.join(donor_dir, "checkpoint")):

@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversion does to the rows of one table, and with them to its slots'."""
+"""Maps the rows of a table, and of its slots, from source to target."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from estimator_spec.checkpoints import output_variables, variable_roles
+from estimator_spec.checkpoints.bundle import StoredVariable
 from tpu_columns.partition import RowPartition
 
 
 @dataclasses.dataclass(frozen=True)
-class TableRows:
-    """The rows of a table before and after; its slots go the same way.
+class RowMapping:
+    """The rows of a table and of its slots in source and target.
 
     Attributes:
         table: the table of the source.
-        after: its layout in the target.
-        rows_from: which old row each new one takes, -1 for a new one. None: the old ones, in their
-            order, and new ones behind them.
+        after: layout in the target.
+        rows_from: source row of each target row, -1 for a new row. None: the source's rows in
+            their order, followed by new rows.
     """
 
-    table: variable_roles.Table
+    table: variable_roles.CheckpointTable
     after: RowPartition
     rows_from: np.ndarray | None
 
     @property
     def before(self) -> RowPartition:
-        """Its layout in the source."""
+        """Layout in the source."""
         return self.table.layout
 
     @property
@@ -39,21 +39,21 @@ class TableRows:
             return int((self.rows_from < 0).sum())
         return self.after.num_rows - self.before.num_rows
 
-    def is_as_stored(self, variable: Any) -> bool:
-        """Whether the bytes stay where they are."""
+    def is_as_stored(self, variable: StoredVariable) -> bool:
+        """Returns whether target and source store a variable in the same slices and row order."""
         if self.rows_from is not None or self.before.num_rows != self.after.num_rows:
             return False
         if self.before == self.after:
             return True
         stored = [(piece.first_row, piece.shape[0]) for piece in variable.pieces]
         wanted = [
-            (shape[0][0][0] if shape[0] else 0, shape[1][0])
-            for shape in output_variables.slices(self.after, variable)
+            (extents[0][0] if extents and extents[0] else 0, shape[0])
+            for extents, shape, _ in output_variables.slices(self.after, variable)
         ]
         return self.before.in_row_order and self.after.in_row_order and stored == wanted
 
-    def what(self) -> list[str]:
-        """In words."""
+    def describe(self) -> list[str]:
+        """Returns descriptions of the changes."""
         whats = []
         old, new = self.before, self.after
         if (old.strategy, old.num_shards) != (new.strategy, new.num_shards):

@@ -1,42 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling once and for all how the tables of an old checkpoint lie."""
+"""Writes the record of a checkpoint that has none."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from estimator_spec.checkpoints import records, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def record(
-    path: Any,
+    path: CheckpointPath,
     spec: EmbeddingConfigSpec | None = None,
     *,
     strategy: str | None = None,
     shards: int | None = None,
     tables: Collection[str] | None = None,
 ) -> str:
-    """Writes the record beside a checkpoint that has none. The checkpoint is only read.
+    """Writes the record of a checkpoint that has none; the checkpoint is only read.
 
     Args:
-        path: its prefix, or a directory, whose latest checkpoint is meant.
-        spec: the spec it belongs to.
-        strategy: how the rows of its tables lie, 'div' or 'mod'. None: the spec's, or 'div'.
-        shards: number of shards. None: as many as a table is stored in.
-        tables: full names of the tables, if neither spec nor names tell them.
+        path: checkpoint prefix, or a directory, of which the latest checkpoint is taken.
+        spec: the checkpoint's spec.
+        strategy: layout of its tables, 'div' or 'mod'. None: the spec's, or 'div'.
+        shards: number of shards. None: the number of slices that a table is stored in.
+        tables: full names of the tables, if neither spec nor names identify them.
 
     Returns:
         The path of the record.
 
     Raises:
-        CheckpointError: there is no checkpoint, it is damaged, or its tables are not the spec's.
-        ValueError: it has a record already, or no tables.
+        CheckpointError: the checkpoint is missing or damaged, or its tables aren't the spec's.
+        ValueError: the checkpoint has a record, or no tables.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, strategy, shards, tables)
+        found = variable_roles.classify(checkpoint, spec, strategy, shards, tables)
     target = records.path_of(checkpoint.prefix)
     if found.record is not None:
         raise ValueError(f"{target!r} is there already. Move it away if it is wrong.")

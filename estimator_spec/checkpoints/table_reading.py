@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a checkpoint as arrays, with the rows in their own order.
-
-What turns a checkpoint into something else (another API's object, a file of vectors) reads it
-here, and needn't know how it was sharded.
-"""
+"""Reads tables from checkpoints as arrays in row order, whatever their layout."""
 
 from __future__ import annotations
 
@@ -13,19 +9,21 @@ from typing import Any
 import numpy as np
 
 from estimator_spec.checkpoints import variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath
 from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
-def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> Any:
-    """A table, or one of its slots, in memory.
+def read_table(
+    path: CheckpointPath, name: str, spec: EmbeddingConfigSpec | None = None, **layout: Any
+) -> np.ndarray:
+    """Reads a table, or one of its slots, into memory.
 
     Args:
-        path: prefix of a checkpoint, or a directory, whose latest checkpoint is meant.
+        path: checkpoint prefix, or a directory, of which the latest checkpoint is read.
         name: full name of the table or slot, an ending of the table's, or its key in the spec.
-        spec: the spec that the checkpoint belongs to; see `inspect`.
+        spec: the checkpoint's spec; see `inspect`.
         **layout: `strategy` and `shards` of a checkpoint without a record, and `tables`; see
             `inspect`.
 
@@ -34,14 +32,14 @@ def read_table(path: Any, name: str, spec: EmbeddingConfigSpec | None = None, **
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged.
-        ValueError: it has no such table.
+        ValueError: the checkpoint has no such table.
     """
     parts = [part for _, part in iterate_table(path, name, spec, **layout)]
     return np.concatenate(parts)
 
 
 def iterate_table(
-    path: Any,
+    path: CheckpointPath,
     name: str,
     spec: EmbeddingConfigSpec | None = None,
     *,
@@ -50,7 +48,7 @@ def iterate_table(
     tables: Collection[str] | None = None,
     rows_at_once: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """A table, or one of its slots, some rows at a time.
+    """Reads a table, or one of its slots, in blocks of rows.
 
     Args:
         path: as for `read_table`.
@@ -59,34 +57,36 @@ def iterate_table(
         strategy: as for `inspect`.
         shards: as for `inspect`.
         tables: as for `inspect`.
-        rows_at_once: how many. None: about 4 MiB of them.
+        rows_at_once: rows of a block. None: about 4 MiB.
 
     Yields:
-        (number of the first row, an array [n, width]).
+        (index of the first row, array [n, width]).
 
     Raises:
-        CheckpointError: the checkpoint is missing or damaged; a wrong checksum is found at the
-            end.
-        ValueError: it has no such table.
+        CheckpointError: the checkpoint is missing or damaged; a wrong checksum is found after
+            the last block.
+        ValueError: the checkpoint has no such table.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, strategy, shards, tables, may_grow=True)
+        found = variable_roles.classify(checkpoint, spec, strategy, shards, tables, may_grow=True)
         table = found.table_of(name)
         if table is None:
             name = variable_roles.find_table(found, name, "name", checkpoint.prefix)
             table = found.tables[name]
         variable = checkpoint.variables[name]
         reader = RowReader(checkpoint, variable, table.layout)
-        size = rows_at_once or max(1, (4 << 20) // max(1, variable.row_bytes))
+        size = rows_at_once or variable.rows_in(4 << 20)
         kind = variable.dtype.as_numpy_dtype
         for first, last in chunks(variable.num_rows, size):
-            rows, _ = reader.read(first, last)
+            rows = reader.read(first, last)
             yield first, rows.view(kind).reshape(last - first, *variable.shape[1:])
         reader.finish()
 
 
-def tables_of(path: Any, spec: EmbeddingConfigSpec | None = None, **layout: Any) -> dict[str, str]:
-    """Full variable names of a checkpoint's tables, by their keys in the spec.
+def tables_of(
+    path: CheckpointPath, spec: EmbeddingConfigSpec | None = None, **layout: Any
+) -> dict[str, str]:
+    """Returns the full variable names of a checkpoint's tables, by key in the spec.
 
     Args:
         path: as for `read_table`.
@@ -97,5 +97,5 @@ def tables_of(path: Any, spec: EmbeddingConfigSpec | None = None, **layout: Any)
         CheckpointError: the checkpoint is missing or damaged.
     """
     with Checkpoint(path) as checkpoint:
-        found = variable_roles.read(checkpoint, spec, may_grow=True, **layout)
+        found = variable_roles.classify(checkpoint, spec, may_grow=True, **layout)
         return {table.key or name: name for name, table in found.tables.items()}

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the graph of one mode from an estimator's `input_fn` and `model_fn`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from estimator_spec import legacy_keras
+from estimator_spec._tensorflow import private
+from estimator_spec.config.run_config import RunConfig
+from estimator_spec.driver import input_pipeline, table_warm_start
+from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
+from tpu_columns import placement
+
+tf1 = tf.compat.v1
+
+
+class EstimatorMethods(Protocol):
+    """The settings and methods of an estimator that its parts use.
+
+    The parts call these methods on the estimator, so that the overrides of subclasses take effect.
+    """
+
+    _config: Any
+    _model_dir: str
+    _session_config: Any
+    _warm_start_settings: WarmStartSettings | None
+    _fast_updates: bool
+
+    @property
+    def config(self) -> RunConfig:
+        """A copy of the configuration."""
+
+    def _call_input_fn(
+        self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
+    ) -> Any: ...
+
+    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any: ...
+
+    def _create_global_step(self, graph: tf.Graph) -> Any: ...
+
+    def _hardware(self, mode: placement.Mode) -> placement.Hardware: ...
+
+    def _before_receivers(self) -> None: ...
+
+
+class BuiltGraph(NamedTuple):
+    """A finished graph, and what its sessions need.
+
+    Attributes:
+        spec: the model's `EstimatorSpec`.
+        hooks: session hooks of the input and the embedding core.
+        config: the configuration of the sessions.
+        running: returns a context manager that keeps the system initialized during the run.
+        first_hooks: training hooks that must precede the hook that saves checkpoints.
+        listeners: checkpoint listeners that must precede the user's.
+        loop: whether one session call makes several steps.
+    """
+
+    spec: EstimatorSpec
+    hooks: list[Any]
+    config: RunConfig
+    running: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    first_hooks: tuple[Any, ...] = ()
+    listeners: tuple[Any, ...] = ()
+    loop: bool = False
+
+
+class GraphBuilder:
+    """Builds the graphs of an estimator on one device.
+
+    Args:
+        estimator: creates the global step and calls the user's functions.
+    """
+
+    def __init__(self, estimator: EstimatorMethods) -> None:
+        self._estimator = estimator
+
+    def start(self, graph: tf.Graph, mode: str | None = None) -> None:
+        """Sets the seed and creates the global step in an empty graph.
+
+        Args:
+            graph: the default graph.
+            mode: one of `ModeKeys`; None for an exported graph.
+
+        Raises:
+            ValueError: `_create_global_step` didn't create a global step.
+        """
+        tf1.set_random_seed(self._estimator._config.tf_random_seed)
+        step = self._estimator._create_global_step(graph)
+        if step is not tf1.train.get_global_step(graph) or not step.dtype.is_integer:
+            raise ValueError(
+                "_create_global_step must return the graph's global step, an integer variable in "
+                f"the collection {tf1.GraphKeys.GLOBAL_STEP!r}; got {step}."
+            )
+        if mode == ModeKeys.TRAIN:
+            private.get_or_create_global_step_read(graph)
+
+    def build(self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str) -> BuiltGraph:
+        """Builds the global step, the input and the model, in this order.
+
+        Args:
+            graph: the default graph, empty.
+            input_fn: the user's function.
+            mode: one of `ModeKeys`.
+        """
+        estimator = self._estimator
+        self.start(graph, mode)
+        with self.user_code(placement.Mode(mode)):
+            inputs = input_pipeline.parse_result(estimator._call_input_fn(input_fn, mode), input_fn)
+            if mode == ModeKeys.PREDICT:
+                input_pipeline.warn_if_endless()
+            labels = None if mode == ModeKeys.PREDICT else inputs.labels
+            spec = estimator._call_model_fn(inputs.features, labels, mode, estimator.config)
+        return BuiltGraph(spec, inputs.hooks, estimator._config)
+
+    @contextlib.contextmanager
+    def user_code(
+        self, mode: placement.Mode, hardware: placement.Hardware | None = None
+    ) -> Iterator[None]:
+        """Selects the Keras and the lookup devices for the user's functions.
+
+        Args:
+            mode: the mode that columns look up in.
+            hardware: the hardware that columns look up on; None: the estimator's in this mode.
+        """
+        legacy_keras.select_legacy_keras()
+        with placement.running(mode, hardware or self._estimator._hardware(mode)):
+            yield
+
+
+def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> None:
+    """Warm-starts the variables of the default graph, unless a checkpoint will be restored.
+
+    Args:
+        settings: the estimator's, or None.
+        checkpoint: prefix of the checkpoint that the session will restore, or None.
+    """
+    if checkpoint or not settings:
+        return
+    tf1.logging.info("Warm-starting with WarmStartSettings: %s", settings)
+    tf1.train.warm_start(*table_warm_start.relayout_checkpoint(settings))

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the layouts of a graph's tables into a record beside each checkpoint."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import tensorflow as tf
+
+from estimator_spec.checkpoints import records
+from estimator_spec.cores.interface import TablesListener
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from tpu_columns import storage
+
+tf1 = tf.compat.v1
+
+_BASENAME = "model.ckpt"  # the default of CheckpointSaverHook
+
+_SHARD_SUFFIX = re.compile(r"/part_\d+$")  # in the names of a partitioned variable's shards
+
+
+class TableRecordListener(TablesListener):
+    """Writes a record beside each checkpoint, and removes the records of deleted checkpoints.
+
+    Args:
+        model_dir: directory of the checkpoints.
+        spec: the specification of the tables.
+    """
+
+    def __init__(self, model_dir: str, spec: EmbeddingConfigSpec) -> None:
+        self._model_dir = model_dir
+        self._spec = spec
+
+    def begin(self) -> None:
+        """Reads the layouts of the finished graph."""
+        layouts = storage.layouts(tf1.get_default_graph())
+        keys = records.keys_of(self._spec, layouts)
+        shapes = {_SHARD_SUFFIX.sub("", v.op.name): v.shape for v in tf1.global_variables()}
+        tables = {
+            name: records.TableRecord(layout, int(shapes[name][-1]), keys.get(name))
+            for name, layout in layouts.items()
+        }
+        self._record = records.CheckpointRecord(tables, records.describe_spec(self._spec))
+
+    def before_save(self, session: tf1.Session, global_step_value: int) -> None:
+        """Writes the record first, so that no checkpoint is ever without one."""
+        del session
+        self._previous = tf.train.latest_checkpoint(self._model_dir)
+        if self._record.tables:
+            records.write_ahead(self._default_prefix(global_step_value), self._record)
+
+    def after_save(self, session: tf1.Session, global_step_value: int) -> None:
+        """Completes the record, and writes one for a checkpoint of another name."""
+        del session
+        latest = tf.train.latest_checkpoint(self._model_dir)
+        prefix = self._default_prefix(global_step_value)
+        if self._record.tables:
+            if tf.io.gfile.exists(prefix + ".index"):
+                records.finalize(prefix)
+            # The hook may write elsewhere: an old checkpoint here may belong to another graph.
+            is_new = latest is not None and latest != self._previous
+            if is_new and not tf.io.gfile.exists(records.path_of(latest)):
+                records.write(latest, self._record)
+        records.remove_orphans(self._model_dir)
+
+    def _default_prefix(self, step: int) -> str:
+        return os.path.join(self._model_dir, f"{_BASENAME}-{step}")

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restores tables whose layout or dtype in the checkpoint differs from the graph's.
+
+The graph stores the layout of each of its tables (`tpu_columns.storage`), the record beside a
+checkpoint those of the checkpoint's (`checkpoints.records`). Where they differ, the saver restores
+a temporary copy of the checkpoint in the graph's layout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec.checkpoints import records
+from estimator_spec.driver import patching
+from tpu_columns import storage
+from tpu_columns.partition import RowPartition
+
+if TYPE_CHECKING:
+    from estimator_spec.checkpoints.quantization import QuantizationStats
+
+tf1 = tf.compat.v1
+
+# A tuple, so that TensorFlow leaves the collection out of exported graphs.
+_STRATEGY = ("estimator_spec", "partition_strategy")
+
+
+def set_default_strategy(strategy: str) -> None:
+    """Sets the default graph's partition strategy for checkpoints without a record."""
+    tf1.get_default_graph().get_collection_ref(_STRATEGY)[:] = [strategy]
+
+
+@contextlib.contextmanager
+def relayout_on_restore(
+    saver: tf1.train.Saver, graph: tf.Graph
+) -> Iterator[Mapping[str, QuantizationStats]]:
+    """Makes `saver.restore` restore tables of any layout, until the block ends.
+
+    A variable that the record of a checkpoint lists is a table even if the graph stores no layout
+    for it: its rows are then restored in row order.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+        graph: the finished graph.
+
+    Yields:
+        What quantized tables lose, by table; filled in by `saver.restore`.
+    """
+    layouts = storage.layouts(graph)
+    strategy = (graph.get_collection(_STRATEGY) or ["div"])[0]
+    dtype = storage.dtype(graph)
+    losses: dict[str, QuantizationStats] = {}
+    restore = saver.restore
+
+    def restore_relaid(session: tf1.Session, save_path: str) -> None:
+        wanted = {}
+        if is_checkpoint(save_path):  # If not, `restore` raises an error that says why.
+            variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+            # A partitioned variable without a layout has the shard names of its own program.
+            names = {variable.op.name for variable in variables}
+            recorded = recorded_layouts_in_row_order(save_path)
+            wanted = {name: layout for name, layout in recorded.items() if name in names} | layouts
+        if not wanted:
+            restore(session, save_path)
+            return
+        # Imported when used: this loads most of the checkpoint tools.
+        from estimator_spec.checkpoints import relayout
+
+        with relayout.adapt_checkpoint(save_path, wanted, strategy, dtype) as found:
+            restore(session, found.prefix)
+            losses.update(found.quantization_stats)
+
+    with patching.set_temporarily(saver, "restore", restore_relaid):
+        yield losses
+
+
+def restore_tables(
+    saver: tf1.train.Saver, session: tf1.Session, checkpoint: str
+) -> Mapping[str, QuantizationStats]:
+    """Restores a checkpoint, its tables in the layouts of the session's graph.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+        session: a session of its graph.
+        checkpoint: prefix of the checkpoint.
+
+    Returns:
+        What quantized tables lose, by table.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged.
+    """
+    with relayout_on_restore(saver, session.graph) as losses:
+        saver.restore(session, checkpoint)
+    return losses
+
+
+@contextlib.contextmanager
+def relayout_in_session(
+    graph: tf.Graph, scaffold: tf1.train.Scaffold | None, checkpoint: str | None
+) -> Iterator[None]:
+    """Makes the sessions created in the block restore tables of any layout.
+
+    Args:
+        graph: the default graph, finished.
+        scaffold: the `Scaffold` of the session, or None.
+        checkpoint: the checkpoint that the session will restore, or None.
+    """
+    recorded = checkpoint is not None and tf.io.gfile.exists(records.path_of(checkpoint))
+    if not storage.layouts(graph) and not recorded:
+        yield
+        return
+    saver = scaffold.saver if scaffold is not None else None
+    if saver is None:
+        savers = graph.get_collection_ref(tf1.GraphKeys.SAVERS)
+        if not savers:
+            # As a Scaffold makes it; deferred, as later code may add variables.
+            savers.append(tf1.train.Saver(sharded=True, allow_empty=True, defer_build=True))
+        saver = savers[0]
+    with relayout_on_restore(saver, graph):
+        yield
+
+
+def load_variable(checkpoint: str, name: str) -> Any:
+    """Returns the value of a variable; rows of tables and slot variables are in row order.
+
+    Args:
+        checkpoint: prefix of the checkpoint.
+        name: name of the variable.
+    """
+    # Imported when used: it isn't needed at start.
+    from estimator_spec.checkpoints import slots
+
+    value = tf.train.load_variable(checkpoint, name)
+    recorded = records.read(checkpoint)
+    for table, found in (recorded.tables if recorded else {}).items():
+        if found.layout.in_row_order or np.shape(value) != (found.layout.num_rows, found.width):
+            continue
+        if name == table or slots.find_slots(table, [name]):
+            return value[found.layout.permutation()]
+    return value
+
+
+def is_checkpoint(prefix: str) -> bool:
+    """Returns whether a checkpoint with an index file has this prefix."""
+    return bool(tf.io.gfile.exists(str(prefix) + ".index"))
+
+
+def recorded_layouts_in_row_order(prefix: str) -> dict[str, RowPartition]:
+    """Returns, for the tables in a checkpoint's record, a layout in row order on one shard."""
+    recorded = records.read(prefix)
+    return {
+        name: RowPartition("div", table.layout.num_rows)
+        for name, table in (recorded.tables if recorded else {}).items()
+    }

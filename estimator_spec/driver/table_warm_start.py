@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warm-starts tables whose layout in the checkpoint differs from the graph's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+
+import tensorflow as tf
+
+from estimator_spec.driver import table_restore
+from estimator_spec.model.warm_start import WarmStartSettings
+from tpu_columns import storage
+
+tf1 = tf.compat.v1
+
+
+def relayout_checkpoint(settings: WarmStartSettings) -> WarmStartSettings:
+    """Returns settings whose checkpoint has the layouts of the default graph's tables.
+
+    A copy of the checkpoint is deleted with the graph.
+
+    Args:
+        settings: settings that name any checkpoint.
+
+    Raises:
+        ValueError: a vocabulary is remapped over rows that mod sharding permuted.
+    """
+    graph = tf1.get_default_graph()
+    layouts = storage.layouts(graph)
+    path = settings.ckpt_to_initialize_from
+    prefix = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
+    if not prefix or not table_restore.is_checkpoint(prefix):
+        return settings
+    previous = settings.var_name_to_prev_var_name or {}
+    wanted = table_restore.recorded_layouts_in_row_order(prefix)
+    wanted.update({previous.get(name, name): layout for name, layout in layouts.items()})
+    if not wanted:
+        return settings
+    for name in settings.var_name_to_vocab_info or {}:
+        if name in layouts and not layouts[name].in_row_order:
+            raise ValueError(
+                f"{name!r} is sharded by {layouts[name].strategy!r} on {layouts[name].num_shards} "
+                "shards, so its vocabulary can't be remapped in a warm start. Permute the rows "
+                "first: `python -m estimator_spec checkpoint convert --vocabulary`."
+            )
+    # Imported when used: this loads most of the checkpoint tools.
+    from estimator_spec.checkpoints import relayout
+
+    with relayout.adapt_checkpoint(prefix, wanted) as found:
+        if found.prefix == prefix:
+            return settings
+        directory = tempfile.mkdtemp(prefix="warm-start-")
+        weakref.finalize(graph, shutil.rmtree, directory, ignore_errors=True)
+        kept = os.path.join(directory, "tables")
+        shutil.move(os.path.dirname(found.prefix), kept)
+        os.makedirs(os.path.dirname(found.prefix))
+        return settings._replace(
+            ckpt_to_initialize_from=os.path.join(kept, os.path.basename(prefix))
+        )
