@@ -241,8 +241,8 @@ def _session_master(
     """Returns the address of the session master: the platform's, '' or this task's server."""
     if "session_master" in tf_config:
         return tf_config["session_master"]
-    if len(cluster.jobs) == 1 and len(cluster.job_tasks(cluster.jobs[0])) == 1:
-        # A cluster of one task needs no RPC.
+    if len(cluster.jobs) == 1:
+        # The chief alone, of which there is one: no RPC is needed.
         return ""
     return "grpc://" + cluster.job_tasks(task_type)[task_id]
 

@@ -260,3 +260,22 @@ def test_one_slice_in_the_order_of_shards(files):
     parts = list(checkpoints.iterate_table(prefix, TABLE, strategy="mod", shards=3, rows_at_once=4))
     assert [first for first, _ in parts] == [0, 4]
     np.testing.assert_array_equal(np.concatenate([rows for _, rows in parts]), table)
+
+
+def test_an_incomplete_optimizer_that_the_spec_lacks(files):
+    """Only slots that are there are left over, and a slot of another shape has its variable."""
+    table = np.zeros((5, 2), np.float32)
+    prefix = files.write(
+        {
+            TABLE: table,
+            TABLE + "/Adam/m": table,
+            "bias": np.zeros(3, np.float32),
+            "bias/Momentum": np.zeros(4, np.float32),
+        }
+    )
+    found = checkpoints.inspect(prefix, word_spec())
+    assert found.missing == (
+        f"{TABLE}/Adam/v: a slot of Adam",
+        f"{TABLE}/Adagrad: a slot of the spec's Adagrad",
+    )
+    assert found.leftover == (f"{TABLE}/Adam/m: of Adam, the spec has Adagrad",)

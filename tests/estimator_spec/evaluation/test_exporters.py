@@ -240,3 +240,11 @@ def test_a_damaged_event_file(model, tmp_path):
     path.write_bytes(path.read_bytes()[:-10])
     assert losses(exporter, model, 1.5) == [1.5]
     assert losses(resumed(model, {"loss": 1.0}), model, 1.5) == []
+
+
+def test_one_exporter_of_two_models(model, tmp_path):
+    """The best result of one model isn't the best of another: each has its own history."""
+    other = Exported(tmp_path / "other")
+    exporter = estimator_spec.BestExporter("best", None)
+    assert losses(exporter, model, 2.0, 1.0) == [2.0, 1.0]
+    assert losses(exporter, other, 4.0, 5.0, 3.0) == [4.0, 3.0]

@@ -305,6 +305,16 @@ def test_a_queue_as_large_as_the_data_frame(pd, shuffle):
     assert sorted(found) == list(range(6))
 
 
+@pytest.mark.parametrize(("shuffle", "capacity"), [(False, 6), (True, 24)])
+def test_the_capacity_without_a_given_one(pd, shuffle, capacity):
+    """The queue holds all rows, four times over where they are shuffled."""
+    x = pd.DataFrame({"a": np.arange(6)})
+    with tf.Graph().as_default() as graph:
+        estimator_spec.pandas_input_fn(x, shuffle=shuffle, queue_capacity=None)()
+        found = [op.get_attr("capacity") for op in graph.get_operations() if "QueueV2" in op.type]
+    assert capacity in found
+
+
 @pytest.mark.parametrize(
     ("y", "kwargs", "error", "message"),
     [
@@ -312,6 +322,7 @@ def test_a_queue_as_large_as_the_data_frame(pd, shuffle):
         (None, {"target_column": 5}, TypeError, "target_column must be a string type"),
         ([1, 2], {"target_column": "a"}, ValueError, "Cannot use name a for target column"),
         ([1, 2, 3], {}, ValueError, "Index for x and y are mismatched"),
+        ({5: 1, 6: 2}, {}, ValueError, "Index for x and y are mismatched"),
     ],
 )
 def test_data_frames_are_checked(pd, y, kwargs, error, message):

@@ -182,8 +182,9 @@ def test_a_lookup_that_waits():
         zeros = tf1.zeros_initializer()
         table = tf1.get_variable("table", [ROWS, WIDTH], initializer=zeros, use_resource=True)
         ones = tf.numpy_function(slowly, [tf.ones([ROWS, WIDTH])], tf.float32)
+        ids = tf1.placeholder_with_default([3], [None])
         with tf.control_dependencies([table.assign(ones, read_value=False)]):
-            rows = tf1.nn.embedding_lookup(table, tf1.placeholder_with_default([3], [None]))
+            rows = tf1.nn.embedding_lookup(table, ids)
         assert len(gathers.replace_gathers(graph)) == 1
         session.run(table.initializer)
         np.testing.assert_array_equal(session.run(rows), np.ones([1, WIDTH]))
