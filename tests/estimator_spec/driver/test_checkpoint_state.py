@@ -202,3 +202,17 @@ def test_variables_that_a_checkpoint_lacks(trained, line):
     )
     with pytest.raises(tf.errors.NotFoundError, match="new_one"):
         bigger.evaluate(line.input_fn)
+
+
+def test_a_file_that_lacks_one_byte(tmp_path):
+    """A data file that was cut short by a byte is found without reading it."""
+    prefix = str(tmp_path / "model.ckpt-1")
+    tf.raw_ops.SaveV2(
+        prefix=prefix, tensor_names=["v"], shape_and_slices=[""], tensors=[tf.zeros([100])]
+    )
+    checkpoint_state.check_files(prefix)
+    os.truncate(prefix + ".data-00000-of-00001", 399)
+    with pytest.raises(
+        estimator_spec.CheckpointError, match="has 399 bytes, its variables need 400"
+    ):
+        checkpoint_state.check_files(prefix)
