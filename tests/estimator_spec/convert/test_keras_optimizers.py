@@ -236,6 +236,18 @@ def test_what_keras_has_not_is_replaced_only_if_allowed(parameters, kind):
         assert float(made.learning_rate) == 0
 
 
+@pytest.mark.parametrize(("low", "high", "clips"), [(-0.5, 0.5, 0.5), (-0.1, 0.5, None)])
+def test_only_symmetric_limits_are_keras_clipvalue(low, high, clips):
+    """Keras clips to ±clipvalue: other limits are lost, not replaced by one of the two."""
+    spec = spec_of(
+        optimizers.AdagradParameters(0.25, clip_gradient_min=low, clip_gradient_max=high)
+    )
+    made = to_distributed_embedding(spec, allow_lossy=True).conversion
+    assert made.optimizers["words"].clipvalue == clips
+    lost = {entry.argument for entry in made.report.lost}
+    assert ("Adagrad.clip_gradient_max" in lost) == (clips is None), lost
+
+
 def test_gradients_of_repeated_ids_are_summed_first():
     """Gradients of repeated ids are summed before Keras' Adagrad squares them."""
     spec = spec_of(optimizers.AdagradParameters(0.25))

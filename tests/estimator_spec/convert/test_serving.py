@@ -184,6 +184,10 @@ def test_a_table_of_another_shape_is_named(tools, tmp_path):
     spec, checkpoint = one_table(tools, tmp_path, [name], rows=9)
     with pytest.raises(checkpoints.CheckpointError, match=r"10 rows of 2 .* the shape \[9, 2\]"):
         to_serving(spec, checkpoint)
+    spec, checkpoint = one_table(tools, tmp_path / "padded", ["other", "padded"], rows=12)
+    embedding = to_serving(spec, checkpoint, variable_names={"tbl_word": "padded"})
+    (table,) = embedding.embedding_tables.values()
+    np.testing.assert_array_equal(table.numpy(), np.ones([10, 2]))
 
 
 @pytest.mark.parametrize("bad", [10, -2])
@@ -307,6 +311,49 @@ def test_negative_ids_are_dropped_by_a_safe_lookup_only(tools, tmp_path, safe):
     else:
         with pytest.raises(IdOutOfRangeError, match="'word'.*-2"):
             look_up(embedding, batch)
+
+
+def test_negative_ids_of_sequences_are_always_dropped(tools, tmp_path):
+    """Sequence lookups are safe whatever the column says, as in the legacy lookup."""
+    import estimator_spec
+    import tpu_columns
+
+    steps = tf.feature_column.sequence_categorical_column_with_identity("step", 5)
+    column = tpu_columns.embedding_column(
+        steps, 2, max_sequence_length=3, use_safe_embedding_lookup=False
+    )
+    spec = estimator_spec.EmbeddingConfigSpec([column], estimator_spec.AdagradParameters(0.1))
+    name = "sequence_input_layer/step_embedding/embedding_weights"
+    checkpoint = tools.write_checkpoint(
+        str(tmp_path / "model.ckpt-1"), {name: np.ones([5, 2], np.float32)}
+    )
+    batch = {"step": tf.ragged.constant([[1, -2, 3]]).to_sparse()}
+    found = look_up(to_serving(spec, checkpoint), batch)["step"]
+    np.testing.assert_array_equal(found, [[[1, 1], [0, 0], [1, 1]]])
+
+
+def test_ids_of_weight_zero_are_dropped_unless_summed(tools, tmp_path):
+    """An example whose only weight is 0 has no id: its mean is zeros, and no division by 0."""
+    import estimator_spec
+    import tpu_columns
+
+    words = tf.feature_column.weighted_categorical_column(
+        tf.feature_column.categorical_column_with_identity("word", 10), "weight"
+    )
+    spec = estimator_spec.EmbeddingConfigSpec(
+        [tpu_columns.embedding_column(words, 2, "mean")], estimator_spec.AdagradParameters(0.1)
+    )
+    name = "input_layer/word_weighted_by_weight_embedding/embedding_weights"
+    checkpoint = tools.write_checkpoint(
+        str(tmp_path / "model.ckpt-1"), {name: np.ones([10, 2], np.float32)}
+    )
+    embedding = to_serving(spec, checkpoint, hardware=Hardware.CPU)
+    batch = {
+        "word": tf.ragged.constant([[1], [2, 3]]).to_sparse(),
+        "weight": tf.ragged.constant([[0.0], [0.0, 2.0]]).to_sparse(),
+    }
+    found = look_up(embedding, batch)["word"]
+    np.testing.assert_array_equal(found, [[0, 0], [1, 1]])
 
 
 def test_other_features_are_left_alone(tools, tmp_path):

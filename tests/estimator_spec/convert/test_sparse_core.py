@@ -128,6 +128,7 @@ def test_huge_vocabularies_are_lost():
     """A vocabulary size above 2³¹ is lost, as ids become int32."""
     with pytest.raises(LossyConversionError, match="int32"):
         to_tpu_embedding_v2(spec_of(words=TableConfig(2**31 + 1, 4)), batch_size=8)
+    to_tpu_embedding_v2(spec_of(words=TableConfig(2**31, 4)), batch_size=8)
 
 
 @needs_v2

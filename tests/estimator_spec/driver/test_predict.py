@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+from estimator_spec.driver import prediction
 
 tf1 = tf.compat.v1
 
@@ -102,6 +103,14 @@ def test_predictions_of_different_lengths(two_outputs, line):
         next(two_outputs.predict(line.input_fn))
     batch = next(two_outputs.predict(line.input_fn, yield_single_examples=False))
     assert batch["scalars"].shape == (3,)
+
+
+@pytest.mark.parametrize("lengths", [(3, 4), (4, 3)])
+def test_which_prediction_differs(lengths):
+    """The first prediction has the batch's length; another that is shorter or longer is named."""
+    values = dict(zip("ab", map(np.zeros, lengths), strict=True))
+    with pytest.raises(ValueError, match=f"b has .* {lengths[1]}, not {lengths[0]}"):
+        list(prediction.split_batch(values))
 
 
 def test_checkpoint_path(make, line):

@@ -264,3 +264,10 @@ def test_hparams_read_what_they_write(values):
     empty = {name: type(value)() for name, value in values.items()}
     assert HParams(**empty).parse(text).values() == values
     assert HParams(**empty).parse_json(HParams(**values).to_json()).values() == values
+
+
+def test_hparams_as_json_keep_their_order():
+    """JSON has the values in the order they were given in, or sorted by name if that is wanted."""
+    hparams = HParams(rate=0.5, layers=[2, 1], name="a", call=len)
+    assert hparams.to_json() == '{"rate": 0.5, "layers": [2, 1], "name": "a"}'
+    assert hparams.to_json(sort_keys=True) == '{"layers": [2, 1], "name": "a", "rate": 0.5}'

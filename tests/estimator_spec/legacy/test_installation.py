@@ -301,3 +301,11 @@ def test_the_document_is_current():
     """docs/legacy_names.md equals the page generated from the table."""
     text = (ROOT / "docs" / "legacy_names.md").read_text(encoding="utf-8")
     assert text == names_page.text(), "run python -m estimator_spec.legacy.names_page on it"
+
+
+@pytest.mark.parametrize("root", module_spellings.REMOVED)
+def test_names_that_begin_like_a_removed_module(root):
+    """A module is removed with what is within it, not with others whose names begin like it."""
+    assert module_spellings.is_removed(root)
+    assert module_spellings.is_removed(f"{root}.within")
+    assert not module_spellings.is_removed(f"{root}_beside")

@@ -167,6 +167,8 @@ def test_helpers_refuse_what_one_replica_cannot_do():
     """Inputs for several replicas and zero shards are refused."""
     with pytest.raises(ValueError, match="inputs for 2 replicas. The host is one"):
         tpu_stand_ins.replicate(lambda x: x, [[1], [2]])
+    with pytest.raises(ValueError, match="inputs for 0 replicas. The host is one"):
+        tpu_stand_ins.replicate(lambda: 1, [])
     with pytest.raises(ValueError, match="num_shards must be a positive integer"):
         tpu_stand_ins.shard(lambda x: x, [1], num_shards=0)
 
