@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec import checkpoints
-from estimator_spec.convert import features_for, look_up, save_serving, to_serving
+from estimator_spec.convert import features_for, legacy_ids, look_up, save_serving, to_serving
 from estimator_spec.convert.report import LossyConversionError
 from tpu_columns import Hardware, IdOutOfRangeError
 
@@ -354,6 +354,8 @@ def test_ids_of_weight_zero_are_dropped_unless_summed(tools, tmp_path):
     }
     found = look_up(embedding, batch)["word"]
     np.testing.assert_array_equal(found, [[0, 0], [1, 1]])
+    (kept,) = legacy_ids.read_ids(embedding.conversion.source, batch).values()
+    assert (kept.ids.values.numpy().tolist(), kept.weights.values.numpy().tolist()) == ([3], [2.0])
 
 
 def test_other_features_are_left_alone(tools, tmp_path):
