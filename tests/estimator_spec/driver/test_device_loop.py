@@ -395,8 +395,8 @@ def test_loops_of_a_duration(tmp_path):
         (1000, 100, [1, 10, 9]),
     ],
 )
-def test_loops_last_as_long_as_they_should(monkeypatch, seconds, most, wanted):
-    """A first step tells how long one takes (2 s here); the loops after it last `seconds`."""
+def test_loop_length_follows_the_duration(monkeypatch, seconds, most, wanted):
+    """After a first loop of one step, which takes 2 s, loops have the length of `seconds`."""
     now, lengths = [0.0], []
 
     def work(length):
@@ -410,7 +410,7 @@ def test_loops_last_as_long_as_they_should(monkeypatch, seconds, most, wanted):
         length = tf1.placeholder_with_default(most, [], device_loop._LENGTH)
         made = tf.numpy_function(work, [length], tf.int64)
         train_op = tf1.assign_add(tf1.train.create_global_step(), made)
-        hook = device_loop.LoopLength(device_loop.LoopLimit(most, seconds), 20, None)
+        hook = device_loop.LoopLengthHook(device_loop.LoopLimit(most, seconds), 20, None)
         with tf1.train.MonitoredSession(hooks=[hook]) as session:
             while not session.should_stop():
                 session.run(train_op)
