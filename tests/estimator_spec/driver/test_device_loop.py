@@ -410,7 +410,7 @@ def test_loops_last_as_long_as_they_should(monkeypatch, seconds, most, wanted):
         length = tf1.placeholder_with_default(most, [], device_loop._LENGTH)
         made = tf.numpy_function(work, [length], tf.int64)
         train_op = tf1.assign_add(tf1.train.create_global_step(), made)
-        hook = device_loop.LoopLength(device_loop.LoopLimit(most, seconds), 20, None)
+        hook = device_loop.LoopLengthHook(device_loop.LoopLimit(most, seconds), 20, None)
         with tf1.train.MonitoredSession(hooks=[hook]) as session:
             while not session.should_stop():
                 session.run(train_op)
