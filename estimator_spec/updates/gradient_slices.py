@@ -24,7 +24,9 @@ def replace_split_by_slices(graph: tf.Graph) -> None:
     """
     for op in [op for op in graph.get_operations() if op.type == "SplitV" and _is_of_columns(op)]:
         value = op.inputs[0]
-        with dependencies.replacing(op, "_by_slices"):
+        # TensorFlow adds no control input to a split whose sizes have it already.
+        waits = dependencies.collect_control_inputs(op.outputs, [value])
+        with dependencies.replacing(op, "_by_slices", waits):
             begin = 0
             for output in op.outputs:
                 width = int(output.shape[1])

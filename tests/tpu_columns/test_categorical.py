@@ -54,7 +54,15 @@ def _entries(kind):
     return st.sampled_from([*WORDS, "", "unknown", "new"])
 
 
-def _trained(column, features, combiner, make=tpu_columns.embedding_column):
+def _momentum():
+    return tf1.train.MomentumOptimizer(0.1, 0.9)
+
+
+def _ftrl():
+    return tf1.train.FtrlOptimizer(0.1)
+
+
+def _trained(column, features, combiner, make=tpu_columns.embedding_column, optimizer=_momentum):
     """Trains two steps by Momentum, which updates rows of gradient 0; returns values and ops.
 
     Gradients don't depend on values, and tables grow: nothing is left of a difference to round.
@@ -65,7 +73,7 @@ def _trained(column, features, combiner, make=tpu_columns.embedding_column):
         layer = tf1.feature_column.input_layer(features(), [embedding])
         row, place = tf.meshgrid(tf.range(tf.shape(layer)[0]), tf.range(3), indexing="ij")
         loss = -tf.reduce_sum(layer * tf.cast(1 + row + 2 * place, tf.float32))
-        train_op = tf1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+        train_op = optimizer().minimize(loss)
         session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
         before = session.run(layer)
         session.run([train_op])
@@ -131,6 +139,19 @@ def test_sparse_ids_equal_tensorflows(word_file, data):
         column = fc.weighted_categorical_column(column, "w")
     ops = _check_against_tensorflow(column, features, combiner)
     assert "Where" not in {op.type for op in ops}, "nothing is left out of a list"
+
+
+@pytest.mark.parametrize("rows", [[[1], [-1]], [[1, 2], [-1, -1]], [[1, 2], [3, -1]]])
+def test_rows_without_ids_are_seen_by_optimizers(rows):
+    """Where an example has no id, optimizers see row 0, as TensorFlow's: Ftrl sets it to zero."""
+    column = fc.categorical_column_with_identity("f", 5)
+    (_, table, *slots), wanted = (
+        _trained(column, lambda: {"f": tf.constant(rows)}, "mean", make, _ftrl)[1]
+        for make in (tpu_columns.embedding_column, fc.embedding_column)
+    )
+    for value, expected in zip((table, *slots), wanted[1:], strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+    assert table[0].any() == (rows[-1][0] > 0)
 
 
 @settings(deadline=None, max_examples=40)

@@ -14,6 +14,7 @@ import estimator_spec as es
 import oracle
 from estimator_spec.cores import host
 from estimator_spec.embedding import optimizers
+from estimator_spec.updates import dependencies
 
 tf1 = tf.compat.v1
 ROWS, DIM, BATCH, LENGTH, STEPS = 9, 3, 4, 3, 20
@@ -95,6 +96,9 @@ VARIANTS = [
         )
     ],
     es.AdamParameters(RATE, lazy_adam=False, weight_decay_factor=0.1, clip_weight_max=0.3),
+    es.AdagradParameters(
+        RATE, use_gradient_accumulation=False, clip_weight_min=0.2, clip_weight_max=0.5
+    ),
 ]
 
 
@@ -349,3 +353,125 @@ def test_mod_shards_are_a_permutation(num_shards):
     order = np.concatenate([np.arange(shard, ROWS, num_shards) for shard in range(num_shards)])
     for name in ("table", "table/Adagrad"):
         np.testing.assert_allclose(variables[name], plain[name][order], rtol=1e-6)
+
+
+def one_feature(combiner="sum", keys=("table",), **kwargs):
+    """A spec of one feature for each table, by the table's key, and a function for each rate."""
+    rates = {key: kwargs.pop(f"rate_of_{key}", None) for key in keys}
+    return es.EmbeddingConfigSpec(
+        feature_to_config_dict={f"ids_of_{key}": es.FeatureConfig(key) for key in keys},
+        table_to_config_dict={
+            key: es.TableConfig(
+                ROWS, DIM, initializer=initial, combiner=combiner, learning_rate_fn=rates[key]
+            )
+            for key in keys
+        },
+        optimization_parameters=kwargs.pop("parameters", SGD(RATE)),
+        **kwargs,
+    )
+
+
+@pytest.mark.parametrize("shape", [[3], [3, 1]])
+def test_dense_ids_without_a_combiner(shape):
+    """Without a combiner 0 is an id like any other: its row is looked up and trained."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        core = host.HostCore(one_feature(combiner=None), training=True)
+        ids = tf.reshape(tf.constant([1, 0, 2]), shape)
+        step = tf1.train.get_or_create_global_step()
+        found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
+        core.attach()
+        update = core.update(tf.reduce_sum(found))
+        session.run(tf1.global_variables_initializer())
+        activations, _ = session.run([found, update])
+        (table,) = (v for v in tf1.global_variables() if v.op.name == "table")
+        after = session.run(table)
+    np.testing.assert_allclose(activations, VALUES[[1, 0, 2]])
+    wanted = VALUES.copy()
+    wanted[:3] -= RATE
+    np.testing.assert_allclose(after, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [-1, ROWS, ROWS + 1, 99])
+@pytest.mark.parametrize("strategy", ["div", "mod"])
+def test_an_id_outside_of_a_cut_table(strategy, bad):
+    """It is refused, wherever the arithmetic of shards would put it."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        spec = one_feature(partition_strategy=strategy)
+        core = host.HostCore(spec, training=False, num_shards=4)
+        ids = tf.sparse.from_dense(tf.constant([[1], [bad]]))
+        step = tf1.train.get_or_create_global_step()
+        found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
+        core.attach()
+        session.run(tf1.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f" {bad}|\\[{bad}\\]|{bad} is"):
+            session.run(found)
+
+
+def test_each_table_has_its_own_rate():
+    """Tables of different functions of the step are trained at different rates."""
+    spec = one_feature(
+        keys=("a", "b", "c"),
+        rate_of_a=lambda step: 0.5,
+        rate_of_b=lambda step: 0.25 * tf.cast(step + 1, tf.float32),
+    )
+    with tf.Graph().as_default(), tf1.Session() as session:
+        core = host.HostCore(spec, training=True)
+        step = tf1.train.get_or_create_global_step()
+        ids = {f"ids_of_{key}": tf.sparse.from_dense(tf.constant([[4]])) for key in "abc"}
+        found = core.look_up(ids, step)
+        core.attach()
+        update = core.update(sum(map(tf.reduce_sum, found.values())))
+        session.run(tf1.global_variables_initializer())
+        session.run(update)
+        after = {v.op.name: session.run(v) for v in tf1.global_variables()}
+    for key, rate in (("a", 0.5), ("b", 0.25), ("c", RATE)):
+        np.testing.assert_allclose(after[key][4], VALUES[4] - rate, rtol=1e-5)
+
+
+def test_the_step_is_read_before_the_model_counts():
+    """Multipliers see the step as it began, also where the model counts before its gradients."""
+    counted = []
+
+    def multiplier(step):
+        with tf.control_dependencies(counted):
+            return tf.cast(tf.identity(step), tf.float32)
+
+    spec = one_feature(parameters=SGD(1.0), experimental_gradient_multiplier_fn=multiplier)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        core = host.HostCore(spec, training=True)
+        step = tf1.train.get_or_create_global_step()
+        ids = tf.sparse.from_dense(tf.constant([[4]]))
+        found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
+        with tf.control_dependencies([found]):  # as early as a model can
+            counted.append(step.assign_add(10, read_value=False))
+        core.attach()
+        update = core.update(tf.reduce_sum(found))
+        session.run([tf1.global_variables_initializer()])
+        session.run(step.assign(2))
+        session.run(update)
+        (table,) = (v for v in tf1.global_variables() if v.op.name == "table")
+        np.testing.assert_allclose(session.run(table)[4], VALUES[4] - 2.0, rtol=1e-5)
+        reads = dependencies.collect_ancestors(found)
+        assert any(op.type == "ReadVariableOp" and op.inputs[0] is step.handle for op in reads)
+
+
+FIRST_OF_EACH_KIND = {type(parameters): parameters for parameters in reversed(VARIANTS)}.values()
+
+
+@pytest.mark.parametrize("parameters", FIRST_OF_EACH_KIND, ids=shown)
+def test_rows_are_written_after_they_were_read(parameters):
+    """Whatever a new value is made of, it is written when the old one has been read."""
+    with tf.Graph().as_default() as graph:
+        core = host.HostCore(one_feature(parameters=parameters), training=True)
+        step = tf1.train.get_or_create_global_step()
+        ids = tf.sparse.from_dense(tf.constant([[4]]))
+        found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
+        core.attach()
+        core.update(tf.reduce_sum(found))
+        reads = [op for op in graph.get_operations() if op.type == "ResourceGather"]
+        writes = [op for op in graph.get_operations() if op.type == "ResourceScatterUpdate"]
+    for write in writes:
+        before = dependencies.collect_ancestors(write)
+        mine = {read for read in reads if read.inputs[0] is write.inputs[0]}
+        assert mine and mine <= before
+    assert len(writes) == 1 + len(optimizers.slot_names(parameters, "table"))

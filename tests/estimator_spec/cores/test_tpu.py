@@ -156,3 +156,6 @@ def test_tables_are_retrieved_if_they_may_have_changed(engine):
     load.before_run(None)
     retrieve.before_save(Session(), 5)
     assert len(ran) == 2
+    load.after_create_session(Session(), None)  # a new session in the place of a lost one
+    retrieve.before_save(Session(), 5)
+    assert ran == [load._op, retrieve._op, load._op]

@@ -644,6 +644,7 @@ class TestTensorCoreBelow:
         assert small != plain and plain != small
         assert small._replace(tensor_core_below=None) == plain
         assert small._replace(clipping_limit=1.0).tensor_core_below == 11
+        assert small != small._replace(tensor_core_below=12)
         for other in (copy.copy(small), copy.deepcopy(small), pickle.loads(pickle.dumps(small))):
             assert other == small
             assert other.tensor_core_below == 11

@@ -171,3 +171,16 @@ def test_what_else_writes(tmp_path, how, name, use_resource):
         names = [op.name for op in graph.get_operations()]
         faster = any("_by_formula" in each or "_in_one" in each for each in names)
         assert faster == (how != "assignment")
+
+
+@every_variable
+@pytest.mark.parametrize("name", ["adagrad", "adam"])
+def test_another_optimizer_that_no_step_runs(name, use_resource):
+    """A hook may run a second optimizer's updates beside the step, so both stay as they are."""
+    with tf.Graph().as_default() as graph:
+        loss = tf.reduce_sum(_rows(_table(use_resource)))
+        update = OPTIMIZERS[name](0.1).minimize(loss)
+        OPTIMIZERS["adagrad"](0.1).minimize(loss)
+        updates.optimize_training_graph(graph, update)
+        names = [op.name for op in graph.get_operations()]
+    assert not any("_by_formula" in each or "_in_one" in each for each in names)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -167,6 +169,24 @@ def test_what_waits_for_a_lookup():
             value, _ = session.run([rows, step], options=options, run_metadata=metadata)
             np.testing.assert_array_equal(value, np.full([1, WIDTH], count))
             assert "ResourceGather" not in traces.kinds(metadata)
+
+
+def test_a_lookup_that_waits():
+    """A lookup that is to read what was written waits for the write, however long that takes."""
+
+    def slowly(numbers):
+        time.sleep(0.2)
+        return numbers
+
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        zeros = tf1.zeros_initializer()
+        table = tf1.get_variable("table", [ROWS, WIDTH], initializer=zeros, use_resource=True)
+        ones = tf.numpy_function(slowly, [tf.ones([ROWS, WIDTH])], tf.float32)
+        with tf.control_dependencies([table.assign(ones, read_value=False)]):
+            rows = tf1.nn.embedding_lookup(table, tf1.placeholder_with_default([3], [None]))
+        assert len(gathers.replace_gathers(graph)) == 1
+        session.run(table.initializer)
+        np.testing.assert_array_equal(session.run(rows), np.ones([1, WIDTH]))
 
 
 def test_old_lookups_wait_for_new_updates(monkeypatch):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -53,3 +55,24 @@ def test_rows():
     ours, ran = _gradients(True, 0, [2] * 20, 5, True)
     np.testing.assert_array_equal(ours, plain)
     assert "SplitV" in before & ran
+
+
+def test_what_a_split_waits_for():
+    """Slices wait for it as well, however long it takes."""
+
+    def slowly():
+        time.sleep(0.2)
+        return np.float32(1)
+
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        variable = tf1.get_variable("written", [], initializer=tf1.zeros_initializer())
+        value = tf1.placeholder_with_default(tf.ones([2, 12]), [2, 12])
+        write = variable.assign(tf.numpy_function(slowly, [], tf.float32))
+        with tf.control_dependencies([write]):
+            parts = tf.split(value, [3, 4, 5], 1)
+        with tf.control_dependencies([tf.reduce_sum(part) for part in parts]):
+            read = variable.read_value()
+        gradient_slices.replace_split_by_slices(graph)
+        assert any("_by_slices" in op.name for op in graph.get_operations())
+        session.run(variable.initializer)
+        assert session.run(read) == 1

@@ -328,6 +328,30 @@ def test_ids_that_may_repeat_are_summed(always):
     assert values[1][3, 0] != 1
 
 
+def test_only_the_unique_ids_are_unique(always):
+    """The other output of `tf.unique` has repeats, which a formula would lose."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        table = tf1.Variable(tf.zeros([5, 2]), use_resource=True)
+        places = tf.unique(tf1.placeholder_with_default([7, 9, 7], [3]))[1]
+        update = tf.raw_ops.ResourceScatterAdd(
+            resource=table.handle, indices=places, updates=tf.ones([3, 2])
+        )
+        train_op = updates.optimize_training_graph(graph, update)
+        session.run(tf1.global_variables_initializer())
+        session.run(train_op)
+        assert session.run(table)[:, 0].tolist() == [2, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("times_rate", [True, False])
+@pytest.mark.parametrize("kind", ["ResourceSparseApplyFtrl", "ResourceSparseApplyFtrlV2"])
+def test_attributes_that_the_formula_does_not_have(kind, times_rate):
+    """Ftrl whose linear slot is multiplied by the rate is no update with a formula."""
+    ids, gradient = np.array([7, 2]), np.ones((2, 3), np.float32)
+    with tf.Graph().as_default():
+        op, _ = _update(kind, {"multiply_linear_by_lr": times_rate}, ids, gradient, (10, 3), -0.5)
+        assert (kernels.find_kernel(op) is None) == times_rate
+
+
 def test_updates_within_a_condition_are_left_alone(always):
     """An update in a tf.cond isn't rewritten."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -444,3 +468,53 @@ def test_the_switches(always, tmp_path, monkeypatch):
     monkeypatch.setenv(environment.FAST_UPDATES, "maybe")
     with pytest.raises(ValueError, match="FAST_UPDATES='maybe' must be 0 or 1"):
         _ops_of_training(tmp_path / "5")
+
+
+class AlmostAdam(tf1.train.AdamOptimizer):
+    """TF1's Adam, or one that differs from it in one place."""
+
+    def __init__(self, how):
+        super().__init__(0.1)
+        self.how = how
+
+    def _apply_sparse_shared(self, grad, var, indices, scatter_add):
+        rate, beta1, beta2, epsilon = map(tf.constant, (0.1, 0.9, 0.99, 1e-3))
+        first, second = self.get_slot(var, "m"), self.get_slot(var, "v")
+        first_ids, factor, other = indices, 1.0, grad
+        if self.how == "other ids":
+            first_ids = tf.identity(indices)
+        elif self.how == "another factor":
+            factor = 2.0
+        elif self.how == "no squares":
+            other = grad * 2.0
+        added = grad * (factor - beta1), (grad * other) * (1 - beta2)
+        with tf.control_dependencies([tf1.assign(first, first * beta1)]):
+            m = scatter_add(first, first_ids, added[0])
+        with tf.control_dependencies([tf1.assign(second, second * beta2)]):
+            v = scatter_add(second, indices, added[1])
+        moved = tf1.assign_sub(var, rate * m / (tf.sqrt(v) + epsilon))
+        return tf.group(moved, m, v)
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("how", ["the same", "other ids", "another factor", "no squares"])
+def test_what_is_not_quite_adam_stays(never, how, use_resource):
+    """Ops that differ from Adam's in one place are left alone, and train as they did."""
+    results, replaced = [], []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            ones = tf1.ones_initializer()
+            table = tf1.get_variable("table", [9, 3], initializer=ones, use_resource=use_resource)
+            ids = tf1.placeholder_with_default([1, 2, 1], [3])
+            loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
+            train_op = AlmostAdam(how).minimize(loss)
+            if fast:
+                train_op = updates.optimize_training_graph(graph, train_op)
+            session.run(tf1.global_variables_initializer())
+            for _ in range(3):
+                session.run(train_op)
+            results.append(session.run(tf1.global_variables()))
+            replaced.append(any("_in_one" in op.name for op in graph.get_operations()))
+    assert replaced == [False, how == "the same"]
+    for plain, faster in zip(*results, strict=True):
+        np.testing.assert_allclose(faster, plain, rtol=1e-5, atol=1e-7)
