@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns which of 100 words are odd: a program for TPUEstimator, whole and small."""
+"""A complete small program for TPUEstimator: learns which of 100 words are odd."""
 
 import numpy as np
 import tensorflow as tf

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,6 +248,60 @@ def broken_invariants(path: str, source: str) -> list[str]:
 def test_no_invariant_is_broken(path):
     """Each file of both packages keeps every invariant."""
     assert broken_invariants(path, SOURCES[path]) == []
+
+
+def import_cycle(sources: dict[str, str]) -> list[str]:
+    """Returns the modules of an import cycle between files, or between folders; [] without one.
+
+    A package's `__init__` re-exports names of its modules, so it counts for folders only.
+    """
+    modules = {path.removesuffix(".py").replace("/", "."): path for path in sources}
+    files: dict[str, set[str]] = {}
+    folders: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        used = {name for name in imports(path, sources[path]) if name in modules} - {module}
+        above = {f"{name}.__init__" for name in imports(path, sources[path])} & set(modules)
+        if not module.endswith("__init__"):
+            files[module] = used
+        if module.count(".") > 1:
+            home = ".".join(module.split(".")[:2])
+            inside = {".".join(name.split(".")[:2]) for name in used | above}
+            folders.setdefault(home, set()).update(
+                name for name in inside - {home} if f"{name}.__init__" in modules
+            )
+    for graph in (files, folders):
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            return list(error.args[1])
+    return []
+
+
+def test_no_import_cycles():
+    """Neither files nor folders import each other in a circle, even inside of functions."""
+    assert import_cycle(SOURCES) == []
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        {
+            "estimator_spec/a/x.py": "from estimator_spec.a import y",
+            "estimator_spec/a/y.py": "def f():\n    import estimator_spec.a.x",
+        },
+        {
+            "estimator_spec/a/__init__.py": "",
+            "estimator_spec/b/__init__.py": "",
+            "estimator_spec/a/x.py": "from estimator_spec.b import x",
+            "estimator_spec/b/x.py": "",
+            "estimator_spec/b/y.py": "from estimator_spec.a.x import f",
+        },
+    ],
+    ids=["files", "folders"],
+)
+def test_an_import_cycle_is_found(sources):
+    """The check sees cycles of files, inside of functions too, and cycles of folders."""
+    assert import_cycle(sources)
 
 
 @pytest.mark.parametrize("path", ADAPTERS)

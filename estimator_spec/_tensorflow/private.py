@@ -28,9 +28,8 @@ from tensorflow.python.feature_column.feature_column_v2 import (
 # Whether `tf.config.experimental.enable_op_determinism` was called; only that is public.
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
-# The step counter's readable copy: MonitoredSession's hooks make it when they begin. A legacy
-# Estimator makes it before the model, which op seeds that nobody set depend on (they are the
-# number of ops in the graph).
+# The readable copy of the global step, which MonitoredSession's hooks create. Legacy Estimators
+# create it before the model; default op seeds, the number of ops in the graph, depend on that.
 from tensorflow.python.training.training_util import (
     _get_or_create_global_step_read as get_or_create_global_step_read,
 )

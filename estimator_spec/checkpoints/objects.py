@@ -17,9 +17,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.checkpoints import new_rows, slots, variable_roles
-from estimator_spec.embedding import device_assignment
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, tensor_core_tables
 
 TPU_EMBEDDING, SERVING = "tpu_embedding", "serving"
 TARGETS = (TPU_EMBEDDING, SERVING)
@@ -96,7 +95,7 @@ class ObjectCheckpoint:
         """Returns whether the object lacks a table, as it does those of the tensor core."""
         if self._target == SERVING or self._spec is None:
             return False
-        small = {table_name(name) for name in device_assignment.tensor_core_tables(self._spec)}
+        small = {table_name(name) for name in tensor_core_tables(self._spec)}
         return table.key in small
 
     def slots_of(

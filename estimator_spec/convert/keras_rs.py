@@ -276,7 +276,7 @@ def _report(
         instead = "optimizers='core' has the embedding core's own rules."
     if trained is not None:
         by_core = ("conversion.load_slots(layer)", "call it once the optimizer is built")
-        by_keras = ("initial values", "they begin anew; optimizers='core' can go on with them")
+        by_keras = ("initial values", "not restored; optimizers='core' can load them")
         tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
         entries += trained.slot_entries(tables, *(by_keras if target == "keras" else by_core))
     if resolved.spec.pipeline_execution_with_tensor_core:

@@ -148,7 +148,7 @@ def _checked(source: ResolvedSpec, key: str, ids: tf.SparseTensor) -> tf.SparseT
     outside = (ids.values < 0) | (ids.values >= rows)
     message = (
         f"Feature {key!r} has an id outside of the vocabulary, whose size is {rows} (valid: 0 to "
-        f"{rows - 1}). Mend the input, give the categorical column a default_value, or enlarge "
+        f"{rows - 1}). Correct the input, give the categorical column a default_value, or enlarge "
         "the table."
     )
     if not tf.executing_eagerly():

@@ -243,7 +243,7 @@ def to_partial_embedding(
     trained, more = None, []
     if checkpoint is not None:
         trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
-        more = trained.slot_entries(large, "initial values", "they begin anew")
+        more = trained.slot_entries(large, "initial values", "not restored")
     made = build_configurations(
         "PartialEmbedding", resolved, large, plain, batch_size, step, allow_lossy, more
     )

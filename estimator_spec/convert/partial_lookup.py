@@ -55,7 +55,7 @@ def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -
             raise
         message = (
             f"Feature {key!r} has the id {found[1]}, outside of {feature.table.name or 'its table'}"
-            f" of {found[2]} rows (valid: 0 to {int(found[2]) - 1}). Mend the input, or enlarge "
+            f" of {found[2]} rows (valid: 0 to {int(found[2]) - 1}). Correct the input, or enlarge "
             "the table."
         )
         raise IdOutOfRangeError(None, None, message) from None

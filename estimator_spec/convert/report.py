@@ -218,7 +218,7 @@ def table_entries(source: ResolvedSpec, tables: list[str]) -> list[Entry]:
     for table in tables:
         config = source.tables[table]
         if config.hot_id_replication:
-            note = "a matter of speed"
+            note = "affects speed only"
             entries.append(
                 Entry(table, "hot_id_replication", Status.CHANGED, True, True, "none", note)
             )
@@ -241,12 +241,12 @@ def layout_entries(source: ResolvedSpec) -> list[Entry]:
     """Returns the entries of shards and profile, for targets with layouts of their own."""
     entries = []
     if source.spec.partition_strategy != "div":
-        note = "how rows lie on shards: not a matter of results"
+        note = "layout only, results are the same"
         entries.append(
             Entry("", "partition_strategy", Status.CHANGED, "mod", "mod", "the target's", note)
         )
     if source.spec.profile_data_directory:
-        directory, note = source.spec.profile_data_directory, "a matter of speed"
+        directory, note = source.spec.profile_data_directory, "affects speed only"
         entries.append(
             Entry("", "profile_data_directory", Status.CHANGED, directory, directory, "none", note)
         )

@@ -71,7 +71,7 @@ def to_partial_tpu_embedding(
     more, trained = _lossy_entries(resolved, plain), None
     if checkpoint is not None:
         trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
-        more += trained.slot_entries(large, "initial values", "they begin anew")
+        more += trained.slot_entries(large, "initial values", "not restored")
     converted = build_configurations(
         "PartialTPUEmbedding",
         resolved,

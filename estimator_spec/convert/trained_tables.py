@@ -130,7 +130,7 @@ class TrainedTables:
             if not found:
                 name = type(parameters).__name__.removesuffix("Parameters")
                 old, new = "the checkpoint's", "initial values"
-                why = f"it has none of {name}: they begin anew"
+                why = f"it has no slots of {name}"
                 entries.append(Entry(table, "slots", Status.CHANGED, None, old, new, why))
             elif replacement is None:
                 entries.append(Entry(table, "slots", Status.EXACT, ", ".join(found)))

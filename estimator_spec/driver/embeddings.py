@@ -15,8 +15,12 @@ from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListen
 from estimator_spec.driver import dict_mode
 from estimator_spec.driver.table_records import TableRecordListener
 from estimator_spec.driver.table_restore import set_default_strategy
-from estimator_spec.embedding import device_assignment
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.embedding.spec import (
+    EmbeddingConfigSpec,
+    spec_of_embedding_core,
+    tables_and_features,
+    tensor_core_tables,
+)
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
 from tpu_columns.partition import RowPartition
@@ -147,7 +151,7 @@ class HostEmbeddings(PlainEmbeddings):
     def make_core(self, mode: str) -> EmbeddingCore | None:
         """Makes the host core of a new graph; None if no feature is looked up on it."""
         set_default_strategy(self._spec.partition_strategy)
-        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
+        spec = spec_of_embedding_core(self._spec, Mode(mode))
         return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
@@ -171,7 +175,7 @@ class HostEmbeddings(PlainEmbeddings):
 
     def build_on_cores(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
         """Builds the model with columns that look up as on a TPU."""
-        small = device_assignment.tensor_core_tables(self._spec)
+        small = tensor_core_tables(self._spec)
         with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
             return model(features)
 
@@ -191,7 +195,7 @@ class TpuEmbeddings(HostEmbeddings):
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """Makes the TPU's core. Call it within the strategy's scope."""
         set_default_strategy(self._spec.partition_strategy)
-        spec = device_assignment.spec_of_embedding_core(self._spec, Mode(mode))
+        spec = spec_of_embedding_core(self._spec, Mode(mode))
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN

@@ -48,7 +48,7 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-class ProgressLine(SkippableHook, tf1.train.SessionRunHook):
+class ProgressLine(SkippableHook):
     """Hook that shows step, speed, time left and loss of a long training on a terminal.
 
     It reads the loss from the graph: the last one in the collection of losses.

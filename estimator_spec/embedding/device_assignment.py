@@ -8,12 +8,9 @@ devices to those of a run.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tpu_columns import Hardware, LookupDevice, Mode, TPUEmbeddingColumn, route
-
-if TYPE_CHECKING:
-    from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 def split_columns(columns: Iterable[Any], below: int | None) -> tuple[list[Any], list[Any]]:
@@ -52,31 +49,23 @@ def split_columns(columns: Iterable[Any], below: int | None) -> tuple[list[Any],
     return embedding_core, tensor_core
 
 
-def tensor_core_tables(spec: EmbeddingConfigSpec) -> set[str]:
-    """Returns the tensor core's tables in a spec, by `get_embedding_var_name()`."""
-    return {column.get_embedding_var_name() for column in spec.tensor_core_feature_columns or ()}
-
-
-def spec_of_embedding_core(spec: EmbeddingConfigSpec, mode: Mode) -> EmbeddingConfigSpec | None:
-    """Returns a spec with only those columns that the embedding core looks up in a mode.
+def embedding_core_columns(
+    columns: Iterable[Any], tensor_core_tables: set[str], mode: Mode
+) -> list[Any]:
+    """Returns the columns that the embedding core looks up in a mode.
 
     Args:
-        spec: the spec, of columns or of dictionaries.
+        columns: of any kind, without those of the tensor core.
+        tensor_core_tables: tables of the tensor core.
         mode: mode of the graph, on hardware with an embedding core.
-
-    Returns:
-        The spec without the other columns; None if no column is left.
 
     Raises:
         ValueError: a column's device is forbidden in this mode, or columns of one table are on
             different devices.
     """
-    if spec.feature_columns is None:
-        return spec
-    small = tensor_core_tables(spec)
     kept: list[Any] = []
-    elsewhere: set[str | None] = set(small)
-    for column in spec.feature_columns:
+    elsewhere: set[str | None] = set(tensor_core_tables)
+    for column in columns:
         if _table(column) is not None and (
             route(column, mode, Hardware.TPU) is not LookupDevice.TPU_EMBEDDING_CORE
         ):
@@ -90,12 +79,7 @@ def spec_of_embedding_core(spec: EmbeddingConfigSpec, mode: Mode) -> EmbeddingCo
                 "devices. It can be in one place only: give all columns of a "
                 "shared_embedding_columns call the same embedding_lookup_device."
             )
-    if not kept:
-        return None
-    # `tensor_core_below` was applied when the spec was made.
-    return spec._replace(
-        feature_columns=kept, tensor_core_feature_columns=[], tensor_core_below=None
-    )
+    return kept
 
 
 def _small_tables(columns: list[Any], below: int | None) -> set[str]:

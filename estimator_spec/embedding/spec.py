@@ -16,7 +16,7 @@ from estimator_spec._tensorflow import private
 from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
-from tpu_columns import TPUEmbeddingColumn, callables
+from tpu_columns import Mode, TPUEmbeddingColumn, callables
 from tpu_columns.checks import is_int
 from tpu_columns.partition import check_strategy
 
@@ -24,10 +24,12 @@ __all__ = [
     "EmbeddingConfigSpec",
     "FeatureConfig",
     "TableConfig",
+    "spec_of_embedding_core",
     "table_learning_rate",
     "table_name",
     "table_optimizer",
     "tables_and_features",
+    "tensor_core_tables",
 ]
 
 # The optimizers that TensorFlow accepts with feature columns.
@@ -243,6 +245,37 @@ def tables_and_features(
             f"`feature_to_config_dict`: {unused}."
         )
     return tables, features
+
+
+def tensor_core_tables(spec: EmbeddingConfigSpec) -> set[str]:
+    """Returns the tensor core's tables in a spec, by `get_embedding_var_name()`."""
+    return {column.get_embedding_var_name() for column in spec.tensor_core_feature_columns or ()}
+
+
+def spec_of_embedding_core(spec: EmbeddingConfigSpec, mode: Mode) -> EmbeddingConfigSpec | None:
+    """Returns a spec with only those columns that the embedding core looks up in a mode.
+
+    Args:
+        spec: the spec, of columns or of dictionaries.
+        mode: mode of the graph, on hardware with an embedding core.
+
+    Returns:
+        The spec without the other columns; None if no column is left.
+
+    Raises:
+        ValueError: as `device_assignment.embedding_core_columns`.
+    """
+    if spec.feature_columns is None:
+        return spec
+    columns = device_assignment.embedding_core_columns(
+        spec.feature_columns, tensor_core_tables(spec), mode
+    )
+    if not columns:
+        return None
+    # `tensor_core_below` was applied when the spec was created.
+    return spec._replace(
+        feature_columns=columns, tensor_core_feature_columns=[], tensor_core_below=None
+    )
 
 
 def _split_columns(feature_columns: Any, below: Any) -> tuple[list[Any] | None, list[Any] | None]:

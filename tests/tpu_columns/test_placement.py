@@ -117,19 +117,19 @@ def test_a_graph_is_built_as_routed():
 
 
 def test_small_tables_move_only_columns_without_a_device():
-    """Within `tensor_core_tables` an unset device becomes the tensor core; a named one stays."""
+    """Columns of `tensor_core_tables` use the tensor core unless they request a device."""
     table = column().get_embedding_var_name()
     with placement.running(Mode.EVAL, Hardware.TPU, [table]):
-        assert placement.device_now(column()) is TENSOR
-        assert placement.device_now(column(CPU)) is CPU
-        assert placement.device_now(column(CORE)) is CORE
+        assert placement.current_device(column()) is TENSOR
+        assert placement.current_device(column(CPU)) is CPU
+        assert placement.current_device(column(CORE)) is CORE
     with placement.running(Mode.EVAL, Hardware.TPU, ["another"]):
-        assert placement.device_now(column()) is CORE
+        assert placement.current_device(column()) is CORE
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_tables_are_updated_in_training_only(mode):
-    """Lookups may be trained in TRAIN, and outside of any driver, which doesn't name a mode."""
+    """`updates_tables` is true in training, and outside of a driver."""
     assert placement.updates_tables()
     with placement.running(mode, Hardware.CPU):
         assert placement.updates_tables() == (mode is Mode.TRAIN)

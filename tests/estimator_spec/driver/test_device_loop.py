@@ -395,8 +395,8 @@ def test_loops_of_a_duration(tmp_path):
         (1000, 100, [1, 10, 9]),
     ],
 )
-def test_loops_last_as_long_as_they_should(monkeypatch, seconds, most, wanted):
-    """A first step tells how long one takes (2 s here); the loops after it last `seconds`."""
+def test_loop_length_follows_the_duration(monkeypatch, seconds, most, wanted):
+    """After a first loop of one step, which takes 2 s, loops have the length of `seconds`."""
     now, lengths = [0.0], []
 
     def work(length):

@@ -17,7 +17,7 @@ from estimator_spec import environment
 from estimator_spec.config.host_fallback import Host
 from estimator_spec.legacy import run, tf1
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def start(arguments, cwd):
