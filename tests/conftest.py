@@ -35,8 +35,10 @@ settings.load_profile("patient")
 REFERENCE = "TPU_COLUMNS_REFERENCE_PYTHON"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Lets tests marked `timing`, and no others, run again after a failure."""
+    if not config.pluginmanager.hasplugin("rerunfailures"):  # -p no:rerunfailures
+        return
     for item in items:
         if item.get_closest_marker("timing"):
             item.add_marker(pytest.mark.flaky(reruns=2))

@@ -99,3 +99,17 @@ def test_the_session_keeps_no_constant():
 
 def _size(node):
     return np.prod([d.size for d in node.attr["value"].tensor.tensor_shape.dim] or [1])
+
+
+def test_a_constant_of_several_elements_stays():
+    """Of a constant that lists its first elements only the last one is repeated."""
+    with tf.Graph().as_default() as graph:
+        listed = tf1.make_tensor_proto(0.0, shape=SHAPE)
+        listed.float_val[:] = [1.0, 2.0]
+        kind = tf1.AttrValue(type=tf.float32.as_datatype_enum)
+        attributes = {"value": tf1.AttrValue(tensor=listed), "dtype": kind}
+        made = graph.create_op("Const", [], [tf.float32], attrs=attributes)
+        tf1.get_variable("table", initializer=made.outputs[0], use_resource=True)
+    initial_values.replace_large_constants(graph)
+    table = _values_of(graph)["table"]
+    assert table[0, :3].tolist() == [1.0, 2.0, 2.0]

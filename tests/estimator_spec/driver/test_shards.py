@@ -15,6 +15,8 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import checkpoints
+from estimator_spec.driver import table_warm_start
+from tpu_columns import RowPartition, storage
 
 tf1 = tf.compat.v1
 
@@ -539,3 +541,17 @@ def test_senseless_shards(tmp_path, arguments, words):
     }
     with pytest.raises(ValueError, match=words):
         estimator_spec.TPUEstimator(model_fn, **{**options, **arguments})
+
+
+def test_a_vocabulary_of_permuted_rows(tmp_path):
+    """A warm start can't remap words to rows that mod sharding permuted; it says what can."""
+    prefix = str(tmp_path / "model.ckpt-1")
+    tf.raw_ops.SaveV2(
+        prefix=prefix, tensor_names=["table"], shape_and_slices=[""], tensors=[tf.zeros([7, 2])]
+    )
+    words = estimator_spec.VocabInfo("new", 7, 0, "old")
+    settings = estimator_spec.WarmStartSettings(prefix, ".*", {"table": words})
+    with tf.Graph().as_default():
+        storage.note_layout("table", RowPartition("mod", 7, 3))
+        with pytest.raises(ValueError, match="'table' .* 3 shards, so its vocabulary can't be"):
+            table_warm_start.relayout_checkpoint(settings)
