@@ -552,6 +552,6 @@ def test_a_vocabulary_of_permuted_rows(tmp_path):
     words = estimator_spec.VocabInfo("new", 7, 0, "old")
     settings = estimator_spec.WarmStartSettings(prefix, ".*", {"table": words})
     with tf.Graph().as_default():
-        storage.note_layout("table", RowPartition("mod", 7, 3))
+        storage.record_layout("table", RowPartition("mod", 7, 3))
         with pytest.raises(ValueError, match="'table' .* 3 shards, so its vocabulary can't be"):
             table_warm_start.relayout_checkpoint(settings)
