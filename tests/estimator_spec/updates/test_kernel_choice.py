@@ -134,3 +134,18 @@ def test_measuring_changes_no_graph_that_a_session_ran():
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.stdout.split("\n")[-2:] == ["1", ""], done.stderr
     assert "was changed by" not in done.stderr
+
+
+def test_the_speed_up_is_theirs_by_ours(monkeypatch):
+    """A speed-up is the time of TensorFlow's ops divided by that of ours, of middling rounds."""
+    rounds = kernel_choice._WARM_UP + kernel_choice._ROUNDS
+    theirs, ours = [6.0] * rounds, [2.0] * rounds
+    theirs[-1], ours[-1] = 500.0, 900.0  # something else ran, too
+    times = iter([time for pair in zip(theirs, ours, strict=True) for time in pair])
+    monkeypatch.setattr(kernel_choice, "_seconds", lambda call: next(times))
+    with tf.Graph().as_default():
+        assert kernel_choice.formula_is_faster(_adagrad(), None)
+    assert next(times, None) is None
+    times = iter([2.0, 6.0] * rounds)
+    with tf.Graph().as_default():
+        assert not kernel_choice.product_is_faster(tf.zeros([3, 20]), None)
