@@ -205,6 +205,7 @@ def test_each_table_has_its_optimizer():
 
 def test_a_model_trains_saves_and_loads(tmp_path):
     """fit() trains tables and layers; a .keras file restores model and optimizer."""
+    keras.utils.set_random_seed(0)
     table = TableConfig(10, 4, learning_rate_fn=None)
     layer = to_distributed_embedding(spec_of(table=table), optimizers="core")
     ids, weights = keras.Input((None,), dtype="int32"), keras.Input((None,))
