@@ -190,10 +190,8 @@ def lint(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 def docs(session: nox.Session) -> None:
     """Build the site in build/site, warnings are errors; `-- serve` shows it while you write."""
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg", encoding="utf-8")
     # Without the project itself, and so without TensorFlow: docstrings are read from the source.
-    session.install("-q", *setup["options.extras_require"]["docs"].split("\n")[1:])
+    session.install("-q", *_requirements("docs", package=False))
     # The variable silences Material's announcement of its successor.
     command = session.posargs or ["build", "--strict"]
     session.run("mkdocs", *command, env={"NO_MKDOCS_2_WARNING": "1"})
@@ -207,11 +205,11 @@ def _install(session: nox.Session, tensorflow: str, extras: str = "test", *more:
     session.install("-q", "-e", f".[{extras}]", *wanted)
 
 
-def _requirements(*extras: str) -> list[str]:
+def _requirements(*extras: str, package: bool = True) -> list[str]:
     """Returns the requirements in setup.cfg: the package's own and those of the extras."""
     config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    lists = [config["options"]["install_requires"]]
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    lists = [config["options"]["install_requires"]] if package else []
     lists += [config["options.extras_require"][extra] for extra in extras]
     return [line for requirements in lists for line in requirements.split("\n") if line]
 

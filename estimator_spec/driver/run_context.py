@@ -158,7 +158,7 @@ class RunContext:
 
     @property
     def sharing(self) -> InputSharing:
-        """How batches are distributed among the replicas."""
+        """Distribution of batches among the replicas."""
         return replica_inputs.input_sharing(self.mode, self.config.tpu_config)
 
     def deployment(self) -> Deployment:

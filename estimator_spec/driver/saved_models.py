@@ -13,7 +13,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
-from estimator_spec.driver import checkpoint_state, quantized_export, table_restore
+from estimator_spec.driver import (
+    checkpoint_state,
+    quantized_export,
+    table_restore,
+    table_warm_start,
+)
 from estimator_spec.driver.graph_builder import EstimatorMethods, GraphBuilder
 from estimator_spec.driver.signatures import build_signatures
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
@@ -102,8 +107,7 @@ class SavedModelExporter:
         model_dir, settings = self._estimator._model_dir, self._estimator._warm_start_settings
         checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, model_dir)
         if checkpoint is None and settings:
-            path = settings.ckpt_to_initialize_from
-            checkpoint = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
+            checkpoint = table_warm_start.checkpoint_prefix(settings)
         if checkpoint is None:
             raise ValueError(
                 f"Couldn't find trained model at {model_dir}. Train first, or give checkpoint_path."

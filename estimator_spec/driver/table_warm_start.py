@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,6 +16,12 @@ from estimator_spec.model.warm_start import WarmStartSettings
 from tpu_columns import storage
 
 tf1 = tf.compat.v1
+
+
+def checkpoint_prefix(settings: WarmStartSettings) -> Any:
+    """Returns the checkpoint to start from: of a directory the latest one, None without any."""
+    path = settings.ckpt_to_initialize_from
+    return tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
 
 
 def relayout_checkpoint(settings: WarmStartSettings) -> WarmStartSettings:
@@ -30,8 +37,7 @@ def relayout_checkpoint(settings: WarmStartSettings) -> WarmStartSettings:
     """
     graph = tf1.get_default_graph()
     layouts = storage.layouts(graph)
-    path = settings.ckpt_to_initialize_from
-    prefix = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
+    prefix = checkpoint_prefix(settings)
     if not prefix or not table_restore.is_checkpoint(prefix):
         return settings
     previous = settings.var_name_to_prev_var_name or {}
