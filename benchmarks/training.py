@@ -34,7 +34,7 @@ COMMAND = """\
 python benchmarks/training.py --output docs/benchmarks.md             # the usual sides, some hours
 python benchmarks/training.py --more --workloads NAMES --sides SIDES  # in parts, as here
 python benchmarks/training.py --pages --output docs/benchmarks.md     # what the parts found"""
-DEFAULT_SIDES = "reference,default,host,keras_rs"
+DEFAULT_SIDES = "reference,default-v1,default,host,keras_rs"
 # Seconds that a process waits for an idle machine at most.
 PATIENCE = 30
 
@@ -106,6 +106,8 @@ def describe(run: Run) -> str:
     if run.error:
         return f"FAILED: {run.error}"
     text = f"{run.value():8.2f} ms"
+    if "cpu_ms" in run.figures:
+        text += f", CPU {run.value('cpu_ms'):.2f} ms"
     if "first_step_s" in run.figures:
         text += f", first step {run.value('first_step_s'):.1f} s"
     return text + f", peak {run.value('peak_mib'):,.0f} MiB"

@@ -100,7 +100,9 @@ def cell(support: OptimizerSupport, argument: str, default: object) -> str:
             if text == "exact"
             else f"{text}, only {rule.condition.text}"
         )
-    return text if rule.target_argument in ("", argument) else f"{text}, as {rule.target_argument}"
+    if rule.target_argument not in ("", argument):
+        text += f", as {rule.target_argument}"
+    return f"{text}, {rule.note}" if rule.note else text
 
 
 def other_differences(targets: dict[str, OptimizerSupport]) -> list[str]:
@@ -109,6 +111,7 @@ def other_differences(targets: dict[str, OptimizerSupport]) -> list[str]:
     for target, support in targets.items():
         if support.lost:
             lines.append(f"- {HEADERS[target]}: {support.lost}.")
+            continue
         if support.fixed:
             passed = ", ".join(f"`{name}={value}`" for name, value in support.fixed.items())
             lines.append(f"- {HEADERS[target]}: {passed} is passed as well.")

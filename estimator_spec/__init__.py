@@ -6,82 +6,109 @@ The package has the names that programs written for `TPUEstimator` use.
 
 from __future__ import annotations
 
-from estimator_spec.driver import (
-    CheckpointError,
-    Estimator,
-    ExportSavedModelApiVersion,
-    InMemoryEvaluatorHook,
-    ModelDirError,
-    TPUEstimator,
-)
-from estimator_spec.driver.early_stopping import (
-    make_early_stopping_hook,
-    make_stop_at_checkpoint_step_hook,
-    stop_if_higher_hook,
-    stop_if_lower_hook,
-    stop_if_no_decrease_hook,
-    stop_if_no_increase_hook,
-)
-from estimator_spec.driver.train_and_evaluate import train_and_evaluate
-from estimator_spec.embedding.optimizers import (
-    AdagradMomentumParameters,
-    AdagradParameters,
-    AdamParameters,
-    FrequencyEstimatorParameters,
-    FtrlParameters,
-    MomentumParameters,
-    OptimizationParameters,
-    ProximalAdagradParameters,
-    ProximalYogiParameters,
-    RMSPropParameters,
-    StochasticGradientDescentParameters,
-)
-from estimator_spec.embedding.spec import (
-    EmbeddingConfigSpec,
-    FeatureConfig,
-    TableConfig,
-    tables_and_features,
-)
-from estimator_spec.evaluation.exporters import (
-    BestExporter,
-    Exporter,
-    FinalExporter,
-    LatestExporter,
-)
-from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
-from estimator_spec.input_fns.arrays import numpy_input_fn, pandas_input_fn
-from estimator_spec.legacy import install, uninstall
-from estimator_spec.model.export_outputs import (
-    ClassificationOutput,
-    EvalOutput,
-    ExportOutput,
-    PredictOutput,
-    RegressionOutput,
-)
-from estimator_spec.model.logit_fn import call_logit_fn
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
-from estimator_spec.model.receivers import (
-    ServingInputReceiver,
-    SupervisedInputReceiver,
-    TensorServingInputReceiver,
-    build_parsing_serving_input_receiver_fn,
-    build_raw_serving_input_receiver_fn,
-    build_raw_supervised_input_receiver_fn,
-)
-from estimator_spec.model.warm_start import VocabInfo, WarmStartSettings
-from estimator_spec.run_config import InputPipelineConfig, TaskType, TPUConfig
-from estimator_spec.run_config import TPURunConfig as RunConfig
-from tpu_columns import (
-    Hardware,
-    LookupDevice,
-    Mode,
-    embedding_column,
-    input_layer,
-    route,
-    sequence_input_layer,
-    shared_embedding_columns,
-    split_sequence_columns,
-)
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from estimator_spec.canned import (
+        BaselineClassifier,
+        BaselineEstimator,
+        BaselineRegressor,
+        DNNClassifier,
+        DNNEstimator,
+        DNNLinearCombinedClassifier,
+        DNNLinearCombinedEstimator,
+        DNNLinearCombinedRegressor,
+        DNNRegressor,
+        LinearClassifier,
+        LinearEstimator,
+        LinearRegressor,
+    )
+    from estimator_spec.driver import (
+        CheckpointError,
+        Estimator,
+        ExportSavedModelApiVersion,
+        InMemoryEvaluatorHook,
+        ModelDirError,
+        TPUEstimator,
+    )
+    from estimator_spec.driver.early_stopping import (
+        make_early_stopping_hook,
+        make_stop_at_checkpoint_step_hook,
+        stop_if_higher_hook,
+        stop_if_lower_hook,
+        stop_if_no_decrease_hook,
+        stop_if_no_increase_hook,
+    )
+    from estimator_spec.driver.extenders import add_metrics
+    from estimator_spec.driver.train_and_evaluate import train_and_evaluate
+    from estimator_spec.embedding.optimizers import (
+        AdagradMomentumParameters,
+        AdagradParameters,
+        AdamParameters,
+        FrequencyEstimatorParameters,
+        FtrlParameters,
+        MomentumParameters,
+        OptimizationParameters,
+        ProximalAdagradParameters,
+        ProximalYogiParameters,
+        RMSPropParameters,
+        StochasticGradientDescentParameters,
+    )
+    from estimator_spec.embedding.spec import (
+        EmbeddingConfigSpec,
+        FeatureConfig,
+        TableConfig,
+        tables_and_features,
+    )
+    from estimator_spec.evaluation.exporters import (
+        BestExporter,
+        Exporter,
+        FinalExporter,
+        LatestExporter,
+    )
+    from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
+    from estimator_spec.input_fns.arrays import numpy_input_fn, pandas_input_fn
+    from estimator_spec.keras_models import model_to_estimator
+    from estimator_spec.legacy import install, restored, uninstall
+    from estimator_spec.legacy_keras import select_legacy_keras
+    from estimator_spec.model.example_specs import (
+        classifier_parse_example_spec,
+        regressor_parse_example_spec,
+    )
+    from estimator_spec.model.export_outputs import (
+        ClassificationOutput,
+        EvalOutput,
+        ExportOutput,
+        PredictOutput,
+        RegressionOutput,
+    )
+    from estimator_spec.model.logit_fn import call_logit_fn
+    from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
+    from estimator_spec.model.receivers import (
+        ServingInputReceiver,
+        SupervisedInputReceiver,
+        TensorServingInputReceiver,
+        build_parsing_serving_input_receiver_fn,
+        build_raw_serving_input_receiver_fn,
+        build_raw_supervised_input_receiver_fn,
+    )
+    from estimator_spec.model.warm_start import VocabInfo, WarmStartSettings
+    from estimator_spec.planning import plan
+    from estimator_spec.run_config import InputPipelineConfig, TaskType, TPUConfig
+    from estimator_spec.run_config import TPURunConfig as RunConfig
+    from tpu_columns import (
+        Hardware,
+        LookupDevice,
+        Mode,
+        embedding_column,
+        input_layer,
+        route,
+        sequence_input_layer,
+        shared_embedding_columns,
+        split_sequence_columns,
+    )
 
 __all__ = [
     # tpu_columns
@@ -154,10 +181,34 @@ __all__ = [
     "stop_if_lower_hook",
     "stop_if_no_decrease_hook",
     "stop_if_no_increase_hook",
+    # canned
+    "BaselineClassifier",
+    "BaselineEstimator",
+    "BaselineRegressor",
+    "DNNClassifier",
+    "DNNEstimator",
+    "DNNLinearCombinedClassifier",
+    "DNNLinearCombinedEstimator",
+    "DNNLinearCombinedRegressor",
+    "DNNRegressor",
+    "LinearClassifier",
+    "LinearEstimator",
+    "LinearRegressor",
     # logit_fn
     "call_logit_fn",
+    # example_specs
+    "classifier_parse_example_spec",
+    "regressor_parse_example_spec",
+    # keras_models
+    "model_to_estimator",
+    # extenders
+    "add_metrics",
+    # planning
+    "plan",
     # legacy
     "install",
+    "restored",
+    "select_legacy_keras",
     "uninstall",
     # driver
     "CheckpointError",
@@ -168,3 +219,81 @@ __all__ = [
     "TPUEstimator",
     "train_and_evaluate",
 ]
+
+# The module that defines each name, `name=its name there` if they differ. Names are imported at
+# their first use: tools on the command line start without TensorFlow.
+_HOMES = {
+    "estimator_spec.canned": (
+        "BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier DNNEstimator "
+        "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor "
+        "DNNRegressor LinearClassifier LinearEstimator LinearRegressor"
+    ),
+    "estimator_spec.driver": (
+        "CheckpointError Estimator ExportSavedModelApiVersion InMemoryEvaluatorHook "
+        "ModelDirError TPUEstimator"
+    ),
+    "estimator_spec.driver.early_stopping": (
+        "make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook "
+        "stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
+    ),
+    "estimator_spec.driver.extenders": "add_metrics",
+    "estimator_spec.driver.train_and_evaluate": "train_and_evaluate",
+    "estimator_spec.embedding.optimizers": (
+        "AdagradMomentumParameters AdagradParameters AdamParameters "
+        "FrequencyEstimatorParameters FtrlParameters MomentumParameters "
+        "OptimizationParameters ProximalAdagradParameters ProximalYogiParameters "
+        "RMSPropParameters StochasticGradientDescentParameters"
+    ),
+    "estimator_spec.embedding.spec": (
+        "EmbeddingConfigSpec FeatureConfig TableConfig tables_and_features"
+    ),
+    "estimator_spec.evaluation.exporters": "BestExporter Exporter FinalExporter LatestExporter",
+    "estimator_spec.evaluation.train_spec": "EvalSpec TrainSpec",
+    "estimator_spec.input_fns.arrays": "numpy_input_fn pandas_input_fn",
+    "estimator_spec.keras_models": "model_to_estimator",
+    "estimator_spec.legacy": "install restored uninstall",
+    "estimator_spec.legacy_keras": "select_legacy_keras",
+    "estimator_spec.model.example_specs": (
+        "classifier_parse_example_spec regressor_parse_example_spec"
+    ),
+    "estimator_spec.model.export_outputs": (
+        "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput"
+    ),
+    "estimator_spec.model.logit_fn": "call_logit_fn",
+    "estimator_spec.model.model_spec": "EstimatorSpec ModeKeys TPUEstimatorSpec",
+    "estimator_spec.model.receivers": (
+        "ServingInputReceiver SupervisedInputReceiver TensorServingInputReceiver "
+        "build_parsing_serving_input_receiver_fn build_raw_serving_input_receiver_fn "
+        "build_raw_supervised_input_receiver_fn"
+    ),
+    "estimator_spec.model.warm_start": "VocabInfo WarmStartSettings",
+    "estimator_spec.planning": "plan",
+    "estimator_spec.run_config": "InputPipelineConfig TaskType TPUConfig RunConfig=TPURunConfig",
+    "tpu_columns": (
+        "Hardware LookupDevice Mode embedding_column input_layer route sequence_input_layer "
+        "shared_embedding_columns split_sequence_columns"
+    ),
+}
+_MODULES = {
+    name.partition("=")[0]: (module, name.rpartition("=")[2])
+    for module, names in _HOMES.items()
+    for name in names.split()
+}
+
+if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        """Imports a public name, or a module of the package, at its first use."""
+        if name in _MODULES:
+            module, there = _MODULES[name]
+            found = getattr(importlib.import_module(module), there)
+            globals()[name] = found
+            return found
+        full = f"{__name__}.{name}"
+        if not name.startswith("_") and importlib.util.find_spec(full) is not None:
+            return importlib.import_module(full)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """Returns the public names, imported or not."""
+        return sorted({*globals(), *__all__})

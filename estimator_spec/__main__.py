@@ -10,6 +10,11 @@ from collections.abc import Sequence
 # Each module has a function `main(arguments)` that returns the exit status.
 COMMANDS = {
     "checkpoint": ("estimator_spec.checkpoints.cli", "looks at checkpoints, and converts them"),
+    "compare": ("estimator_spec.compare.cli", "compares two programs or two checkpoints"),
+    "doctor": ("estimator_spec.doctor.cli", "finds versions that don't fit together"),
+    "launch": ("estimator_spec.cluster.launch", "runs a program as a cluster on this machine"),
+    "migrate": ("estimator_spec.migrate.cli", "rewrites programs to today's names"),
+    "plan": ("estimator_spec.planning.cli", "says what memory tables need, and what doesn't fit"),
     "run": ("estimator_spec.legacy.run", "runs an old program without an edit"),
 }
 

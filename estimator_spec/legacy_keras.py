@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from typing import Any
 
 import tensorflow as tf
 
@@ -39,6 +40,26 @@ def select_legacy_keras() -> bool:
     os.environ[VARIABLE] = "1"
     private.prefer_keras_package("tf_keras")
     return True
+
+
+def keras_2() -> Any:
+    """Returns Keras 2, whose metrics keep the update ops of a graph: `tf.keras`, or else tf_keras.
+
+    Raises:
+        ImportError: `tf.keras` is Keras 3, and tf_keras isn't installed.
+    """
+    select_legacy_keras()
+    # The Keras of TensorFlow 2.15 doesn't say its version.
+    if _release() < (2, 16) or getattr(tf.keras, "__version__", "").startswith("2."):
+        return tf.keras
+    try:
+        import tf_keras
+    except ImportError as error:
+        raise ImportError(
+            "This needs Keras 2, and tf.keras is Keras 3. Install the tf_keras of TensorFlow's "
+            f"minor version: pip install 'tf_keras=={'.'.join(map(str, _release()))}.*'."
+        ) from error
+    return tf_keras
 
 
 def reset_layer_names() -> None:

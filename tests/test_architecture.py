@@ -18,9 +18,17 @@ SOURCES = {
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
 }
-OPTIONAL = ("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "rich")
+OPTIONAL = (
+    *("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "rich"),
+    *("libcst", "nbformat"),
+)
 # Folders that work on specs and files alone: they must run where no model can.
-WITHOUT_DRIVER = ("convert", "checkpoints", "plan", "migrate", "heads")
+WITHOUT_DRIVER = (
+    *("convert", "checkpoints", "planning", "migrate", "heads"),
+    *("compare", "doctor"),
+)
+# Commands that start without it.
+WITHOUT_TENSORFLOW = ("migrate",)
 
 # The private names of TensorFlow that each adapter uses, and why no public name serves: modules and
 # their contents by full name, attributes of objects as `._name`. A name that isn't here fails
@@ -28,6 +36,7 @@ WITHOUT_DRIVER = ("convert", "checkpoints", "plan", "migrate", "heads")
 _COLUMN_CLASS = "only functions that return the class are public"
 _GRAPH = "no public method changes a graph"
 _CORE = "TPUEmbedding's public methods work in eager mode only"
+_KERAS = "Keras exports its functions for estimators as __internal__"
 _V1_COLUMN = "TF1's feature-column protocol was never exported"
 _V1 = "tensorflow.python.feature_column.feature_column."
 _V2 = "tensorflow.python.feature_column.feature_column_v2."
@@ -53,32 +62,45 @@ KNOWN_PRIVATE = {
         _INTERNAL + "SequenceDenseColumn": "exported for the Keras outside of TensorFlow only",
         _INTERNAL + "deserialize_feature_column": "exported for the Keras outside of TensorFlow",
         _INTERNAL + "serialize_feature_column": "exported for the Keras outside of TensorFlow",
+        "._features": "TensorFlow's transformation caches refuse ragged features",
         "._get_sequence_dense_tensor": _V1_COLUMN,
+        "._var_scope_name": _V1_COLUMN,
         "._variable_shape": _V1_COLUMN,
     },
     "estimator_spec/_tensorflow/private.py": {
         _V1 + "_SharedEmbeddingColumn": _COLUMN_CLASS,
+        _V2 + "CategoricalColumn": _COLUMN_CLASS,
         _V2 + "EmbeddingColumn": _COLUMN_CLASS,
         _V2 + "NumericColumn": _COLUMN_CLASS,
         _V2 + "SharedEmbeddingColumn": _COLUMN_CLASS,
         "tensorflow.core.protobuf.tensor_bundle_pb2": "no public module has the messages",
         "tensorflow.core.protobuf.tpu.optimization_parameters_pb2": "as above",
         "tensorflow.core.protobuf.tpu.tpu_embedding_configuration_pb2": "as above",
+        "tensorflow.python.checkpoint.graph_view": "the saver of a Scaffold's tf.train.Checkpoint",
         "tensorflow.python.framework.config.is_op_determinism_enabled": "only its setter is public",
         "tensorflow.python.ops.lookup_ops": "the id tables of tensorflow.contrib.lookup",
         "tensorflow.python.ops.summary_ops_v2": "the signatures of tensorflow.contrib.summary",
+        "tensorflow.python.saved_model.model_utils": "names of the Estimator's export modules",
         "tensorflow.python.tpu._pywrap_sparse_core_layout": "a C++ class without a public name",
         "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",
         "tensorflow.python.tpu.training_loop": "the loops of tensorflow.contrib.tpu",
         "tensorflow.python.training.training_util._get_or_create_global_step_read": (
             "op seeds depend on when it is created"
         ),
+        _INTERNAL + "DenseColumn": "exported for the Keras outside of TensorFlow only",
         _INTERNAL + "FeatureTransformationCache": "exported for the Keras outside of TensorFlow",
         "._decayed_lr": "the only rate of tf_keras' legacy optimizers in this step",
+        "._distribution_strategy_stack": "which strategy a graph has in a replica's thread",
         "._learning_rate": "tf_keras' public property holds the last step's rate of a schedule",
         "._listeners": "the hook may be the user's, made without the listeners of tables",
         "._scale_loss_for_estimator_enabled": "no public name; legacy Estimators ran within it",
         "._table": "the vocabulary file behind a table with hash buckets",
+        "._variable_creator_stack": "as _distribution_strategy_stack",
+    },
+    "estimator_spec/_tensorflow/cross_shard.py": {
+        "._opt": "the wrapped optimizer has no public name",
+        "._reduction": "mean or sum of the replicas' losses, without a public name",
+        "._scale_loss_for_estimator": "CrossShardOptimizer divides the loss itself",
     },
     "estimator_spec/_tensorflow/graph_surgery.py": {
         "._add_control_input": _GRAPH,
@@ -86,6 +108,14 @@ KNOWN_PRIVATE = {
         "._get_control_flow_context": "op.control_flow_context isn't public either",
         "._remove_all_control_inputs": _GRAPH,
         "._update_input": _GRAPH,
+    },
+    "estimator_spec/_tensorflow/keras_models.py": {
+        "package.__internal__.models.clone_and_build_model": _KERAS,
+        "package.__internal__.models.in_place_subclassed_model_state_restoration": _KERAS,
+        "._compile_weights_loss_and_weighted_metrics": "`compile` takes no weights of examples",
+        "._get_compile_args": "the public configuration is serialized, without functions",
+        "._is_graph_network": "which models have names for inputs has no public name",
+        "._make_train_function": "the ops of a training step have no public name",
     },
     "estimator_spec/_tensorflow/tpu_embedding.py": {
         "._built": _CORE,
@@ -241,6 +271,8 @@ def broken_invariants(path: str, source: str) -> list[str]:
     driver = "estimator_spec.driver"
     if part in WITHOUT_DRIVER and any(within(n, driver) for n in everywhere):
         broken.append(f"{', '.join(WITHOUT_DRIVER)} must not import driver")
+    if part in WITHOUT_TENSORFLOW and any(within(n, "tensorflow") for n in everywhere):
+        broken.append(f"{', '.join(WITHOUT_TENSORFLOW)} must not import TensorFlow")
     return broken
 
 
@@ -321,10 +353,11 @@ def test_every_known_name_is_used(path):
         ("estimator_spec/embedding/spec.py", "importlib.import_module('tensorflow.python.tpu')"),
         ("tpu_columns/lookup.py", "try:\n    import keras_rs\nexcept ImportError:\n    pass"),
         ("estimator_spec/embedding/spec.py", "class A:\n    import pandas"),
-        ("estimator_spec/plan.py", "from estimator_spec.driver import training"),
+        ("estimator_spec/planning.py", "from estimator_spec.driver import training"),
         ("estimator_spec/convert/keras_rs.py", "from ..driver import training"),
         ("estimator_spec/convert/keras_rs.py", "from estimator_spec import driver"),
         ("estimator_spec/heads/base.py", "import estimator_spec.driver"),
+        ("estimator_spec/migrate/names.py", "def f():\n    import tensorflow as tf"),
         ("estimator_spec/driver/hooks.py", "from tensorflow.core.protobuf import saver_pb2"),
         ("estimator_spec/driver/hooks.py", "f = tf.__internal__.tracking.AutoTrackable"),
         ("estimator_spec/driver/hooks.py", "f = tf.python.ops"),

@@ -62,6 +62,20 @@ def sequence_tensor(
     )
 
 
+def scope_name(column: Any) -> str:
+    """Returns the variable scope of a column of TF1; the protocol has no public name."""
+    return column._var_scope_name
+
+
+def features_of(cache: Any) -> dict[Any, Any]:
+    """Returns the features behind a layer's transformation cache, before any conversion.
+
+    The caches convert them to dense or sparse tensors, which fails for ragged ones. A cache of
+    another kind has no such attribute: its features are not known.
+    """
+    return getattr(cache, "_features", {})
+
+
 def variable_shape(column: Any) -> tf.TensorShape:
     """Returns the shape of one row of a dense column of TF1; the protocol has no public name."""
     return column._variable_shape
@@ -83,7 +97,9 @@ __all__ = [
     "VocabularyListCategoricalColumn",
     "WeightedCategoricalColumn",
     "deserialize_feature_column",
+    "features_of",
     "register_feature_column",
+    "scope_name",
     "sequence_tensor",
     "serialize_feature_column",
     "variable_shape",

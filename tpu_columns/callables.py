@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import json
 from typing import Any
 
@@ -59,40 +60,52 @@ def to_config(thing: Any, where: str) -> dict[str, Any] | None:
 def from_config(config: dict[str, Any] | None, custom_objects: dict[str, Any] | None = None) -> Any:
     """Returns the callable of a config.
 
+    Of an imported module only classes with `get_config` are called, and only Python functions and
+    such classes are returned.
+
     Args:
-        config: result of `to_config`.
+        config: result of `to_config`, or TensorFlow's config of an initializer.
         custom_objects: classes or functions by name; they take precedence over imports.
 
     Raises:
-        ValueError: the name can't be imported.
+        ValueError: the name can't be imported, or isn't such a class or function.
     """
     if config is None:
         return None
     name = config.get("class_name") or config["function"]
+    module = config.get("module", "tf.compat.v1")
     if custom_objects and name in custom_objects:
         thing = custom_objects[name]
-    elif config["module"] == "tf.compat.v1":
+    elif module == "tf.compat.v1" and name in _initializers():
         thing = _initializers()[name]
     else:
-        try:
-            thing = functools.reduce(
-                getattr, name.split("."), importlib.import_module(config["module"])
-            )
-        except (ImportError, AttributeError) as error:
+        thing = _import(module, name)
+        is_class = isinstance(thing, type) and hasattr(thing, "get_config")
+        is_function = "class_name" not in config and inspect.isfunction(inspect.unwrap(thing))
+        if not is_class and not is_function:
             raise ValueError(
-                f"Column config names {name!r} of module {config['module']!r}, which can't be "
-                "imported. Pass it in custom_objects."
-            ) from error
+                f"Column config names {name!r} of module {module!r}, which is no class with "
+                "get_config and no Python function. If you trust the config, pass it in "
+                "custom_objects."
+            )
     if "class_name" not in config:
         return thing
     make = getattr(thing, "from_config", None)
     return make(dict(config["config"])) if make else thing(**config["config"])
 
 
+def _import(module: str, name: str) -> Any:
+    try:
+        return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"Column config names {name!r} of module {module!r}, which can't be imported. Pass it "
+            "in custom_objects."
+        ) from error
+
+
 @functools.cache
 def _initializers() -> dict[str, type]:
     """Returns TF1's initializer classes by class name; their modules vary between versions."""
-    found = (
-        getattr(tf.compat.v1, name) for name in dir(tf.compat.v1) if name.endswith("_initializer")
-    )
+    found = vars(tf.compat.v1.initializers).values()
     return {thing.__name__: thing for thing in found if isinstance(thing, type)}

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
+from tpu_columns.invalid_ids import IdRule
 
 _INSTEAD = {
     private.HashedCategoricalColumn: (
@@ -161,7 +162,7 @@ class _AllEntries:
 
 
 def dense_ids(
-    column: Any, cache: Any, state_manager: Any, max_width: int
+    column: Any, cache: Any, state_manager: Any, max_width: int, rule: IdRule | None = None
 ) -> tuple[tf.Tensor, tf.Tensor] | None:
     """Returns the ids of a dense feature with few entries per row, without making it sparse.
 
@@ -170,10 +171,12 @@ def dense_ids(
         cache: transformation cache over the features dict.
         state_manager: owner of vocabulary tables, or None in a TF1 graph.
         max_width: maximum number of entries per row.
+        rule: the policy for invalid ids, or None.
 
     Returns:
         ids: int64, [batch, n]; 0 where the id is missing.
-        missing: bool, [batch, n]; true where the entry is -1 or '', or not in the vocabulary.
+        missing: bool, [batch, n]; true where the entry is -1 or '', or not in the vocabulary
+            (without a rule), or an id that the rule drops.
         None instead of both, if the feature is sparse, wider or weighted.
     """
     if type(column) not in _ELEMENTWISE:
@@ -186,15 +189,21 @@ def dense_ids(
         return None
     ids = column.get_sparse_tensors(_AllEntries(entries), state_manager).id_tensor.values
     ids = tf.reshape(tf.cast(ids, tf.int64), [-1, width])
+    if rule is not None:
+        return rule.apply_dense(ids, tf.equal(entries, _ignored_entry(entries)))
     missing = ids < 0
     # An identity column without a default keeps -1. Other columns may have -1 in their vocabulary,
     # or map it to the id of unknown entries.
     if isinstance(column, private.IdentityCategoricalColumn) and column.default_value is None:
         return tf.maximum(ids, 0), missing
-    ignored = "" if entries.dtype == tf.string else -1
-    missing |= tf.equal(entries, tf.constant(ignored, entries.dtype))
+    missing |= tf.equal(entries, _ignored_entry(entries))
     # TF2's `where` broadcasts, which takes ten times as long.
     return tf.compat.v1.where(missing, tf.zeros_like(ids), ids), missing
+
+
+def _ignored_entry(entries: tf.Tensor) -> tf.Tensor:
+    """Returns the entry of dense input that isn't an id."""
+    return tf.constant("" if entries.dtype == tf.string else -1, entries.dtype)
 
 
 def ids_and_weights(

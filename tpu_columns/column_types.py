@@ -4,14 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import callables, categorical, lookup, padded_lookup, storage, tables
+from tpu_columns import (
+    callables,
+    categorical,
+    invalid_ids,
+    lookup,
+    padded_lookup,
+    storage,
+    tables,
+)
 from tpu_columns.checks import is_int
 from tpu_columns.feature_column_protocol import FeatureColumnProtocol
 from tpu_columns.placement import LookupDevice
@@ -38,6 +46,7 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         tensor_core_shape: (batch or None, n) of ids padded for the tensor core, or None.
         use_safe_embedding_lookup: whether a CPU lookup drops negative ids and returns zeros for
             rows without ids.
+        invalid_ids: policy for invalid ids, or None; see `tpu_columns.invalid_ids`.
     """
 
     categorical_column: Any
@@ -56,6 +65,10 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         object.__setattr__(
             self, "tensor_core_shape", parse_tensor_core_shape(self.tensor_core_shape)
         )
+        policy = invalid_ids.check_policy(
+            self.invalid_ids, f"column {self.name!r}", self._feature.num_buckets
+        )
+        object.__setattr__(self, "invalid_ids", policy)
         if self.embedding_lookup_device is LookupDevice.TPU_TENSOR_CORE:
             _check_tensor_core(self)
 
@@ -195,6 +208,7 @@ class EmbeddingColumn(TPUEmbeddingColumn):
     embedding_lookup_device: LookupDevice | None = None
     tensor_core_shape: tuple[int | None, int] | None = None
     use_safe_embedding_lookup: bool = True
+    invalid_ids: str | int | None = None
 
     @property
     def name(self) -> str:
@@ -207,6 +221,7 @@ class EmbeddingColumn(TPUEmbeddingColumn):
 
     def create_state(self, state_manager: Any) -> None:
         """Creates the table as the feature layer's variable, unless an embedding core owns it."""
+        self._check_name()
         if self._core_looks_up():
             self._record_in_input_layer()  # Keras' `build` has the same variable scopes
             return
@@ -253,6 +268,7 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
     embedding_lookup_device: LookupDevice | None = None
     tensor_core_shape: tuple[int | None, int] | None = None
     use_safe_embedding_lookup: bool = True
+    invalid_ids: str | int | None = None
 
     @property
     def name(self) -> str:
@@ -264,7 +280,8 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
         return self.shared_embedding_collection_name
 
     def create_state(self, state_manager: Any) -> None:
-        """Adds the table to an eager layer, which keeps it alive; does nothing in a graph."""
+        """Adds the table to an eager layer, which keeps it alive; creates nothing in a graph."""
+        self._check_name()
         if tf.executing_eagerly():
             state_manager.add_resource(self, tables.WEIGHTS, self._shared_table())
 
@@ -324,7 +341,7 @@ def parse_tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
     """
     if not shape:
         return None
-    shape = tuple(shape)
+    shape = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     if len(shape) != 2:
         raise ValueError(f"tensor_core_shape must be size 2. Got {list(shape)}.")
     batch, width = shape

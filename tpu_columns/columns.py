@@ -33,6 +33,7 @@ def embedding_column(
     embedding_lookup_device: str | LookupDevice | None = None,
     tensor_core_shape: Sequence[int | None] | None = None,
     use_safe_embedding_lookup: bool = True,
+    invalid_ids: str | int | None = None,
 ) -> EmbeddingColumn:
     """Creates a column that looks up a categorical feature in a table of its own.
 
@@ -58,6 +59,10 @@ def embedding_column(
             'tpu_tensor_core'.
         use_safe_embedding_lookup: drop negative ids and ids of weight <= 0, return zeros for rows
             without ids. False is faster.
+        invalid_ids: policy for ids that are negative or beyond the vocabulary, on every lookup
+            device: 'error', 'drop', 'clip', 'mod', or the number of a default row. None takes the
+            estimator's; without one, devices differ as in the legacy system. See
+            `tpu_columns.invalid_ids`.
 
     Returns:
         The column.
@@ -86,6 +91,7 @@ def embedding_column(
         embedding_lookup_device=LookupDevice.parse(embedding_lookup_device),
         tensor_core_shape=parse_tensor_core_shape(tensor_core_shape),
         use_safe_embedding_lookup=bool(use_safe_embedding_lookup),
+        invalid_ids=invalid_ids,
     )
 
 
@@ -100,6 +106,7 @@ def shared_embedding_columns(
     embedding_lookup_device: str | LookupDevice | None = None,
     tensor_core_shape: Sequence[int | None] | None = None,
     use_safe_embedding_lookup: bool = True,
+    invalid_ids: str | int | None = None,
 ) -> list[SharedEmbeddingColumn]:
     """Creates columns that look up several categorical features in one table.
 
@@ -118,6 +125,7 @@ def shared_embedding_columns(
         embedding_lookup_device: as for `embedding_column`.
         tensor_core_shape: as for `embedding_column`.
         use_safe_embedding_lookup: as for `embedding_column`.
+        invalid_ids: as for `embedding_column`.
 
     Returns:
         One column per categorical column, in their order.
@@ -132,14 +140,16 @@ def shared_embedding_columns(
     >>> [column.name for column in columns], columns[0].get_embedding_var_name()
     (['watched_shared_embedding', 'liked_shared_embedding'], 'liked_watched_shared_embedding')
     """
-    categorical_columns = list(categorical_columns)
+    categorical_columns = _as_list(categorical_columns, "categorical_columns")
     if not categorical_columns:
         raise ValueError(
             "shared_embedding_columns needs at least one categorical column, got none."
         )
     for column in categorical_columns:
         categorical.check_supported(column, "shared_embedding_columns")
-    lengths = list(max_sequence_lengths or [0] * len(categorical_columns))
+    lengths = _as_list(
+        max_sequence_lengths or [0] * len(categorical_columns), "max_sequence_lengths"
+    )
     if len(lengths) != len(categorical_columns):
         raise ValueError(
             "max_sequence_lengths and categorical_columns must be of the same length. "
@@ -151,6 +161,10 @@ def shared_embedding_columns(
     _check_initializer(initializer, ", ".join(names))
     _check_same_buckets(categorical_columns)
     name = shared_embedding_collection_name or "_".join(names) + "_shared_embedding"
+    if not isinstance(name, str):
+        raise TypeError(
+            f"shared_embedding_collection_name must be a string, got {name!r}. Columns: {names}."
+        )
     # One object for all columns: initializers without a config compare by identity.
     initializer = initializer or default_initializer(dimension)
     return [
@@ -165,6 +179,7 @@ def shared_embedding_columns(
             embedding_lookup_device=LookupDevice.parse(embedding_lookup_device),
             tensor_core_shape=parse_tensor_core_shape(tensor_core_shape),
             use_safe_embedding_lookup=bool(use_safe_embedding_lookup),
+            invalid_ids=invalid_ids,
         )
         for column, length in zip(categorical_columns, lengths, strict=True)
     ]
@@ -187,7 +202,7 @@ def split_sequence_columns(
     """
     sequence: list[TPUEmbeddingColumn] = []
     pooled: list[TPUEmbeddingColumn] = []
-    for column in feature_columns:
+    for column in _as_list(feature_columns, "feature_columns"):
         if not isinstance(column, TPUEmbeddingColumn):
             raise TypeError(
                 "column must be a TPU embedding column, made by embedding_column or "
@@ -195,6 +210,12 @@ def split_sequence_columns(
             )
         (sequence if column.is_sequence_column() else pooled).append(column)
     return sequence, pooled
+
+
+def _as_list(values: Any, argument: str) -> list[Any]:
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{argument} must be a list, got {values!r}.")
+    return list(values)
 
 
 def _check_dimension(dimension: Any) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts sparse, dense and padded ids of a batch to one list of entries.
 
-Masked entries keep their place with weight 0; compacting them costs more than the lookup. Where
-an optimizer would update a further row for them, their id is replaced by one that is looked up
-anyway; elsewhere by 0.
+Masked entries keep their place, as compacting them costs more than the lookup. They are summed to a
+further row of the batch, which `combining.combine` drops: with weight 0 a NaN would spoil a sum.
+Where an optimizer would update a further row of the table for them, their id is replaced by one
+that is looked up anyway; elsewhere by 0.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def from_sparse_safe(
     filler = tf.maximum(tf.reduce_max(known), 0)  # the maximum of no ids is the lowest integer
     known = _fill_dropped(filler, entries.ids, kept)
     extra_ids = _empty_row_id(totals, filler) if trained else None
-    return entries._replace(ids=known, weights=weighted, totals=totals, extra_ids=extra_ids)
+    entries = entries._replace(ids=known, weights=weighted, totals=totals, extra_ids=extra_ids)
+    return _mask(entries, kept)
 
 
 def from_dense(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool) -> Entries:
@@ -88,9 +90,9 @@ def from_dense(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool)
         highest = tf.maximum(tf.reduce_max(ids), 0)  # the maximum of no ids is the lowest integer
         filler = tf.where(_has_empty_row(entries.totals), tf.zeros_like(highest), highest)
         return entries._replace(ids=_fill_dropped(filler, entries.ids, kept))
-    present = tf.reshape(tf.cast(tf.logical_not(missing), tf.float32), [-1])
     count = tf.size(ids, out_type=tf.int64)
-    return Entries(tf.reshape(ids, [-1]), tf.range(count), count, present, "sum")
+    entries = Entries(tf.reshape(ids, [-1]), tf.range(count), count, None, "sum")
+    return _mask(entries, tf.logical_not(missing))
 
 
 def from_padded(
@@ -116,13 +118,11 @@ def from_padded(
     entries = entries._replace(ids=_fill_dropped(filler, entries.ids, kept))
     # If all ids are padding, there is no id to replace them by: return no entries.
     size = tf.where(tf.reduce_any(kept), tf.size(ids), 0)
-    return entries._replace(
-        ids=entries.ids[:size], segments=entries.segments[:size], weights=entries.weights[:size]
-    )
+    return entries._replace(ids=entries.ids[:size], segments=entries.segments[:size])
 
 
 def _dense_entries(ids: tf.Tensor, kept: tf.Tensor, combiner: str) -> Entries:
-    """Returns all entries of a matrix and its totals; those that aren't kept have weight 0."""
+    """Returns all entries of a matrix and its totals; masks those that aren't kept."""
     width = tf.compat.dimension_value(ids.shape[1])
     if width is None:
         raise ValueError("The number of columns of ids must be known; it is None.")
@@ -132,14 +132,19 @@ def _dense_entries(ids: tf.Tensor, kept: tf.Tensor, combiner: str) -> Entries:
     count = tf.shape(ids, out_type=tf.int64)[0]
     if width == 1:
         combiner = "sum"
-    weights = tf.reshape(present, [-1])
-    return Entries(tf.reshape(ids, [-1]), segments, count, weights, combiner, totals)
+    return _mask(Entries(tf.reshape(ids, [-1]), segments, count, None, combiner, totals), kept)
 
 
-def _fill_dropped(filler: tf.Tensor, ids: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """Returns ids [N] with `filler` in place of those that aren't kept."""
+def _mask(entries: Entries, kept: tf.Tensor) -> Entries:
+    """Returns entries with those that aren't kept in the segment after the last row."""
+    segments = _fill_dropped(entries.num_rows, entries.segments, kept)
+    return entries._replace(segments=segments, masked=True)
+
+
+def _fill_dropped(filler: tf.Tensor, values: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+    """Returns values [N] with `filler` in place of those that aren't kept."""
     # TF2's `where` broadcasts, which takes ten times as long.
-    return tf1.where(tf.reshape(kept, [-1]), ids, tf.fill(tf.shape(ids), filler))
+    return tf1.where(tf.reshape(kept, [-1]), values, tf.fill(tf.shape(values), filler))
 
 
 def _has_empty_row(totals: tf.Tensor) -> tf.Tensor:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import categorical, lookup, lookup_errors, padded_lookup
+from tpu_columns import categorical, column_lookup, invalid_ids, lookup, padded_lookup
+from tpu_columns.checks import check_name
+from tpu_columns.layer_inputs import LayerInputs, convert_ragged, explain_feature_errors
 from tpu_columns.placement import LookupDevice, current_device, updates_tables
-
-# A transformation cache, the owner of vocabulary tables, and a function that returns the table.
-_Inputs = tuple[Any, Any, Callable[[], Any]]
 
 
 class FeatureColumnProtocol(
@@ -41,6 +40,7 @@ class FeatureColumnProtocol(
     embedding_lookup_device: LookupDevice | None
     tensor_core_shape: tuple[int | None, int] | None
     use_safe_embedding_lookup: bool
+    invalid_ids: str | int | None
     _feature: categorical.CategoricalFeature
 
     @abc.abstractmethod
@@ -80,6 +80,11 @@ class FeatureColumnProtocol(
         return self.variable_shape
 
     @property
+    def _var_scope_name(self) -> str:
+        self._check_name()
+        return self.name
+
+    @property
     def parse_example_spec(self) -> dict[str, Any]:
         """Features of `tf.io.parse_example` for the ids (and weights)."""
         return self.categorical_column.parse_example_spec
@@ -106,12 +111,12 @@ class FeatureColumnProtocol(
             ValueError: this is a sequence column, or its device is forbidden here (see `route`).
         """
         del training
-        return self._pooled(*self._keras_inputs(transformation_cache, state_manager))
+        return self._pooled(self._keras_inputs(transformation_cache, state_manager))
 
     def _get_dense_tensor(
         self, inputs: Any, weight_collections: Any = None, trainable: Any = None
     ) -> tf.Tensor:
-        return self._pooled(*self._tf1_inputs(inputs, weight_collections, trainable))
+        return self._pooled(self._tf1_inputs(inputs, weight_collections, trainable))
 
     # Sequence lookups.
 
@@ -124,39 +129,83 @@ class FeatureColumnProtocol(
             ValueError: this isn't a sequence column, or its device is forbidden here.
         """
         del training
-        return self._sequence(*self._keras_inputs(transformation_cache, state_manager))
+        return self._sequence(self._keras_inputs(transformation_cache, state_manager))
 
     def _get_sequence_dense_tensor(
         self, inputs: Any, weight_collections: Any = None, trainable: Any = None
     ) -> Any:
-        return self._sequence(*self._tf1_inputs(inputs, weight_collections, trainable))
+        return self._sequence(self._tf1_inputs(inputs, weight_collections, trainable))
 
     # Common to both interfaces.
 
     def _core_looks_up(self) -> bool:
         return current_device(self) is LookupDevice.TPU_EMBEDDING_CORE
 
-    def _keras_inputs(self, cache: Any, state_manager: Any) -> _Inputs:
+    def _keras_inputs(self, cache: Any, state_manager: Any) -> LayerInputs:
         if self._core_looks_up():
             self._record_in_call()
-        return cache, state_manager, lambda: self._layer_table(state_manager)
+        return LayerInputs(
+            cache,
+            state_manager,
+            lambda: self._layer_table(state_manager),
+            private.features_of(cache),
+        )
 
-    def _tf1_inputs(self, inputs: Any, weight_collections: Any, trainable: Any) -> _Inputs:
+    def _tf1_inputs(self, inputs: Any, weight_collections: Any, trainable: Any) -> LayerInputs:
         if self._core_looks_up():
             self._record_in_input_layer()
         is_trainable = trainable is None or bool(trainable)
-        cache = categorical.BuilderCache(inputs)
-        return cache, None, lambda: self._input_layer_table(weight_collections, is_trainable)
+        return LayerInputs(
+            categorical.BuilderCache(inputs),
+            None,
+            lambda: self._input_layer_table(weight_collections, is_trainable),
+            private.features_of(inputs),
+        )
 
-    @contextlib.contextmanager
-    def _lookup_scope(self) -> Iterator[None]:
-        """Enters the name scope of the column's lookup; records it for errors of bad ids."""
-        feature = self._feature
-        with tf.name_scope(f"{self.name}_weights") as scope:
-            lookup_errors.record_site(scope, self.name, feature.feature_key, feature.num_buckets)
-            yield
+    def _check_name(self) -> None:
+        """Checks that a graph can have ops of the column's name; eager ops have no names."""
+        if not tf.executing_eagerly():
+            check_name(self.name, f"Column of feature {self._feature.feature_key!r}", in_scope=True)
 
-    def _pooled(self, cache: Any, state_manager: Any, table: Callable[[], Any]) -> tf.Tensor:
+    def _activation(self, inputs: LayerInputs) -> tf.Tensor:
+        """Returns the activations that an embedding core puts in place of the column's ids.
+
+        Raises:
+            ValueError: the feature still has its ids, or the core's table another dimension.
+        """
+        key = self._feature.feature_key
+        activation = inputs.cache.get(key, inputs.state_manager)
+        if isinstance(activation, tf.SparseTensor) or not activation.dtype.is_floating:
+            raise ValueError(
+                f"Column {self.name!r}: the embedding core doesn't look up its feature {key!r}, "
+                "because the column isn't in the embedding_config_spec of TPUEstimator. Add it to "
+                "the feature_columns of the spec, or give the column "
+                "embedding_lookup_device='tpu_tensor_core' and a tensor_core_shape."
+            )
+        width = tf.compat.dimension_value(activation.shape[-1]) if activation.shape.rank else None
+        if width not in (None, self.dimension):
+            raise ValueError(
+                f"Column {self.name!r} has dimension {self.dimension} in the model, but the table "
+                f"of feature {key!r} has dimension {width} in the embedding_config_spec. Use the "
+                "same columns in both."
+            )
+        return activation
+
+    def _ids_and_weights(
+        self, inputs: LayerInputs
+    ) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
+        return column_lookup.ids_and_weights(
+            self.name,
+            self.categorical_column,
+            self._feature,
+            inputs,
+            invalid_ids.rule_for_column(self),
+        )
+
+    def _lookup_scope(self) -> contextlib.AbstractContextManager[None]:
+        return column_lookup.lookup_scope(self.name, self._feature)
+
+    def _pooled(self, inputs: LayerInputs) -> tf.Tensor:
         if self._feature.is_sequence:
             raise ValueError(
                 f"In embedding_column: {self.name}. categorical_column must not be of type "
@@ -165,47 +214,44 @@ class FeatureColumnProtocol(
                 "Suggested fix B: use SequenceFeatures or sequence_input_layer for this column. "
                 f"Given (type {type(self.categorical_column)}): {self.categorical_column}"
             )
-        device = current_device(self)
-        if device is LookupDevice.TPU_EMBEDDING_CORE:
-            return cache.get(self._feature.feature_key, state_manager)
-        if device is LookupDevice.TPU_TENSOR_CORE:
-            return self._on_tensor_core(cache, state_manager, table())
-        column = self.categorical_column
-        if self.use_safe_embedding_lookup:
-            dense = categorical.dense_ids(column, cache, state_manager, lookup.MAX_DENSE_WIDTH)
-            if dense is not None:
-                variable = table()
-                with self._lookup_scope():
-                    return lookup.dense_lookup(
-                        variable, *dense, self.combiner, unique=updates_tables()
-                    )
-        ids, weights = categorical.ids_and_weights(column, cache, state_manager)
-        # As in TensorFlow, only matrices of ids are looked up without checks.
-        safe = self.use_safe_embedding_lookup or ids.shape.rank not in (1, 2)
-        variable = table()
-        with self._lookup_scope():
-            return lookup.pooled_lookup(
-                variable, ids, weights, self.combiner, safe=safe, unique=updates_tables()
-            )
+        inputs = convert_ragged(inputs, self._feature)
+        with explain_feature_errors(inputs, self.name, self._feature):
+            device = current_device(self)
+            if device is LookupDevice.TPU_EMBEDDING_CORE:
+                return self._activation(inputs)
+            if device is LookupDevice.TPU_TENSOR_CORE:
+                return self._on_tensor_core(inputs)
+            return self._on_cpu(inputs)
 
-    def _on_tensor_core(self, cache: Any, state_manager: Any, table: Any) -> tf.Tensor:
+    def _on_cpu(self, inputs: LayerInputs) -> tf.Tensor:
+        return column_lookup.look_up(
+            self.name,
+            self.categorical_column,
+            self._feature,
+            inputs,
+            self.combiner,
+            safe=self.use_safe_embedding_lookup,
+            rule=invalid_ids.rule_for_column(self),
+        )
+
+    def _on_tensor_core(self, inputs: LayerInputs) -> tf.Tensor:
         """Looks up ids that the input pipeline padded and masked; other ids are padded here."""
         assert self.tensor_core_shape is not None  # checked when the device was chosen
+        table = inputs.table()
+        cache, state_manager = inputs.cache, inputs.state_manager
         key = self._feature.feature_key
         mask = _feature_or_none(cache, categorical.tensor_core_mask_key(key), state_manager)
         if mask is not None:
             values = cache.get(key, state_manager)
         else:
-            ids, weights = categorical.ids_and_weights(
-                self.categorical_column, cache, state_manager
-            )
+            ids, weights = self._ids_and_weights(inputs)
             values, mask = padded_lookup.pad_for_tensor_core(
                 ids, weights, self.tensor_core_shape[1]
             )
         with self._lookup_scope():
             return padded_lookup.tensor_core_lookup(table, values, mask, self.combiner)
 
-    def _sequence(self, cache: Any, state_manager: Any, table: Callable[[], Any]) -> Any:
+    def _sequence(self, inputs: LayerInputs) -> Any:
         if not self._feature.is_sequence:
             raise ValueError(
                 f"In embedding_column: {self.name}. categorical_column must be of type "
@@ -214,16 +260,25 @@ class FeatureColumnProtocol(
                 f"Given (type {type(self.categorical_column)}): {self.categorical_column}"
             )
         pair = private.SequenceDenseColumn.TensorSequenceLengthPair
-        key = self._feature.feature_key
-        if self._core_looks_up():
-            lengths = cache.get(categorical.sequence_length_key(key), state_manager)
-            if lengths.shape.rank == 2:  # the layers' cache adds a second axis to every feature
-                lengths = tf.squeeze(lengths, -1)
-            return pair(dense_tensor=cache.get(key, state_manager), sequence_length=lengths)
-        ids, weights = categorical.ids_and_weights(self.categorical_column, cache, state_manager)
-        variable = table()
+        inputs = convert_ragged(inputs, self._feature)
+        with explain_feature_errors(inputs, self.name, self._feature):
+            looks_up = self._core_sequence if self._core_looks_up() else self._cpu_sequence
+            steps, lengths = looks_up(inputs)
+        return pair(dense_tensor=steps, sequence_length=lengths)
+
+    def _core_sequence(self, inputs: LayerInputs) -> tuple[tf.Tensor, tf.Tensor]:
+        steps = self._activation(inputs)
+        key = categorical.sequence_length_key(self._feature.feature_key)
+        lengths = inputs.cache.get(key, inputs.state_manager)
+        if lengths.shape.rank == 2:  # the layers' cache adds a second axis to every feature
+            lengths = tf.squeeze(lengths, -1)
+        return steps, lengths
+
+    def _cpu_sequence(self, inputs: LayerInputs) -> tuple[tf.Tensor, tf.Tensor]:
+        ids, weights = self._ids_and_weights(inputs)
+        variable = inputs.table()
         with self._lookup_scope():
-            steps, lengths = lookup.sequence_lookup(
+            return lookup.sequence_lookup(
                 variable,
                 ids,
                 weights,
@@ -231,7 +286,6 @@ class FeatureColumnProtocol(
                 self.max_sequence_length,
                 unique=updates_tables(),
             )
-        return pair(dense_tensor=steps, sequence_length=lengths)
 
 
 def _feature_or_none(cache: Any, key: str, state_manager: Any) -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -42,7 +42,9 @@ def input_layer(
     Raises:
         ValueError: a column is a sequence column or isn't dense, two columns have the same name,
             or a feature is missing.
+        TypeError: the features are no dict, or the columns no list.
     """
+    _check_features(features)
     columns = _as_list(feature_columns)
     tensor = tf1.feature_column.input_layer(
         features,
@@ -79,10 +81,14 @@ def sequence_input_layer(
         lengths: int64, [batch]. The graph asserts that the columns' lengths agree.
 
     Raises:
-        ValueError: a column isn't a sequence column, or columns differ in max_sequence_length.
+        ValueError: a column isn't a sequence column, columns differ in max_sequence_length, or a
+            feature is missing.
+        TypeError: the features are no dict, or the columns no list.
     """
-    columns = sorted(_as_list(feature_columns), key=lambda column: column.name)
+    _check_features(features)
+    columns = _as_list(feature_columns)
     _check_sequence_columns(columns)
+    columns.sort(key=lambda column: column.name)
     collections = list(weight_collections or [])
     for key in (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES):
         if key not in collections:
@@ -91,7 +97,7 @@ def sequence_input_layer(
         builder = private.LazyBuilder(features)
         tensors, lengths = [], []
         for column in columns:
-            with tf1.variable_scope(None, default_name=column.name):
+            with tf1.variable_scope(None, default_name=private.scope_name(column)):
                 tensor, length = private.sequence_tensor(
                     column, builder, weight_collections=list(collections), trainable=trainable
                 )
@@ -127,6 +133,14 @@ def _legacy_keras_layer(name: str) -> Any:
     return found
 
 
+def _check_features(features: Any) -> None:
+    if not isinstance(features, Mapping):
+        raise TypeError(
+            "features must be a dict of tensors by feature key, but is a "
+            f"{type(features).__name__}. Return a dict in input_fn."
+        )
+
+
 def _as_list(feature_columns: Any) -> list[Any]:
     if isinstance(feature_columns, dict):
         raise ValueError(
@@ -135,6 +149,8 @@ def _as_list(feature_columns: Any) -> list[Any]:
         )
     if isinstance(feature_columns, TPUEmbeddingColumn):
         return [feature_columns]
+    if not isinstance(feature_columns, Iterable):
+        raise TypeError(f"feature_columns must be a list of columns, got {feature_columns!r}.")
     columns = list(feature_columns)
     if not columns:
         raise ValueError("feature_columns must not be empty.")

@@ -13,7 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import combining, entries, storage
+from tpu_columns import combining, entries, optimizations, storage
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -31,8 +32,6 @@ def pooled_lookup(
     *,
     safe: bool = True,
     unique: bool = True,
-    partition_strategy: str = "div",
-    name: str | None = None,
 ) -> tf.Tensor:
     """Looks up each row's ids and combines their embeddings to one vector.
 
@@ -40,7 +39,7 @@ def pooled_lookup(
     sqrtn = Σ w·e / √Σ w².
 
     Args:
-        table: variable, partitioned variable, list of shards, tensor, `storage.ShardedTable` or
+        table: variable, partitioned variable, tensor, `storage.ShardedTable` or
             `storage.QuantizedTable`, [rows, D].
         ids: integers, [B, n] (or of higher rank; the last axis is combined).
         weights: floats with the indices of `ids`, or None for ones.
@@ -49,8 +48,6 @@ def pooled_lookup(
             ids give zeros.
         unique: gather each row once, even if its id is repeated, as updates of the table require.
             False is faster where the table isn't trained.
-        partition_strategy: layout of a partitioned table, 'div' or 'mod'.
-        name: name scope.
 
     Returns:
         Floats, [B, D] (or the leading axes of `ids`, and D).
@@ -59,10 +56,13 @@ def pooled_lookup(
         ValueError: the combiner is unknown.
     """
     combiner = check_combiner(combiner) or "mean"
-    with tf.name_scope(name or "pooled_lookup"):
+    is_plain = not optimizations.is_used(Optimization.LOOKUPS) or _is_low_precision(table)
+    if is_plain and not isinstance(table, storage.QuantizedTable):
+        return _plain_lookup(table, ids, weights, combiner, safe)
+    with tf.name_scope("pooled_lookup"):
         rank = ids.shape.rank
         if safe and weights is None and rank == 2 and ids.shape[1] == 1:
-            return _look_up_single_ids(table, ids, unique, partition_strategy)
+            return _look_up_single_ids(table, ids, unique)
         leading = None if rank == 2 else ids.dense_shape[:-1]
         if leading is not None:
             flat = [tf.reduce_prod(leading), ids.dense_shape[-1]]
@@ -72,7 +72,7 @@ def pooled_lookup(
             batch = entries.from_sparse_safe(ids, weights, combiner, trained=unique)
         else:
             batch = entries.from_sparse(ids, weights, combiner)
-        result = _gather_and_combine(table, batch, unique, partition_strategy)
+        result = _gather_and_combine(table, batch, unique)
         if leading is not None:
             depth = result.shape[-1]
             result = tf.reshape(
@@ -90,8 +90,6 @@ def dense_lookup(
     combiner: str | None = "mean",
     *,
     unique: bool = True,
-    partition_strategy: str = "div",
-    name: str | None = None,
 ) -> tf.Tensor:
     """Looks up a narrow matrix of ids, with the result of `pooled_lookup`.
 
@@ -103,8 +101,6 @@ def dense_lookup(
         missing: bool, [B, n].
         combiner: as in `pooled_lookup`.
         unique: as in `pooled_lookup`.
-        partition_strategy: as in `pooled_lookup`.
-        name: name scope.
 
     Returns:
         Floats, [B, D]; zeros for a row without ids.
@@ -113,13 +109,18 @@ def dense_lookup(
         ValueError: the combiner is unknown, or n isn't known statically.
     """
     combiner = check_combiner(combiner) or "mean"
-    with tf.name_scope(name or "dense_lookup"):
+    if _is_low_precision(table):
+        places = tf.where(~missing)
+        shape = tf.shape(ids, out_type=tf.int64)
+        sparse = tf.SparseTensor(places, tf.gather_nd(ids, places), shape)
+        return _plain_lookup(table, sparse, None, combiner, safe=True)
+    with tf.name_scope("dense_lookup"):
         if ids.shape[1] == 1 and not unique:
-            rows = _gather_rows(table, tf.reshape(ids, [-1]), partition_strategy)
+            rows = _gather_rows(table, tf.reshape(ids, [-1]))
             # TF1's `where` selects whole rows; TF2's broadcasts, which takes twice as long.
             return tf1.where(tf.reshape(missing, [-1]), tf.zeros_like(rows), rows)
         batch = entries.from_dense(ids, missing, combiner, trained=unique)
-        result = _gather_and_combine(table, batch, unique, partition_strategy)
+        result = _gather_and_combine(table, batch, unique)
         result.set_shape([ids.shape[0], None])
         return result
 
@@ -132,8 +133,6 @@ def sequence_lookup(
     max_sequence_length: int,
     *,
     unique: bool = True,
-    partition_strategy: str = "div",
-    name: str | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Looks up every step of sequences, truncated or padded with zeros to a fixed length.
 
@@ -144,21 +143,17 @@ def sequence_lookup(
         combiner: as in `pooled_lookup`.
         max_sequence_length: L > 0; steps from L on are dropped.
         unique: as in `pooled_lookup`.
-        partition_strategy: as in `pooled_lookup`.
-        name: name scope.
 
     Returns:
         embeddings: floats, [B, L, D].
         lengths: int64, [B]: steps of each sequence, at most L.
     """
-    with tf.name_scope(name or "sequence_lookup"):
+    with tf.name_scope("sequence_lookup"):
         ids = _to_rank_3(_truncate(ids, max_sequence_length))
         lengths = sequence_lengths(ids)
         if weights is not None:
             weights = _to_rank_3(_truncate(weights, max_sequence_length))
-        steps = pooled_lookup(
-            table, ids, weights, combiner, unique=unique, partition_strategy=partition_strategy
-        )
+        steps = pooled_lookup(table, ids, weights, combiner, unique=unique)
         missing = max_sequence_length - tf.shape(steps)[1]
         padded = tf.pad(steps, [[0, 0], [0, missing], [0, 0]])
         padded.set_shape([None, max_sequence_length, steps.shape[-1]])
@@ -203,37 +198,47 @@ def check_combiner(combiner: str | None) -> str | None:
     return combiner
 
 
-def _look_up_single_ids(
-    table: Any, ids: tf.SparseTensor, unique: bool, partition_strategy: str
+def _is_low_precision(table: Any) -> bool:
+    """Returns whether sums of rows depend on where they are rounded: TensorFlow's ops decide."""
+    dtype = getattr(table, "dtype", None)
+    return isinstance(dtype, tf.DType) and dtype.base_dtype in (tf.bfloat16, tf.float16)
+
+
+def _plain_lookup(
+    table: Any, ids: tf.SparseTensor, weights: tf.SparseTensor | None, combiner: str, safe: bool
 ) -> tf.Tensor:
+    """Looks up ids by the function that TensorFlow's columns call."""
+    strategy = "div"
+    if isinstance(table, storage.ShardedTable):
+        table, strategy = list(table.shards), table.layout.strategy
+    look_up = tf1.nn.safe_embedding_lookup_sparse if safe else tf1.nn.embedding_lookup_sparse
+    return look_up(table, ids, weights, combiner=combiner, partition_strategy=strategy)
+
+
+def _look_up_single_ids(table: Any, ids: tf.SparseTensor, unique: bool) -> tf.Tensor:
     """Looks up at most one id per row: its embedding or zeros, with any combiner."""
     column = tf.sparse.to_dense(ids, tf.constant(-1, ids.dtype), validate_indices=False)
     column = tf.reshape(column, [-1, 1])  # the kernel's result has no static shape
-    return dense_lookup(
-        table,
-        tf.maximum(column, 0),
-        column < 0,
-        unique=unique,
-        partition_strategy=partition_strategy,
-    )
+    return dense_lookup(table, tf.maximum(column, 0), column < 0, unique=unique)
 
 
-def _gather_and_combine(
-    table: Any, batch: combining.Entries, unique: bool, partition_strategy: str
-) -> tf.Tensor:
+def _gather_and_combine(table: Any, batch: combining.Entries, unique: bool) -> tf.Tensor:
     ids, row_indices = combining.rows_to_read(batch.ids, unique, batch.extra_ids)
-    rows = _gather_rows(table, ids, partition_strategy)
+    rows = _gather_rows(table, ids, unique)
     if not unique:
         combining.record_sum(rows, ids, batch, table)
     size = tf.size(ids, out_type=tf.int64)
     return combining.combine(rows, row_indices, batch, trained=unique, size=size)
 
 
-def _gather_rows(table: Any, ids: tf.Tensor, partition_strategy: str) -> tf.Tensor:
+def _gather_rows(table: Any, ids: tf.Tensor, unique: bool = False) -> tf.Tensor:
     """Gathers rows [n, D] of a table in any storage."""
-    if isinstance(table, (storage.ShardedTable, storage.QuantizedTable)):
+    if isinstance(table, storage.ShardedTable):
+        return table.gather(ids, unique)
+    if isinstance(table, storage.QuantizedTable):
         return table.gather(ids)
-    return tf1.nn.embedding_lookup(table, ids, partition_strategy=partition_strategy)
+    # The rows of a variable with a partitioner lie by div, as TensorFlow's columns read them.
+    return tf1.nn.embedding_lookup(table, ids, partition_strategy="div")
 
 
 def _truncate(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:

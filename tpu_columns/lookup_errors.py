@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records lookups in a graph, and names column and id in errors of ids out of range."""
+"""Records lookups in a graph, and names the column in errors of bad ids and weights."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ _OUT_OF_RANGE = re.compile(
     r"|= \[(-?\d+)\] does not index into"
     r"|k \((-?\d+)\) from index\[\d+,1\] out of"
 )
+# Messages of SparseTensorDenseMatMul, Select, and of elementwise ops.
+_COUNTS_DIFFER = re.compile(
+    r"rows of a_indices does not match number of entries in a_values"
+    r"|must have the same size and shape"
+    r"|Incompatible shapes: \[\d+\] vs\. \[\d+\]"
+)
+# Message of the assertion in `invalid_ids`, which escapes quotes.
+_REFUSED = re.compile(r"assertion failed: \[(Column .*?:)\] \[(-?\d+)")
 _NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
@@ -44,6 +52,38 @@ class IdOutOfRangeError(tf.errors.InvalidArgumentError, ValueError):
     """An id is outside of its column's vocabulary."""
 
 
+class WeightCountError(tf.errors.InvalidArgumentError, ValueError):
+    """The numbers of a feature's ids and weights differ."""
+
+
+def check_counts(
+    column_name: str, feature_key: str, ids: tf.SparseTensor, weights: tf.SparseTensor | None
+) -> None:
+    """Checks that there are as many ids as weights, where the graph knows both numbers.
+
+    Args:
+        column_name: name of the column, for the message.
+        feature_key: key of its ids, for the message.
+        ids: the ids.
+        weights: the weights, or None.
+
+    Raises:
+        WeightCountError: the numbers differ.
+    """
+    if weights is not None and not ids.values.shape.is_compatible_with(weights.values.shape):
+        raise _weight_count_error(column_name, feature_key)
+
+
+def _weight_count_error(column_name: str, feature_key: str) -> WeightCountError:
+    return WeightCountError(
+        None,
+        None,
+        f"Column {column_name!r}: feature {feature_key!r} must have a weight for each id, but its "
+        "ids and weights differ in number. Dense weights of 0 count as missing, as dense ids of "
+        "-1 do: give no id the weight 0, or make ids and weights sparse.",
+    )
+
+
 def record_site(scope: str, column_name: str, feature_key: str, num_rows: int) -> None:
     """Records a lookup in the default graph; does nothing in eager mode."""
     if not tf.executing_eagerly():
@@ -51,8 +91,10 @@ def record_site(scope: str, column_name: str, feature_key: str, num_rows: int) -
         sites.append(LookupSite(scope, column_name, feature_key, num_rows))
 
 
-def explain(error: tf.errors.InvalidArgumentError, graph: tf.Graph) -> IdOutOfRangeError | None:
-    """Returns an error that names column, id and vocabulary size, if a lookup failed.
+def explain(
+    error: tf.errors.InvalidArgumentError, graph: tf.Graph
+) -> IdOutOfRangeError | WeightCountError | None:
+    """Returns an error that names the column, and id or weights, if a lookup failed.
 
     Args:
         error: error of a session.
@@ -61,14 +103,26 @@ def explain(error: tf.errors.InvalidArgumentError, graph: tf.Graph) -> IdOutOfRa
     Returns:
         An error to raise from `error`, or None if no recorded lookup failed.
     """
+    refused = _REFUSED.search(error.message or "")
+    if refused:
+        text = refused.group(1).replace("\\'", "'")
+        return IdOutOfRangeError(
+            error.node_def,
+            error.op,
+            f"{text} {refused.group(2)}. Correct the input, or choose a policy other than "
+            "invalid_ids='error'.",
+        )
     match = _OUT_OF_RANGE.search(error.message or "")
-    if not match:
+    counts_differ = not match and _COUNTS_DIFFER.search(error.message or "")
+    if not match and not counts_differ:
         return None
     nodes = _NODE_NAME.findall(error.message)
     if error.op is not None:
         nodes.append(error.op.name)
     for site in graph.get_collection(LOOKUP_SITES):
-        if any(node.startswith(site.scope) for node in nodes):
+        if counts_differ and any(f"/{site.scope}" in f"/{node}" for node in nodes):
+            return _weight_count_error(site.column_name, site.feature_key)
+        if match and any(node.startswith(site.scope) for node in nodes):
             return IdOutOfRangeError(
                 error.node_def,
                 error.op,

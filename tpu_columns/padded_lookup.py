@@ -29,7 +29,7 @@ def check_combiner(combiner: str | None, column_name: str = "") -> None:
 
 
 def pad_for_tensor_core(
-    ids: tf.SparseTensor, weights: tf.SparseTensor | None, width: int, *, name: str | None = None
+    ids: tf.SparseTensor, weights: tf.SparseTensor | None, width: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Pads a batch of sparse ids to a dense matrix of fixed width.
 
@@ -37,13 +37,12 @@ def pad_for_tensor_core(
         ids: integers, [B, n]; ids of a row beyond `width` are dropped.
         weights: floats with the indices of `ids`, or None for ones.
         width: second element of `tensor_core_shape`.
-        name: name scope.
 
     Returns:
         values: int32, [B, width]; 0 at padding.
         mask: float32, [B, width]; 0 at padding, the weight elsewhere.
     """
-    with tf.name_scope(name or "pad_for_tensor_core"):
+    with tf.name_scope("pad_for_tensor_core"):
         if weights is None:
             weights = ids.with_values(tf.ones_like(ids.values, tf.float32))
         shape = tf.stack([ids.dense_shape[0], width])
@@ -57,7 +56,7 @@ def pad_for_tensor_core(
 
 
 def tensor_core_lookup(
-    table: Any, values: tf.Tensor, mask: tf.Tensor, combiner: str | None, *, name: str | None = None
+    table: Any, values: tf.Tensor, mask: tf.Tensor, combiner: str | None
 ) -> tf.Tensor:
     """Looks up padded ids by dense ops, which XLA can compile.
 
@@ -66,7 +65,6 @@ def tensor_core_lookup(
         values: int32, [B, n].
         mask: float32, [B, n]: weights, 0 at padding.
         combiner: 'mean', 'sqrtn' or 'sum', formulas as in `pooled_lookup`.
-        name: name scope.
 
     Returns:
         Floats, [B, D]; zeros for a row of padding.
@@ -75,7 +73,7 @@ def tensor_core_lookup(
         ValueError: the combiner is unknown.
     """
     check_combiner(combiner)
-    with tf.name_scope(name or "tensor_core_lookup"):
+    with tf.name_scope("tensor_core_lookup"):
         rows = tf.nn.embedding_lookup(table, values)
         summed = tf.reduce_sum(rows * mask[:, :, tf.newaxis], axis=1)
         if combiner == "sum":

@@ -22,6 +22,9 @@ import numpy as np
 
 STRATEGIES = ("div", "mod")
 
+# Each shard is a variable of a graph, or a slice in a checkpoint. TPU systems have 10,000 cores.
+MAX_SHARDS = 1 << 16
+
 
 def check_strategy(strategy: str) -> None:
     """Checks the name of a partition strategy.
@@ -40,7 +43,7 @@ class RowPartition:
     Args:
         strategy: 'div' or 'mod'.
         num_rows: number of rows of the table, >= 0.
-        num_shards: number of shards, >= 1; shards may be empty.
+        num_shards: number of shards, from 1 to 65536; shards may be empty.
 
     Raises:
         ValueError: a value is out of range.
@@ -72,6 +75,8 @@ class RowPartition:
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}.")
             object.__setattr__(self, name, value)
+        if self.num_shards > MAX_SHARDS:
+            raise ValueError(f"num_shards must be at most {MAX_SHARDS}, got {self.num_shards}.")
 
     @property
     def in_row_order(self) -> bool:

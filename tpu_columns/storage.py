@@ -22,6 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tpu_columns import initializers
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -31,12 +32,30 @@ DTYPES = ("float32", "float16", "int8")
 SCALE = "_scale"
 """Suffix of the name of a table's scales; float32, [rows, 1]."""
 
+
+def table_bytes(rows: int, width: int, dtype: str = "float32") -> int:
+    """Returns the bytes of a table, with the scales of int8.
+
+    >>> table_bytes(100, 8), table_bytes(100, 8, "float16"), table_bytes(100, 8, "int8")
+    (3200, 1600, 1200)
+
+    Args:
+        rows: number of rows.
+        width: elements of a row.
+        dtype: one of `DTYPES`.
+    """
+    if dtype == "int8":
+        return rows * (width + tf.float32.size)
+    return rows * width * int(tf.as_dtype(dtype).size)
+
+
 # A variable, a `ShardedTable` or a `QuantizedTable`.
 Table = Any
 
 # Tuples, so that TensorFlow leaves these collections out of exported graphs.
 _LAYOUTS = ("tpu_columns", "layouts")
 _DTYPE = ("tpu_columns", "dtype of tables")
+_UNIQUE_IDS = ("tpu_columns", "unique ids of shards")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +127,12 @@ class ShardedTable:
         """Shape of the whole table, [rows, D]."""
         return tf.TensorShape([self.layout.num_rows, self.shards[0].shape[1]])
 
-    def gather(self, ids: tf.Tensor) -> tf.Tensor:
+    def gather(self, ids: tf.Tensor, unique: bool = False) -> tf.Tensor:
         """Gathers rows.
 
         Args:
             ids: integers, [n].
+            unique: whether the ids differ; recorded in the graph for the ids of each shard.
 
         Returns:
             Floats, [n, D]; differentiable.
@@ -124,9 +144,57 @@ class ShardedTable:
         text = tf.strings.format(f"ids = {{}} is not in [0, {size})", tf.reduce_sum(wrong))
         with tf.control_dependencies([tf1.Assert(tf.reduce_all(inside), [text])]):
             ids = tf.identity(ids)
-        return tf1.nn.embedding_lookup(
+        rows = tf1.nn.embedding_lookup(
             list(self.shards), ids, partition_strategy=self.layout.strategy
         )
+        if unique and not tf.executing_eagerly():
+            recorded = tf1.get_default_graph().get_collection_ref(_UNIQUE_IDS)
+            recorded.extend(_ids_of_shards(rows))
+        return rows
+
+    def split(self, ids: tf.Tensor, rows: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """Splits ids and what belongs to them by shard.
+
+        Args:
+            ids: integers in the table, [n].
+            rows: any dtype, [n, ...].
+
+        Returns:
+            For each shard its local ids, [m], and their part of `rows`, [m, ...].
+        """
+        count = len(self.shards)
+        if self.layout.strategy == "mod":
+            owners, local = ids % count, ids // count
+        else:
+            least, extra = divmod(self.layout.num_rows, count)
+            longer = ids // (least + 1)
+            owners = tf.where(longer < extra, longer, (ids - extra) // max(least, 1))
+            local = ids - (owners * least + tf.minimum(owners, tf.constant(extra, ids.dtype)))
+        owners = tf.cast(owners, tf.int32)
+        parts = (tf.dynamic_partition(value, owners, count) for value in (local, rows))
+        return list(zip(*parts, strict=True))
+
+
+def _ids_of_shards(rows: Any) -> Iterator[str]:
+    """Yields the names of the tensors of each shard's ids in an `embedding_lookup`."""
+    op = rows.op
+    while op.type in ("Identity", "Reshape"):
+        op = op.inputs[0].op
+    for value in op.inputs if op.type in ("DynamicStitch", "ParallelDynamicStitch") else ():
+        gather = value.op
+        while gather.type in ("Identity", "Reshape"):
+            gather = gather.inputs[0].op
+        if gather.type in ("ResourceGather", "GatherV2"):
+            yield gather.inputs[1].name
+
+
+def has_unique_ids(ids: Any) -> bool:
+    """Returns whether a tensor has the different ids of a shard, as `ShardedTable.gather` records.
+
+    Args:
+        ids: a tensor of a graph.
+    """
+    return ids.name in ids.graph.get_collection(_UNIQUE_IDS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,14 +248,19 @@ def create_table(
 
     Returns:
         The table in the form that lookups take.
+
+    Raises:
+        ValueError: the initializer returns no float32 tensor of this shape.
+        TypeError: it can't be called with a shape and a dtype.
     """
     storage = current()
     variables = {}
 
     def add(name: str, shape: tuple[int, int], dtype: Any, initializer: Any, train: bool) -> None:
-        variables[name] = create(
-            name=name, shape=shape, dtype=dtype, initializer=initializer, trainable=train
-        )
+        with initializers.explain_errors(name, shape, initializer):
+            variables[name] = create(
+                name=name, shape=shape, dtype=dtype, initializer=initializer, trainable=train
+            )
 
     if storage.dtype != "float32":
         zeros = tf1.zeros_initializer()

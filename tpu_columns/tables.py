@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import callables, storage
+from tpu_columns.checks import check_name
 
 tf1 = tf.compat.v1
 
@@ -77,7 +78,7 @@ def get_shared_table(
         trainable: whether optimizers see the variable.
 
     Raises:
-        ValueError: the graph has a shared table of this name with another shape.
+        ValueError: the graph has a shared table of this name with another shape or initializer.
     """
     if tf.executing_eagerly():
         key = (name, shape, callables.equality_key(initializer))
@@ -91,15 +92,22 @@ def get_shared_table(
             )
         return held
     variables = storage.graph_dict(tf1.get_default_graph(), _SHARED)
+    key = callables.equality_key(initializer)
     if name not in variables:
         with tf1.variable_scope(_scope_named(scope), auxiliary_name_scope=False):
-            variables[name] = get_table(name, shape, initializer, trainable)
-    variable = variables[name]
+            variables[name] = get_table(name, shape, initializer, trainable), key
+    variable, first_key = variables[name]
     if tuple(variable.shape.as_list()) != shape:
         raise ValueError(
             f"Shared embedding {name!r} already has shape {tuple(variable.shape.as_list())} in "
             f"this graph, but a column wants {shape}. Give the two shared_embedding_columns "
             "different shared_embedding_collection_names."
+        )
+    if first_key != key:
+        raise ValueError(
+            f"Shared embedding {name!r} already has the initializer {first_key} in this graph, "
+            f"but a column wants {key}. Make its columns in one call of shared_embedding_columns, "
+            "or with equal initializers, or give them another shared_embedding_collection_name."
         )
     return variable
 
@@ -122,7 +130,12 @@ def get_table(
 
     Returns:
         The table in the form that lookups take.
+
+    Raises:
+        ValueError: the graph can't have a variable of this name, or the initializer makes none of
+            this shape.
     """
+    check_name(name, "Table", in_scope=bool(tf1.get_variable_scope().name))
     create = functools.partial(tf1.get_variable, collections=collections)
     return storage.create_table(create, name, shape, initializer, trainable)
 

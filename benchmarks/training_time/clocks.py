@@ -24,12 +24,14 @@ class SpeedLog(logging.Handler):
     Attributes:
         rates: steps a second.
         first_line: when the first one came, in seconds of `time.perf_counter`.
+        cpu: CPU seconds of the process at each.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.rates: list[float] = []
         self.first_line = 0.0
+        self.cpu: list[float] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Parses one log line."""
@@ -37,10 +39,19 @@ class SpeedLog(logging.Handler):
         if found:
             self.first_line = self.first_line or time.perf_counter()
             self.rates.append(float(found.group(1)))
+            self.cpu.append(time.process_time())
 
     def milliseconds(self) -> list[float]:
         """Returns milliseconds a step, without the first interval (warm-up)."""
         return [1000.0 / rate for rate in self.rates[1:]]
+
+    def cpu_milliseconds(self, interval: int) -> list[float]:
+        """Returns CPU milliseconds of all threads a step, without the first interval.
+
+        Args:
+            interval: steps between two lines.
+        """
+        return [1000 * (end - start) / interval for start, end in itertools.pairwise(self.cpu)]
 
 
 class EvaluationLog(logging.Handler):

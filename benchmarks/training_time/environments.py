@@ -60,7 +60,8 @@ def python_of(name: str, given: str | None) -> str:
     if given:
         if not os.access(given, os.X_OK):
             raise RuntimeError(f"--{name}-python {given} isn't an executable file.")
-        return given
+        # The processes run in directories of their own.
+        return os.path.abspath(given)
     if name == "ours":
         return sys.executable
     directory = cache_directory() / name

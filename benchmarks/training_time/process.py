@@ -48,6 +48,7 @@ def train(make: Any, workload: Workload) -> dict[str, Any]:
     first_interval = workload.interval / log.rates[0]
     return {
         "ms": log.milliseconds(),
+        "cpu_ms": log.cpu_milliseconds(workload.interval),
         "first_step_s": log.first_line - first_interval - begin,
         "whole_s": time.perf_counter() - begin,
     }
@@ -154,6 +155,11 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
 
         def make() -> tuple[Any, Any]:
             return census_program.make(directory, steps, core)
+    elif workload.program == "canned":
+        from training_time import canned_program
+
+        def make() -> tuple[Any, Any]:
+            return canned_program.make(workload, directory)
     else:
         from training_time import program
 

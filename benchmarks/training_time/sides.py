@@ -40,7 +40,8 @@ class Side:
             # No sequences, and census needs an estimator.
             sequences = any(feature.sequence for feature in workload.features)
             return plain and workload.verb in ("train", "first_step") and not sequences
-        return True
+        # A core needs the specification of a TPUEstimator.
+        return self.core is None or workload.program != "canned"
 
 
 SIDES = {
@@ -48,10 +49,10 @@ SIDES = {
     for side in (
         Side("reference", "TF 2.15.1", "reference", reference_variables=True),
         Side("reference-resource", "TF 2.15.1, resource variables", "reference"),
-        Side("default", "ours, TF 2.21", "ours", ours=True),
         Side(
             "default-v1", "ours, reference variables", "ours", ours=True, reference_variables=True
         ),
+        Side("default", "ours, resource variables", "ours", ours=True),
         Side("host", "ours, host core", "ours", ours=True, core="host"),
         Side("older", "ours, TF ≤ 2.19", "older", ours=True),
         Side("older-v1", "ours, TF ≤ 2.19, ref.", "older", ours=True, reference_variables=True),

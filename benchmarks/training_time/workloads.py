@@ -94,7 +94,7 @@ class Workload:
         verb: train, first_step, evaluate, predict, serve, or embedding (no network behind it).
         intervals: how many are timed, after a first one.
         interval: steps of each.
-        program: `tables`, or `census`.
+        program: `tables`, `census`, or `canned` (estimators without a model_fn).
     """
 
     name: str
@@ -160,6 +160,9 @@ def _all() -> list[Workload]:
         Workload("huge/10ids", (Feature("item", rows=10**7, width=32, ids=10),)),
         Workload("census", program="census", intervals=4),
     ]
+    for kind, power in (("linear-1e6", 6), ("deep", 5), ("wide-deep", 5)):
+        features = of_table(rows=10**power)
+        found.append(Workload(f"canned/{kind}", features, program="canned", intervals=4))
     for ids in (1, 10):
         features = of_table(rows=100_000, ids=ids)
         ending = f"{ids}id{'s' * (ids > 1)}"

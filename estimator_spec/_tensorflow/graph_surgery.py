@@ -6,6 +6,7 @@ No public method changes a graph. TensorFlow's own while loops are built by the 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 
@@ -44,6 +45,13 @@ def redirect_control_inputs(op: Any, replacements: dict[Any, Any]) -> None:
     if any(other in replacements for other in before):
         after = dict.fromkeys(replacements.get(other, other) for other in before)
         replace_control_inputs(op, list(after))
+
+
+def remove_control_inputs(op: Any, ops: Collection[Any]) -> None:
+    """Removes those control inputs of an op that are among `ops`."""
+    before = op.control_inputs
+    if any(other in ops for other in before):
+        replace_control_inputs(op, [other for other in before if other not in ops])
 
 
 def add_control_input(op: Any, other: Any) -> None:

@@ -6,20 +6,24 @@ Each comes with the reason why no public one serves. `tests/test_architecture.py
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
-# The dense columns that a spec accepts beside TPU columns. Only the functions that make them are
-# public. Both modules are loaded by `import tensorflow`.
+# The dense columns that a spec accepts beside TPU columns, and the base class of columns that only
+# linear models take. Only the functions that make them are public. `import tensorflow` loads both
+# modules.
 from tensorflow.python.feature_column.feature_column import (
     _SharedEmbeddingColumn as SharedEmbeddingColumnV1,
 )
 from tensorflow.python.feature_column.feature_column_v2 import (
+    CategoricalColumn,
     EmbeddingColumn,
     NumericColumn,
     SharedEmbeddingColumn,
@@ -36,6 +40,11 @@ from tensorflow.python.training.training_util import (
 
 __all__ = [
     "DENSE_COLUMNS",
+    "CategoricalColumn",
+    "DenseColumn",
+    "EmbeddingColumn",
+    "NumericColumn",
+    "SharedEmbeddingColumnV1",
     "average_losses",
     "feature_transformation_cache",
     "get_or_create_global_step_read",
@@ -44,9 +53,14 @@ __all__ = [
     "keras_learning_rate",
     "prefer_keras_package",
     "saver_listeners",
+    "saver_of_objects",
     "sparse_core_layout_stacker",
+    "strategy_in_outer_graph",
     "wrapped_lookup_table",
 ]
+
+# Not documented, but exported on purpose, for Keras outside of TensorFlow.
+DenseColumn = tf.__internal__.feature_column.DenseColumn
 
 DENSE_COLUMNS = (NumericColumn, EmbeddingColumn, SharedEmbeddingColumn, SharedEmbeddingColumnV1)
 
@@ -62,6 +76,8 @@ _MODULES = {
     "tensor_bundle_pb2": "tensorflow.core.protobuf.tensor_bundle_pb2",
     # The id tables of tensorflow.contrib.lookup have no public names.
     "lookup_ops": "tensorflow.python.ops.lookup_ops",
+    # Signatures and directories of exports: the Estimator's export modules had them.
+    "model_utils": "tensorflow.python.saved_model.model_utils",
     # The signatures of tensorflow.contrib.summary (`family`, the step of the graph) are not public.
     "summary_ops": "tensorflow.python.ops.summary_ops_v2",
     # How many replicas a computation is built for: tensorflow.contrib.tpu had it, no public name.
@@ -153,12 +169,53 @@ def average_losses(strategy: Any) -> Any:
     return strategy._scale_loss_for_estimator_enabled()
 
 
+@contextlib.contextmanager
+def strategy_in_outer_graph() -> Iterator[None]:
+    """Makes the current replica's strategy that of the graph around a loop, too.
+
+    `tf.init_scope` leaves the loop's graph, and with it the strategy: its variable creators and the
+    replica context belong to a graph. Variables of `tf.compat.v1.train.ExponentialMovingAverage`,
+    which creates them within an init_scope, would not be mirrored.
+    """
+    inner = tf.compat.v1.get_default_graph()
+    with tf.init_scope():
+        outer = tf.compat.v1.get_default_graph()
+    if outer is inner:
+        yield
+        return
+    # Both stacks are the current thread's.
+    before = outer._variable_creator_stack, outer._distribution_strategy_stack
+    outer._variable_creator_stack = inner._variable_creator_stack
+    outer._distribution_strategy_stack = inner._distribution_strategy_stack
+    try:
+        yield
+    finally:
+        outer._variable_creator_stack, outer._distribution_strategy_stack = before
+
+
 def saver_listeners(hook: Any) -> list[Any]:
     """Returns the list of a `CheckpointSaverHook`'s listeners.
 
     Its constructor takes them, but the hook may be the user's.
     """
     return hook._listeners  # type: ignore[no-any-return]
+
+
+def saver_of_objects(checkpoint: Any, **options: Any) -> Any:
+    """Returns a `tf.compat.v1.train.Saver` of the variables of a `tf.train.Checkpoint`.
+
+    `Scaffold.finalize` makes the same one, but adds ops to the graph that an export doesn't need.
+
+    Args:
+        checkpoint: a `tf.train.Checkpoint`, or another object that tracks variables, such as a
+            Keras model. The saver's checkpoints have its object graph.
+        **options: further arguments of the saver.
+    """
+    # Public names save objects in a format of their own, not by a Saver of a graph.
+    from tensorflow.python.checkpoint import graph_view
+
+    objects = graph_view.ObjectGraphView(checkpoint).frozen_saveable_objects()
+    return tf.compat.v1.train.Saver(var_list=objects, sharded=True, **options)
 
 
 def sparse_core_layout_stacker(**arguments: Any) -> Any:

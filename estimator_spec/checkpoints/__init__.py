@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
     from estimator_spec.checkpoints.inspection import Inspection, inspect
     from estimator_spec.checkpoints.record_creation import record
+    from estimator_spec.checkpoints.state_repair import Repair, repair
     from estimator_spec.checkpoints.table_reading import iterate_table, read_table, tables_of
     from estimator_spec.checkpoints.verification import Verification, verify
 
@@ -33,6 +34,7 @@ _MODULES = {
     "DamagedCheckpointError": "errors",
     "Differences": "differences",
     "Inspection": "inspection",
+    "Repair": "state_repair",
     "Verification": "verification",
     "convert": "conversion",
     "diff": "differences",
@@ -40,6 +42,7 @@ _MODULES = {
     "iterate_table": "table_reading",
     "read_table": "table_reading",
     "record": "record_creation",
+    "repair": "state_repair",
     "tables_of": "table_reading",
     "verify": "verification",
 }
@@ -59,6 +62,7 @@ __all__ = [
     "DamagedCheckpointError",
     "Differences",
     "Inspection",
+    "Repair",
     "Verification",
     "convert",
     "diff",
@@ -66,6 +70,7 @@ __all__ = [
     "iterate_table",
     "read_table",
     "record",
+    "repair",
     "tables_of",
     "verify",
 ]

@@ -10,17 +10,20 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import crc32c, files, index_file
+from estimator_spec.checkpoints import crc32c, files, index_file, state_file
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
 GLOBAL_STEP = "global_step"
+# Its key in the object checkpoints of `model_to_estimator`.
+_STEP_OF_OBJECTS = "estimator_global_step/.ATTRIBUTES/VARIABLE_VALUE"
 
 _CHUNK = 4 << 20
+_WITHOUT_SIZE = (tf.string, tf.variant, tf.resource)  # elements have no fixed number of bytes
 
 CheckpointPath = str | os.PathLike[str]
 
@@ -83,7 +86,7 @@ class StoredVariable:
     @property
     def is_numbers(self) -> bool:
         """Whether the bytes are the elements in sequence, as for numbers, but not for strings."""
-        return self.dtype not in (tf.string, tf.variant, tf.resource)
+        return self.dtype not in _WITHOUT_SIZE
 
     @property
     def row_bytes(self) -> int:
@@ -131,7 +134,7 @@ class Checkpoint:
         entries = index_file.read(files.read_file(index_path), index_path)
         if index_file.HEADER_KEY not in entries:
             raise DamagedCheckpointError(index_path, f"{index_path!r} is damaged: it has no head.")
-        header = index_file.header(entries.pop(index_file.HEADER_KEY))
+        header = index_file.header(entries.pop(index_file.HEADER_KEY), index_path)
         if header.endianness:
             raise CheckpointError(
                 index_path, f"{index_path!r} was written on a big-endian machine. Convert it there."
@@ -142,8 +145,9 @@ class Checkpoint:
         try:
             for key in sorted(entries):
                 if not index_file.is_slice_key(key):
-                    name = key.decode()
-                    self.variables[name] = self._variable(name, entries)
+                    variable = self._variable(key, entries)
+                    self.variables[variable.name] = variable
+            self._check_sizes()
         except BaseException:
             self.close()
             raise
@@ -167,7 +171,7 @@ class Checkpoint:
             ValueError: the variable isn't stored as rows of numbers.
         """
         variable = self.variables[name]
-        if variable.shape and not variable.is_rows:
+        if not variable.is_numbers or (variable.shape and not variable.is_rows):
             raise ValueError(f"{name!r} isn't stored as rows of numbers.")
         result = np.empty(variable.shape, variable.dtype.as_numpy_dtype)
         flat = result.reshape(-1).view(np.uint8)
@@ -179,8 +183,18 @@ class Checkpoint:
         return result
 
     def read_global_step(self) -> int | None:
-        """Returns the global step; None if the checkpoint has none."""
-        return int(self.value(GLOBAL_STEP)) if GLOBAL_STEP in self.variables else None
+        """Returns the global step; None if the checkpoint has none.
+
+        Raises:
+            DamagedCheckpointError: it is no integer, or a checksum doesn't match.
+        """
+        name = _STEP_OF_OBJECTS if _STEP_OF_OBJECTS in self.variables else GLOBAL_STEP
+        if name not in self.variables:
+            return None
+        variable = self.variables[name]
+        if variable.shape or not variable.dtype.is_integer:
+            self._refuse(f"{name!r} has shape {list(variable.shape)} and {variable.dtype}.")
+        return int(self.value(name))
 
     def check(self, variable: StoredVariable, piece: Piece, crc: int) -> None:
         """Compares the checksum of bytes that were read with the one in the index.
@@ -193,8 +207,7 @@ class Checkpoint:
             raise DamagedCheckpointError(
                 path,
                 f"{path!r} is damaged: the checksum of {variable.name!r}{_slice_text(piece)} "
-                f"(bytes {piece.offset} to {piece.offset + piece.size}) doesn't fit. Nothing was "
-                "changed. Take another checkpoint, or a backup of this one.",
+                f"(bytes {piece.offset} to {piece.offset + piece.size}) doesn't fit.",
             )
 
     def read_piece(self, variable: StoredVariable, piece: Piece) -> np.ndarray:
@@ -253,43 +266,85 @@ class Checkpoint:
                 ) from error
         return self._files[shard]
 
-    def _variable(self, name: str, entries: dict[bytes, bytes]) -> StoredVariable:
-        entry = index_file.entry(entries[name.encode()])
-        shape = tuple(dim.size for dim in entry.shape.dim)
+    def _variable(self, key: bytes, entries: dict[bytes, bytes]) -> StoredVariable:
+        try:
+            name = key.decode()
+        except UnicodeDecodeError:
+            self._refuse(f"the name {key!r} isn't UTF-8.")
+        entry = index_file.entry(entries[key], self.prefix + ".index")
+        dtype, shape = self._dtype_and_shape(name, entry)
         pieces = []
         for stored in entry.slices:
             extents = tuple(
                 (extent.start, extent.length) if extent.HasField("length") else None
                 for extent in stored.extent
             )
-            key = index_file.slice_key(name, extents)
-            if key not in entries:
-                path = self.prefix + ".index"
-                raise DamagedCheckpointError(
-                    path, f"{path!r} is damaged: the slice {extents} of {name!r} is missing."
-                )
-            pieces.append(self._piece(name, extents, index_file.entry(entries[key])))
-        pieces = pieces or [self._piece(name, (), entry)]
+            wanted = tuple(
+                size if extent is None else extent[1]
+                for extent, size in zip(extents, shape, strict=False)
+            )
+            inside = len(extents) == len(shape) and all(
+                extent is None or (min(extent) >= 0 and sum(extent) <= size)
+                for extent, size in zip(extents, shape, strict=True)
+            )
+            slice_key = index_file.slice_key(name, extents) if inside else b""
+            if slice_key not in entries:
+                self._refuse(f"the slice {extents} of {name!r} is missing.")
+            piece_entry = index_file.entry(entries[slice_key], self.prefix + ".index")
+            if self._dtype_and_shape(name, piece_entry) != (dtype, wanted):
+                self._refuse(f"the slice {extents} of {name!r} has another shape or dtype.")
+            pieces.append(self._piece(name, dtype, extents, piece_entry))
+        pieces = pieces or [self._piece(name, dtype, (), entry)]
         pieces.sort(key=lambda piece: [extent or (0, 0) for extent in piece.extents])
-        return StoredVariable(name, tf.as_dtype(entry.dtype), shape, tuple(pieces))
+        return StoredVariable(name, dtype, shape, tuple(pieces))
 
-    def _piece(self, name: str, extents: Extents, entry: Any) -> Piece:
-        file = self._file(entry.shard_id)
-        if entry.offset + entry.size > file.size:
-            raise DamagedCheckpointError(
-                file.path,
-                f"{file.path!r} is cut short: {name!r} ends at byte {entry.offset + entry.size}, "
-                f"the file at {file.size}. Nothing was changed. Take another checkpoint, or a "
-                "backup of this one.",
+    def _dtype_and_shape(self, name: str, entry: Any) -> tuple[Any, tuple[int, ...]]:
+        """Returns dtype and shape of an index entry, after checking that there are such."""
+        shape = tuple(dim.size for dim in entry.shape.dim)
+        try:
+            dtype = tf.as_dtype(entry.dtype)
+        except TypeError:
+            dtype = None
+        if dtype is None or dtype != dtype.base_dtype:
+            self._refuse(f"{name!r} has an unknown dtype, {entry.dtype}.")
+        if entry.shape.unknown_rank or min(shape, default=0) < 0:
+            self._refuse(f"{name!r} has no valid shape.")
+        return dtype, shape
+
+    def _piece(self, name: str, dtype: Any, extents: Extents, entry: Any) -> Piece:
+        shape = tuple(dim.size for dim in entry.shape.dim)
+        valid = 0 <= entry.shard_id < self._num_shards and min(entry.offset, entry.size) >= 0
+        if dtype not in _WITHOUT_SIZE:
+            valid = valid and entry.size == math.prod(shape) * dtype.size
+        if not valid:
+            self._refuse(
+                f"{name!r} of shape {list(shape)} and {dtype.name} can't have {entry.size} bytes "
+                f"from byte {entry.offset} of data file {entry.shard_id} on."
             )
         return Piece(
-            extents,
-            tuple(dim.size for dim in entry.shape.dim),
-            entry.shard_id,
-            entry.offset,
-            entry.size,
-            crc32c.unmask(entry.crc32c),
+            extents, shape, entry.shard_id, entry.offset, entry.size, crc32c.unmask(entry.crc32c)
         )
+
+    def _check_sizes(self) -> None:
+        """Checks that each data file is there, and as long as its variables need."""
+        ends: dict[int, tuple[int, str]] = {}
+        for variable in self.variables.values():
+            for piece in variable.pieces:
+                end = (piece.offset + piece.size, variable.name)
+                ends[piece.shard] = max(ends.get(piece.shard, end), end)
+        for shard, (needed, name) in ends.items():
+            file = self._file(shard)
+            if needed > file.size:
+                raise DamagedCheckpointError(
+                    file.path,
+                    f"{file.path!r} is cut short: it has {file.size} bytes, its variables need "
+                    f"{needed} ({name!r} is the last).",
+                )
+
+    def _refuse(self, reason: str) -> NoReturn:
+        """Raises the error of an index that contradicts itself."""
+        path = self.prefix + ".index"
+        raise DamagedCheckpointError(path, f"{path!r} is damaged: {reason}")
 
 
 def find_prefix(path: CheckpointPath) -> str:
@@ -313,14 +368,15 @@ def _find(text: str, prefix: str) -> str:
     if tf.io.gfile.exists(prefix + ".index"):
         return prefix
     if tf.io.gfile.isdir(text):
-        latest = tf.train.latest_checkpoint(text)
-        if latest is None:
+        latest = state_file.find_latest(text)
+        if latest is None or not tf.io.gfile.exists(latest + ".index"):
             raise CheckpointError(
                 text,
                 f"{text!r} is a directory without a checkpoint that its file 'checkpoint' names. "
-                "Give the path of one, without '.index' or '.data-…'.",
+                "Give the path of one, without '.index' or '.data-…'; or write that file anew by "
+                f"`{state_file.repair_command(text)}`.",
             )
-        return str(latest)
+        return latest
     if tf.io.gfile.exists(prefix):
         raise CheckpointError(
             prefix,

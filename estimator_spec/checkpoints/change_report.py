@@ -56,6 +56,11 @@ class ConversionReport:
     dry_run: bool
 
     @property
+    def is_copy(self) -> bool:
+        """Whether all variables keep their names and contents, and none is new or left out."""
+        return all(change.is_copy for change in self.changes)
+
+    @property
     def num_bytes(self) -> int:
         """Number of bytes of the output's variables."""
         return sum(change.num_bytes for change in self.changes)

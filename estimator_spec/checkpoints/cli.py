@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command line: `python -m estimator_spec checkpoint …`.
 
-Exit status: 0; 1 if `diff` finds a difference or `verify` damage; 2 for an error, with the reason
-on standard error; 130 if interrupted.
+Exit status: 0; 1 if `diff` finds a difference or `verify` damage; 2 for an error, such as a
+`convert` that would change nothing, with the reason on standard error; 130 if interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
-import pkgutil
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import checkpoints
+from estimator_spec import checkpoints, program_objects
 from estimator_spec.checkpoints.objects import TARGETS
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
@@ -31,7 +31,15 @@ examples:
   convert old/model.ckpt-7 new/model.ckpt-7 --vocabulary word_embedding=old.txt:new.txt
   convert old/model.ckpt-7 new/embedding --objects tpu_embedding --spec my_model:spec
   verify gs://bucket/model.ckpt-7
+  repair /models/census --dry-run
 """
+
+
+# Options of `convert` that change variables.
+_CHANGES = (
+    *("strategy", "shards", "slots", "rename", "rename_regex"),
+    *("grow", "vocabulary", "objects", "drop"),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -60,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m estimator_spec checkpoint",
-        description="Looks at checkpoints, checks them, and converts them. Input is never changed.",
+        description="Looks at checkpoints, checks them, and converts them; never changes one.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -92,6 +100,11 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     verify.set_defaults(run=_verify)
 
+    repair = commands.add_parser("repair", help="writes a directory's file 'checkpoint' anew")
+    repair.add_argument("directory", help="a directory of checkpoints, such as a model_dir")
+    repair.add_argument("--dry-run", action="store_true", help="print what it would name")
+    repair.set_defaults(run=_repair)
+
     record = commands.add_parser("record", help="writes the record of an old checkpoint's layout")
     record.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     _add_layout(record, "--strategy", "--shards")
@@ -105,13 +118,19 @@ def _add_layout(parser: argparse.ArgumentParser, strategy: str, shards: str) -> 
     group.add_argument(strategy, choices=("div", "mod"), help="layout of its tables")
     group.add_argument(shards, type=int, metavar="N", help="its number of shards")
     group.add_argument("--table", action="append", metavar="NAME", help="full name of a table")
-    _add_spec(parser)
-
-
-def _add_spec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spec", metavar="MODULE:NAME", help="an EmbeddingConfigSpec, or a function that makes it"
     )
+
+
+def _layout(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the arguments that `_add_layout`'s options stand for."""
+    return {
+        "spec": _spec(options.spec),
+        "strategy": options.strategy,
+        "shards": options.shards,
+        "tables": options.table,
+    }
 
 
 def _add_changes(parser: argparse.ArgumentParser) -> None:
@@ -130,13 +149,7 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    found = checkpoints.inspect(
-        options.path,
-        _spec(options.spec),
-        strategy=options.strategy,
-        shards=options.shards,
-        tables=options.table,
-    )
+    found = checkpoints.inspect(options.path, **_layout(options))
     text = json.dumps(dataclasses.asdict(found), indent=1) if options.json else str(found)
     sys.stdout.write(text + "\n")
     return 0
@@ -153,7 +166,8 @@ def _convert(options: argparse.Namespace) -> int:
         if len(paths) != 2 or not all(paths):
             raise ValueError(f"--vocabulary {table}={files}: give OLD:NEW, two files.")
         vocabulary[table] = tuple(paths)
-    report = checkpoints.convert(
+    convert = functools.partial(
+        checkpoints.convert,
         options.source,
         options.target,
         _spec(options.spec),
@@ -170,21 +184,30 @@ def _convert(options: argparse.Namespace) -> int:
         tables=options.table,
         objects=options.objects,
         root=options.root,
-        dry_run=options.dry_run,
     )
+    asked = [name for name in _CHANGES if getattr(options, name)]
+    report = convert(dry_run=True)
+    if asked and report.is_copy:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
+        raise ValueError(
+            f"{names} would change nothing: every variable of {report.source!r} would be copied as "
+            "it is. Nothing was written. `inspect` lists its tables and their layouts; a table "
+            "that isn't among them is named by --spec or --table."
+        )
+    if not options.dry_run:
+        report = convert()
     sys.stdout.write(f"{report}\n")
     return 0
 
 
+def _repair(options: argparse.Namespace) -> int:
+    found = checkpoints.repair(options.directory, dry_run=options.dry_run)
+    sys.stdout.write(f"{found}\n")
+    return 0
+
+
 def _diff(options: argparse.Namespace) -> int:
-    found = checkpoints.diff(
-        options.first,
-        options.second,
-        _spec(options.spec),
-        strategy=options.strategy,
-        shards=options.shards,
-        tables=options.table,
-    )
+    found = checkpoints.diff(options.first, options.second, **_layout(options))
     sys.stdout.write(f"{found}\n")
     return 1 if found else 0
 
@@ -196,13 +219,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    path = checkpoints.record(
-        options.path,
-        _spec(options.spec),
-        strategy=options.strategy,
-        shards=options.shards,
-        tables=options.table,
-    )
+    path = checkpoints.record(options.path, **_layout(options))
     sys.stdout.write(f"written: {path}\n")
     return 0
 
@@ -227,19 +244,5 @@ def _rows(text: str) -> int:
 
 
 def _spec(name: str | None) -> EmbeddingConfigSpec | None:
-    """Returns the spec named MODULE:NAME; NAME may be a function that returns it."""
-    if name is None:
-        return None
-    if ":" not in name:
-        raise ValueError(f"--spec {name}: give MODULE:NAME.")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"--spec {name}: {error}") from error
-    if callable(found):
-        found = found()
-    if not isinstance(found, EmbeddingConfigSpec):
-        raise ValueError(f"--spec {name}: it is a {type(found).__name__}, no EmbeddingConfigSpec.")
-    return found
+    """Returns the spec named by `--spec`, or None."""
+    return None if name is None else program_objects.load_spec(name, "--spec")

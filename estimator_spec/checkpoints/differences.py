@@ -103,7 +103,7 @@ def diff(
             if name not in a.variables and name not in b.variables:
                 raise ValueError(f"Neither checkpoint has a table {name!r}.")
         common = sorted(set(a.variables) & set(b.variables))
-        sides = [_Side(side, spec, strategy, shards, tables) for side in (a, b)]
+        sides = [Side(side, spec, strategy, shards, tables) for side in (a, b)]
         total = sum(a.variables[name].num_bytes for name in common)
         changed = []
         with ByteProgress(total, progress) as compared:
@@ -122,16 +122,24 @@ def diff(
         )
 
 
-class _Side:
-    """One of two checkpoints that are compared."""
+class Side:
+    """One of two checkpoints that are compared.
+
+    Args:
+        checkpoint: the open checkpoint.
+        spec: as for `diff`.
+        strategy: as for `diff`; without effect if a record beside the checkpoint has the layout.
+        shards: likewise.
+        tables: as for `diff`.
+    """
 
     def __init__(
         self,
         checkpoint: Checkpoint,
-        spec: EmbeddingConfigSpec | None,
-        strategy: str | None,
-        shards: int | None,
-        tables: Collection[str] | None,
+        spec: EmbeddingConfigSpec | None = None,
+        strategy: str | None = None,
+        shards: int | None = None,
+        tables: Collection[str] | None = None,
     ) -> None:
         self._checkpoint = checkpoint
         here = [name for name in tables or () if name in checkpoint.variables]
@@ -142,21 +150,24 @@ class _Side:
         )
 
     def variable(self, name: str) -> StoredVariable:
+        """Returns a variable."""
         return self._checkpoint.variables[name]
 
     def reader(self, name: str) -> RowReader:
+        """Returns a new reader of a variable's rows, in the order of ids if it is a table's."""
         table = self._roles.table_of(name)
         variable = self.variable(name)
         layout = table.layout if table else RowPartition("div", variable.num_rows)
         return RowReader(self._checkpoint, variable, layout)
 
     def whole(self, name: str) -> bytes:
+        """Returns the bytes of a variable."""
         variable = self.variable(name)
         parts = (self._checkpoint.read_piece(variable, piece) for piece in variable.pieces)
         return b"".join(part.tobytes() for part in parts)
 
 
-def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
+def _compare(a: Side, b: Side, name: str) -> Difference | None:
     one, other = a.variable(name), b.variable(name)
     if one.dtype != other.dtype:
         return Difference(name, f"{one.dtype.name} and {other.dtype.name}")
@@ -181,7 +192,7 @@ def _compare(a: _Side, b: _Side, name: str) -> Difference | None:
     )
 
 
-def _compare_whole(a: _Side, b: _Side, name: str) -> Difference | None:
+def _compare_whole(a: Side, b: Side, name: str) -> Difference | None:
     """Compares variables that aren't rows: scalars, strings, slices along other axes."""
     x, y = a.whole(name), b.whole(name)
     if x == y:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+_ADVICE = "Nothing was changed. Take another checkpoint, or a backup of this one."
+
 
 class CheckpointError(RuntimeError, ValueError):
     """A checkpoint is missing or can't be read.
@@ -18,5 +20,18 @@ class CheckpointError(RuntimeError, ValueError):
         self.path = path
 
 
+class MissingStateFileError(CheckpointError):
+    """A directory has checkpoints, but no state file that names the latest one."""
+
+
 class DamagedCheckpointError(CheckpointError):
-    """Bytes of a checkpoint are missing or wrong."""
+    """Bytes of a checkpoint are missing or wrong.
+
+    Attributes:
+        path: the file.
+        reason: what is wrong, a sentence.
+    """
+
+    def __init__(self, path: str, reason: str, advice: str = _ADVICE) -> None:
+        super().__init__(path, f"{reason} {advice}")
+        self.reason = reason

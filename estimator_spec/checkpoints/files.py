@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads byte ranges of local files, and of remote ones by TensorFlow's file systems."""
+"""Reads byte ranges of local and remote files, and writes small files atomically."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import numpy as np
@@ -104,3 +105,20 @@ def read_file(path: str) -> bytes:
         buffer = np.empty(file.size, np.uint8)
         file.read_into(buffer, 0)
         return buffer.tobytes()
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Writes a small file under a temporary name, and renames it.
+
+    Raises:
+        OSError: the file can't be written; an older one is left as it was.
+    """
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with tf.io.gfile.GFile(temporary, "wb") as file:
+            file.write(data)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    except tf.errors.OpError as error:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(temporary)
+        raise OSError(f"{path!r} can't be written: {error.message}. Nothing was changed.") from None

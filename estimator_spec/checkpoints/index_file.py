@@ -16,6 +16,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from google.protobuf import message
+
 from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints import crc32c
 from estimator_spec.checkpoints.errors import DamagedCheckpointError
@@ -32,14 +34,23 @@ _NO_COMPRESSION = 0
 HEADER_KEY = b""
 
 
-def entry(value: bytes) -> Any:
-    """Parses a value of the index as a `BundleEntryProto`."""
-    return tensor_bundle_pb2.BundleEntryProto.FromString(value)
+def entry(value: bytes, path: str = "index") -> Any:
+    """Parses a value of the index file at `path` as a `BundleEntryProto`."""
+    return _parse(tensor_bundle_pb2.BundleEntryProto, value, path)
 
 
-def header(value: bytes) -> Any:
+def header(value: bytes, path: str = "index") -> Any:
     """Parses the value of the empty key as a `BundleHeaderProto`."""
-    return tensor_bundle_pb2.BundleHeaderProto.FromString(value)
+    return _parse(tensor_bundle_pb2.BundleHeaderProto, value, path)
+
+
+def _parse(kind: Any, value: bytes, path: str) -> Any:
+    try:
+        return kind.FromString(value)
+    except message.DecodeError:
+        raise DamagedCheckpointError(
+            path, f"{path!r} is damaged: a value of it is no {kind.DESCRIPTOR.name}."
+        ) from None
 
 
 def new_header() -> Any:
@@ -116,10 +127,10 @@ def read(data: bytes, path: str) -> dict[bytes, bytes]:
         for _, value in _block(data, index_block, path):
             block, _ = _handle(value, 0)
             entries.update(_block(data, block, path))
-    except (IndexError, struct.error) as error:
+    except (IndexError, struct.error):
         raise DamagedCheckpointError(
             path, f"{path!r} is damaged: a block is longer than the file."
-        ) from error
+        ) from None
     return entries
 
 

@@ -321,7 +321,12 @@ class _Planner:
         source = self._vocabulary.get(name)
         if source is not None:
             if isinstance(source, tuple) and len(source) == 2:
-                rows_from = vocabulary.match_vocabularies(source[0], source[1], old)
+                rows_from, buckets = vocabulary.match_vocabularies(source[0], source[1], old)
+                if buckets:
+                    self._notes.append(
+                        f"{name}: its last {buckets} rows have no word in the old vocabulary, and "
+                        "are kept as buckets of unknown words."
+                    )
             else:
                 rows_from = vocabulary.check_row_sources(source, name, old)
             num_rows = len(rows_from)

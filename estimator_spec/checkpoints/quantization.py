@@ -18,7 +18,7 @@ from estimator_spec.checkpoints.output_variables import PieceShapes, Step, chunk
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 from tpu_columns.partition import RowPartition
-from tpu_columns.storage import SCALE
+from tpu_columns.storage import SCALE, table_bytes
 
 _CHUNK = 4 << 20
 
@@ -98,7 +98,7 @@ class QuantizedTable:
     def num_bytes(self) -> int:
         """Number of bytes to write."""
         rows, width = self.variable.shape
-        return rows * width * 2 if self.dtype == "float16" else rows * (width + 4)
+        return table_bytes(rows, width, self.dtype)
 
     def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
         """See `output_variables.OutputVariable`."""

@@ -4,9 +4,9 @@
 Mod sharding permutes a table's rows, and nothing in a checkpoint itself shows that. The record is
 `<checkpoint prefix>.tables.json`.
 
-A run that continues from a checkpoint with another layout overwrites the checkpoint of that step.
-Its record is written first, and describes both until the new checkpoint is complete: `replaces`
-holds the old checkpoint's tables, and a hash of its index to identify it.
+A save can replace a checkpoint of the same step and another layout, left by an abandoned run. The
+record is written first, and describes both until the new checkpoint is complete: `replaces` holds
+the old checkpoint's tables, and a hash of its index to identify it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.checkpoints import spec_tables
+from estimator_spec.checkpoints import files, spec_tables
 from estimator_spec.checkpoints.errors import CheckpointError
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.partition import RowPartition
 
 SUFFIX = ".tables.json"
 _FORMAT = 1
+_WRONG_CONTENTS = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,13 +99,39 @@ def read(prefix: str) -> CheckpointRecord | None:
             )
             for name, table in data["tables"].items()
         }
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (*_WRONG_CONTENTS, tf.errors.OpError) as error:
+        text = error.message if isinstance(error, tf.errors.OpError) else error
         raise CheckpointError(
             path,
             f"{path!r} should say how the checkpoint's tables are laid out, but can't be read: "
-            f"{error!r}. Restore it; or move it away, and give strategy and shards.",
-        ) from error
+            f"{type(error).__name__}: {text}. Restore it; or move it away, and give strategy and "
+            "shards.",
+        ) from None
     return CheckpointRecord(tables, data.get("spec"))
+
+
+def check(prefix: str, record: CheckpointRecord, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Checks that the tables of a record are those of its checkpoint.
+
+    Args:
+        prefix: checkpoint prefix.
+        record: its record.
+        shapes: shapes of the checkpoint's variables, by name.
+
+    Raises:
+        CheckpointError: a table isn't in the checkpoint, or has another shape there.
+    """
+    for name, table in record.tables.items():
+        wanted = [table.layout.num_rows, table.width]
+        if name not in shapes or list(shapes[name]) != wanted:
+            found = f"has shape {list(shapes[name])}" if name in shapes else "isn't in it"
+            path = path_of(prefix)
+            raise CheckpointError(
+                path,
+                f"{path!r} is no record of {prefix!r}: its table {name!r}, of shape {wanted}, "
+                f"{found}. Nothing was changed. Restore the record of this checkpoint; or move it "
+                "away, and give strategy and shards.",
+            )
 
 
 def to_bytes(record: CheckpointRecord) -> bytes:
@@ -141,7 +168,7 @@ def _plain(record: CheckpointRecord) -> dict[str, Any]:
 
 def write(prefix: str, record: CheckpointRecord) -> None:
     """Writes the record atomically."""
-    _write(prefix, to_bytes(record))
+    files.write_atomically(path_of(prefix), to_bytes(record))
 
 
 def write_ahead(prefix: str, record: CheckpointRecord) -> None:
@@ -159,24 +186,19 @@ def write_ahead(prefix: str, record: CheckpointRecord) -> None:
     if index is not None and (before is None or before.tables != record.tables):
         old = {"tables": None} if before is None else _plain(before)
         data["replaces"] = {"index": index, **old}
-    _write(prefix, _encoded(data))
+    files.write_atomically(path_of(prefix), _encoded(data))
 
 
 def finalize(prefix: str) -> None:
-    """Reduces the record of `write_ahead` to the checkpoint that exists."""
+    """Reduces the record of `write_ahead` to the tables of the checkpoint that exists."""
     found = read(prefix)
     if found is not None:
-        write(prefix, found)
+        # A program's own saver may leave tables out.
+        reader = tf.train.load_checkpoint(prefix)
+        tables = {name: table for name, table in found.tables.items() if reader.has_tensor(name)}
+        write(prefix, dataclasses.replace(found, tables=tables))
     elif tf.io.gfile.exists(path_of(prefix)):
         tf.io.gfile.remove(path_of(prefix))
-
-
-def _write(prefix: str, data: bytes) -> None:
-    path = path_of(prefix)
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with tf.io.gfile.GFile(temporary, "wb") as file:
-        file.write(data)
-    tf.io.gfile.rename(temporary, path, overwrite=True)
 
 
 def _hash_index(prefix: str) -> str | None:

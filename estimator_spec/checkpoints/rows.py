@@ -65,8 +65,9 @@ class RowReader:
         self._variable = variable
         self._layout = layout
         self._width = variable.row_bytes
-        self._shards = [self._segments_of(shard) for shard in range(layout.num_shards)]
         self._piece_starts = np.array([piece.first_row for piece in variable.pieces])
+        bounds = zip(layout.shard_starts, layout.shard_sizes, strict=True)
+        self._shards = [self._segments_of(start, start + size) for start, size in bounds]
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Returns rows `first` to `last`; calls must go from the first row to the last.
@@ -128,11 +129,11 @@ class RowReader:
                 crc = crc32c.combine(crc, parts[start].crc, parts[start].size)
             self._checkpoint.check(self._variable, piece, crc)
 
-    def _segments_of(self, shard: int) -> list[_Segment]:
-        begin = self._layout.shard_starts[shard]
-        end = begin + self._layout.shard_sizes[shard]
+    def _segments_of(self, begin: int, end: int) -> list[_Segment]:
         segments = []
-        for piece in self._variable.pieces:
+        first_piece = int(np.searchsorted(self._piece_starts, begin, side="right")) - 1
+        last_piece = int(np.searchsorted(self._piece_starts, end, side="left"))
+        for piece in self._variable.pieces[max(first_piece, 0) : last_piece]:
             first = max(begin, piece.first_row)
             last = min(end, piece.first_row + piece.shape[0])
             if first < last:
@@ -198,9 +199,10 @@ def spans(layout: RowPartition, first: int, last: int) -> list[tuple[int, int, i
     """
     found = []
     if layout.strategy == "div":
-        for shard, start in enumerate(layout.shard_starts):
+        bounds = zip(layout.shard_starts, layout.shard_sizes, strict=True)
+        for shard, (start, size) in enumerate(bounds):
             begin = max(first, start)
-            end = min(last, start + layout.shard_sizes[shard])
+            end = min(last, start + size)
             if begin < end:
                 found.append((shard, begin - start, end - start, slice(begin - first, end - first)))
         return found

@@ -51,7 +51,13 @@ class SpecTable:
 
 
 def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
-    """Returns all tables of a spec sorted by key, including those of the tensor core."""
+    """Returns all tables of a spec sorted by key, including those of the tensor core.
+
+    Raises:
+        TypeError: it is no `EmbeddingConfigSpec`.
+    """
+    if not isinstance(spec, EmbeddingConfigSpec):
+        raise TypeError(f"spec must be an EmbeddingConfigSpec, got {spec!r}.")
     found: dict[str, SpecTable] = {}
     columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
     for column in columns:

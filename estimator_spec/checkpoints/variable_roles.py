@@ -99,6 +99,8 @@ def classify(
     """
     record = records.read(checkpoint.prefix)
     shapes = {name: variable.shape for name, variable in checkpoint.variables.items()}
+    if record is not None:
+        records.check(checkpoint.prefix, record, shapes)
     _check_given_tables(checkpoint.prefix, shapes, tables or ())
     specified = spec_tables.match_variables(spec_tables.list_tables(spec) if spec else [], shapes)
     recorded = record.tables if record else {}
@@ -126,7 +128,7 @@ def classify(
             in_spec.key if in_spec else in_record.table if in_record else None,
         )
     _check_sizes(checkpoint, found, may_grow, may_shrink)
-    faults = _faults(found, others, spec, set(recorded) - set(shapes))
+    faults = _faults(found, others, spec)
     return VariableRoles(found, others, *faults, record)
 
 
@@ -219,11 +221,10 @@ def _faults(
     tables: dict[str, CheckpointTable],
     others: dict[str, dict[str, str]],
     spec: EmbeddingConfigSpec | None,
-    gone: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns descriptions of missing and of unused variables."""
-    missing = [f"{name}: recorded as a table, not in the checkpoint" for name in sorted(gone)]
-    leftover = []
+    missing: list[str] = []
+    leftover: list[str] = []
     for name in others:
         base = slots.base_variable(name)
         if base is not None and base not in others and base not in tables:

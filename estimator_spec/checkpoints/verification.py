@@ -58,13 +58,19 @@ def verify(
     """
     prefix = find_prefix(path)
     faults: list[str] = []
+    record = None
     try:
-        records.read(prefix)
+        record = records.read(prefix)
     except CheckpointError as error:
         faults.append(str(error))
     try:
         with Checkpoint(prefix) as checkpoint:
             variables = list(checkpoint.variables.values())
+            try:
+                if record is not None:
+                    records.check(prefix, record, {v.name: v.shape for v in variables})
+            except CheckpointError as error:
+                faults.append(str(error))
             total = sum(variable.num_bytes for variable in variables)
             with ByteProgress(total, progress) as read:
                 for variable in variables:

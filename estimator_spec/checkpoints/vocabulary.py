@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 
-def match_vocabularies(old_path: Any, new_path: Any, num_rows: int) -> np.ndarray:
-    """Returns the old row of each new row, -1 for a new word.
+def match_vocabularies(old_path: Any, new_path: Any, num_rows: int) -> tuple[np.ndarray, int]:
+    """Returns the old row of each new row, -1 for a new word, and the number of buckets.
 
     Line i of a vocabulary file is the word with id i. Rows after the old file's last word are
     buckets for unknown words; the new table gets the same number, with their values.
@@ -21,18 +21,23 @@ def match_vocabularies(old_path: Any, new_path: Any, num_rows: int) -> np.ndarra
         num_rows: number of rows of the old table.
 
     Returns:
-        int64, [rows of the new table].
+        (int64, [rows of the new table]; the number of rows for unknown words at its end).
 
     Raises:
-        ValueError: a file contains a word twice.
+        ValueError: a file has no words or one of them twice, or the old one has more words than the
+            table has rows.
         OSError: a file can't be read.
     """
-    # Words beyond the table's rows (vocabulary_size) count as new.
-    old = _ids(old_path, num_rows)
-    new = _ids(new_path, None)
+    old, new = _ids(old_path), _ids(new_path)
+    if len(old) > num_rows:
+        raise ValueError(
+            f"The vocabulary {old_path!r} has {len(old)} words, its table only {num_rows} rows. "
+            "Give the file that the table was trained with; if its column has a vocabulary_size, "
+            f"cut the file to so many lines: head -n {num_rows} {old_path}."
+        )
     buckets = np.arange(len(old), num_rows, dtype=np.int64)
     words = np.fromiter((old.get(word, -1) for word in new), np.int64, len(new))
-    return np.concatenate([words, buckets])
+    return np.concatenate([words, buckets]), len(buckets)
 
 
 def check_row_sources(rows: Any, name: str, num_rows: int) -> np.ndarray:
@@ -64,14 +69,12 @@ def check_row_sources(rows: Any, name: str, num_rows: int) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _ids(path: Any, limit: int | None) -> dict[bytes, int]:
+def _ids(path: Any) -> dict[bytes, int]:
     """Returns the words of a file with their line numbers from 0, in order."""
     found: dict[bytes, int] = {}
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             for number, line in enumerate(file):
-                if number == limit:
-                    break
                 word = line.rstrip(b"\r\n")
                 if found.setdefault(word, number) != number:
                     raise ValueError(
@@ -80,4 +83,6 @@ def _ids(path: Any, limit: int | None) -> dict[bytes, int]:
                     )
     except tf.errors.OpError as error:
         raise OSError(f"The vocabulary {path!r} can't be read: {error.message}") from error
+    if not found:
+        raise ValueError(f"The vocabulary {path!r} has no words.")
     return found

@@ -9,7 +9,6 @@ leaves that directory, which the next run with the same target clears.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Sequence
@@ -18,8 +17,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import crc32c, index_file
+from estimator_spec.checkpoints import crc32c, index_file, locks, state_file
 from estimator_spec.checkpoints.bundle import Extents, data_path
+from estimator_spec.checkpoints.errors import CheckpointError
 
 tf1 = tf.compat.v1
 
@@ -60,12 +60,8 @@ class PieceWriter:
                 self._next += count
                 view = view[count:]
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"{os.strerror(error.errno or 0)} (byte {self._next} of the new data file). "
-                "Nothing was kept of the new checkpoint, and nothing else was touched",
-                self._path,
-            ) from error
+            where = f" (byte {self._next} of the new data file)"
+            raise _failed_write(error, self._path, where) from None
 
     def finish(self) -> None:
         """Stores the checksum in the index entry."""
@@ -158,7 +154,16 @@ class CheckpointWriter:
 
         Returns:
             Whether that file names this checkpoint.
+
+        Raises:
+            OSError: a file can't be written.
         """
+        try:
+            return self._finish(companions or {}, latest)
+        except OSError as error:
+            raise _failed_write(error, self.prefix) from None
+
+    def _finish(self, companions: dict[str, bytes], latest: bool) -> bool:
         for piece in self._pieces:
             piece.finish()
         entries = {key: entry.SerializeToString() for key, entry in self._entries.items()}
@@ -166,7 +171,7 @@ class CheckpointWriter:
         os.ftruncate(self._descriptor, self._size)
         if self._durable:
             os.fsync(self._descriptor)
-        others = dict(companions or {})
+        others = dict(companions)
         others[".index"] = index_file.write(entries)  # must be last
         for suffix, data in others.items():
             self._write_file(suffix, data)
@@ -231,12 +236,25 @@ class CheckpointWriter:
             self._write_file(".state", str(state).encode())
             os.replace(os.path.join(self._directory, ".state"), path)
             return True
-        found = tf.train.get_checkpoint_state(directory)
+        try:
+            found = state_file.read(directory)
+        except CheckpointError:  # a damaged one is `repair`'s
+            return False
         return found is not None and found.model_checkpoint_path == os.path.join(directory, name)
 
     def _clear(self) -> None:
         for name in os.listdir(self._directory):
             os.remove(os.path.join(self._directory, name))
+
+
+def _failed_write(error: OSError, prefix: str, where: str = "") -> OSError:
+    """Returns the error of a write that failed, such as on a full disk."""
+    return OSError(
+        error.errno,
+        f"{os.strerror(error.errno or 0)}{where}. Nothing was kept of the new checkpoint, and "
+        "nothing else was touched. Make room, or choose another disk",
+        prefix,
+    )
 
 
 def check_target(prefix: str) -> None:
@@ -263,21 +281,13 @@ def check_target(prefix: str) -> None:
 
 
 def _locked(directory: str) -> int:
-    """Creates and locks a directory; the lock ends with this process."""
-    while True:
-        os.makedirs(directory, exist_ok=True)
-        lock = os.open(directory, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise RuntimeError(
-                f"Another process is writing this checkpoint: it holds {directory!r}."
-            ) from error
-        # The previous owner may have removed the directory between the two calls.
-        if os.path.exists(directory) and os.path.samestat(os.fstat(lock), os.stat(directory)):
-            return lock
-        os.close(lock)
+    """Creates and locks the directory of an unfinished checkpoint."""
+    try:
+        return locks.lock_directory(directory)
+    except BlockingIOError:
+        raise RuntimeError(
+            f"Another process is writing this checkpoint: it holds {directory!r}."
+        ) from None
 
 
 def _sync_directory(directory: str) -> None:

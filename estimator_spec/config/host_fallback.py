@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from estimator_spec import environment
 from estimator_spec._tensorflow import private
+from tpu_columns import environment
 
 tf1 = tf.compat.v1
 

@@ -320,6 +320,12 @@ class RunConfig:
         new._set(**kwargs)
         return new
 
+    def in_this_process(self: _Config) -> _Config:
+        """Returns a copy whose sessions run in this process, outside of any cluster."""
+        new = copy.deepcopy(self)
+        new._master = new._evaluation_master = ""
+        return new
+
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, '_' + name)!r}" for name in run_config_rules.REPLACEABLE)
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -362,6 +368,7 @@ class TPURunConfig(RunConfig):
         super().__init__(**kwargs)
         self._tpu_config = tpu_config or TPUConfig()
         self._cluster = cluster
+        self._task_master = self._master
         if master is not None:
             self._master = master
         elif cluster:
@@ -414,10 +421,21 @@ class TPURunConfig(RunConfig):
         new._session_config = session_config
         return new
 
+    def on_parameter_servers(self) -> TPURunConfig:
+        """Returns a copy for a task in a cluster of parameter servers, without a TPU system.
+
+        Its sessions connect to the parameter servers and to this task only, as those of a
+        `RunConfig`, and evaluations run in this process.
+        """
+        new: TPURunConfig = copy.deepcopy(self)
+        new._master, new._evaluation_master = new._task_master, ""
+        if new._session_config is None:
+            new._session_config = _distributed_session_config(new._task_type, new._task_id)
+        return new
+
     def on_host(self) -> TPURunConfig:
         """Returns a copy for this process alone, without the TPU system's addresses and jobs."""
-        new: TPURunConfig = copy.deepcopy(self)
-        new._master = new._evaluation_master = ""
+        new = self.in_this_process()
         if new._cluster is not None:
             new._cluster = None
             new._cluster_spec = tf.train.ClusterSpec({})

@@ -58,13 +58,17 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int)
 
 
+def _is_directory(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
 def _takes_only_op(fn: Any) -> bool:
     return callable(fn) and argument_names(fn) == ("op",)
 
 
 # property -> (condition on values other than None, error message)
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model_dir": (bool, "model_dir should be non-empty"),
+    "model_dir": (_is_directory, "model_dir should be non-empty, a string or path"),
     "save_summary_steps": (_at_least(0), "save_summary_steps should be >= 0"),
     "save_checkpoints_steps": (_at_least(0), "save_checkpoints_steps should be >= 0"),
     "save_checkpoints_secs": (_at_least(0), "save_checkpoints_secs should be >= 0"),

@@ -124,11 +124,16 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
 
     Raises:
         ValueError: the cluster has no chief, several chiefs, or not this task.
-        TypeError: "service" is not a dictionary.
+        TypeError: "cluster", "task" or "service" has another type.
     """
     service = _service(tf_config)
-    cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
+    cluster = _cluster(tf_config)
     task = tf_config.get("task", {})
+    if not isinstance(task, Mapping):
+        raise TypeError(
+            '`task` in TF_CONFIG must be an object such as {"type": "worker", "index": 0}; got '
+            f"{task!r}."
+        )
     if not cluster:
         return _task_without_cluster(tf_config, task, cluster, service)
     legacy = TaskType.MASTER in cluster.jobs
@@ -155,6 +160,18 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
         global_id_in_cluster=_global_id(cluster, task_type, task_id, chief),
         service=service,
     )
+
+
+def _cluster(tf_config: Mapping[str, Any]) -> Any:
+    """Returns the "cluster" entry of TF_CONFIG as a `tf.train.ClusterSpec`."""
+    jobs = tf_config.get("cluster", {})
+    try:
+        return tf.train.ClusterSpec(jobs)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(
+            "`cluster` in TF_CONFIG must be an object with a list of addresses for each job, such "
+            f'as {{"chief": ["a:2222"], "ps": ["b:2222"]}}; got {jobs!r} ({error}).'
+        ) from error
 
 
 def _service(tf_config: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -205,7 +205,7 @@ class TPUConfig(_TPUConfigFields):
 
 def _check_partition_dims(dims: Any, per_host: bool | int, cores: int | None) -> None:
     """Checks `input_partition_dims` and the arguments that it needs."""
-    if len(dims) not in (1, 2):
+    if not isinstance(dims, (list, tuple)) or len(dims) not in (1, 2):
         raise ValueError("input_partition_dims must be a list/tuple with one or two elements.")
     if per_host != InputPipelineConfig.PER_HOST_V2:
         raise ValueError("input_partition_dims is only supported in PER_HOST_V2 mode.")

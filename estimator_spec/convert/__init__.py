@@ -29,12 +29,8 @@ from estimator_spec.convert.serving import look_up, save_serving, to_serving
 from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
 from estimator_spec.convert.tfrs import to_partial_tpu_embedding
 
-if TYPE_CHECKING:
-    from estimator_spec.convert.partial import PartialEmbeddingMethods as PartialEmbedding
-
 __all__ = [
     "LossyConversionError",
-    "PartialEmbedding",
     "config_proto_report",
     "features_for",
     "look_up",
@@ -49,6 +45,12 @@ __all__ = [
     "to_tpu_embedding",
     "to_tpu_embedding_v2",
 ]
+
+if TYPE_CHECKING:
+    from estimator_spec.convert.partial import PartialEmbeddingMethods as PartialEmbedding
+
+    # Not at run time: `import *` would read it, and so select the program's Keras.
+    __all__ += ["PartialEmbedding"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_spec._tensorflow import private
-from estimator_spec.convert import report, resolved_spec
+from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.embedding import optimizers
 from estimator_spec.embedding.spec import (
@@ -125,16 +125,14 @@ def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -
     training = _is_training(mode)
     trained, entries = [], []
     for table in sorted(set(resolved.tables) - resolved.on_tensor_core):
-        old, new = f"combiner {resolved.tables[table].combiner}", "each batch's"
-        entries.append(Entry(table, "combiner", Status.CHANGED, old, old, new, _ELSEWHERE))
+        old = f"combiner {resolved.tables[table].combiner}"
+        entries.append(Entry.changed(table, "combiner", old, "each batch's", _ELSEWHERE))
         if training or resolved.tables[table].optimization_parameters is not None:
             trained.append(table)
         else:
             name = type(spec.optimization_parameters).__name__
             note = "nothing is trained in inference"
-            entries.append(
-                Entry(table, "optimizer", Status.CHANGED, name, name, "SGD of rate 1", note)
-            )
+            entries.append(Entry.changed(table, "optimizer", name, "SGD of rate 1", note))
     for table in sorted(resolved.on_tensor_core):
         note = "its variable is the model's, it isn't the embedding core's"
         old, new = "the tensor core's", "not in the message"
@@ -142,8 +140,8 @@ def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -
     multiplier = spec.experimental_gradient_multiplier_fn
     if multiplier is not None:
         name = getattr(multiplier, "__name__", multiplier)
-        argument, new = "experimental_gradient_multiplier_fn", "the program's"
-        entries.append(Entry("", argument, Status.CHANGED, name, name, new, _ELSEWHERE))
+        argument = "experimental_gradient_multiplier_fn"
+        entries.append(Entry.changed("", argument, name, "the program's", _ELSEWHERE))
     return report.build_report(
         "TPUEmbeddingConfiguration", resolved, entries, False, "config_proto", trained
     )
@@ -229,52 +227,23 @@ def _optimization(
     if table.hot_id_replication:
         replication = message.hot_id_replication_configuration
         replication.status = _messages.HotIdReplicationConfiguration.ENABLED
-    field, values = _RULES[type(parameters)]
-    rule = getattr(message, field)
+    rule = getattr(message, target_support.find_support("config_proto", parameters).name)
     rule.SetInParent()
-    for target, argument in values.items():
-        setattr(rule, target, getattr(parameters, argument))
+    for argument in target_support.argument_names(type(parameters)):
+        field = _FIELDS.get(argument, argument)
+        # Arguments of all optimizers aren't here, and initial values are the slot variables'.
+        if field in rule.DESCRIPTOR.fields_by_name and not field.startswith("initial_"):
+            setattr(rule, field, getattr(parameters, argument))
     if isinstance(parameters, optimizers.AdamParameters):
         rule.use_non_lazy_adam = not parameters.lazy_adam
     return message
 
 
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
-_L1_L2 = {"l1": "l1_regularization_strength", "l2": "l2_regularization_strength"}
-
-# For each optimizer: the field of the message, and our argument by the field's own fields.
-_RULES: dict[type, tuple[str, dict[str, str]]] = {
-    optimizers.AdagradParameters: ("adagrad", {}),
-    optimizers.AdagradMomentumParameters: (
-        "adagrad_momentum",
-        _same("momentum", "use_nesterov", "exponent", "beta2", "epsilon"),
-    ),
-    optimizers.ProximalAdagradParameters: ("proximal_adagrad", _L1_L2),
-    optimizers.AdamParameters: (
-        "adam",
-        {**_same("beta1", "beta2", "epsilon"), "use_sum_inside_sqrt": "sum_inside_sqrt"},
-    ),
-    optimizers.FtrlParameters: (
-        "ftrl",
-        {
-            **_L1_L2,
-            **_same("beta", "allow_zero_accumulator"),
-            "lr_power": "learning_rate_power",
-            "multiply_linear_by_lr": "multiply_linear_by_learning_rate",
-        },
-    ),
-    optimizers.ProximalYogiParameters: (
-        "proximal_yogi",
-        {**_L1_L2, **_same("beta1", "beta2", "epsilon")},
-    ),
-    optimizers.MomentumParameters: ("momentum", _same("momentum", "use_nesterov")),
-    optimizers.RMSPropParameters: ("rms_prop", _same("rho", "momentum", "epsilon")),
-    optimizers.StochasticGradientDescentParameters: ("stochastic_gradient_descent", {}),
-    optimizers.FrequencyEstimatorParameters: (
-        "frequency_estimator",
-        _same("tau", "max_delta", "outlier_threshold", "weight_exponent"),
-    ),
+# Fields of the optimizers' messages whose names differ from our arguments'.
+_FIELDS = {
+    "l1_regularization_strength": "l1",
+    "l2_regularization_strength": "l2",
+    "learning_rate_power": "lr_power",
+    "multiply_linear_by_learning_rate": "multiply_linear_by_lr",
+    "sum_inside_sqrt": "use_sum_inside_sqrt",
 }

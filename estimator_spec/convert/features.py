@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts a legacy features dict to the input of today's systems."""
+"""Base class of conversions; converts a legacy features dict to a target's input."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_spec.convert import legacy_ids
 from estimator_spec.convert.legacy_ids import Ids
+from estimator_spec.convert.report import Report
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from tpu_columns import categorical
 
@@ -31,14 +32,16 @@ class LookupInputs(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FeatureFormat:
-    """Input format of a target; base class of conversions.
+class Conversion:
+    """Base class of the result of a conversion: report, and input format of the target.
 
     Attributes:
         source: the resolved spec.
+        report: options that are exact, changed and lost.
     """
 
     source: ResolvedSpec = dataclasses.field(repr=False)
+    report: Report = dataclasses.field(repr=False)
 
     input_layout: ClassVar[str] = ""  # a key of `_LAYOUTS`; '': no lookups
     drops_negative_weights: ClassVar[bool] = False  # unless the combiner is sum
@@ -64,6 +67,18 @@ class FeatureFormat:
         return features_for(self, batch)
 
 
+def attach(made: Any, conversion: Conversion) -> Any:
+    """Sets the attribute `conversion` of a converted object, and returns the object.
+
+    Args:
+        made: an object of another library.
+        conversion: the conversion.
+    """
+    # Bypasses __setattr__ of Keras and tf.Module, which would track and save the value.
+    object.__setattr__(made, "conversion", conversion)
+    return made
+
+
 @tf.autograph.experimental.do_not_convert  # AutoGraph would only cost time
 def features_for(target: Any, batch: Any) -> LookupInputs:
     """Converts a legacy features dict to the input of a conversion's target.
@@ -80,7 +95,7 @@ def features_for(target: Any, batch: Any) -> LookupInputs:
     | `padded`  | `DistributedEmbedding`       | dense [B, n]        | dense [B, L, n]             |
 
     Args:
-        target: the result of a conversion: a `FeatureFormat`, or an object whose attribute
+        target: the result of a conversion: a `Conversion`, or an object whose attribute
             `conversion` is one.
         batch: tensors by key, as a legacy `input_fn` yields them: dense, sparse or ragged, numbers
             or strings.
@@ -95,7 +110,7 @@ def features_for(target: Any, batch: Any) -> LookupInputs:
             `max_ids`, where the target doesn't support them.
     """
     target = getattr(target, "conversion", target)
-    if not isinstance(target, FeatureFormat) or target.input_layout not in _LAYOUTS:
+    if not isinstance(target, Conversion) or target.input_layout not in _LAYOUTS:
         raise TypeError(
             f"target must be what a conversion with lookups returned (to_mid_level, to_serving, "
             f"…), got {type(target).__name__}."

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.convert import target_support
-from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.cores import update_rules
 from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.optional_packages import load_extra
 from tpu_columns import callables
 
 PACKAGE = "tpu_columns"
@@ -80,19 +80,16 @@ def sparse_core_optimizer(
     if parameters is None or fallback is None:
         return "sgd"
     support = target_support.find_support("tpu_embedding_v2", parameters)
-    exact = all(
-        f.condition is None or f.condition.holds(parameters) for f in support.arguments.values()
-    )
+    exact = all(rule.holds(parameters) for rule in support.arguments.values())
     # Keras has no such arguments, and keras_rs keeps TensorFlow's defaults.
     unsupported = {"sum_inside_sqrt": True, "multiply_linear_by_learning_rate": False}
     exact &= all(getattr(parameters, n, value) == value for n, value in unsupported.items())
     name = _ON_SPARSE_CORE.get(type(parameters))
     if name is None or not exact:
         return fallback
-    arguments: dict[str, Any] = {}
-    for argument, rule in support.arguments.items():
-        if rule.target_argument and argument not in unsupported and argument != "lazy_adam":
-            arguments[rule.target_argument] = getattr(parameters, argument)
+    arguments = target_support.target_arguments(parameters, support)
+    for argument in unsupported:
+        arguments.pop(argument, None)
     arguments["learning_rate"] = load_classes().EmbeddingRate(rate) if callable(rate) else rate
     return getattr(optimizers, name)(**arguments)
 
@@ -112,19 +109,10 @@ def _arguments(
     classes: Classes,
 ) -> dict[str, Any]:
     """Returns the arguments of a Keras optimizer."""
-    arguments: dict[str, Any] = {
-        rule.target_argument: getattr(parameters, argument)
-        for argument, rule in support.arguments.items()
-        if rule.target_argument
-    }
-    arguments.pop("learning_rate, as a schedule that undoes bias correction", None)
-    arguments.pop("clipvalue", None)
+    arguments = target_support.target_arguments(parameters, support)
     limit = parameters.clip_gradient_max
     if limit is not None and parameters.clip_gradient_min == -limit:
         arguments["clipvalue"] = limit
-    if isinstance(parameters, ours.ProximalYogiParameters):
-        arguments.update(beta_1=parameters.beta1, beta_2=parameters.beta2)
-        arguments["epsilon"] = parameters.epsilon
     if isinstance(parameters, ours.FrequencyEstimatorParameters):
         rate = 0.0
     betas: tuple[Any, ...] = ()
@@ -254,7 +242,8 @@ class CoreOptimizerMethods(_Base):
         if load_extra("keras", "keras-rs").backend.backend() != "tensorflow":
             raise ValueError("EmbeddingCoreOptimizer needs Keras' TensorFlow backend.")
         if isinstance(parameters, dict):
-            parameters = getattr(ours, parameters["class_name"])(**parameters["arguments"])
+            kinds = {kind.__name__: kind for kind in target_support.optimizers()}
+            parameters = kinds[parameters["class_name"]](**parameters["arguments"])
         if learning_rate is None:
             learning_rate = parameters.learning_rate
         super().__init__(learning_rate, name=name, **more)

@@ -17,14 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.convert import checks, keras_optimizers, report, resolved_spec
-from estimator_spec.convert.conversion_base import Conversion, attach
-from estimator_spec.convert.features import LookupInputs
+from estimator_spec.convert.features import Conversion, LookupInputs, attach
 from estimator_spec.convert.keras_initializers import keras_initializer
-from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.optional_packages import load_extra
 from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware, LookupDevice
 
@@ -74,8 +73,9 @@ class DistributedEmbedding(Conversion):
                 the spec has no optimizer.
         """
         keras = load_extra("keras", "keras-rs")
+        names = self.table_names
         by_path = {
-            self._path_pattern(table): optimizer
+            f"(.*/)?{re.escape(f'{self.layer_name}/{names[table]}/embeddings')}": optimizer
             for table, optimizer in self.optimizers.items()
             if optimizer is not None
         }
@@ -124,10 +124,6 @@ class DistributedEmbedding(Conversion):
             if slots:
                 found.append(table)
         return found
-
-    def _path_pattern(self, table: str) -> str:
-        path = f"{self.layer_name}/{self.table_names[table]}/embeddings"
-        return f"(.*/)?{re.escape(path)}"
 
 
 def to_distributed_embedding(

@@ -18,6 +18,7 @@ from estimator_spec.convert import checks
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.cores import enqueue
 from tpu_columns import Hardware, IdOutOfRangeError, categorical, lookup
+from tpu_columns.invalid_ids import IdRule, rule_for_column
 
 
 class Ids(NamedTuple):
@@ -61,6 +62,9 @@ def read_ids(source: ResolvedSpec, batch: Any) -> dict[str, Ids]:
         ids, weights = _ids_and_weights(source, key, tensors)
         if weights is not None:
             weights = checks.check_weights(key, ids, weights)
+        rule = _rule(source, key)
+        if rule is not None and not _reads_as_core(source, key, tensors):
+            ids, weights = rule.apply(ids, weights)
         ids, weights = _reshape(ids, weights, source.features[key].max_sequence_length)
         lengths = None
         if source.features[key].max_sequence_length:
@@ -82,17 +86,29 @@ def _tensor(value: Any) -> Any:
     return tf.convert_to_tensor(value)
 
 
+def _reads_as_core(source: ResolvedSpec, key: str, tensors: dict[str, Any]) -> bool:
+    """Returns whether a feature is read as an embedding core does, not as a column on a CPU."""
+    if source.columns.get(key) is None:
+        return True
+    return source.hardware is Hardware.TPU and bool(tensors[key].dtype.is_integer)
+
+
+def _rule(source: ResolvedSpec, key: str) -> IdRule | None:
+    """Returns the rule for invalid ids of a feature's column, if it has a policy."""
+    column = source.columns.get(key)
+    return None if column is None else rule_for_column(column)
+
+
 def _ids_and_weights(
     source: ResolvedSpec, key: str, tensors: dict[str, Any]
 ) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
-    column = source.columns.get(key)
-    as_core = column is None or source.hardware is Hardware.TPU
-    if column is not None and not (as_core and tensors[key].dtype.is_integer):
+    if not _reads_as_core(source, key, tensors):
         cache = private.feature_transformation_cache(tensors)
+        column = source.columns[key]
         return categorical.ids_and_weights(column.categorical_column, cache, source.vocabularies)
     feature = source.features[key]
     table = source.tables[feature.table_id]
-    taken = enqueue.take(key, feature, table, dict(tensors))
+    taken = enqueue.take(key, feature, table, dict(tensors), _rule(source, key))
     ids = taken.ids.with_values(tf.cast(taken.ids.values, tf.int64))
     return ids, taken.weights
 

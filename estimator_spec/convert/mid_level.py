@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import tpu_embedding
 from estimator_spec.convert import report, resolved_spec, target_support
-from estimator_spec.convert.conversion_base import Conversion, attach
+from estimator_spec.convert.features import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
@@ -110,13 +110,15 @@ def build_configurations(
         batch_size: as in `to_mid_level`.
         step: as in `to_mid_level`.
         allow_lossy: as in `to_mid_level`.
-        more: more entries of the report.
+        more: more entries of the report; they replace those of the same table and argument.
     """
     check_positive_ints(optional=True, batch_size=batch_size)
     entries = [
         *report.table_entries(resolved, sorted({*tables, *plain})),
         *report.layout_entries(resolved),
     ]
+    replaced = {(entry.table, entry.argument) for entry in more}
+    entries = [entry for entry in entries if (entry.table, entry.argument) not in replaced]
     if tables:
         entries += report.multiplier_entries(
             resolved, "multiply the gradients before apply_gradients"
@@ -126,9 +128,6 @@ def build_configurations(
         *more,
     ]
     made = report.build_report(target, resolved, entries, allow_lossy, "tpu_embedding", tables)
-    has_rates = any(callable(resolved.learning_rate(table)) for table in tables)
-    if step is None and has_rates:
-        step = tf.Variable(0, trainable=False, dtype=tf.int64, name="embedding_step")
     optimizers = Optimizers("tpu_embedding", resolved, step)
     configs = {
         table: table_config(resolved, table, optimizers.for_table(table)) for table in tables
@@ -143,7 +142,7 @@ def build_configurations(
             if feature.table_id in configs
         },
         pipeline_execution_with_tensor_core=bool(resolved.spec.pipeline_execution_with_tensor_core),
-        step=step if has_rates else None,
+        step=optimizers.step,
     )
 
 
@@ -194,7 +193,9 @@ def to_tpu_embedding(
     trained, more = None, []
     if checkpoint is not None:
         trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
-        more = trained.slot_entries(table for table in tables if _mid_level_slots(resolved, table))
+        more = trained.slot_entries(
+            table for table in tables if mid_level_slot_names(resolved.parameters(table))
+        )
     converted = build_configurations(
         "tf.tpu.experimental.embedding", resolved, tables, [], batch_size, step, allow_lossy, more
     )
@@ -213,19 +214,12 @@ def to_tpu_embedding(
     return attach(embedding, converted)
 
 
-def _mid_level_slots(resolved: ResolvedSpec, table: str) -> dict[str, str]:
-    parameters = resolved.parameters(table)
-    return {} if parameters is None else mid_level_slot_names(parameters)
-
-
 def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
     """Assigns a legacy checkpoint's tables and slot variables to a built object."""
     for name, config in converted.tables.items():
         trained.assign_to(embedding.embedding_tables[config], name)
-        parameters, targets = (
-            converted.source.parameters(name),
-            _mid_level_slots(converted.source, name),
-        )
+        parameters = converted.source.parameters(name)
+        targets = mid_level_slot_names(parameters)
         if parameters is None or not targets:
             continue
         variables = tpu_embedding.slot_variables(embedding, name)
@@ -234,29 +228,23 @@ def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
                 variables[targets[slot]].assign(value)
 
 
-def slot_names(target: str, parameters: OptimizationParameters) -> dict[str, str]:
-    """Returns the mid-level name of each of our slots that has one.
-
-    Args:
-        target: 'tpu_embedding' or 'tpu_embedding_v2', which use the same names.
-        parameters: our optimizer.
-    """
-    return mid_level_slot_names(parameters)
-
-
 class Optimizers:
     """Mid-level optimizers of a spec; tables with equal parameters and rate share one.
 
     Args:
         target: 'tpu_embedding' or 'tpu_embedding_v2'.
         resolved: the resolved spec.
-        step: step that learning-rate functions read.
+        step: step that learning-rate functions read; None: a new variable.
+
+    Attributes:
+        step: the step, None as long as no function reads it.
     """
 
     def __init__(self, target: str, resolved: ResolvedSpec, step: Any) -> None:
+        self.step: Any = None
         self._target = target
         self._read = resolved
-        self._step = step
+        self._given_step = step
         self._made: dict[Any, Any] = {}
         self._rates: dict[Any, Callable[[], Any]] = {}
 
@@ -273,12 +261,12 @@ class Optimizers:
 
     def _make(self, parameters: OptimizationParameters, rate: Any) -> Any:
         support = target_support.find_support(self._target, parameters)
-        # Optimizers without a counterpart have no rules of their own.
-        common = target_support.find_support(
-            self._target, ours.StochasticGradientDescentParameters
-        ).arguments
-        arguments = {**support.fixed, **_common_arguments(parameters, common)}
-        arguments.update(_own_arguments(parameters, support))
+        arguments = {**support.fixed, **target_support.target_arguments(parameters, support)}
+        limits = (parameters.clip_gradient_min, parameters.clip_gradient_max)
+        if limits != (None, None) and support.arguments["clip_gradient_min"].target_argument:
+            arguments["clipvalue"] = limits
+        if isinstance(parameters, ours.RMSPropParameters):
+            arguments["epsilon"] = math.sqrt(arguments["epsilon"])
         arguments["learning_rate"] = self._rate(parameters, rate)
         return fix_packing_status(getattr(tf.tpu.experimental.embedding, support.name)(**arguments))
 
@@ -287,13 +275,17 @@ class Optimizers:
             return 0.0  # see target_support
         if not callable(rate):
             return float(rate)
+        if self.step is None:
+            self.step = self._given_step
+            if self.step is None:
+                self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="embedding_step")
         if rate not in self._rates:
             # One function object for each rate, so that tables with the same rate share a tag.
             self._rates[rate] = lambda: tf.cast(rate(self._read_step()), tf.float32)
         return self._rates[rate]
 
     def _read_step(self) -> Any:
-        return tf.convert_to_tensor(self._step() if callable(self._step) else self._step)
+        return tf.convert_to_tensor(self.step() if callable(self.step) else self.step)
 
 
 def fix_packing_status(optimizer: Any) -> Any:
@@ -369,41 +361,3 @@ def feature_config(resolved: ResolvedSpec, key: str, table: Any, batch_size: int
         output_shape=output_shape,
         name=key,
     )
-
-
-def _common_arguments(
-    parameters: OptimizationParameters, common: Mapping[str, target_support.ArgumentRule]
-) -> dict[str, Any]:
-    """Returns arguments of all mid-level optimizers, except those that would be ignored."""
-    names = (
-        *("use_gradient_accumulation", "clip_weight_min", "clip_weight_max"),
-        *("weight_decay_factor", "multiply_weight_decay_factor_by_learning_rate"),
-    )
-    arguments = {
-        name: getattr(parameters, name) for name in names if common[name].target_argument == name
-    }
-    limits = (parameters.clip_gradient_min, parameters.clip_gradient_max)
-    if limits != (None, None) and common["clip_gradient_min"].target_argument == "clipvalue":
-        arguments["clipvalue"] = limits
-    return arguments
-
-
-def _own_arguments(
-    parameters: OptimizationParameters, support: target_support.OptimizerSupport
-) -> dict[str, Any]:
-    """Returns an optimizer's own arguments under the target's names."""
-    if isinstance(parameters, ours.RMSPropParameters):
-        return {"beta_2": parameters.rho, "epsilon": math.sqrt(parameters.epsilon)}
-    if isinstance(parameters, ours.ProximalYogiParameters):
-        return {
-            "beta_1": parameters.beta1,
-            "beta_2": parameters.beta2,
-            "epsilon": parameters.epsilon,
-        }
-    arguments = {}
-    for argument, rule in support.arguments.items():
-        if rule.target_argument and rule.target_argument != "clipvalue":
-            arguments[rule.target_argument] = getattr(parameters, argument)
-    if arguments.get("initial_accumulator_value") == 0:
-        arguments["initial_accumulator_value"] = 1e-30
-    return arguments

@@ -15,8 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert import checks, resolved_spec
-from estimator_spec.convert.conversion_base import attach
-from estimator_spec.convert.features import LookupInputs
+from estimator_spec.convert.features import LookupInputs, attach
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.mid_level import MidLevel, build_configurations
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable

@@ -98,7 +98,7 @@ def tensorflow_variable(variable: Any) -> Any:
 
 def kind_of(value: Any) -> str:
     """Returns 'sparse', 'ragged' or 'dense'."""
-    if isinstance(value, tf.SparseTensor):
+    if isinstance(value, (tf.SparseTensor, tf.compat.v1.SparseTensorValue)):
         return "sparse"
     return "ragged" if isinstance(value, tf.RaggedTensor) else "dense"
 

@@ -53,6 +53,11 @@ class Entry:
     new: Any = None
     note: str = ""
 
+    @classmethod
+    def changed(cls, table: str, argument: str, old: Any, new: Any, note: str = "") -> Entry:
+        """Returns the entry of an argument whose value `old` becomes `new`."""
+        return cls(table, argument, Status.CHANGED, old, old, new, note)
+
     def __str__(self) -> str:
         text = f"{self.status.value:7}  {self.table or 'the spec'}  {self.argument}"
         if self.status is Status.CHANGED:
@@ -187,7 +192,7 @@ def optimizer_entries(target: str, table: str, parameters: Any, rate: Any) -> li
                 continue  # replaces the optimizer's rate
             value = rate
         default = target_support.our_default(kind, argument)
-        if rule.condition is not None and not rule.condition.holds(parameters):
+        if rule.condition is not None and value is not None and not rule.holds(parameters):
             note = f"{rule.consequence}; exact only for {rule.condition.text}"
             entries.append(Entry(table, label, Status.LOST, value, note=note))
         elif rule.default is not None:
@@ -195,11 +200,9 @@ def optimizer_entries(target: str, table: str, parameters: Any, rate: Any) -> li
             old = "none" if default is dataclasses.MISSING else default
             entries.append(Entry(table, label, Status.CHANGED, value, old, rule.default, note))
         else:
-            note = (
-                ""
-                if rule.target_argument in ("", argument)
-                else f"as {support.name}'s {rule.target_argument}"
-            )
+            renamed = rule.target_argument not in ("", argument)
+            notes = [f"as {support.name}'s {rule.target_argument}"] if renamed else []
+            note = ", ".join([*notes, *([rule.note] if rule.note else [])])
             entries.append(Entry(table, label, Status.EXACT, value, note=note))
     for what, condition, consequence in support.other_differences:
         if not condition.holds(parameters):
@@ -218,9 +221,8 @@ def table_entries(source: ResolvedSpec, tables: list[str]) -> list[Entry]:
     for table in tables:
         config = source.tables[table]
         if config.hot_id_replication:
-            note = "affects speed only"
             entries.append(
-                Entry(table, "hot_id_replication", Status.CHANGED, True, True, "none", note)
+                Entry.changed(table, "hot_id_replication", True, "none", "affects speed only")
             )
         if config.combiner is None:
             new = source.combiner(table)
@@ -231,7 +233,7 @@ def table_entries(source: ResolvedSpec, tables: list[str]) -> list[Entry]:
                 )
                 entries.append(Entry(table, "combiner", Status.LOST, None, None, new, note))
             else:
-                entries.append(Entry(table, "combiner", Status.CHANGED, None, None, new))
+                entries.append(Entry.changed(table, "combiner", None, new))
         else:
             entries.append(Entry(table, "combiner", Status.EXACT, config.combiner))
     return entries
@@ -242,14 +244,11 @@ def layout_entries(source: ResolvedSpec) -> list[Entry]:
     entries = []
     if source.spec.partition_strategy != "div":
         note = "layout only, results are the same"
-        entries.append(
-            Entry("", "partition_strategy", Status.CHANGED, "mod", "mod", "the target's", note)
-        )
-    if source.spec.profile_data_directory:
-        directory, note = source.spec.profile_data_directory, "affects speed only"
-        entries.append(
-            Entry("", "profile_data_directory", Status.CHANGED, directory, directory, "none", note)
-        )
+        entries.append(Entry.changed("", "partition_strategy", "mod", "the target's", note))
+    directory = source.spec.profile_data_directory
+    if directory:
+        note = "affects speed only"
+        entries.append(Entry.changed("", "profile_data_directory", directory, "none", note))
     return entries
 
 

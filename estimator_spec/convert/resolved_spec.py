@@ -102,13 +102,25 @@ class ResolvedSpec:
         combiner = self.tables[table].combiner
         if combiner is not None:
             return combiner
-        by_column = self.spec.feature_columns is not None
-        return "mean" if by_column and self.hardware is Hardware.CPU else "sum"
+        if self.spec.feature_columns is None or self.hardware is Hardware.TPU:
+            return "sum"
+        is_mean = self.hardware is Hardware.CPU or self._has_one_id_a_step(table)
+        return "mean" if is_mean else "sum"
 
     def combiner_is_ambiguous(self, table: str) -> bool:
         """Returns whether a combiner of None depends on the hardware, and none is specified."""
-        by_column = self.spec.feature_columns is not None
-        return self.tables[table].combiner is None and by_column and self.hardware is None
+        unknown = self.spec.feature_columns is not None and self.hardware is None
+        no_combiner = self.tables[table].combiner is None
+        return no_combiner and unknown and not self._has_one_id_a_step(table)
+
+    def _has_one_id_a_step(self, table: str) -> bool:
+        """Returns whether only sequences without weights use a table.
+
+        A TPU looks up one id a step, which sum and mean leave as it is; a CPU's steps may have
+        several, and their mean is taken.
+        """
+        users = [self.features[key] for key in self.features_of(table)]
+        return all(user.max_sequence_length and not user.weight_key for user in users)
 
     def features_of(self, table: str) -> list[str]:
         """Returns the sorted features of a table."""

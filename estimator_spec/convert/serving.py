@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimator_spec.convert import report, resolved_spec
-from estimator_spec.convert.conversion_base import Conversion, attach
-from estimator_spec.convert.features import features_for
+from estimator_spec.convert.features import Conversion, attach, features_for
 from estimator_spec.convert.mid_level import feature_config, table_config
+from estimator_spec.convert.partial_lookup import kind_of
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware
@@ -53,8 +53,8 @@ def to_serving(
             mod as in the spec: its prefix, or a directory with the latest checkpoint.
         num_shards: shards of each table, if the checkpoint has no record and
             partition_strategy='mod'; None: as many as a table is stored in.
-        variable_names: full variable names by table key, if a checkpoint has
-            several candidates.
+        variable_names: full variable names by table key, if a checkpoint has several candidates,
+            or a table with more rows than the spec, of which the first are meant.
         hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
             TPU.
         allow_lossy: converts in spite of losses, and reports them.
@@ -101,7 +101,7 @@ def save_serving(embedding: Any, export_dir: str, batch: Mapping[str, Any]) -> N
         export_dir: a directory that doesn't exist or is empty.
         batch: an example of a batch, for the kinds and dtypes of its tensors.
     """
-    kinds = {key: _kind(value) for key, value in batch.items()}
+    kinds = {key: kind_of(value) for key, value in batch.items()}
     module = tf.Module()
     module.embedding = embedding
 
@@ -138,12 +138,6 @@ def look_up(embedding: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
         embedding.conversion.feature_config,
     )
     return {**looked_up, **found.sequence_lengths}
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, (tf.SparseTensor, tf.compat.v1.SparseTensorValue)):
-        return "sparse"
-    return "ragged" if isinstance(value, tf.RaggedTensor) else "dense"
 
 
 def _tensor_specs(key: str, kind: str, value: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.convert import report, resolved_spec
-from estimator_spec.convert.conversion_base import Conversion
+from estimator_spec.convert.features import Conversion
 from estimator_spec.convert.mid_level import Optimizers, model_table_entries, table_config
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
@@ -113,9 +113,6 @@ def to_tpu_embedding_v2(
     )
     per_chip = _examples_per_chip(resolved, batch_size, num_chips, num_sparse_cores_per_chip)
     _check_optimizers(resolved, tables)
-    has_rates = any(callable(resolved.learning_rate(table)) for table in tables)
-    if step is None and has_rates:
-        step = tf.Variable(0, trainable=False, dtype=tf.int64, name="embedding_step")
     optimizers = Optimizers("tpu_embedding_v2", resolved, step)
     by_table = {table: optimizers.for_table(table) for table in tables}
     shapes = {
@@ -147,7 +144,7 @@ def to_tpu_embedding_v2(
             disable_table_stacking=disable_table_stacking, **buffers
         ),
         pipeline_execution_with_tensor_core=bool(spec.pipeline_execution_with_tensor_core),
-        step=step if has_rates else None,
+        step=optimizers.step,
     )
 
 
@@ -165,18 +162,9 @@ def _entries(resolved: ResolvedSpec, tables: list[str]) -> list[Entry]:
             entries.append(Entry(table, "vocabulary_size", Status.LOST, rows, note=note))
     for key, feature in sorted(resolved.features.items()):
         if feature.max_sequence_length and feature.table_id in tables:
-            length, note = feature.max_sequence_length, f"feature {key}"
-            entries.append(
-                Entry(
-                    feature.table_id,
-                    "max_sequence_length",
-                    Status.CHANGED,
-                    length,
-                    length,
-                    f"output_shape [B, {length}]",
-                    note,
-                )
-            )
+            length, argument = feature.max_sequence_length, "max_sequence_length"
+            shape, note = f"output_shape [B, {length}]", f"feature {key}"
+            entries.append(Entry.changed(feature.table_id, argument, length, shape, note))
     return entries
 
 

@@ -57,12 +57,20 @@ class ArgumentRule:
         default: the target's default if it differs from ours, or None.
         condition: the values that keep their meaning; None: all.
         consequence: the target's behaviour for other values.
+        note: how the value is passed, if not as it is.
+        least: the smallest value that is passed, in place of smaller ones; None: no limit.
     """
 
     target_argument: str = ""
     default: float | None = None
     condition: Condition | None = None
     consequence: str = ""
+    note: str = ""
+    least: float | None = None
+
+    def holds(self, parameters: Any) -> bool:
+        """Returns whether the value in an optimizer's parameters keeps its meaning."""
+        return self.condition is None or self.condition.holds(parameters)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +106,24 @@ def find_support(target: str, parameters: OptimizationParameters | type) -> Opti
     return _table()[target][kind]
 
 
+def target_arguments(
+    parameters: OptimizationParameters, support: OptimizerSupport
+) -> dict[str, Any]:
+    """Returns an optimizer's values by the target's arguments, without gradient limits.
+
+    Args:
+        parameters: the optimizer.
+        support: its support in the target.
+    """
+    arguments = {}
+    for argument, rule in support.arguments.items():
+        if rule.target_argument in ("", "clipvalue"):
+            continue
+        value = getattr(parameters, argument)
+        arguments[rule.target_argument] = value if rule.least is None else max(value, rule.least)
+    return arguments
+
+
 def optimizers() -> list[type]:
     """Returns the ten parameter classes."""
     return list(_table()["config_proto"])
@@ -118,12 +144,33 @@ def _is(argument: str, *values: Any) -> Condition:
     return Condition(text, lambda parameters: getattr(parameters, argument) in values)
 
 
-def _above(argument: str, least: float) -> Condition:
-    return Condition(f"> {least:g}", lambda parameters: getattr(parameters, argument) > least)
+def _no_decay(consequence: str) -> ArgumentRule:
+    return ArgumentRule(condition=_is("weight_decay_factor", None, 0), consequence=consequence)
+
+
+def _positive(argument: str, consequence: str, note: str = "") -> ArgumentRule:
+    """Returns the rule of an argument that must be > 0 in the target: 1e-30 stands for 0."""
+    condition = Condition("> 0", lambda parameters: getattr(parameters, argument) > 0)
+    return ArgumentRule(
+        argument, None, condition, f"{consequence}: 1e-30 is passed", note, least=1e-30
+    )
+
+
+def _only(consequence: str, **values: Any) -> dict[str, ArgumentRule]:
+    """Returns the rules of arguments that keep their meaning with one value each."""
+    return {
+        name: ArgumentRule(condition=_is(name, value), consequence=consequence)
+        for name, value in values.items()
+    }
 
 
 def _same(*names: str) -> dict[str, ArgumentRule]:
     return {name: ArgumentRule(name) for name in names}
+
+
+def _rules(kind: type, known: Mapping[str, ArgumentRule] | None = None) -> dict[str, ArgumentRule]:
+    """Returns the rules of an optimizer's arguments; those not known need no argument."""
+    return {name: (known or {}).get(name, ArgumentRule()) for name in argument_names(kind)}
 
 
 _COMMON = (
@@ -134,13 +181,39 @@ _COMMON = (
     "weight_decay_factor",
     "multiply_weight_decay_factor_by_learning_rate",
 )
-_NO_DECAY = _is("weight_decay_factor", None, 0)
-_NO_PROXIMAL_STEP = {
-    name: ArgumentRule(
-        condition=_is(name, 0), consequence="there is no proximal step: rows aren't pulled to 0"
-    )
-    for name in ("l1_regularization_strength", "l2_regularization_strength")
+# One update a step. Without accumulation there is one for each replica; SGD's add up to the same,
+# unless something else acts on the row with each of them.
+_ONE_UPDATE = "a row is updated once a step, by its gradients of all replicas"
+_SUMMED = ArgumentRule(
+    condition=dataclasses.replace(
+        _is("use_gradient_accumulation", True), text="True, or on one replica"
+    ),
+    consequence=_ONE_UPDATE,
+)
+_SUMMED_SGD = ArgumentRule(
+    condition=Condition(
+        "True, on one replica, or without weight limits and weight decay",
+        lambda parameters: (
+            parameters.use_gradient_accumulation
+            or (
+                parameters.clip_weight_min is parameters.clip_weight_max is None
+                and not parameters.weight_decay_factor
+            )
+        ),
+    ),
+    consequence=_ONE_UPDATE,
+)
+_NO_MOMENTUM = _only("there is no momentum", momentum=0)
+_ADAM = {
+    "beta1": ArgumentRule("beta_1"),
+    "beta2": ArgumentRule("beta_2"),
+    "epsilon": ArgumentRule("epsilon", default=1e-7),
 }
+_NO_PROXIMAL_STEP = _only(
+    "there is no proximal step: rows aren't pulled to 0",
+    l1_regularization_strength=0,
+    l2_regularization_strength=0,
+)
 
 
 def _proto() -> dict[type, OptimizerSupport]:
@@ -157,46 +230,21 @@ def _proto() -> dict[type, OptimizerSupport]:
         ours.RMSPropParameters: "rms_prop",
         ours.FrequencyEstimatorParameters: "frequency_estimator",
     }
-    return {
-        kind: OptimizerSupport(
-            name, {argument: ArgumentRule() for argument in argument_names(kind)}
-        )
-        for kind, name in names.items()
-    }
+    return {kind: OptimizerSupport(name, _rules(kind)) for kind, name in names.items()}
 
 
 def _mid_level(common: dict[str, ArgumentRule], v2: bool) -> dict[type, OptimizerSupport]:
     """Returns the support of the optimizers of `tf.tpu.experimental.embedding`."""
-    accumulator = {
-        "initial_accumulator_value": ArgumentRule(
-            "initial_accumulator_value",
-            condition=_above("initial_accumulator_value", 0),
-            consequence="must be positive: begins at 1e-30",
-        )
-    }
     adagrad = {"initial_accumulator": ArgumentRule("initial_accumulator_value")}
-    adam = {
-        "beta1": ArgumentRule("beta_1"),
-        "beta2": ArgumentRule("beta_2"),
-        "epsilon": ArgumentRule("epsilon", default=1e-7),
-        "lazy_adam": ArgumentRule("lazy_adam"),
-        "sum_inside_sqrt": ArgumentRule("sum_inside_sqrt"),
-    }
+    adam = {**_ADAM, **_same("lazy_adam", "sum_inside_sqrt")}
     ftrl = {
         **_same("learning_rate_power", "l1_regularization_strength", "l2_regularization_strength"),
         **_same("beta", "multiply_linear_by_learning_rate", "allow_zero_accumulator"),
-        **accumulator,
+        "initial_accumulator_value": _positive("initial_accumulator_value", "must be positive"),
     }
     if v2:
-        adam["lazy_adam"] = ArgumentRule(
-            condition=_is("lazy_adam", True),
-            consequence="is ignored: only rows that a step looks up move",
-        )
-        ftrl["allow_zero_accumulator"] = ArgumentRule(
-            condition=_is("allow_zero_accumulator", False),
-            consequence="is ignored: an accumulator of 0 may give NaN",
-        )
-    momentum = ArgumentRule(condition=_is("momentum", 0), consequence="there is no momentum")
+        adam |= _only("is ignored: only rows that a step looks up move", lazy_adam=True)
+        ftrl |= _only("is ignored: an accumulator of 0 may give NaN", allow_zero_accumulator=False)
     return {
         ours.StochasticGradientDescentParameters: OptimizerSupport(
             "SGD", _linear(common) if v2 else common
@@ -212,7 +260,7 @@ def _mid_level(common: dict[str, ArgumentRule], v2: bool) -> dict[type, Optimize
             "Adagrad", {**common, **adagrad, **_NO_PROXIMAL_STEP}
         ),
         ours.MomentumParameters: OptimizerSupport(
-            "SGD", {**common, "momentum": momentum, "use_nesterov": ArgumentRule()}
+            "SGD", {**common, **_NO_MOMENTUM, "use_nesterov": ArgumentRule()}
         ),
         # With beta_1 = 0, m is the gradient: Adam equals RMSProp without momentum.
         ours.RMSPropParameters: OptimizerSupport(
@@ -220,18 +268,16 @@ def _mid_level(common: dict[str, ArgumentRule], v2: bool) -> dict[type, Optimize
             {
                 **common,
                 "rho": ArgumentRule(
-                    "beta_2", condition=_in_0_1("rho"), consequence="must be in [0, 1)"
+                    "beta_2",
+                    condition=Condition("in [0, 1)", lambda parameters: 0 <= parameters.rho < 1),
+                    consequence="must be in [0, 1)",
                 ),
-                "momentum": momentum,
-                "epsilon": ArgumentRule(
-                    "epsilon (its square root)",
-                    condition=_above("epsilon", 0),
-                    consequence="must be > 0",
-                ),
+                **_NO_MOMENTUM,
+                "epsilon": _positive("epsilon", "must be positive", "its square root"),
             },
             fixed={"beta_1": 0.0, "lazy_adam": True, "sum_inside_sqrt": True},
         ),
-        **_without_counterpart(),
+        **_without_counterpart(common),
     }
 
 
@@ -240,22 +286,18 @@ def _linear(common: dict[str, ArgumentRule]) -> dict[str, ArgumentRule]:
     return {**common, "use_gradient_accumulation": ArgumentRule()}
 
 
-def _in_0_1(argument: str) -> Condition:
-    return Condition("in [0, 1)", lambda parameters: 0 <= getattr(parameters, argument) < 1)
-
-
-def _without_counterpart() -> dict[type, OptimizerSupport]:
-    yogi = argument_names(ours.ProximalYogiParameters)
-    estimator = argument_names(ours.FrequencyEstimatorParameters)
+def _without_counterpart(common: dict[str, ArgumentRule]) -> dict[type, OptimizerSupport]:
+    """Returns the support of optimizers that another one replaces."""
+    yogi = {**common, **_ADAM, "learning_rate": ArgumentRule()}
     return {
         ours.ProximalYogiParameters: OptimizerSupport(
             "Adam",
-            dict.fromkeys(yogi, ArgumentRule()),
+            _rules(ours.ProximalYogiParameters, yogi),
             lost="there is no Yogi: Adam with its rate, betas and epsilon takes its place",
         ),
         ours.FrequencyEstimatorParameters: OptimizerSupport(
             "SGD",
-            dict.fromkeys(estimator, ArgumentRule()),
+            _rules(ours.FrequencyEstimatorParameters, common),
             lost="nothing counts steps: SGD of rate 0 leaves the table as it is",
         ),
     }
@@ -269,22 +311,15 @@ def _tpu_embedding() -> dict[type, OptimizerSupport]:
 def _tpu_embedding_v2() -> dict[type, OptimizerSupport]:
     common = {
         "learning_rate": ArgumentRule("learning_rate"),
-        "use_gradient_accumulation": ArgumentRule(
-            condition=_is("use_gradient_accumulation", True),
-            consequence="is ignored: the gradients of a row are summed",
+        "use_gradient_accumulation": _SUMMED,
+        **_only(
+            "is ignored: nothing is clipped",
+            clip_weight_min=None,
+            clip_weight_max=None,
+            clip_gradient_min=None,
+            clip_gradient_max=None,
         ),
-        **{
-            name: ArgumentRule(
-                condition=_is(name, None), consequence="is ignored: nothing is clipped"
-            )
-            for name in (
-                *("clip_weight_min", "clip_weight_max"),
-                *("clip_gradient_min", "clip_gradient_max"),
-            )
-        },
-        "weight_decay_factor": ArgumentRule(
-            condition=_NO_DECAY, consequence="isn't implemented: no decay"
-        ),
+        "weight_decay_factor": _no_decay("isn't implemented: no decay"),
         "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
     }
     return _mid_level(common, v2=True)
@@ -294,17 +329,9 @@ def _keras_common() -> dict[str, ArgumentRule]:
     """Returns the rules that all Keras optimizers share."""
     return {
         "learning_rate": ArgumentRule("learning_rate"),
-        "use_gradient_accumulation": ArgumentRule(
-            condition=_is("use_gradient_accumulation", True),
-            consequence="the gradients of a row are summed",
-        ),
-        **{
-            name: ArgumentRule(condition=_is(name, None), consequence="weights aren't clipped")
-            for name in ("clip_weight_min", "clip_weight_max")
-        },
-        "weight_decay_factor": ArgumentRule(
-            condition=_NO_DECAY, consequence="would shrink all rows, looked up or not: no decay"
-        ),
+        "use_gradient_accumulation": _SUMMED,
+        **_only("weights aren't clipped", clip_weight_min=None, clip_weight_max=None),
+        "weight_decay_factor": _no_decay("would shrink all rows, looked up or not: no decay"),
         "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
         **{
             name: ArgumentRule(
@@ -342,16 +369,10 @@ def _keras() -> dict[type, OptimizerSupport]:
             "Adagrad",
             {
                 **common,
-                "momentum": ArgumentRule(
-                    condition=_is("momentum", 0), consequence="there is no momentum"
-                ),
+                **_NO_MOMENTUM,
                 "use_nesterov": ArgumentRule(),
-                "exponent": ArgumentRule(
-                    condition=_is("exponent", 2), consequence="the root is the square root"
-                ),
-                "beta2": ArgumentRule(
-                    condition=_is("beta2", 1), consequence="the accumulator doesn't decay"
-                ),
+                **_only("the root is the square root", exponent=2),
+                **_only("the accumulator doesn't decay", beta2=1),
                 "epsilon": ArgumentRule("epsilon", default=1e-7),
             },
             {"initial_accumulator_value": 0.0},
@@ -361,17 +382,13 @@ def _keras() -> dict[type, OptimizerSupport]:
             {
                 **common,
                 "learning_rate": ArgumentRule(
-                    "learning_rate, as a schedule that undoes bias correction"
+                    "learning_rate", note="a schedule that undoes bias correction"
                 ),
-                "beta1": ArgumentRule("beta_1"),
-                "beta2": ArgumentRule("beta_2"),
-                "epsilon": ArgumentRule("epsilon", default=1e-7),
-                "lazy_adam": ArgumentRule(
-                    condition=_is("lazy_adam", False), consequence="rows not looked up move as well"
-                ),
-                "sum_inside_sqrt": ArgumentRule(
-                    condition=_is("sum_inside_sqrt", False),
-                    consequence="epsilon stands outside of the root: differs where √v is near it",
+                **_ADAM,
+                **_only("rows not looked up move as well", lazy_adam=False),
+                **_only(
+                    "epsilon stands outside of the root: differs where √v is near it",
+                    sum_inside_sqrt=False,
                 ),
             },
         ),
@@ -379,11 +396,13 @@ def _keras() -> dict[type, OptimizerSupport]:
             "Ftrl",
             {
                 **common,
-                **_same("learning_rate_power", "initial_accumulator_value", "beta"),
+                **_same("learning_rate_power", "beta"),
+                "initial_accumulator_value": _positive(
+                    "initial_accumulator_value", "turns rows that no step looks up into NaN"
+                ),
                 **_same("l1_regularization_strength", "l2_regularization_strength"),
-                "multiply_linear_by_learning_rate": ArgumentRule(
-                    condition=_is("multiply_linear_by_learning_rate", False),
-                    consequence="the linear slot holds z, not z·lr",
+                **_only(
+                    "the linear slot holds z, not z·lr", multiply_linear_by_learning_rate=False
                 ),
                 "allow_zero_accumulator": ArgumentRule(),
             },
@@ -409,26 +428,22 @@ def _keras() -> dict[type, OptimizerSupport]:
             {
                 **common,
                 **_same("rho", "momentum"),
-                "epsilon": ArgumentRule("epsilon"),
+                "epsilon": _positive("epsilon", "turns rows that no step looks up into NaN"),
             },
             other_differences=((rows_move, never, "forget: their ms decays in every step"),),
         ),
-        **_without_counterpart(),
+        **_without_counterpart(common),
     }
 
 
 def _keras_core() -> dict[type, OptimizerSupport]:
     """Returns the support of our optimizer, which runs the host core's update rules."""
-    summed = ArgumentRule(
-        condition=_is("use_gradient_accumulation", True),
-        consequence="the gradients of a row are summed",
-    )
     table = {}
     for kind in _proto():
-        supported = {argument: ArgumentRule() for argument in argument_names(kind)}
+        supported = _rules(kind)
         if "use_gradient_accumulation" in supported:
             sgd = kind is ours.StochasticGradientDescentParameters
-            supported["use_gradient_accumulation"] = summed if not sgd else _SUMMED_SGD
+            supported["use_gradient_accumulation"] = _SUMMED_SGD if sgd else _SUMMED
         table[kind] = OptimizerSupport("EmbeddingCoreOptimizer", supported)
     return table
 
@@ -436,18 +451,6 @@ def _keras_core() -> dict[type, OptimizerSupport]:
 def _symmetric(parameters: Any) -> bool:
     low, high = parameters.clip_gradient_min, parameters.clip_gradient_max
     return low is high is None or (low is not None and high is not None and low == -high < 0)
-
-
-_SUMMED_SGD = ArgumentRule(
-    condition=Condition(
-        "True, or without weight limits",
-        lambda parameters: (
-            parameters.use_gradient_accumulation
-            or parameters.clip_weight_min is parameters.clip_weight_max is None
-        ),
-    ),
-    consequence="weights are clipped once a step",
-)
 
 
 @functools.cache

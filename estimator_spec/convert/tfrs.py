@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_spec.convert import resolved_spec
-from estimator_spec.convert.conversion_base import attach
+from estimator_spec.convert.features import attach
 from estimator_spec.convert.mid_level import build_configurations
-from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.partial import SIZE_THRESHOLD, PartialConversion, exceeds_threshold
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.optional_packages import load_extra
 from tpu_columns import Hardware
 
 
@@ -90,19 +90,13 @@ def to_partial_tpu_embedding(
         size_threshold,
     )
     if trained is not None:
-        for name, feature in converted.feature_config.items():
-            plain_layer = layer.keras_embedding_layers.get(name)
-            if plain_layer is not None:
-                plain_layer.build((None,))
-                trained.assign_to(plain_layer.embeddings, feature.table.name)
-            else:
-                tables = layer.tpu_embedding.embedding_tables
-                trained.assign_to(_by_name(tables, feature.table.name), feature.table.name)
+        large_tables = layer.tpu_embedding.embedding_tables if large else {}
+        for config, variable in large_tables.items():
+            trained.assign_to(variable, config.name)
+        for name, plain_layer in layer.keras_embedding_layers.items():
+            plain_layer.build((None,))
+            trained.assign_to(plain_layer.embeddings, converted.feature_config[name].table.name)
     return attach(layer, PartialConversion(**vars(converted)))
-
-
-def _by_name(tables: Mapping[Any, Any], name: str) -> Any:
-    return next(variable for config, variable in tables.items() if config.name == name)
 
 
 def _lossy_entries(resolved: ResolvedSpec, plain: list[str]) -> list[Entry]:

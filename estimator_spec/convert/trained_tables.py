@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec import checkpoints
+from estimator_spec.checkpoints import records, spec_tables
 from estimator_spec.checkpoints import slots as slot_names
-from estimator_spec.checkpoints import spec_tables
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.convert import checks
 from estimator_spec.convert.report import Entry, Status
@@ -48,6 +48,9 @@ class TrainedTables:
         with Checkpoint(checkpoint) as opened:
             self._prefix = opened.prefix
             self._shapes = {name: found.shape for name, found in opened.variables.items()}
+            self._pieces = {name: len(found.pieces) for name, found in opened.variables.items()}
+        record = records.read(self._prefix)
+        self._recorded = record.tables if record else {}
         self._source = source
         self._shards = num_shards
         self.names = self._find(dict(variable_names or {}))
@@ -55,9 +58,8 @@ class TrainedTables:
     @property
     def global_step(self) -> int:
         """Returns the checkpoint's global step, 0 if it has none."""
-        if "global_step" not in self._shapes:
-            return 0
-        return int(tf.train.load_checkpoint(self._prefix).get_tensor("global_step"))
+        with Checkpoint(self._prefix) as opened:
+            return opened.read_global_step() or 0
 
     def blocks(self, table: str) -> Iterator[tuple[int, np.ndarray]]:
         """Yields the rows of a table in blocks.
@@ -135,8 +137,7 @@ class TrainedTables:
             elif replacement is None:
                 entries.append(Entry(table, "slots", Status.EXACT, ", ".join(found)))
             else:
-                old = ", ".join(found)
-                entries.append(Entry(table, "slots", Status.CHANGED, old, old, replacement, note))
+                entries.append(Entry.changed(table, "slots", ", ".join(found), replacement, note))
         return entries
 
     def _whole(self, table: str, name: str) -> np.ndarray:
@@ -144,17 +145,14 @@ class TrainedTables:
 
     def _blocks(self, table: str, name: str) -> Iterator[tuple[int, np.ndarray]]:
         rows = self._source.tables[table].vocabulary_size
-        spec = self._source.spec
+        by_record = self._shards is None and self.names[table] in self._recorded
         for first, block in checkpoints.iterate_table(
             self._prefix,
             name,
-            spec,
-            # Only both together; otherwise the record or the spec determines the layout.
-            strategy=None if self._shards is None else spec.partition_strategy,
+            strategy=None if by_record else self._source.spec.partition_strategy,
             shards=self._shards,
             tables=sorted(self.names.values()),
         ):
-            # Small tables have padding rows, so that every host has a row.
             kept = block[: max(0, rows - first)]
             if len(kept):
                 yield first, kept.astype(np.float32)
@@ -187,14 +185,22 @@ class TrainedTables:
                     f"variable_names={{{key!r}: …}}.",
                 )
             names[key] = found[0]
-            self._check_shape(key, found[0])
+            self._check_shape(key, found[0], may_be_padded=key in given)
         return names
 
-    def _check_shape(self, key: str, name: str) -> None:
+    def _check_shape(self, key: str, name: str, may_be_padded: bool) -> None:
+        """Checks a variable's shape. A table smaller than its hosts is padded to a row on each."""
         config, shape = self._source.tables[key], tuple(self._shapes[name])
-        if len(shape) != 2 or shape[0] < config.vocabulary_size or shape[1] != config.dimension:
-            raise checkpoints.CheckpointError(
-                self._prefix,
-                f"Table {key!r} has {config.vocabulary_size} rows of {config.dimension} in the "
-                f"spec, but {name!r} of {self._prefix!r} has the shape {list(shape)}.",
-            )
+        rows = config.vocabulary_size
+        if len(shape) == 2 and shape[1] == config.dimension and shape[0] >= rows:
+            shards = self._shards or self._pieces[name]
+            if may_be_padded or shape[0] in (rows, shards):
+                return
+            advice = f" If its first {rows} are meant, say variable_names={{{key!r}: {name!r}}}."
+        else:
+            advice = ""
+        raise checkpoints.CheckpointError(
+            self._prefix,
+            f"Table {key!r} has {rows} rows of {config.dimension} in the spec, but {name!r} of "
+            f"{self._prefix!r} has the shape {list(shape)}.{advice}",
+        )

@@ -17,6 +17,9 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from estimator_spec.embedding.table_config import FeatureConfig
+from tpu_columns import lookup_errors, optimizations
+from tpu_columns.invalid_ids import IdRule
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -47,7 +50,11 @@ class Enqueued(NamedTuple):
 
 
 def take(
-    key: str, feature: FeatureConfig, table: _Table, features: MutableMapping[str, Any]
+    key: str,
+    feature: FeatureConfig,
+    table: _Table,
+    features: MutableMapping[str, Any],
+    rule: IdRule | None = None,
 ) -> Enqueued:
     """Takes a feature's ids and weights out of `features`.
 
@@ -56,21 +63,45 @@ def take(
         feature: its configuration.
         table: its `TableConfig` or column.
         features: tensors by key; the keys of ids and weights are removed.
+        rule: the policy for invalid ids, or None.
 
     Raises:
         ValueError: ids or weights are missing, or have a type or shape that a TPU can't look up.
     """
-    ids, matrix = _ids(key, features, table.combiner)
+    ids, matrix = _ids(key, feature, features, table.combiner)
     dense = matrix is not None
     weights = _weights(key, feature.weight_key, features, dense, table.combiner)
+    lookup_errors.check_counts(key, key, ids, weights)
+    if rule is not None:
+        ids, weights, matrix = _apply_rule(rule, ids, weights, matrix, table.combiner)
     length = feature.max_sequence_length
-    if table.combiner is None:
+    if table.combiner is None or not optimizations.is_used(Optimization.LOOKUPS):
         matrix = None
     return Enqueued(ids, weights, table.combiner or "sum", length, matrix)
 
 
+def _apply_rule(
+    rule: IdRule,
+    ids: tf.SparseTensor,
+    weights: tf.SparseTensor | None,
+    matrix: tf.Tensor | None,
+    combiner: str | None,
+) -> tuple[tf.SparseTensor, tf.SparseTensor | None, tf.Tensor | None]:
+    """Returns ids, weights and matrix of a feature without invalid ids."""
+    if matrix is None:
+        return *rule.apply(ids, weights), None
+    # -1 is missing in dense input, as on a CPU.
+    ids = tf.sparse.retain(ids, tf.not_equal(ids.values, tf.constant(-1, ids.dtype)))
+    ids, _ = rule.apply(ids, None)
+    if combiner is None or rule.policy != "drop":
+        # In the matrix, a valid id 0 in place of an invalid one would be padding.
+        return ids, weights, None
+    kept = (matrix > 0) & (tf.cast(matrix, tf.int64) < rule.num_rows)
+    return ids, weights, tf1.where(kept, matrix, tf.zeros_like(matrix))
+
+
 def _ids(
-    key: str, features: MutableMapping[str, Any], combiner: str | None
+    key: str, feature: FeatureConfig, features: MutableMapping[str, Any], combiner: str | None
 ) -> tuple[tf.SparseTensor, tf.Tensor | None]:
     """Takes a feature's ids out of `features`; also returns them as a matrix if they are dense."""
     if key not in features:
@@ -79,6 +110,10 @@ def _ids(
             f"{sorted(map(str, features))}."
         )
     ids = features.pop(key)
+    if ids is None:
+        raise ValueError(f"Feature {key!r} of the embedding_config_spec is None; expected ids.")
+    if not isinstance(ids, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+        ids = tf.convert_to_tensor(ids)
     if not ids.dtype.is_integer:
         raise ValueError(
             f"Feature {key!r} has ids of type {ids.dtype.name}: SparseTensor with string as "
@@ -91,7 +126,12 @@ def _ids(
         return ids, None
     if combiner is None:
         return _one_id_each(key, ids), ids
-    if ids.shape.rank == 1:
+    rank = ids.shape.rank
+    if rank == 0 or (rank is not None and rank > 2 and not feature.max_sequence_length):
+        raise ValueError(
+            f"Feature {key!r}: dense ids must have the shape [B] or [B, n], but have {ids.shape}."
+        )
+    if rank == 1:
         ids = ids[:, tf.newaxis]
     return tf.sparse.from_dense(ids), ids
 
@@ -145,5 +185,10 @@ def _weights(
         raise ValueError(
             f"Feature {key} with weight key name {weight_key} has dense weights. Dense weights "
             "are not supported on TPU. Please use sparse weights instead."
+        )
+    if not (weights.dtype.is_floating or weights.dtype.is_integer or weights.dtype == tf.bool):
+        raise ValueError(
+            f"Feature {key!r}: weights {weight_key!r} must be numbers, but have the type "
+            f"{weights.dtype.name}. Convert them in input_fn, for example by tf.strings.to_number."
         )
     return tf.cast(weights, tf.float32)

@@ -8,8 +8,9 @@ One step of training, for each table:
                                  │           └────────────▶ update rule ◀── gradients ◀──┘
                                  └────────────────▶ scatter rows and slots
 
-Rows are gathered once, so their gradient is the sum over the occurrences of an id. Tables aren't
-trainable variables, so the model's optimizers don't update them.
+Rows are gathered once, so their gradient is the sum over the occurrences of an id; without gradient
+accumulation, once for each replica. Tables aren't trainable variables, so the model's optimizers
+don't update them; `activation_gradients` captures their gradients.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import enqueue, host_updates, update_rules
+from estimator_spec.cores.activation_gradients import ActivationGradients
 from estimator_spec.cores.host_updates import GatheredRows, TableUpdate
-from estimator_spec.cores.interface import GRADIENT_OPS
-from estimator_spec.cores.table_variables import create_variable, variable_names
+from estimator_spec.cores.table_variables import create_variable, op_name, variable_names
 from estimator_spec.embedding import optimizers
 from estimator_spec.embedding.spec import (
     EmbeddingConfigSpec,
     TableConfig,
+    id_rules,
     table_learning_rate,
     table_optimizer,
     tables_and_features,
@@ -43,22 +45,31 @@ HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
 class HostCore:
     """Embedding core that looks up and trains the tables of a spec in a TF1 graph.
 
-    Call `look_up` before the model, `attach` after it, and in training `update` last. With several
-    replicas, call `look_up` for the features of each; the tables get one batch of all.
+    The order of calls is that of `EmbeddingCore`. The features of all replicas are one batch of the
+    tables.
 
     Args:
         spec: tables, features and optimizers.
         training: whether tables are trained and have slot variables.
         num_shards: number of shards of each table, laid out by `spec.partition_strategy`. A
             checkpoint holds the concatenated shards.
+        on_servers: whether each shard is a variable of its own, on a parameter server, that other
+            processes may update, too. Then updates aren't pipelined.
 
     Raises:
         ValueError: a table has no optimizer, or `tables_and_features` raises it.
         TypeError: `tables_and_features` raises it.
     """
 
-    def __init__(self, spec: EmbeddingConfigSpec, training: bool, num_shards: int = 1) -> None:
+    def __init__(
+        self,
+        spec: EmbeddingConfigSpec,
+        training: bool,
+        num_shards: int = 1,
+        on_servers: bool = False,
+    ) -> None:
         self._spec = spec
+        self._on_servers = on_servers
         self._training = training
         self._tables, self._features = tables_and_features(spec)
         self._parameters = {
@@ -78,8 +89,15 @@ class HostCore:
         # By feature, in order of the replicas.
         self._enqueued: dict[str, list[enqueue.Enqueued]] = {key: [] for key in self._features}
         self._activations: dict[str, list[Any]] = {key: [] for key in self._features}
+        # The combined rows of each activation, by table: feature, replica and value.
+        self._combined: dict[str, list[tuple[str, int, Any]]] = {}
+        tables = {key: feature.table_id for key, feature in self._features.items()}
+        self._gradients = ActivationGradients(tables) if training else None
         self._gathered: dict[str, GatheredRows] = {}
+        self._names: dict[str, str] = {}
+        self._sharded: dict[str, storage.ShardedTable] = {}  # by positions in the shards
         self._step: Any = None
+        self._num_replicas = 0
 
     def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
         """Replaces ids by activations.
@@ -96,18 +114,20 @@ class HostCore:
             ValueError: a TPU can't look up a feature.
         """
         found = dict(features)
+        self._num_replicas += 1
         self._step = tf.identity(global_step, name="step_of_embeddings")
+        rules = id_rules(self._spec)
         for key, feature in self._features.items():
             table = self._tables[feature.table_id]
-            enqueued = enqueue.take(key, feature, table, found)
+            enqueued = enqueue.take(key, feature, table, found, rules[key])
             self._enqueued[key].append(enqueued)
             batch, length = enqueued.ids.shape[0], enqueued.max_sequence_length
             shape = [batch, length, table.dimension] if length else [batch, table.dimension]
             # The name of the table's variable depends on the layer that uses the column, so
-            # `attach` creates the lookup later and replaces this stand-in by its result.
-            stand_in = tf1.placeholder(tf.float32, shape, f"{_op_name(key)}_stand_in")
+            # `attach` creates the lookup later and replaces this placeholder by its result.
+            placeholder = tf1.placeholder(tf.float32, shape, f"{op_name(key)}_placeholder")
             with tf.control_dependencies([self._step]):
-                activation = tf.identity(stand_in, name=f"{_op_name(key)}_activation")
+                activation = tf.identity(placeholder, name=f"{op_name(key)}_activation")
             self._activations[key].append(activation)
             found[key] = activation
             if length:
@@ -117,61 +137,99 @@ class HostCore:
                 found[categorical.sequence_length_key(key)] = lengths
         return found
 
+    def receive(self, features: dict[str, Any], replica: int = 0) -> dict[str, Any]:
+        """Returns a replica's features; in training, the gradients of activations are captured.
+
+        Args:
+            features: the result of `look_up` for the replica.
+            replica: number of the replica, which is the current one.
+        """
+        if self._gradients is None:
+            return features
+        return features | self._gradients.connect(
+            {key: features[key] for key in self._features}, replica
+        )
+
     def attach(self) -> None:
-        """Creates the tables and their lookups, and replaces the model's stand-ins.
+        """Creates the tables and their lookups, and replaces the placeholders of the activations.
 
         Raises:
             RuntimeError: a column of the spec is in no feature layer of the model.
         """
-        names = variable_names(self._spec, self._tables)
+        self._names = names = variable_names(self._spec, self._tables)
         for key, table in sorted(self._tables.items()):
             users = [f for f, feature in self._features.items() if feature.table_id == key]
             shape = (table.vocabulary_size, table.dimension)
-            variable = create_variable(names[key], shape, self._initializer(key, table))
+            variable = self._create_table(key, names[key], shape)
             storage.record_layout(names[key], self._partitions[key])
             self._gathered[key] = self._look_up_table(key, variable, users)
 
     def variable_names(self) -> dict[str, str]:
         """Returns the full name of each table's variable, by table key."""
-        return {key: gathered.variable.op.name for key, gathered in self._gathered.items()}
+        return {key: self._names[key] for key in self._gathered}
 
-    def update(self, loss: Any) -> Any:
+    def update(self) -> Any:
         """Returns the op that trains all tables once.
 
         With pipelining it delays this step's update to the next step, and adds an op that applies
         the delayed update to the graph collection `HELD_UPDATES`.
-
-        Args:
-            loss: scalar; the model's loss.
         """
+        gradients = self._row_gradients()
         global_step = self._step
         multiplier = self._spec.experimental_gradient_multiplier_fn
         factor = None if multiplier is None else tf.cast(multiplier(global_step), tf.float32)
-        keys = sorted(self._gathered)
-        sources = [_differentiable(self._gathered[key]) for key in keys]
-        graph = tf1.get_default_graph()
-        before = len(graph.get_operations())
-        gradients = tf1.gradients(loss, sources, name="embedding_gradients")
-        graph.get_collection_ref(GRADIENT_OPS).extend(graph.get_operations()[before:])
         rates: dict[Any, Any] = {}
         ops = []
-        for key, source, gradient in zip(keys, sources, gradients, strict=True):
-            if gradient is None:  # the model doesn't use the table, but its rows are updated
-                gradient = tf.zeros_like(source)
-            if isinstance(gradient, tf.IndexedSlices):
-                gradient = tf.convert_to_tensor(gradient)
+        for key, gradient in gradients.items():
             if factor is not None:
                 gradient *= factor
             rate = self._learning_rate(key, global_step, rates)
             update = TableUpdate(self._gathered[key], gradient, rate, global_step)
-            with tf.name_scope(f"update_{_op_name(key)}") as scope:
+            with tf.name_scope(f"update_{op_name(key)}") as scope:
                 # An id out of range may raise here first.
                 self._record_site(scope, key)
-                if self._spec.pipeline_execution_with_tensor_core:
+                if key in self._sharded:
+                    optimizer = self._optimizer(key)
+                    ops.append(host_updates.apply_on_shards(update, self._sharded[key], optimizer))
+                elif self._spec.pipeline_execution_with_tensor_core:
                     ops.append(self._delay_update(key, update))
                 else:
-                    ops.append(host_updates.apply(update, self._optimizer(key)))
+                    ops.append(host_updates.apply(update, self._optimizer(key), self._num_replicas))
         return tf.group(*ops, name="update_embeddings")
+
+    def _row_gradients(self) -> dict[str, Any]:
+        """Returns the gradient of each table's `trained_rows` from those of the activations."""
+        assert self._gradients is not None  # only called in training
+        self._gradients.finish()
+        keys = sorted(self._gathered)
+        rows = [self._gathered[key].trained_rows for key in keys]
+        captured = [
+            (value, self._gradients.captured(feature, replica))
+            for key in keys
+            for feature, replica, value in self._combined[key]
+        ]
+        used = [(value, gradient) for value, gradient in captured if gradient is not None]
+        gradients = [None] * len(rows)
+        if used:
+            values, upstream = zip(*used, strict=True)
+            gradients = tf1.gradients(list(values), rows, list(upstream), "embedding_gradients")
+        return {
+            # A table that the model doesn't use gets zeros, so that its rows are updated.
+            key: tf.zeros_like(source) if gradient is None else tf.convert_to_tensor(gradient)
+            for key, source, gradient in zip(keys, rows, gradients, strict=True)
+        }
+
+    def _create_table(self, key: str, name: str, shape: tuple[int, int]) -> Any:
+        """Creates the variable of a table, on servers one for each shard."""
+        table = self._tables[key]
+        if not self._on_servers:
+            return create_variable(name, shape, self._initializer(key, table))
+        partitioner = tf1.fixed_size_partitioner(self._partitions[key].num_shards)
+        variable = create_variable(name, shape, table.initializer, partitioner=partitioner)
+        shards = tuple(variable)
+        layout = RowPartition("div", shape[0], len(shards))
+        self._sharded[key] = storage.ShardedTable(shards, layout)
+        return variable
 
     def _initializer(self, key: str, table: TableConfig) -> Any:
         """Returns a table's initializer with the rows permuted to the layout's order."""
@@ -203,40 +261,46 @@ class HostCore:
 
     def _look_up_table(self, key: str, variable: Any, users: list[str]) -> GatheredRows:
         """Gathers a table's rows once for all its features; connects their activations."""
-        with tf.name_scope(f"look_up_{_op_name(key)}") as scope:
+        with tf.name_scope(f"look_up_{op_name(key)}") as scope:
             self._record_site(scope, key)
             # By feature, then by replica: the order of one large batch.
             uses = [
-                (enqueued, activation)
+                (feature, replica, enqueued, self._activations[feature][replica])
                 for feature in users
-                for enqueued, activation in zip(
-                    self._enqueued[feature], self._activations[feature], strict=True
-                )
+                for replica, enqueued in enumerate(self._enqueued[feature])
             ]
-            sums = self._sums_gradients(key)
-            batches = [self._entries(key, enqueued) for enqueued, _ in uses]
+            batches = [self._entries(key, enqueued) for _, _, enqueued, _ in uses]
             values = [tf.cast(batch.ids, tf.int64) for batch in batches]
+            sizes = [tf.size(value) for value in values]
             all_ids = values[0] if len(values) == 1 else tf.concat(values, 0)
             ids, index = combining.rows_to_read(self._positions(key, all_ids), self._training)
-            rows = tf.nn.embedding_lookup(variable, ids)
-            if not self._training and len(batches) == 1 and sums:
+            if key in self._sharded:
+                rows = self._sharded[key].gather(ids)
+            else:
+                rows = tf.nn.embedding_lookup(variable, ids)
+            gathered = GatheredRows(variable, ids, rows)
+            if not self._training and len(batches) == 1:
                 combining.record_sum(rows, ids, batches[0], variable)
-            occurrences = None
-            if not sums:
-                occurrences = tf.gather(rows, index)
-            indices = (
-                [index] if len(batches) == 1 else tf.split(index, [tf.size(v) for v in values])
-            )
-            start, size = tf.constant(0, tf.int64), tf.size(ids, out_type=tf.int64)
+            if not self._sums_gradients(key):
+                replicas = [
+                    tf.fill([size], tf.constant(replica, tf.int64))
+                    for size, (_, replica, _, _) in zip(sizes, uses, strict=True)
+                ]
+                gathered, index = host_updates.separate_replicas(
+                    gathered, index, all_ids, tf.concat(replicas, 0), self._num_replicas
+                )
+            source = gathered.trained_rows
+            size = tf.size(ids if gathered.turns is None else gathered.turns, out_type=tf.int64)
+            indices = [index] if len(batches) == 1 else tf.split(index, sizes)
+            self._combined[key] = []
             for use, batch, own in zip(uses, batches, indices, strict=True):
-                source, row_indices = rows, own
-                if occurrences is not None:
-                    count = tf.size(own, out_type=tf.int64)
-                    source, row_indices, size = occurrences, tf.range(start, start + count), None
-                    start += count
-                value = combining.combine(source, row_indices, batch, self._training, size)
-                _replace_stand_in(*use, value)
-            return GatheredRows(variable, ids, rows, index, occurrences)
+                feature, replica, enqueued, activation = use
+                value = combining.combine(source, own, batch, self._training, size)
+                if enqueued.max_sequence_length:
+                    value = tf.reshape(value, [-1, *activation.shape.as_list()[1:]])
+                graph_surgery.replace_input(activation.op, value)
+                self._combined[key].append((feature, replica, value))
+            return gathered
 
     def _entries(self, key: str, enqueued: enqueue.Enqueued) -> combining.Entries:
         """Returns the entries of a feature; each step of a truncated sequence is a row."""
@@ -255,8 +319,10 @@ class HostCore:
         return parameters
 
     def _sums_gradients(self, key: str) -> bool:
-        parameters = self._parameters[key]
-        return parameters is None or parameters.use_gradient_accumulation
+        """Returns whether a table's gradients are summed over all replicas."""
+        if not self._training or self._num_replicas == 1:
+            return True
+        return self._optimizer(key).use_gradient_accumulation
 
     def _learning_rate(self, key: str, global_step: Any, known: dict[Any, Any]) -> Any:
         rate = table_learning_rate(self._spec, self._tables[key])
@@ -268,13 +334,15 @@ class HostCore:
 
     def _delay_update(self, key: str, update: TableUpdate) -> Any:
         """Delays this step's update, and applies the previous step's after all lookups."""
+        gathered = update.gathered
         pending = [
-            update.gathered.ids,
-            update.gathered.index,
+            gathered.ids,
             update.gradient,
             update.learning_rate,
             tf.convert_to_tensor(update.global_step),
         ]
+        if gathered.turns is not None:
+            pending += [gathered.index, gathered.turns]
         # A queue, not variables: Grappler infers a variable's shape from the value that the step
         # assigns to it, and folds the Size of the old value to that of the new one. Outside of a
         # loop, so that it keeps its element between steps.
@@ -294,43 +362,31 @@ class HostCore:
         with tf.control_dependencies(after):
             is_due = held.size() > 0
             values = tf.cond(is_due, held.dequeue, lambda: empty)
-            shapes = [[None], [None], [None, variable.shape[1]], [], []]
-            ids, index, gradient, rate, step = map(tf.ensure_shape, values, shapes)
+            shapes = [[None], [None, variable.shape[1]], [], [], [None], [None]]
+            ids, gradient, rate, step, *turns = map(tf.ensure_shape, values, shapes)
             rows = tf.nn.embedding_lookup(variable, ids)
-            gathered = GatheredRows(variable, ids, rows, index, None)
+            gathered = GatheredRows(variable, ids, rows, *turns)
             update = TableUpdate(gathered, gradient, rate, step, is_due)
-            return host_updates.apply(update, self._optimizer(key))
+            return host_updates.apply(update, self._optimizer(key), self._num_replicas)
 
 
 def _empty_like(values: list[Any]) -> list[Any]:
     return [tf.zeros([n or 0 for n in value.shape.as_list()], value.dtype) for value in values]
 
 
-def _op_name(key: str) -> str:
-    """Returns a key with the characters that names of ops can't have replaced."""
-    return "".join(c if c.isalnum() or c in "_.-" else "_" for c in key)
-
-
 def _truncate(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
+    """Truncates ids [B, T] or [B, T, n] to L steps."""
     shape = ids.dense_shape
-    return tf.sparse.slice(ids, [0, 0], tf.stack([shape[0], tf.minimum(shape[1], length)]))
+    size = tf.concat([shape[:1], tf.minimum(shape[1:2], length), shape[2:]], 0)
+    return tf.sparse.slice(ids, tf.zeros_like(size), size)
 
 
 def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
-    """Truncates ids [B, T] to L steps, and reshapes them to [B·L, 1]."""
+    """Truncates ids [B, T] or [B, T, n] to L steps, and reshapes them to [B·L, 1] or [B·L, n]."""
+    multivalent = ids.shape.rank == 3
     ids = _truncate(ids, length)
-    flat = ids.indices[:, 0] * length + ids.indices[:, 1]
-    shape = tf.stack([ids.dense_shape[0] * length, tf.constant(1, tf.int64)])
-    return tf.SparseTensor(tf.stack([flat, tf.zeros_like(flat)], 1), ids.values, shape)
-
-
-def _replace_stand_in(enqueued: enqueue.Enqueued, activation: Any, value: Any) -> None:
-    """Replaces the stand-in of an activation by the result of its lookup."""
-    length = enqueued.max_sequence_length
-    if length:
-        value = tf.reshape(value, [-1, length, activation.shape.as_list()[-1]])
-    graph_surgery.replace_input(activation.op, value)
-
-
-def _differentiable(gathered: GatheredRows) -> Any:
-    return gathered.rows if gathered.occurrences is None else gathered.occurrences
+    row = ids.indices[:, 0] * length + ids.indices[:, 1]
+    column = ids.indices[:, 2] if multivalent else tf.zeros_like(row)
+    width = ids.dense_shape[2] if multivalent else tf.constant(1, tf.int64)
+    shape = tf.stack([ids.dense_shape[0] * length, width])
+    return tf.SparseTensor(tf.stack([row, column], 1), ids.values, shape)

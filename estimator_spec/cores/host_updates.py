@@ -11,6 +11,8 @@ import tensorflow as tf
 from estimator_spec.cores import update_rules
 from estimator_spec.cores.table_variables import create_variable
 from estimator_spec.embedding import optimizers
+from tpu_columns import combining
+from tpu_columns.storage import ShardedTable
 
 tf1 = tf.compat.v1
 
@@ -19,19 +21,28 @@ tf1 = tf.compat.v1
 class GatheredRows:
     """The rows of one table in one step.
 
+    Without gradient accumulation each replica has a gradient of its own of a row, and applies it in
+    a turn of its own: turn 0 first. Otherwise `index` and `turns` are None.
+
     Attributes:
         variable: the table, [V, D].
-        ids: unique positions of the step's rows in the table, [U].
+        ids: unique positions of the step's rows in the table, int64 [U].
         rows: those rows, [U, D].
-        index: index in `ids` of each occurrence of an id, [N].
-        occurrences: row of each occurrence, [N, D]; None where gradients are summed by row.
+        index: index in `ids` of each pair of a row and a replica that looks it up, int64 [P].
+        turns: turn of each pair, int64 [P].
+        trained_rows: the rows of the gradient: `rows`, or a row for each pair, [P, D].
     """
 
     variable: Any
     ids: Any
     rows: Any
-    index: Any
-    occurrences: Any
+    index: Any = None
+    turns: Any = None
+    trained_rows: Any = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        pairs = self.turns is not None
+        self.trained_rows = tf.gather(self.rows, self.index) if pairs else self.rows
 
 
 @dataclasses.dataclass
@@ -40,7 +51,7 @@ class TableUpdate:
 
     Attributes:
         gathered: the table's rows.
-        gradient: gradient of the rows, [U, D], or of the occurrences, [N, D].
+        gradient: gradient of the rows that are trained, [U, D] or [P, D].
         learning_rate: scalar.
         global_step: scalar.
         is_due: bool, scalar. False: no-op step. None: always apply.
@@ -53,19 +64,83 @@ class TableUpdate:
     is_due: Any = None
 
 
-def apply(update: TableUpdate, parameters: optimizers.OptimizationParameters) -> Any:
+def separate_replicas(
+    gathered: GatheredRows, index: Any, ids: Any, replicas: Any, num_replicas: int
+) -> tuple[GatheredRows, Any]:
+    """Separates the occurrences of a row by replica, for updates without gradient accumulation.
+
+    The first to apply its gradient is the replica on which the row resides, the row's id modulo the
+    number of replicas. The others follow in cyclic order, which is an inference for more than two.
+
+    Args:
+        gathered: the rows of a step.
+        index: index in `gathered.ids` of each occurrence of an id, int64 [N].
+        ids: id of each occurrence, int64 [N].
+        replicas: number of the replica of each occurrence, int64 [N].
+        num_replicas: number of replicas.
+
+    Returns:
+        The rows with `index` and `turns`, and the pair of each occurrence, int64 [N].
+    """
+    turns = (replicas - ids) % num_replicas
+    pairs, pair_of_occurrence = combining.rows_to_read(index * num_replicas + turns, unique=True)
+    index, turns = pairs // num_replicas, pairs % num_replicas
+    separated = dataclasses.replace(gathered, index=index, turns=turns)
+    return separated, pair_of_occurrence
+
+
+def apply(
+    update: TableUpdate, parameters: optimizers.OptimizationParameters, num_replicas: int = 1
+) -> Any:
     """Returns the op that trains one table once.
 
     Args:
         update: rows, gradient and learning rate of the step.
         parameters: the table's optimizer.
+        num_replicas: number of replicas.
     """
     gathered = update.gathered
     slots = _slot_variables(gathered.variable, parameters)
-    if not parameters.use_gradient_accumulation:
-        return _update_per_occurrence(update, slots, parameters)
+    if gathered.turns is not None:
+        return _update_in_turns(update, slots, parameters, num_replicas)
     if update_rules.updates_all_rows(parameters):
         return _update_all_rows(update, slots, parameters)
+    return _update_rows(update, slots, parameters)
+
+
+def apply_on_shards(
+    update: TableUpdate, table: ShardedTable, parameters: optimizers.OptimizationParameters
+) -> Any:
+    """Returns the op that trains one table once, each shard on the device that has it.
+
+    The rows are read again, because other processes may have updated them since the lookup.
+
+    Args:
+        update: unique positions, gradient and learning rate of the step.
+        table: the table, by positions.
+        parameters: the table's optimizer.
+    """
+    gathered = update.gathered
+    slots = _slot_variables(gathered.variable, parameters, len(table.shards))
+    change = _update_all_rows if update_rules.updates_all_rows(parameters) else _update_rows
+    ops = []
+    for number, (ids, gradient) in enumerate(table.split(gathered.ids, update.gradient)):
+        shard = table.shards[number]
+        with tf1.device(shard.device):
+            rows = tf.nn.embedding_lookup(shard, ids)
+            part = dataclasses.replace(
+                update, gathered=GatheredRows(shard, ids, rows), gradient=gradient
+            )
+            own_slots = {name: list(slot)[number] for name, slot in slots.items()}
+            ops.append(change(part, own_slots, parameters))
+    return tf.group(*ops)
+
+
+def _update_rows(
+    update: TableUpdate, slots: dict[str, Any], parameters: optimizers.OptimizationParameters
+) -> Any:
+    """Updates the rows of a step once."""
+    gathered = update.gathered
     # After the gradient, so that the rows of slots are still in a cache when they are written.
     with tf.control_dependencies([update.gradient]):
         slot_rows = _gather_slots(slots, gathered.ids)
@@ -84,11 +159,41 @@ def apply(update: TableUpdate, parameters: optimizers.OptimizationParameters) ->
         return _scatter(gathered.variable, slots, gathered.ids, rows, new_slot_rows)
 
 
-def _slot_variables(variable: Any, parameters: optimizers.OptimizationParameters) -> dict[str, Any]:
+def _update_in_turns(
+    update: TableUpdate,
+    slots: dict[str, Any],
+    parameters: optimizers.OptimizationParameters,
+    num_replicas: int,
+) -> Any:
+    """Applies the gradients of the replicas one after the other; see `separate_replicas`."""
+    gathered = update.gathered
+    done = [gathered.trained_rows]
+    for turn in range(num_replicas):
+        with tf.control_dependencies(done):
+            chosen = tf.where(tf.equal(gathered.turns, turn))[:, 0]
+            ids = tf.gather(gathered.ids, tf.gather(gathered.index, chosen))
+            rows = tf.nn.embedding_lookup(gathered.variable, ids)
+            part = dataclasses.replace(
+                update,
+                gathered=GatheredRows(gathered.variable, ids, rows),
+                gradient=tf.gather(update.gradient, chosen),
+            )
+            done = [_update_rows(part, slots, parameters)]
+    return done[0]
+
+
+def _slot_variables(
+    variable: Any, parameters: optimizers.OptimizationParameters, num_shards: int = 0
+) -> dict[str, Any]:
+    """Returns the slot variables of a table by slot; in shards unless `num_shards` is 0."""
     values = optimizers.slot_initial_values(parameters)
+    options = {"partitioner": tf1.fixed_size_partitioner(num_shards)} if num_shards else {}
+    table = variable.name.split(":")[0]
     return {
-        slot: create_variable(name, variable.shape, tf1.constant_initializer(values[slot]))
-        for slot, name in optimizers.slot_names(parameters, variable.op.name).items()
+        slot: create_variable(
+            name, variable.shape, tf1.constant_initializer(values[slot]), **options
+        )
+        for slot, name in optimizers.slot_names(parameters, table).items()
     }
 
 
@@ -128,47 +233,3 @@ def _update_all_rows(
         writes = [gathered.variable.assign(rows, read_value=False)]
         writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]
     return tf.group(*writes)
-
-
-def _update_per_occurrence(
-    update: TableUpdate, slots: dict[str, Any], parameters: optimizers.OptimizationParameters
-) -> Any:
-    """Updates without gradient accumulation: round k applies the k-th occurrence of every id."""
-    gathered, variable = update.gathered, update.gathered.variable
-    order = tf.argsort(gathered.index, stable=True)  # occurrences of an id become adjacent
-    sorted_index = tf.gather(gathered.index, order)
-    count = tf.size(order)
-    first = tf.math.unsorted_segment_min(tf.range(count), sorted_index, tf.size(gathered.ids))
-    nth = tf.range(count) - tf.gather(first, sorted_index)
-    rounds = tf.reduce_max(tf.concat([nth, [-1]], 0)) + 1
-
-    def one_round(number: Any) -> Any:
-        chosen = tf.gather(order, tf.where(tf.equal(nth, number))[:, 0])
-        row_indices = tf.gather(gathered.index, chosen)
-        ids = tf.gather(gathered.ids, row_indices)
-        rows = tf.nn.embedding_lookup(variable, ids)
-        slot_rows = _gather_slots(slots, ids)
-        rows, new_slot_rows = update_rules.apply(
-            parameters,
-            rows,
-            slot_rows,
-            tf.gather(update.gradient, chosen),
-            update.learning_rate,
-            update.global_step,
-        )
-        rows = update_rules.clip_weights(parameters, rows)
-        with tf.control_dependencies(list(slot_rows.values())):
-            written = _scatter(variable, slots, ids, rows, new_slot_rows)
-        with tf.control_dependencies([written]):
-            return number + 1
-
-    done = tf.while_loop(
-        lambda number: number < rounds, one_round, [tf.constant(0)], parallel_iterations=1
-    )
-    if not parameters.weight_decay_factor:
-        return tf.group(done)
-    # Decay each row once per step, even if its id is repeated.
-    with tf.control_dependencies([*done, gathered.rows]):
-        rows = tf.nn.embedding_lookup(variable, gathered.ids)
-        rows = update_rules.decay(parameters, rows, gathered.rows, update.learning_rate)
-        return _scatter(variable, {}, gathered.ids, update_rules.clip_weights(parameters, rows), {})

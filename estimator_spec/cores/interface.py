@@ -7,11 +7,6 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-# Graph collection of the ops that the host core's `update` creates by `tf.gradients`: a second
-# backward pass, in addition to that of the model's optimizer. A tuple, so that TensorFlow leaves it
-# out of exported graphs.
-GRADIENT_OPS = ("estimator_spec", "gradient_ops")
-
 
 class TablesListener(tf.compat.v1.train.CheckpointSaverListener):
     """Listener that the tables need in each hook that writes checkpoints, also in a program's."""
@@ -43,8 +38,8 @@ def distribute_values(strategy: Any, values: list[Any]) -> Any:
 class EmbeddingCore(Protocol):
     """Owner of a spec's tables and slot variables in one graph.
 
-    Order of calls: `look_up` for the features of each replica, the models, `attach`, and in
-    training `update`.
+    Order of calls: `look_up` for the features of each replica, in order; on each replica `receive`
+    and the model; `attach`, and in training `update`.
     """
 
     def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
@@ -59,15 +54,19 @@ class EmbeddingCore(Protocol):
             lengths [B] under `<key>_seq_length_`), without weights.
         """
 
+    def receive(self, features: dict[str, Any], replica: int) -> dict[str, Any]:
+        """Returns the features of a replica's model.
+
+        Args:
+            features: the result of `look_up` for the replica.
+            replica: number of the replica, which is the current one.
+        """
+
     def attach(self) -> None:
         """Creates the tables under the names that the models' columns recorded."""
 
-    def update(self, loss: Any) -> Any:
-        """Returns the op that trains all tables once.
-
-        Args:
-            loss: scalar; the sum of the models' losses.
-        """
+    def update(self) -> Any:
+        """Returns the op that trains all tables once, with the gradients of the optimizers."""
 
 
 class LoopCore:
@@ -96,22 +95,17 @@ class LoopCore:
         """
         return features
 
-    def send(self, loss: Any) -> list[Any]:
-        """Returns the ops that train the tables within a replica.
-
-        Args:
-            loss: scalar; the replica's part of the sum of losses.
-        """
-        del loss
+    def send(self) -> list[Any]:
+        """Returns the ops that train the tables within a replica."""
         return []
 
-    def finish(self, loss: Any) -> list[Any]:
+    def finish(self, training: bool) -> list[Any]:
         """Creates the tables that don't exist yet, and returns the ops that train them.
 
         Args:
-            loss: function that returns the sum of losses; None without training.
+            training: whether the step trains the tables.
         """
-        del loss
+        del training
         return []
 
     @property

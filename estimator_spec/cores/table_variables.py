@@ -9,9 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
-from tpu_columns import tables
+from tpu_columns import initializers, tables
 
 tf1 = tf.compat.v1
+
+
+def op_name(key: str) -> str:
+    """Returns a key with the characters that names of ops can't have replaced."""
+    return "".join(c if (c.isascii() and c.isalnum()) or c in "_.-" else "_" for c in key)
 
 
 def variable_names(spec: EmbeddingConfigSpec, table_keys: Iterable[str]) -> dict[str, str]:
@@ -49,9 +54,12 @@ def create_variable(
         shape: (vocabulary size, dimension).
         initializer: initializer of the variable.
         reuse: whether to return an existing variable, as in `tf.compat.v1.variable_scope`.
-        **options: further arguments of `tf.compat.v1.get_variable`.
+        **options: further arguments of `tf.compat.v1.get_variable`, such as a `partitioner`.
     """
-    with tf1.variable_scope(tf1.VariableScope(reuse=reuse), auxiliary_name_scope=False):
+    with (
+        tf1.variable_scope(tf1.VariableScope(reuse=reuse), auxiliary_name_scope=False),
+        initializers.explain_errors(name, shape, initializer),
+    ):
         return tf1.get_variable(
             name,
             shape=shape,

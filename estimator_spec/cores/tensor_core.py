@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_spec.cores import enqueue
 from estimator_spec.embedding.table_config import FeatureConfig
-from tpu_columns import TPUEmbeddingColumn, categorical, padded_lookup
+from tpu_columns import TPUEmbeddingColumn, categorical, invalid_ids, padded_lookup
 
 
 def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:
@@ -36,7 +36,8 @@ def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:
     for column in columns:
         key = column.get_feature_key_name()
         config = FeatureConfig("", weight_key=column.get_weight_key_name())
-        enqueued = enqueue.take(key, config, column, found)
+        rule = invalid_ids.rule_for_column(column)
+        enqueued = enqueue.take(key, config, column, found, rule)
         mask_key = categorical.tensor_core_mask_key(key)
         if mask_key in found:
             raise ValueError(

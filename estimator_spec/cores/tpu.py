@@ -20,9 +20,15 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from estimator_spec.cores import enqueue, table_variables
+from estimator_spec.cores.activation_gradients import ActivationGradients
 from estimator_spec.cores.interface import LoopCore, TablesListener, distribute_values, replica_id
 from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_optimizer, tables_and_features
+from estimator_spec.embedding.spec import (
+    EmbeddingConfigSpec,
+    id_rules,
+    table_optimizer,
+    tables_and_features,
+)
 from tpu_columns import categorical, lookup, storage
 from tpu_columns.partition import RowPartition
 
@@ -94,6 +100,8 @@ class TpuCore(LoopCore):
         self._pad = pad
         self._strategy = tf.distribute.get_strategy()
         self._enqueued: list[Any] = []
+        tables = {key: feature.table_id for key, feature in self._features.items()}
+        self._gradients = ActivationGradients(tables) if training else None
         # By replica: a strategy of the host switches between replicas within `model_fn`.
         self._received: dict[int, tuple[dict[str, Any], Any]] = {}
 
@@ -117,8 +125,10 @@ class TpuCore(LoopCore):
             ValueError: a TPU can't look up a feature.
         """
         found = self._pad(features)
+        rules = id_rules(self._spec)
         for key, feature in self._features.items():
-            taken = enqueue.take(key, feature, self._tables[feature.table_id], found)
+            table = self._tables[feature.table_id]
+            taken = enqueue.take(key, feature, table, found, rules[key])
             ids = taken.ids
             found[key] = ids.with_values(tf.cast(ids.values, tf.int32))
             if taken.weights is not None:
@@ -149,28 +159,32 @@ class TpuCore(LoopCore):
         step = tf.identity(tf1.train.get_global_step(), name="step_of_embeddings")
         with tf.control_dependencies([step]):
             received = {key: tf.identity(a) for key, a in self._engine.dequeue().items()}
-        self._received[replica_id()] = received, step
+        replica = replica_id()
+        self._received[replica] = received, step
+        if self._gradients is not None:
+            received = self._gradients.connect(received, replica)
         return {**features, **received}
 
-    def send(self, loss: Any) -> list[Any]:
+    def send(self) -> list[Any]:
         """Sends the gradients of the activations to the embedding core."""
-        received, step = self._received[replica_id()]
-        keys = sorted(received)
-        activations = [received[key] for key in keys]
-        gradients = tf1.gradients(loss, activations, name="embedding_gradients")
-        gradients = [
-            tf.zeros_like(activation) if gradient is None else tf.convert_to_tensor(gradient)
-            for gradient, activation in zip(gradients, activations, strict=True)
-        ]
+        assert self._gradients is not None  # only called in training
+        replica = replica_id()
+        received, step = self._received[replica]
         multiplier = self._spec.experimental_gradient_multiplier_fn
-        if multiplier is not None:
-            factor = tf.cast(multiplier(step), tf.float32)
-            gradients = [gradient * factor for gradient in gradients]
-        return self._engine.apply_gradients(dict(zip(keys, gradients, strict=True)), step)
+        factor = None if multiplier is None else tf.cast(multiplier(step), tf.float32)
+        gradients = {}
+        for key in sorted(received):
+            gradient = self._gradients.captured(key, replica)
+            if gradient is None:
+                gradient = tf.zeros_like(received[key])
+            gradients[key] = gradient if factor is None else gradient * factor
+        return self._engine.apply_gradients(gradients, step)
 
-    def finish(self, loss: Any) -> list[Any]:
+    def finish(self, training: bool) -> list[Any]:
         """Creates the variables of tables and slots; returns the ops that send the ids."""
-        del loss
+        del training
+        if self._gradients is not None:
+            self._gradients.finish()
         names = self.variable_names()
         with tf.init_scope():
             shards = {key: self._create_variables(key, name) for key, name in names.items()}

@@ -46,12 +46,12 @@ def apply(
 def decay(
     parameters: optimizers.OptimizationParameters, new_w: Any, old_w: Any, learning_rate: Any
 ) -> Any:
-    """Subtracts weight decay from rows: a fraction of their values before the step.
+    """Subtracts weight decay from rows: a fraction of their values before the update.
 
     Args:
         parameters: the optimizer.
         new_w: rows after `apply`, [U, D].
-        old_w: rows before the step, 0 for rows that weren't looked up, [U, D].
+        old_w: rows before the update, 0 for rows that weren't looked up, [U, D].
         learning_rate: scalar.
     """
     factor = parameters.weight_decay_factor

@@ -9,19 +9,17 @@ this module deletes or changes a checkpoint.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver.errors import CheckpointError, ModelDirError
+from estimator_spec.checkpoints import state_file
+from estimator_spec.checkpoints.errors import DamagedCheckpointError
+from estimator_spec.driver.errors import CheckpointError, ModelDirError, first_line
 
-tf1 = tf.compat.v1
-
-_STATE_FILE = "checkpoint"
+_STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
 _SHARD = re.compile(r"\.data-(\d+)-of-(\d+)$")
 _WHAT_TO_DO = (
     "Nothing was changed. Restore the file, or name another checkpoint in {state!r}, or move the "
@@ -37,35 +35,16 @@ def find_latest(model_dir: str) -> str | None:
 
     Returns:
         The checkpoint prefix, such as '/models/census/model.ckpt-200'; None if the directory has no
-        checkpoint state file.
+        checkpoint.
 
     Raises:
-        CheckpointError: the state file names a checkpoint, but a file is missing or damaged.
+        CheckpointError: the state file, which names the latest checkpoint, is missing or damaged,
+            or a file of that checkpoint is.
     """
-    state_file = os.path.join(model_dir, _STATE_FILE)
-    if not tf.io.gfile.exists(state_file):
-        return None
-    state = _read_state(model_dir, state_file)
-    prefix = str(state.model_checkpoint_path)
-    check_files(prefix, _WHAT_TO_DO.format(state=state_file))
+    prefix = state_file.find_latest(model_dir)
+    if prefix is not None:
+        check_files(prefix, _WHAT_TO_DO.format(state=state_file.path_of(model_dir)))
     return prefix
-
-
-def _read_state(model_dir: str, state_file: str) -> Any:
-    """Returns the `CheckpointState` of a directory."""
-    state, cause = None, None
-    try:
-        state = tf.train.get_checkpoint_state(model_dir)
-    except ValueError as error:
-        cause = error
-    if state is not None and state.model_checkpoint_path:
-        return state
-    raise CheckpointError(
-        state_file,
-        f"{state_file!r} should name the latest checkpoint, but it can't be read. Nothing was "
-        'changed. Write a line `model_checkpoint_path: "model.ckpt-<step>"` into it that names a '
-        "checkpoint of this directory, or move the directory away to start over.",
-    ) from cause
 
 
 def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
@@ -89,51 +68,41 @@ def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
             index,
             f"{prefix!r} is not a valid checkpoint: the file {index!r} is missing. {what_to_do}",
         )
+    _check_shards(prefix, what_to_do)
+    # Imported when used: it isn't needed at start.
+    from estimator_spec.checkpoints.bundle import Checkpoint
+
     try:
-        reader = tf.train.load_checkpoint(prefix)
-        shapes = reader.get_variable_to_shape_map()
-        dtypes = reader.get_variable_to_dtype_map()
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        raise _damage(prefix, index, f"{index!r} can't be read ({error})", what_to_do) from error
-    shards = _shards(prefix, what_to_do)
-    # A lower bound, since strings have no fixed size: it finds truncated files.
-    needed = sum(
-        math.prod(shape) * dtypes[name].size
-        for name, shape in shapes.items()
-        if dtypes[name] != tf.string
-    )
-    found = sum(tf.io.gfile.stat(shard).length for shard in shards)
-    if found < needed:
-        names = ", ".join(map(repr, shards))
-        reason = f"{names} has {found} bytes, its variables need {needed}"
-        raise _damage(prefix, shards[-1], reason, what_to_do)
+        # Not TensorFlow's reader, which ends the process at some contents of an index.
+        Checkpoint(prefix).close()
+    except DamagedCheckpointError as error:
+        raise _damage(prefix, error.path, error.reason, what_to_do) from None
 
 
 def _damage(prefix: str, path: str, reason: str, what_to_do: str) -> CheckpointError:
     """Returns the error of a damaged checkpoint."""
-    return CheckpointError(path, f"The checkpoint {prefix!r} is damaged: {reason}. {what_to_do}")
+    return CheckpointError(path, f"The checkpoint {prefix!r} is damaged: {reason} {what_to_do}")
 
 
-def _shards(prefix: str, what_to_do: str) -> list[str]:
-    """Returns the paths of a checkpoint's data files; raises if one is missing."""
+def _check_shards(prefix: str, what_to_do: str) -> None:
+    """Checks that no data file of a checkpoint is missing."""
     # Not glob, which treats brackets in a directory's name as a pattern.
     directory, base = os.path.split(prefix)
-    names = [
+    names = {
         name
         for name in tf.io.gfile.listdir(directory or ".")
         if name.startswith(base + ".data-") and _SHARD.search(name)
-    ]
+    }
     if not names:
         missing = prefix + ".data-00000-of-00001"
-        reason = f"its data file, such as {missing!r}, is missing"
+        reason = f"its data file, such as {missing!r}, is missing."
         raise _damage(prefix, missing, reason, what_to_do)
     count = max(int(_SHARD.search(name)[2]) for name in names)  # type: ignore[index]
-    wanted = [f"{base}.data-{shard:05d}-of-{count:05d}" for shard in range(count)]
-    for name in wanted:
+    for shard in range(count):
+        name = f"{base}.data-{shard:05d}-of-{count:05d}"
         if name not in names:
             missing = os.path.join(directory, name)
-            raise _damage(prefix, missing, f"{missing!r} is missing", what_to_do)
-    return [os.path.join(directory, name) for name in wanted]
+            raise _damage(prefix, missing, f"{missing!r} is missing.", what_to_do)
 
 
 def choose_checkpoint(checkpoint_path: str | None, model_dir: str) -> str | None:
@@ -172,10 +141,14 @@ def read_global_step(prefix: str | None) -> int:
     """Returns the global step in a checkpoint; 0 without a checkpoint or a global step in it."""
     if prefix is None:
         return 0
-    reader = tf.train.load_checkpoint(prefix)
-    if not reader.has_tensor(tf1.GraphKeys.GLOBAL_STEP):
-        return 0
-    return int(reader.get_tensor(tf1.GraphKeys.GLOBAL_STEP))
+    if not tf.io.gfile.exists(prefix + ".index"):  # the format of TensorFlow 1.0 and before
+        reader = tf.train.load_checkpoint(prefix)
+        return int(reader.get_tensor(_STEP)) if reader.has_tensor(_STEP) else 0
+    # Imported when used: it isn't needed at start.
+    from estimator_spec.checkpoints.bundle import Checkpoint
+
+    with Checkpoint(prefix) as checkpoint:
+        return checkpoint.read_global_step() or 0
 
 
 @contextlib.contextmanager
@@ -191,10 +164,21 @@ def explain_damage(prefix: str | None) -> Iterator[None]:
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+        if prefix is None and isinstance(error, tf.errors.DataLossError):
+            raise CheckpointError(
+                "",
+                f"A checkpoint that initial values come from is damaged: {first_line(error)}. "
+                "Check it by `python -m estimator_spec checkpoint verify`, and take another.",
+            ) from None
         if prefix is None:
             raise
-        reason = f"its tensors can't be read ({error.message})"
-        raise _damage(prefix, prefix, reason, "Nothing was changed.") from error
+        # Imported when used: it isn't needed at start.
+        from estimator_spec.checkpoints import verification
+
+        # TensorFlow names neither file nor variable.
+        faults = verification.verify(prefix, progress=lambda done, total: None).faults
+        reason = faults[0] if faults else f"{first_line(error)}. Nothing was changed."
+        raise _damage(prefix, prefix, reason, "Or restore the file.") from None
 
 
 def check_model_dir(model_dir: str, writable: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cores import enqueue
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, id_rules, tables_and_features
 from estimator_spec.embedding.table_config import TableConfig
 from tpu_columns import categorical, lookup, lookup_errors
 from tpu_columns.placement import updates_tables
@@ -52,8 +52,9 @@ def look_up(spec: EmbeddingConfigSpec, features: Any) -> dict[str, Any]:
     found = dict(features)
     table_configs, feature_configs = tables_and_features(spec)
     tables = make_tables(table_configs)
+    rules = id_rules(spec)
     for key, config in sorted(feature_configs.items()):
-        enqueued = enqueue.take(key, config, table_configs[config.table_id], found)
+        enqueued = enqueue.take(key, config, table_configs[config.table_id], found, rules[key])
         _look_up_one(key, tables[config.table_id], enqueued, found)
     return found
 

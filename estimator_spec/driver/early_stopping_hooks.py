@@ -17,14 +17,17 @@ tf1 = tf.compat.v1
 _SCOPE = "signal_early_stopping"
 
 
-def _stop_variable(model_dir: str) -> Any:
+def _stop_variable(model_dir: str | None) -> Any:
     """Returns the variable by which the chief stops its workers.
 
     It is saved in checkpoints, as it was by TensorFlow's hook, unless the checkpoint to restore
     lacks it, because the program got early stopping after training had begun.
+
+    Args:
+        model_dir: directory of the checkpoints; None if it isn't known.
     """
     collection = tf1.GraphKeys.GLOBAL_VARIABLES
-    checkpoint = checkpoint_state.find_latest(model_dir)
+    checkpoint = None if model_dir is None else checkpoint_state.find_latest(model_dir)
     if checkpoint is not None:
         reader = tf.train.load_checkpoint(checkpoint)
         if not reader.has_tensor(f"{_SCOPE}/STOP"):
@@ -47,7 +50,7 @@ class StopWhen(tf1.train.SessionRunHook):
         should_stop_fn: the function.
         run_every_secs: seconds between two calls, or None.
         run_every_steps: steps between two calls, or None.
-        model_dir: directory of the checkpoints.
+        model_dir: directory of the checkpoints; None if it isn't known.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class StopWhen(tf1.train.SessionRunHook):
         should_stop_fn: Callable[[], Any],
         run_every_secs: float | None,
         run_every_steps: int | None,
-        model_dir: str,
+        model_dir: str | None,
     ) -> None:
         self._should_stop_fn = should_stop_fn
         self._timer = tf1.train.SecondOrStepTimer(
@@ -91,10 +94,10 @@ class StopWithChief(tf1.train.SessionRunHook):
     """Stops a worker when the chief has set the variable.
 
     Args:
-        model_dir: directory of the checkpoints.
+        model_dir: directory of the checkpoints; None if it isn't known.
     """
 
-    def __init__(self, model_dir: str) -> None:
+    def __init__(self, model_dir: str | None) -> None:
         self._model_dir = model_dir
 
     def begin(self) -> None:

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from estimator_spec.cores import tensor_core, tpu
+from estimator_spec.cores import activation_gradients, tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
-from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener
+from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
 from estimator_spec.driver import dict_mode
+from estimator_spec.driver.table_checks import check_dimensions
 from estimator_spec.driver.table_records import TableRecordListener
 from estimator_spec.driver.table_restore import set_default_strategy
 from estimator_spec.embedding.spec import (
@@ -99,7 +100,10 @@ class PlainEmbeddings:
         with self.storing_tables(exporting):
             if self._spec is not None and self._spec.feature_to_config_dict:
                 features = dict_mode.look_up(self._spec, features)
-            return model(features)
+            built = model(features)
+        if self._spec is not None:
+            check_dimensions(self._spec)
+        return built
 
     def process_result(self, result: Any) -> Any:
         """Implements `ModelEmbeddings`."""
@@ -119,10 +123,21 @@ class PlainEmbeddings:
 class HostEmbeddings(PlainEmbeddings):
     """Tables on the host's embedding core, looked up and trained as on a TPU.
 
-    In an export they are ordinary variables. The specification is required.
+    In an export they are ordinary variables.
+
+    Args:
+        spec: the embedding specification.
+        shards: as for `PlainEmbeddings`.
+        on_servers: whether the shards are on parameter servers.
     """
 
     _spec: EmbeddingConfigSpec
+
+    def __init__(
+        self, spec: EmbeddingConfigSpec, shards: int = 1, on_servers: bool = False
+    ) -> None:
+        super().__init__(spec, shards)
+        self._on_servers = on_servers
 
     def hardware(self, mode: Mode) -> Hardware:
         """Returns TPU, except in a graph that is exported for serving on a CPU."""
@@ -139,20 +154,21 @@ class HostEmbeddings(PlainEmbeddings):
         """Implements `ModelEmbeddings`; in training, the train_op also updates the tables."""
         if exporting:
             return super().call_model(model, features, mode, exporting)
-        core = self.make_core(mode)
-        built = self.build_on_cores(model, self.prepare(core, features), mode)
-        if core is None:
-            return built
-        core.attach()
-        if mode != ModeKeys.TRAIN:
-            return built
-        return built._replace(train_op=tf.group(built.train_op, core.update(built.loss)))
+        core = self.make_loop_core(mode, None)
+        (features,) = core.feed([features])
+        features = core.receive(features)
+        with activation_gradients.keeping_slots_local():
+            built = self.build_on_cores(model, features, mode)
+        ops = core.finish(mode == ModeKeys.TRAIN)
+        return built._replace(train_op=tf.group(built.train_op, *ops)) if ops else built
 
     def make_core(self, mode: str) -> EmbeddingCore | None:
         """Makes the host core of a new graph; None if no feature is looked up on it."""
         set_default_strategy(self._spec.partition_strategy)
         spec = spec_of_embedding_core(self._spec, Mode(mode))
-        return None if spec is None else HostCore(spec, mode == ModeKeys.TRAIN, self._shards)
+        if spec is None:
+            return None
+        return HostCore(spec, mode == ModeKeys.TRAIN, self._shards, self._on_servers)
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
         """Returns the model's features: with activations, and ids padded for the tensor core."""
@@ -223,12 +239,16 @@ class HostLoopCore(LoopCore):
         """Replaces the ids of each replica's features by activations."""
         return [self._embeddings.prepare(self._core, part) for part in features]
 
-    def finish(self, loss: Any) -> list[Any]:
+    def receive(self, features: Any) -> Any:
+        """Returns the features of a replica's model."""
+        return features if self._core is None else self._core.receive(features, replica_id())
+
+    def finish(self, training: bool) -> list[Any]:
         """Creates the tables; returns the ops that train them."""
         if self._core is None:
             return []
         self._core.attach()
-        return [] if loss is None else [self._core.update(loss())]
+        return [self._core.update()] if training else []
 
 
 def tpu_embeddings(
@@ -244,7 +264,11 @@ def tpu_embeddings(
 
 
 def choose_embeddings(
-    spec: EmbeddingConfigSpec | None, core: str | None, use_tpu: bool, shards: int = 1
+    spec: EmbeddingConfigSpec | None,
+    core: str | None,
+    use_tpu: bool,
+    shards: int = 1,
+    on_servers: bool = False,
 ) -> PlainEmbeddings:
     """Returns the embeddings that the arguments of `TPUEstimator` select.
 
@@ -253,6 +277,7 @@ def choose_embeddings(
         core: None or 'host'.
         use_tpu: whether the program runs on a TPU, which has an embedding core of its own.
         shards: number of shards of each table.
+        on_servers: whether training runs in a cluster of parameter servers.
 
     Raises:
         ValueError: the core is unknown, or a core or shards are given without a spec or with
@@ -281,7 +306,7 @@ def choose_embeddings(
             f"embedding_core={core!r} runs on the host, but use_tpu is True, and a TPU has an "
             "embedding core of its own. Set use_tpu=False."
         )
-    return HostEmbeddings(spec, shards)
+    return HostEmbeddings(spec, shards, on_servers)
 
 
 class ApplyHeldUpdates(TablesListener):

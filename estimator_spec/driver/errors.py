@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -11,7 +12,10 @@ import tensorflow as tf
 from estimator_spec.checkpoints.errors import CheckpointError
 from tpu_columns import lookup_errors
 
-__all__ = ["CheckpointError", "ModelDirError", "explain_lookup_errors"]
+__all__ = ["CheckpointError", "ModelDirError", "explain_lookup_errors", "first_line"]
+
+_STACK = re.compile(r"\nNode: '[^\n]*'\n")  # of the op, before what it reports
+_NODES = re.compile(r"\{\{node [^}]*\}\}\s*|\s*\[\[.*")
 
 
 class ModelDirError(ValueError):
@@ -40,3 +44,9 @@ def explain_lookup_errors(graph: tf.Graph) -> Iterator[None]:
         if explained is None:
             raise
         raise explained from error
+
+
+def first_line(error: tf.errors.OpError) -> str:
+    """Returns what an op reported: the first line of the message, without nodes and stacks."""
+    text = _STACK.split(error.message)[-1].strip()
+    return _NODES.sub("", text.split("\n")[0]).strip().removesuffix(".")

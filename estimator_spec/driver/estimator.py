@@ -17,20 +17,21 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from estimator_spec import updates
+from estimator_spec.cluster import devices, roles, servers
 from estimator_spec.config.run_config import (
     RunConfig,
     TaskType,
     get_default_session_config,
     path_to_str,
 )
-from estimator_spec.cores.interface import GRADIENT_OPS
 from estimator_spec.driver import (
     checkpoint_state,
-    cluster_roles,
     evaluation,
     input_pipeline,
     model_calls,
+    model_dir_lock,
     prediction,
+    strategy_graphs,
     table_restore,
     training,
 )
@@ -38,13 +39,20 @@ from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.graph_builder import BuiltGraph, GraphBuilder, warm_start
 from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.driver.saved_models import SavedModelExporter
+from estimator_spec.driver.strategy_graphs import StrategyGraphBuilder
 from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.model.warm_start import WarmStartSettings
-from tpu_columns import placement
+from estimator_spec.validation.checks import check_callable, check_optional_flag
+from tpu_columns import optimizations, placement
+from tpu_columns.invalid_ids import check_policy
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
+
+# A formula writes rows that it read before, and hooks expect each step to be this process'.
+_ALONE = frozenset({Optimization.UPDATE_FORMULAS, Optimization.SKIPPED_HOOKS})
 
 _Estimator = TypeVar("_Estimator", bound="Estimator")
 
@@ -70,10 +78,18 @@ class Estimator:
             gradients, may be replaced by faster ones with the same results. None: yes, unless the
             environment variable TPU_COLUMNS_FAST_UPDATES is 0. Training in loops (`host_replicas`,
             a TPU) keeps the optimizer's ops.
+        plain: whether all optimizations are off: lookups and updates by TensorFlow's own ops, all
+            hooks called in every step. Slower, with the numbers of TensorFlow's own columns and
+            estimators, bit for bit. None: no, unless the environment variable TPU_COLUMNS_PLAIN
+            is 1.
+        invalid_ids: policy of TPU embedding columns without one of their own for ids that are
+            negative or beyond the vocabulary: 'error', 'drop', 'clip', 'mod', the number of a
+            default row, or None; see `tpu_columns.invalid_ids`.
 
     Raises:
         ValueError: an argument has the wrong type or value, `model_dir` and the configuration's
             differ, `model_fn` takes unknown arguments, or a subclass overrides a public method.
+        TypeError: `model_fn` isn't callable, or `fast_updates` no bool.
     """
 
     _adds_params = False  # whether a subclass adds entries to the params of the user's functions
@@ -87,17 +103,24 @@ class Estimator:
         warm_start_from: str | WarmStartSettings | None = None,
         *,
         fast_updates: bool | None = None,
+        plain: bool | None = None,
+        invalid_ids: str | int | None = None,
     ) -> None:
-        self._assert_members_are_not_overridden()
-        self._fast_updates = updates.should_optimize(fast_updates)
+        # Through the class: programs replace the check by a function of the class.
+        type(self)._assert_members_are_not_overridden(self)
+        check_optional_flag("fast_updates", fast_updates)
+        check_optional_flag("plain", plain)
+        self._optimizations = optimizations.choose(plain, fast_updates)
+        self._invalid_ids = check_policy(invalid_ids, "the estimator")
         model_calls.check_arguments(model_fn, params, self._adds_params)
-        self._config = _resolve_config(config, model_dir)
+        self._config = resolve_config(config, model_dir)
         self._model_dir = str(self._config.model_dir)
         self._session_config = self._config.session_config
         self._model_fn = model_fn
         self._params = copy.deepcopy(params or {})
         self._warm_start_settings = default_warm_start_settings(warm_start_from)
         self._graphs = GraphBuilder(self)
+        self._strategy_graphs = StrategyGraphBuilder(self, self._graphs)
         self._exporter = SavedModelExporter(self, self._graphs)
         tf1.logging.info("Using config: %s", vars(self._config))
 
@@ -177,6 +200,10 @@ class Estimator:
     ) -> _Estimator:
         """Trains the model, from the latest checkpoint if there is one.
 
+        In a chief or worker of a cluster in TF_CONFIG, the variables are those of the parameter
+        servers. Workers wait until the chief has initialized or restored them; only the chief
+        saves checkpoints and summaries.
+
         Args:
             input_fn: function of any of `mode`, `params` and `config` that returns a dataset of
                 (features, labels), or a pair of tensors or structures of tensors.
@@ -192,9 +219,13 @@ class Estimator:
         Raises:
             ValueError: `steps` and `max_steps` are both given or not positive, the input is empty,
                 or one of the two errors below.
-            TypeError: a hook or listener has another type.
-            ModelDirError: `model_dir` can't be written.
-            CheckpointError: the latest checkpoint is damaged.
+            TypeError: a hook, listener or number of steps has another type, or `input_fn` isn't
+                callable.
+            ModelDirError: `model_dir` can't be written, or another training writes it.
+            RuntimeError: the server of this task can't start.
+            NotImplementedError: the cluster can't train this estimator.
+            CheckpointError: the latest checkpoint is damaged, or no file names it.
+            OSError: a checkpoint can't be written, as on a full disk.
         """
         if self._config.task_type in (TaskType.EVALUATOR, TaskType.PS):
             raise ValueError(
@@ -206,14 +237,17 @@ class Estimator:
         all_hooks = hooks_lib.check_hooks(hooks)
         listeners = hooks_lib.check_listeners(saving_listeners)
         self._check_before_graph(ModeKeys.TRAIN, input_fn)
-        if max_steps is not None:
-            done = checkpoint_state.read_global_step(checkpoint_state.find_latest(self._model_dir))
-            if max_steps <= done:
-                tf1.logging.info("Skipping training since max_steps has already saved.")
-                return self
-        all_hooks.extend(self._convert_train_steps_to_hooks(steps, max_steps))
-        all_hooks.append(ProgressLine(steps, max_steps))
-        loss = self._train_model(input_fn, all_hooks, listeners)
+        one_writer = model_dir_lock.hold(self._model_dir)
+        with one_writer if self._config.is_chief else contextlib.nullcontext():
+            if max_steps is not None:
+                latest = self._checkpoint_to_continue()
+                if max_steps <= checkpoint_state.read_global_step(latest):
+                    tf1.logging.info("Skipping training since max_steps has already saved.")
+                    return self
+            all_hooks.extend(self._convert_train_steps_to_hooks(steps, max_steps))
+            all_hooks.append(ProgressLine(steps, max_steps))
+            servers.start(self._config)
+            loss = self._train_model(input_fn, all_hooks, listeners)
         tf1.logging.info("Loss for final step: %s.", loss)
         return self
 
@@ -253,8 +287,8 @@ class Estimator:
             built = self._build(graph, input_fn, ModeKeys.EVAL)
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
-            if self._fast_updates:
-                updates.optimize_inference_graph(graph)
+            if not built.has_replicas:
+                updates.optimize_inference_graph(graph, self._optimizations)
             warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 results = evaluation.run(
@@ -265,6 +299,7 @@ class Estimator:
                     checkpoint=checkpoint,
                     input_fn=input_fn,
                     hooks=[*built.hooks, *all_hooks, *spec.evaluation_hooks],
+                    skip_hooks=Optimization.SKIPPED_HOOKS in self._optimizations,
                 )
             evaluation.write_summaries(self.eval_dir(name), results, checkpoint)
         return results
@@ -308,9 +343,11 @@ class Estimator:
             spec = built.spec
             warm_start(self._warm_start_settings, checkpoint)
             predictions = prediction.select_predictions(spec.predictions, predict_keys)
-            if self._fast_updates:
-                updates.optimize_inference_graph(graph)
+            updates.optimize_inference_graph(graph, self._optimizations)
         # closing: the session ends with this generator, not at garbage collection.
+        config = built.config
+        if roles.is_distributed(config):
+            config = config.in_this_process()
         with (
             built.running(),
             contextlib.closing(
@@ -318,9 +355,10 @@ class Estimator:
                     graph,
                     predictions,
                     scaffold=spec.scaffold,
-                    config=built.config,
+                    config=config,
                     checkpoint=checkpoint,
                     hooks=[*built.hooks, *all_hooks, *spec.prediction_hooks],
+                    skip_hooks=Optimization.SKIPPED_HOOKS in self._optimizations,
                 )
             ) as batches,
         ):
@@ -451,19 +489,7 @@ class Estimator:
 
     def _assert_members_are_not_overridden(self) -> None:
         """Checks that the subclass overrides no public method of `Estimator`."""
-        overridden = sorted(
-            name
-            for name in dir(Estimator)
-            if not name.startswith("_")
-            and name not in _MAY_BE_OVERRIDDEN
-            and getattr(type(self), name) is not getattr(Estimator, name)
-        )
-        if overridden:
-            raise ValueError(
-                f"Subclasses of Estimator cannot override members of Estimator. {type(self)} "
-                f"does override {overridden}. Put the change into the model_fn, or into a method "
-                "of another name."
-            )
+        check_overridden_members(Estimator, self)
 
     def _call_input_fn(
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
@@ -481,6 +507,42 @@ class Estimator:
         """Creates the global step."""
         return tf1.train.create_global_step(graph)
 
+    def _create_and_assert_global_step(self, graph: tf.Graph) -> Any:
+        """Creates the global step, and checks it."""
+        step = self._create_global_step(graph)
+        if step is not tf1.train.get_global_step(graph) or not step.dtype.is_integer:
+            raise ValueError(
+                "_create_global_step must return the graph's global step, an integer variable in "
+                f"the collection {tf1.GraphKeys.GLOBAL_STEP!r}; got {step}."
+            )
+        return step
+
+    def _get_features_and_labels_from_input_fn(
+        self, input_fn: Callable[..., Any], mode: str
+    ) -> tuple[Any, Any, list[Any]]:
+        """Returns (features, labels or None, hooks) of a training or an evaluation."""
+        return input_pipeline.parse_result(self._call_input_fn(input_fn, mode), input_fn)
+
+    def _get_features_from_input_fn(
+        self, input_fn: Callable[..., Any], mode: str
+    ) -> tuple[Any, list[Any]]:
+        """Returns (features, hooks) of a prediction."""
+        inputs = input_pipeline.parse_result(self._call_input_fn(input_fn, mode), input_fn)
+        input_pipeline.warn_if_endless()
+        return inputs.features, inputs.hooks
+
+    def _get_iterator_from_input_fn(
+        self, input_fn: Callable[..., Any], mode: str, distribution: Any = None
+    ) -> tuple[Any, list[Any]]:
+        """Returns the iterator of the dataset that `input_fn` returns, and its hooks."""
+        if distribution is not None:
+            raise ValueError(
+                "_get_iterator_from_input_fn has no iterators of a tf.distribute.Strategy. Leave "
+                "`distribution` out."
+            )
+        iterator = input_pipeline.make_iterator(self._call_input_fn(input_fn, mode), input_fn)
+        return iterator, [hooks_lib.IteratorInitializer(iterator)]
+
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         """Returns the hooks that end the training."""
         if steps is None and max_steps is None:
@@ -496,16 +558,19 @@ class Estimator:
         self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
     ) -> Any:
         """Builds the training graph and runs it; returns the last loss."""
-        checkpoint = checkpoint_state.find_latest(self._model_dir)
-        with tf.Graph().as_default() as graph, graph.device(self._config.device_fn):
+        checkpoint = self._checkpoint_to_continue()
+        chosen = self._optimizations
+        if not roles.trains_alone(self._config):
+            chosen -= _ALONE
+        device_function = devices.device_function(self._config)
+        with tf.Graph().as_default() as graph, graph.device(device_function):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             spec = built.spec
-            if self._fast_updates and not built.loop:
-                train_op = updates.optimize_training_graph(
-                    graph, spec.train_op, self._session_config, graph.get_collection(GRADIENT_OPS)
-                )
+            if not (built.loop or built.has_replicas):
+                train_op = updates.optimize_training_graph(graph, spec.train_op, chosen)
                 spec = spec._replace(train_op=train_op)
-            warm_start(self._warm_start_settings, checkpoint)
+            if self._config.is_chief:
+                warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 return training.run(
                     spec,
@@ -517,6 +582,7 @@ class Estimator:
                     hooks=hooks,
                     speed_hooks=self._speed_hooks(),
                     saving_listeners=[*built.listeners, *saving_listeners],
+                    optimizations=chosen,
                     loop=built.loop,
                 )
 
@@ -528,9 +594,9 @@ class Estimator:
 
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         """Checks what can be checked before a graph is built."""
-        del input_fn
-        if mode != ModeKeys.EVAL:  # An evaluation always runs in one process.
-            cluster_roles.check_single_process(self._config)
+        check_callable("input_fn", input_fn)
+        if mode == ModeKeys.TRAIN:  # Evaluations and predictions always run in one process.
+            roles.check_cluster(self._config)
         checkpoint_state.check_model_dir(self._model_dir, writable=mode != ModeKeys.PREDICT)
 
     def _build(
@@ -544,8 +610,10 @@ class Estimator:
             mode: one of `ModeKeys`.
             one_device: builds without replicas, even if runs of this mode have some.
         """
-        del one_device
-        return self._graphs.build(graph, input_fn, mode)
+        strategy = None if one_device else strategy_graphs.find_strategy(self._config, mode)
+        if strategy is None:
+            return self._graphs.build(graph, input_fn, mode)
+        return self._strategy_graphs.build(graph, input_fn, mode, strategy)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         """Returns the hardware that columns look up on."""
@@ -562,6 +630,13 @@ class Estimator:
             return []
         return [hooks_lib.StepsPerSecond(every, output_dir=self._model_dir)]
 
+    def _checkpoint_to_continue(self) -> str | None:
+        """Returns the prefix of the checkpoint that training starts from; None in a worker.
+
+        A worker restores nothing, and may look while the chief writes.
+        """
+        return checkpoint_state.find_latest(self._model_dir) if self._config.is_chief else None
+
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
         """Returns the prefix of the checkpoint to evaluate or predict with, or None."""
         checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, self._model_dir)
@@ -574,7 +649,32 @@ class Estimator:
         return checkpoint
 
 
-def _resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
+def check_overridden_members(cls: type, estimator: Any) -> None:
+    """Checks that an estimator's class overrides no public method.
+
+    Args:
+        cls: the class whose methods are public.
+        estimator: an instance of it or of a subclass.
+
+    Raises:
+        ValueError: it overrides one.
+    """
+    overridden = sorted(
+        name
+        for name in dir(cls)
+        if not name.startswith("_")
+        and name not in _MAY_BE_OVERRIDDEN
+        and getattr(type(estimator), name) is not getattr(cls, name)
+    )
+    if overridden:
+        raise ValueError(
+            f"Subclasses of Estimator cannot override members of Estimator. {type(estimator)} "
+            f"does override {overridden}. Put the change into the model_fn, or into a method "
+            "of another name."
+        )
+
+
+def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
     """Returns the configuration with its `session_config` and `model_dir` set.
 
     Args:
@@ -582,19 +682,15 @@ def _resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
         model_dir: the estimator's argument, or None.
 
     Raises:
-        ValueError: `config` has another type or a distribution strategy, or both arguments name
-            different directories.
+        ValueError: `config` has another type or a strategy that can't run here, or both
+            arguments name different directories.
     """
     if config is None:
         config = RunConfig()
         tf1.logging.info("Using default config.")
     if not isinstance(config, RunConfig):
         raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
-    for name in ("train_distribute", "eval_distribute"):
-        if getattr(config, name, None) is not None:
-            raise ValueError(
-                f"RunConfig.{name} is set, but this version runs on one device only. Leave it out."
-            )
+    strategy_graphs.check_strategies(config)
     if config.session_config is None:
         config = config.replace(session_config=get_default_session_config())
     model_dir = path_to_str(model_dir)

@@ -43,7 +43,9 @@ def metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
     names = sorted(metrics)
     values = {name: metrics[name][0] for name in names}
     values[_GLOBAL_STEP] = tf1.train.get_global_step()
-    return tf.group(*[metrics[name][1] for name in names]), values
+    # TensorFlow's count of evaluated batches, if the model or a hook of its created it.
+    counts = [step.assign_add(1) for step in tf1.get_collection(tf1.GraphKeys.EVAL_STEP)]
+    return tf.group(*[metrics[name][1] for name in names], *counts), values
 
 
 def _check_unused(name: str, metrics: Mapping[str, Any]) -> None:
@@ -80,6 +82,7 @@ def run(
     checkpoint: str | None,
     input_fn: Callable[..., Any],
     hooks: Sequence[tf1.train.SessionRunHook],
+    skip_hooks: bool,
 ) -> dict[str, Any]:
     """Evaluates in the default graph until a hook requests a stop or the input ends.
 
@@ -91,6 +94,7 @@ def run(
         checkpoint: the checkpoint to restore; None initializes the variables.
         input_fn: the user's `input_fn`, for error messages.
         hooks: all hooks, in order.
+        skip_hooks: whether batches that no hook needs run without hooks.
 
     Returns:
         The fetched values.
@@ -112,7 +116,7 @@ def run(
         config=config.session_config,
         hooks=all_hooks,
     ) as session:
-        _run_batches(session, BatchRunner(all_hooks, update_op), input_fn)
+        _run_batches(session, BatchRunner(all_hooks, update_op, skip_hooks), input_fn)
     tf1.logging.info("Inference Time : %.5fs", time.monotonic() - start)
     tf1.logging.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
     return dict(final.final_ops_values)
@@ -140,22 +144,39 @@ def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str 
         checkpoint: the evaluated checkpoint, or None.
     """
     step = int(values[_GLOBAL_STEP])
-    shown = (f"{k} = {values[k]}" for k in sorted(values) if not isinstance(values[k], bytes))
-    tf1.logging.info("Saving dict for global step %d: %s", step, ", ".join(shown))
+    tf1.logging.info("Saving dict for global step %d: %s", step, as_text(values))
     summary = tf1.Summary()
     for name, value in values.items():
         if name != _GLOBAL_STEP and value is not None:
             _add_value(summary, name, value)
     writer = tf1.summary.FileWriterCache.get(output_dir)
     writer.add_summary(summary, step)
+    writer.flush()
     if checkpoint:
-        tf1.logging.info(
-            "Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint
-        )
-        path = tf.make_tensor_proto(checkpoint, dtype=tf.string)
-        writer.add_summary(
-            tf1.Summary(value=[tf1.Summary.Value(tag="checkpoint_path", tensor=path)]), step
-        )
+        write_checkpoint_path(output_dir, checkpoint, step)
+
+
+def as_text(values: Mapping[str, Any]) -> str:
+    """Returns metrics as text, sorted by name, without serialized summaries."""
+    return ", ".join(
+        f"{k} = {values[k]}" for k in sorted(values) if not isinstance(values[k], bytes)
+    )
+
+
+def write_checkpoint_path(output_dir: str, checkpoint: str, step: int) -> None:
+    """Logs the path of an evaluated checkpoint, and writes it to an event file.
+
+    Args:
+        output_dir: directory of the event file.
+        checkpoint: the path.
+        step: the checkpoint's global step.
+    """
+    tf1.logging.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
+    value = tf1.Summary.Value(
+        tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string)
+    )
+    writer = tf1.summary.FileWriterCache.get(output_dir)
+    writer.add_summary(tf1.Summary(value=[value]), step)
     writer.flush()
 
 

@@ -12,9 +12,10 @@ import tensorflow as tf
 from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import private
 from estimator_spec.config.run_config import RunConfig
-from estimator_spec.driver import input_pipeline, table_warm_start
+from estimator_spec.driver import table_warm_start
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
-from tpu_columns import placement
+from tpu_columns import invalid_ids, optimizations, placement
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -29,7 +30,8 @@ class EstimatorMethods(Protocol):
     _model_dir: str
     _session_config: Any
     _warm_start_settings: WarmStartSettings | None
-    _fast_updates: bool
+    _optimizations: frozenset[Optimization]
+    _invalid_ids: str | int | None
 
     @property
     def config(self) -> RunConfig:
@@ -41,7 +43,15 @@ class EstimatorMethods(Protocol):
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any: ...
 
-    def _create_global_step(self, graph: tf.Graph) -> Any: ...
+    def _create_and_assert_global_step(self, graph: tf.Graph) -> Any: ...
+
+    def _get_features_and_labels_from_input_fn(
+        self, input_fn: Callable[..., Any], mode: str
+    ) -> tuple[Any, Any, list[Any]]: ...
+
+    def _get_features_from_input_fn(
+        self, input_fn: Callable[..., Any], mode: str
+    ) -> tuple[Any, list[Any]]: ...
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware: ...
 
@@ -59,6 +69,7 @@ class BuiltGraph(NamedTuple):
         first_hooks: training hooks that must precede the hook that saves checkpoints.
         listeners: checkpoint listeners that must precede the user's.
         loop: whether one session call makes several steps.
+        has_replicas: whether the graph has the model more than once.
     """
 
     spec: EstimatorSpec
@@ -68,6 +79,7 @@ class BuiltGraph(NamedTuple):
     first_hooks: tuple[Any, ...] = ()
     listeners: tuple[Any, ...] = ()
     loop: bool = False
+    has_replicas: bool = False
 
 
 class GraphBuilder:
@@ -88,15 +100,10 @@ class GraphBuilder:
             mode: one of `ModeKeys`; None for an exported graph.
 
         Raises:
-            ValueError: `_create_global_step` didn't create a global step.
+            ValueError: the estimator didn't create a global step.
         """
         tf1.set_random_seed(self._estimator._config.tf_random_seed)
-        step = self._estimator._create_global_step(graph)
-        if step is not tf1.train.get_global_step(graph) or not step.dtype.is_integer:
-            raise ValueError(
-                "_create_global_step must return the graph's global step, an integer variable in "
-                f"the collection {tf1.GraphKeys.GLOBAL_STEP!r}; got {step}."
-            )
+        self._estimator._create_and_assert_global_step(graph)
         if mode == ModeKeys.TRAIN:
             private.get_or_create_global_step_read(graph)
 
@@ -111,25 +118,32 @@ class GraphBuilder:
         estimator = self._estimator
         self.start(graph, mode)
         with self.user_code(placement.Mode(mode)):
-            inputs = input_pipeline.parse_result(estimator._call_input_fn(input_fn, mode), input_fn)
             if mode == ModeKeys.PREDICT:
-                input_pipeline.warn_if_endless()
-            labels = None if mode == ModeKeys.PREDICT else inputs.labels
-            spec = estimator._call_model_fn(inputs.features, labels, mode, estimator.config)
-        return BuiltGraph(spec, inputs.hooks, estimator._config)
+                features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
+                labels = None
+            else:
+                features, labels, hooks = estimator._get_features_and_labels_from_input_fn(
+                    input_fn, mode
+                )
+            spec = estimator._call_model_fn(features, labels, mode, estimator.config)
+        return BuiltGraph(spec, hooks, estimator._config)
 
     @contextlib.contextmanager
     def user_code(
         self, mode: placement.Mode, hardware: placement.Hardware | None = None
     ) -> Iterator[None]:
-        """Selects the Keras and the lookup devices for the user's functions.
+        """Selects the Keras, the lookup devices and the optimizations for the user's functions.
 
         Args:
             mode: the mode that columns look up in.
             hardware: the hardware that columns look up on; None: the estimator's in this mode.
         """
         legacy_keras.select_legacy_keras()
-        with placement.running(mode, hardware or self._estimator._hardware(mode)):
+        with (
+            placement.running(mode, hardware or self._estimator._hardware(mode)),
+            optimizations.using(self._estimator._optimizations),
+            invalid_ids.using(self._estimator._invalid_ids),
+        ):
             yield
 
 

@@ -114,12 +114,15 @@ class _Runner:
     Args:
         hooks: all hooks of the session.
         fetches: tensors and ops to run at each step.
+        skip_hooks: whether steps that no hook needs run without hooks.
     """
 
-    def __init__(self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any) -> None:
+    def __init__(
+        self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any, skip_hooks: bool = True
+    ) -> None:
         self._hooks = hooks
         self._fetches = fetches
-        self._can_skip_hooks = all(isinstance(hook, SkippableHook) for hook in hooks)
+        self._can_skip_hooks = skip_hooks and all(isinstance(hook, SkippableHook) for hook in hooks)
         self._session = _RawSession(None)
         self._raw_call: Callable[[], Any] | None = None
         self._should_stop: Callable[[], bool] = lambda: False
@@ -149,8 +152,10 @@ class BatchRunner(_Runner):
         done: batches run so far; since the last session was created, if one was lost.
     """
 
-    def __init__(self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any) -> None:
-        super().__init__(hooks, fetches)
+    def __init__(
+        self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any, skip_hooks: bool = True
+    ) -> None:
+        super().__init__(hooks, fetches, skip_hooks)
         self.done = 0
 
     def run_batch(self, session: tf1.train.MonitoredSession) -> Any:
@@ -224,6 +229,7 @@ class StepRunner(_Runner):
         train_op: op that runs one step.
         loss: loss of the step, a scalar.
         nan_hook: the hook that checks the loss; raw steps pass their loss to its `after_run`.
+        skip_hooks: whether steps that no hook needs run without hooks.
 
     Attributes:
         last_loss: loss of the last step; None before the first.
@@ -235,8 +241,9 @@ class StepRunner(_Runner):
         train_op: Any,
         loss: Any,
         nan_hook: tf1.train.NanTensorHook,
+        skip_hooks: bool = True,
     ) -> None:
-        super().__init__(hooks, [train_op, loss])
+        super().__init__(hooks, [train_op, loss], skip_hooks)
         self.last_loss: Any = None
         self._nan_hook = nan_hook
         self._read_global_step: Any = None

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.driver.hookless_steps import PeriodicHook, SkippableHook, next_periodic_step
+from estimator_spec.validation.checks import check_at_least, check_instances
 
 tf1 = tf.compat.v1
 
@@ -19,12 +20,12 @@ def check_steps(steps: int | None, max_steps: int | None = None) -> None:
 
     Raises:
         ValueError: names the argument.
+        TypeError: the value isn't a number; names the argument.
     """
     if steps is not None and max_steps is not None:
         raise ValueError("Can not provide both steps and max_steps.")
-    for name, value in (("steps", steps), ("max_steps", max_steps)):
-        if value is not None and value <= 0:
-            raise ValueError(f"Must specify {name} > 0, given: {value}")
+    check_at_least("steps", steps)
+    check_at_least("max_steps", max_steps)
 
 
 def check_hooks(hooks: Iterable[tf1.train.SessionRunHook] | None) -> list[Any]:
@@ -33,7 +34,7 @@ def check_hooks(hooks: Iterable[tf1.train.SessionRunHook] | None) -> list[Any]:
     Raises:
         TypeError: one isn't a `tf.compat.v1.train.SessionRunHook`.
     """
-    return _check_classes(hooks, tf1.train.SessionRunHook, "Hooks must be a SessionRunHook")
+    return check_instances(hooks, tf1.train.SessionRunHook, "Hooks must be a SessionRunHook")
 
 
 def check_listeners(
@@ -44,19 +45,11 @@ def check_listeners(
     Raises:
         TypeError: one isn't a `tf.compat.v1.train.CheckpointSaverListener`.
     """
-    return _check_classes(
+    return check_instances(
         saving_listeners,
         tf1.train.CheckpointSaverListener,
         "saving_listeners must be a list of CheckpointSaverListener",
     )
-
-
-def _check_classes(values: Iterable[Any] | None, required: type, rule: str) -> list[Any]:
-    found = list(values or [])
-    for value in found:
-        if not isinstance(value, required):
-            raise TypeError(f"{rule}, given: {value}")
-    return found
 
 
 class IteratorInitializer(SkippableHook):
@@ -171,6 +164,45 @@ class LossLogger(PeriodicHook):
             duration = "" if seconds is None else f" ({seconds:.3f} sec)"
             tf1.logging.info("loss = %s, step = %s%s", *run_values.results, duration)
         self._done += 1
+
+
+class LostSessionLogger(SkippableHook):
+    """Logs the step that training goes on from after a session was lost, as with its server."""
+
+    def begin(self) -> None:
+        """Gets the tensor of the global step."""
+        self._global_step = private.get_or_create_global_step_read()
+        self._last: int | None = None
+
+    def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
+        """Compares the global step with the last one of the lost session."""
+        del coord
+        if self._last is None:
+            return
+        step = int(session.run(self._global_step))
+        tf1.logging.warning(
+            "A parameter server was lost, or the connection to it: the session of global step %d "
+            "ended. Training goes on from global step %d%s.",
+            self._last,
+            step,
+            f", and repeats {self._last - step} steps" if step < self._last else "",
+        )
+
+    def after_skipped_steps(self, count: int) -> None:
+        """Adds `count` to the global step."""
+        self._last = (self._last or 0) + count
+
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
+        """Fetches the global step."""
+        del run_context
+        return tf1.train.SessionRunArgs(self._global_step)
+
+    def after_run(
+        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
+    ) -> None:
+        """Keeps the global step after this one."""
+        del run_context
+        self._last = int(run_values.results) + 1
 
 
 class SummarySaver(PeriodicHook, tf1.train.SummarySaverHook):

@@ -12,6 +12,8 @@ from estimator_spec.driver import evaluation
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.model.model_spec import ModeKeys
+from tpu_columns.checks import is_number
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -35,7 +37,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
     Raises:
         ValueError: `every_n_iter` isn't positive, TF_CONFIG describes several processes, or, when
             training begins, the model has state that the hook can't copy.
-        TypeError: a hook has another type.
+        TypeError: a hook or the estimator has another type.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         name: str | None = None,
         every_n_iter: int = 100,
     ) -> None:
-        if every_n_iter is None or every_n_iter <= 0:
-            raise ValueError(f"invalid every_n_iter={every_n_iter}: it must be at least 1.")
+        if not isinstance(estimator, Estimator):
+            raise TypeError(f"`estimator` must have type `Estimator`. Got: {type(estimator)}")
+        if not is_number(every_n_iter) or every_n_iter <= 0:
+            raise ValueError(f"invalid every_n_iter={every_n_iter!r}: it must be at least 1.")
         config = estimator.config
         if config.num_ps_replicas > 0 or config.num_worker_replicas > 1:
             raise ValueError(
@@ -132,6 +136,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
                 checkpoint=None,
                 input_fn=self._input_fn,
                 hooks=self._all_hooks,
+                skip_hooks=Optimization.SKIPPED_HOOKS in self._estimator._optimizations,
             )
             evaluation.write_summaries(self._output_dir, results, None)
         self._timer.update_last_triggered_step(self._iterations)

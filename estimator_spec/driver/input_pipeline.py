@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a user's `input_fn` and returns the tensors of one batch."""
+"""Converts the result of a user's `input_fn` to the tensors of one batch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,24 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.hooks import IteratorInitializer
-from estimator_spec.validation.signatures import argument_names
+from estimator_spec.input_fns.batches import (
+    call_input_fn,
+    describe,
+    initializable_iterator,
+    split_labels,
+)
+
+__all__ = [
+    "Inputs",
+    "call_input_fn",
+    "describe",
+    "empty_input_error",
+    "make_iterator",
+    "parse_result",
+    "split_labels",
+    "warn_if_endless",
+]
 
 tf1 = tf.compat.v1
 
@@ -27,33 +42,6 @@ class Inputs(NamedTuple):
     features: Any
     labels: Any
     hooks: list[tf1.train.SessionRunHook]
-
-
-def call_input_fn(
-    input_fn: Callable[..., Any],
-    mode: str,
-    params: Any,
-    config: RunConfig,
-    input_context: Any = None,
-) -> Any:
-    """Calls `input_fn` on the host with the arguments that it takes.
-
-    Args:
-        input_fn: the user's function.
-        mode: one of `ModeKeys`.
-        params: hyperparameters.
-        config: the `RunConfig`.
-        input_context: a `tf.distribute.InputContext`; None isn't passed.
-
-    Returns:
-        The result of `input_fn`.
-    """
-    offered = {"mode": mode, "params": params, "config": config}
-    if input_context is not None:
-        offered["input_context"] = input_context
-    accepted = argument_names(input_fn)
-    with tf1.device("/device:CPU:0"):
-        return input_fn(**{name: value for name, value in offered.items() if name in accepted})
 
 
 def parse_result(result: Any, input_fn: Callable[..., Any]) -> Inputs:
@@ -73,7 +61,7 @@ def parse_result(result: Any, input_fn: Callable[..., Any]) -> Inputs:
         )
     hooks: list[Any] = []
     if isinstance(result, tf.data.Dataset):
-        iterator = _iterator(result, input_fn)
+        iterator = initializable_iterator(result, input_fn)
         hooks.append(IteratorInitializer(iterator))
         result = iterator.get_next()
     return Inputs(*split_labels(result, input_fn), hooks)
@@ -94,49 +82,7 @@ def make_iterator(result: Any, input_fn: Callable[..., Any]) -> Any:
             f"input_fn {describe(input_fn)} must return a tf.data.Dataset: the training loop takes "
             f"several batches at a time. It returned {type(result).__name__}."
         )
-    return _iterator(result, input_fn)
-
-
-def split_labels(result: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any]:
-    """Returns (features, labels or None) from an element of a dataset, or from such tensors.
-
-    Raises:
-        ValueError: a tuple of another length than 2, or features that are None.
-    """
-    labels = None
-    if isinstance(result, (list, tuple)):
-        if len(result) != 2:
-            raise ValueError(
-                "input_fn should return (features, labels) as a len 2 tuple, but "
-                f"{describe(input_fn)} returned {len(result)} elements: {result}"
-            )
-        result, labels = result
-    if result is None:
-        raise ValueError(
-            f"input_fn {describe(input_fn)} returned None as features. Features must be a tensor, "
-            "or a dict or other structure of tensors."
-        )
-    return result, labels
-
-
-def _iterator(dataset: Any, input_fn: Callable[..., Any]) -> Any:
-    """Returns an iterator of a dataset of the default graph."""
-    try:
-        return tf1.data.make_initializable_iterator(dataset)
-    except (ValueError, RuntimeError, NotImplementedError) as error:
-        raise ValueError(
-            f"The dataset that input_fn {describe(input_fn)} returned was created outside of "
-            "this call. Build the dataset inside input_fn, so that it belongs to the run's graph."
-        ) from error
-
-
-def describe(fn: Any) -> str:
-    """Returns the name of a user's function for messages.
-
-    >>> describe(len)
-    "'len'"
-    """
-    return repr(getattr(fn, "__qualname__", None) or fn)
+    return initializable_iterator(result, input_fn)
 
 
 def empty_input_error(input_fn: Callable[..., Any], task: str, loop: bool = False) -> ValueError:

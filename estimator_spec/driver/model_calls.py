@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.model.model_spec import EstimatorSpec
+from estimator_spec.validation.checks import check_callable
 from estimator_spec.validation.signatures import argument_names
 
 tf1 = tf.compat.v1
@@ -29,9 +30,11 @@ def check_arguments(
 
     Raises:
         ValueError: it doesn't take features or given params, or takes an unknown argument.
+        TypeError: it isn't callable.
     """
     if model_fn is None:
         raise ValueError("model_fn must be provided to Estimator.")
+    check_callable("model_fn", model_fn)
     names = argument_names(model_fn)
     if "features" not in names:
         raise ValueError(f"model_fn ({model_fn}) must include features argument.")
@@ -77,13 +80,22 @@ def call_model_fn(
 
     Raises:
         ValueError: there are labels, but `model_fn` takes none; or it returned another type.
+        TypeError: it uses features as a dict that are none.
     """
     names = argument_names(model_fn)
     if labels is not None and "labels" not in names:
         raise ValueError("model_fn does not take labels, but input_fn returns labels.")
     offered = {"labels": labels, "mode": mode, "params": params, "config": config}
     tf1.logging.info("Calling model_fn.")
-    result = model_fn(features=features, **{k: v for k, v in offered.items() if k in names})
+    try:
+        result = model_fn(features=features, **{k: v for k, v in offered.items() if k in names})
+    except AttributeError as error:
+        if error.obj is not features or isinstance(features, Mapping):
+            raise
+        raise TypeError(
+            "model_fn, or a feature layer in it, takes features for a dict of tensors by key, but "
+            f"input_fn returned {type(features).__name__} as features."
+        ) from error
     tf1.logging.info("Done calling model_fn.")
     return _to_estimator_spec(transform(result))
 

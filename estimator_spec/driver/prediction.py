@@ -51,6 +51,7 @@ def predict_batches(
     config: RunConfig,
     checkpoint: str | None,
     hooks: list[tf1.train.SessionRunHook],
+    skip_hooks: bool,
 ) -> Generator[Any, None, None]:
     """Runs `predictions` until the input ends, a hook requests a stop, or the caller does.
 
@@ -64,6 +65,7 @@ def predict_batches(
         config: the `RunConfig`.
         checkpoint: the checkpoint to restore; None initializes the variables.
         hooks: all hooks, in order.
+        skip_hooks: whether batches that no hook needs run without hooks.
 
     Yields:
         The values of each batch.
@@ -80,7 +82,7 @@ def predict_batches(
         config=config.session_config,
         hooks=hooks,
     ) as session:
-        batches = BatchRunner(hooks, predictions)
+        batches = BatchRunner(hooks, predictions, skip_hooks)
         while not session.should_stop():
             with graph.as_default():
                 values = batches.run_batch(session)

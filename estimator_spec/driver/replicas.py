@@ -9,15 +9,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec import legacy_keras
-from estimator_spec._tensorflow import private
+from estimator_spec._tensorflow import cross_shard, graph_surgery, private
+from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import LoopCore, distribute_values, replica_id
+from estimator_spec.driver import patching
 from estimator_spec.driver.embeddings import HostEmbeddings, Model, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import ReplicaBatch, pack_present
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
@@ -116,10 +119,12 @@ class Replicas:
         fed = self._core.feed([part.features for part in parts])
         values = [(features, part.labels) for features, part in zip(fed, parts, strict=True)]
         outputs = self._run(values)
+        if self._mode == ModeKeys.TRAIN:
+            self._order_step_count()
         loss = None
         if self._mode != ModeKeys.PREDICT:
             loss = tf.add_n([output["loss"] for output in outputs]) / self.count
-        ops = self._core.finish(self._total_loss if self._mode == ModeKeys.TRAIN else None)
+        ops = self._core.finish(self._mode == ModeKeys.TRAIN)
         return ReplicaStep(
             loss,
             ops,
@@ -129,10 +134,6 @@ class Replicas:
             self._concat_host_call("eval_metrics", outputs),
             [output["predictions"] for output in outputs] if "predictions" in outputs[0] else None,
         )
-
-    def _total_loss(self) -> Any:
-        """Returns the mean loss of all replicas; not available on a TPU."""
-        return tf.add_n([spec.loss for spec in self._specs.values()]) / self.count
 
     def _run(self, values: list[Any]) -> list[Any]:
         """Builds the model on the features and labels of each replica; returns its outputs."""
@@ -149,7 +150,8 @@ class Replicas:
             number = replica_id()
             if number:
                 legacy_keras.reset_layer_names()
-            return contexts[number].run(self._outputs, number, pack_present(structure, tensors))
+            with private.strategy_in_outer_graph():
+                return contexts[number].run(self._outputs, number, pack_present(structure, tensors))
 
         # Variables are created in the graph around the loop, so the strategy's scope is entered
         # there; and only here, since it would mirror the core's tables too.
@@ -159,6 +161,8 @@ class Replicas:
             self._strategy.scope(),
             body.as_default(),
             private.average_losses(self._strategy),
+            activation_gradients.keeping_slots_local(),
+            _reducing_by_strategy(),
         ):
             # Otherwise the strategy would apply AutoGraph to the user's code, and pad batches.
             gathered = self._strategy.run(
@@ -172,6 +176,32 @@ class Replicas:
             for number in range(self.count)
         ]
 
+    def _order_step_count(self) -> None:
+        """Orders reads and increments of the global step in a loop as the model created them.
+
+        Otherwise a host call could get the count of this step or of the next.
+        """
+        graph = tf1.get_default_graph()
+        counts = self._strategy.experimental_local_results(tf1.train.get_global_step())
+        handles = [count.handle for count in counts]
+        for external, internal in getattr(graph, "captures", ()):
+            if not any(external is handle for handle in handles):
+                continue
+            users = set(internal.consumers())
+            reads: list[Any] = []
+            increment = None
+            for op in graph.get_operations():
+                if op not in users:
+                    continue
+                if increment is not None:
+                    graph_surgery.add_control_input(op, increment)
+                if op.type == "AssignAddVariableOp":
+                    for read in reads:
+                        graph_surgery.add_control_input(op, read)
+                    increment, reads = op, []
+                else:
+                    reads.append(op)
+
     def _outputs(self, number: int, value: Any) -> list[Any]:
         """Builds the model of one replica; returns a flat list of its output tensors."""
         features, labels = value
@@ -181,7 +211,7 @@ class Replicas:
         outputs: dict[str, Any] = {}
         ops: list[Any] = []
         if self._mode == ModeKeys.TRAIN:
-            ops = [spec.train_op, *self._core.send(spec.loss / self.count)]
+            ops = [spec.train_op, *self._core.send()]
         for name in ("host_call", "eval_metrics"):
             call = getattr(result, name, None)
             if call is not None:
@@ -213,3 +243,17 @@ class Replicas:
                 "the other, so each needs a dimension for that: tf.reshape(tensor, [1])."
             )
         return function, tf.nest.map_structure(lambda *values: tf.concat(values, 0), *given)
+
+
+@contextlib.contextmanager
+def _reducing_by_strategy() -> Iterator[None]:
+    """Lets the strategy reduce the gradients of TensorFlow's `CrossShardOptimizer`."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        yield
+        return
+    kind = tf1.tpu.CrossShardOptimizer
+    with (
+        patching.set_temporarily(kind, "compute_gradients", cross_shard.compute_gradients),
+        patching.set_temporarily(kind, "apply_gradients", cross_shard.apply_gradients),
+    ):
+        yield

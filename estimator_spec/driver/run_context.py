@@ -248,7 +248,7 @@ class RunContext:
                 f"replicas, but num_shards is {shards}. Leave it out, or set it to the number of "
                 "cores divided by num_cores_per_replica."
             )
-        if self.config.tpu_config.input_partition_dims is not None:
+        if system.is_tpu and self.config.tpu_config.input_partition_dims is not None:
             raise ValueError(
                 "TPUConfig.input_partition_dims isn't supported here: tensors aren't cut among the "
                 "cores of one replica. Leave it out."

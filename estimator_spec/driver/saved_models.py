@@ -13,9 +13,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import updates
+from estimator_spec._tensorflow import private
 from estimator_spec.driver import (
     checkpoint_state,
+    model_dir_lock,
     quantized_export,
+    saving,
     table_restore,
     table_warm_start,
 )
@@ -23,6 +26,7 @@ from estimator_spec.driver.graph_builder import EstimatorMethods, GraphBuilder
 from estimator_spec.driver.signatures import build_signatures
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -85,6 +89,7 @@ class SavedModelExporter:
             )
         losses: Mapping[str, Any] = {}
         with (
+            saving.explain_write_errors(),
             _export_directory(export_dir_base, assets_extra) as (temporary, final),
             storage.storing(stored),
         ):
@@ -133,7 +138,7 @@ class SavedModelExporter:
                 receiver = input_receiver_fn()
                 labels = getattr(receiver, "labels", None)
                 spec = estimator._call_model_fn(receiver.features, labels, mode, estimator.config)
-            if estimator._fast_updates:
+            if Optimization.DIRECT_SUMS in estimator._optimizations:
                 updates.sum_from_tables(graph)
             meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
             with tf1.Session(config=estimator._session_config) as session:
@@ -155,6 +160,8 @@ def _meta_graph(
         local_init_op = tf1.train.Scaffold.default_local_init_op()
     quantized_export.check_saver(spec.scaffold.saver)
     saver = spec.scaffold.saver or tf1.train.Saver(sharded=True)
+    if isinstance(saver, tf.train.Checkpoint):
+        saver = private.saver_of_objects(saver)
     if spec.train_op is not None:
         tf1.add_to_collection(_TRAIN_OP_COLLECTION, spec.train_op)
     return {
@@ -211,19 +218,20 @@ def _export_directory(
     base = tf.compat.as_str_any(os.fspath(base))
     final = _unused_path(base)
     temporary = os.path.join(base, "temp-" + os.path.basename(final))
-    try:
-        yield temporary, final
-        for destination, source in (assets_extra or {}).items():
-            path = os.path.join(
-                temporary, "assets.extra", tf.compat.as_str_any(os.fspath(destination))
-            )
-            tf.io.gfile.makedirs(os.path.dirname(path))
-            tf.io.gfile.copy(source, path)
-    except BaseException:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.rmtree(temporary)
-        raise
-    tf.io.gfile.rename(temporary, final)
+    with model_dir_lock.hold_export(temporary):
+        try:
+            yield temporary, final
+            for destination, source in (assets_extra or {}).items():
+                path = os.path.join(
+                    temporary, "assets.extra", tf.compat.as_str_any(os.fspath(destination))
+                )
+                tf.io.gfile.makedirs(os.path.dirname(path))
+                tf.io.gfile.copy(source, path)
+        except BaseException:
+            if tf.io.gfile.exists(temporary):
+                tf.io.gfile.rmtree(temporary)
+            raise
+        tf.io.gfile.rename(temporary, final)
 
 
 def _unused_path(base: str) -> str:

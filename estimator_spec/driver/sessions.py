@@ -9,9 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoint_state, errors, huge_pages, table_restore
+from estimator_spec.config.run_config import RunConfig
+from estimator_spec.driver import checkpoint_state, errors, table_restore
 
 tf1 = tf.compat.v1
+
+# Between two attempts of a worker to find the variables initialized.
+_SECONDS_BETWEEN_ATTEMPTS = 1
 
 
 @contextlib.contextmanager
@@ -40,7 +44,7 @@ def open_session(
         stack.enter_context(errors.explain_lookup_errors(graph))
         with graph.as_default():
             stack.enter_context(table_restore.relayout_in_session(graph, scaffold, checkpoint))
-            with checkpoint_state.explain_damage(checkpoint), huge_pages.advise(graph):
+            with checkpoint_state.explain_damage(checkpoint):
                 session = create()
 
         def close(*exc_info: Any) -> bool:
@@ -49,6 +53,89 @@ def open_session(
 
         stack.push(close)
         yield session
+
+
+def create_chief_session(
+    scaffold: tf1.train.Scaffold,
+    config: RunConfig,
+    hooks: Sequence[tf1.train.SessionRunHook],
+    chief_hooks: Sequence[tf1.train.SessionRunHook],
+) -> Any:
+    """Creates the training session of a process that initializes and saves the variables.
+
+    Args:
+        scaffold: the scaffold of the default graph.
+        config: the `RunConfig`.
+        hooks: hooks of every training process.
+        chief_hooks: further hooks.
+    """
+    return tf1.train.MonitoredTrainingSession(
+        master=config.master,
+        is_chief=True,
+        checkpoint_dir=config.model_dir,
+        scaffold=scaffold,
+        hooks=hooks,
+        chief_only_hooks=chief_hooks,
+        # The driver has hooks of its own for checkpoints, summaries and speed.
+        save_checkpoint_secs=0,
+        save_summaries_steps=None,
+        log_step_count_steps=None,
+        config=config.session_config,
+        max_wait_secs=config.session_creation_timeout_secs,
+        save_graph_def=config.checkpoint_save_graph_def,
+    )
+
+
+def create_worker_session(
+    scaffold: tf1.train.Scaffold, config: RunConfig, hooks: Sequence[tf1.train.SessionRunHook]
+) -> Any:
+    """Creates the training session of a worker, when the chief has initialized the variables.
+
+    Args:
+        scaffold: the scaffold of the default graph.
+        config: the `RunConfig`.
+        hooks: all hooks, in order.
+
+    Raises:
+        tf.errors.DeadlineExceededError: the chief didn't within `session_creation_timeout_secs`.
+    """
+    return tf1.train.MonitoredSession(WaitingSessionCreator(scaffold, config), hooks)
+
+
+class WaitingSessionCreator(tf1.train.SessionCreator):
+    """Creator of a worker's sessions, which waits for initialized variables.
+
+    TensorFlow's `WorkerSessionCreator` looks for them every 30 seconds only.
+
+    Args:
+        scaffold: the scaffold of the default graph.
+        config: the `RunConfig`.
+    """
+
+    def __init__(self, scaffold: tf1.train.Scaffold, config: RunConfig) -> None:
+        self._scaffold = scaffold
+        self._config = config
+
+    def create_session(self) -> Any:
+        """Returns a session whose variables are initialized.
+
+        Raises:
+            tf.errors.DeadlineExceededError: they weren't within `session_creation_timeout_secs`.
+        """
+        scaffold = self._scaffold
+        scaffold.finalize()
+        manager = tf1.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            graph=tf1.get_default_graph(),
+            recovery_wait_secs=_SECONDS_BETWEEN_ATTEMPTS,
+        )
+        return manager.wait_for_session(
+            self._config.master,
+            config=self._config.session_config,
+            max_wait_secs=self._config.session_creation_timeout_secs,
+        )
 
 
 @contextlib.contextmanager

@@ -131,12 +131,25 @@ def load_variable(checkpoint: str, name: str) -> Any:
     Args:
         checkpoint: prefix of the checkpoint.
         name: name of the variable.
-    """
-    # Imported when used: it isn't needed at start.
-    from estimator_spec.checkpoints import slots
 
-    value = tf.train.load_variable(checkpoint, name)
+    Raises:
+        CheckpointError: the checkpoint is damaged.
+    """
+    if not is_checkpoint(checkpoint):  # the format of TensorFlow 1.0 and before
+        return tf.train.load_variable(checkpoint, name)
+    # Imported when used: they aren't needed at start.
+    from estimator_spec.checkpoints import slots
+    from estimator_spec.checkpoints.bundle import Checkpoint
+
     recorded = records.read(checkpoint)
+    with Checkpoint(checkpoint) as opened:
+        if recorded is not None:
+            shapes = {other: variable.shape for other, variable in opened.variables.items()}
+            records.check(checkpoint, recorded, shapes)
+        variable = opened.variables.get(name)
+        if variable is None or not variable.is_numbers or (variable.shape and not variable.is_rows):
+            return tf.train.load_variable(checkpoint, name)
+        value = opened.value(name)[()]
     for table, found in (recorded.tables if recorded else {}).items():
         if found.layout.in_row_order or np.shape(value) != (found.layout.num_rows, found.width):
             continue

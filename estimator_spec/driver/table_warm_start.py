@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import table_restore
+from estimator_spec.driver import checkpoint_state, table_restore
 from estimator_spec.model.warm_start import WarmStartSettings
 from tpu_columns import storage
 
@@ -21,7 +21,11 @@ tf1 = tf.compat.v1
 def checkpoint_prefix(settings: WarmStartSettings) -> Any:
     """Returns the checkpoint to start from: of a directory the latest one, None without any."""
     path = settings.ckpt_to_initialize_from
-    return tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
+    if tf.io.gfile.isdir(path):
+        return checkpoint_state.find_latest(path)
+    if table_restore.is_checkpoint(path):
+        checkpoint_state.check_files(path)
+    return path
 
 
 def relayout_checkpoint(settings: WarmStartSettings) -> WarmStartSettings:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,21 +11,47 @@ import numpy as np
 from estimator_spec.config.run_config import InputPipelineConfig
 from estimator_spec.config.tpu_config import TPUConfig, check_positive_integer
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.validation.checks import check_callable
 from estimator_spec.validation.signatures import argument_names
+from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
+from tpu_columns.checks import check_name
 
 
 def check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
-    """Checks that batch sizes are positive integers, or None except for training.
+    """Checks that batch sizes are positive integers or None.
 
     Raises:
-        ValueError: a size isn't positive, or that of training is None.
+        ValueError: a size isn't positive.
         TypeError: a size isn't an int.
     """
-    if train is None:
-        raise ValueError("`train_batch_size` cannot be `None`")
     for name, size in (("train", train), ("eval", evaluate), ("predict", predict)):
         if size is not None:
             check_positive_integer(size, f"{name}_batch_size")
+
+
+def check_params(params: Any, reserved: Sequence[str]) -> None:
+    """Checks that an estimator can add its own entries to a program's params.
+
+    Args:
+        params: a dict, an HParams object, another object with item assignment, or None.
+        reserved: keys that the estimator sets.
+
+    Raises:
+        TypeError: `params` is no such object.
+        ValueError: it has a reserved key.
+    """
+    if params is None:
+        return
+    holds_items = hasattr(params, "set_hparam") or hasattr(params, "__setitem__")
+    if isinstance(params, (Sequence, np.ndarray)) or not holds_items:
+        if isinstance(params, Sequence) and not params:
+            return  # replaced by an empty dict
+        raise TypeError(
+            f"params must be a dict of hyperparameters by name, got {params!r}. TPUEstimator adds "
+            "params['batch_size']."
+        )
+    if any(key in params for key in reserved):
+        raise ValueError(f"{reserved} are reserved keys but existed in params {params}.")
 
 
 def check_batch_axis(batch_axis: Any) -> None:
@@ -75,7 +101,7 @@ def check_embeddings(tpu_config: TPUConfig, embedding_config_spec: Any) -> None:
 
     Raises:
         TypeError: `embedding_config_spec` has another type.
-        ValueError: its dictionaries don't fit together, or `num_shards` is 1.
+        ValueError: its dictionaries don't fit together, a name is invalid, or `num_shards` is 1.
     """
     if embedding_config_spec is None:
         return
@@ -85,7 +111,19 @@ def check_embeddings(tpu_config: TPUConfig, embedding_config_spec: Any) -> None:
             f"{type(embedding_config_spec)}."
         )
     if embedding_config_spec.feature_to_config_dict:
-        tables_and_features(embedding_config_spec)
+        tables, _ = tables_and_features(embedding_config_spec)
+        for key in tables:
+            check_name(key, "Table of table_to_config_dict")
+    for column in (
+        *(embedding_config_spec.feature_columns or ()),
+        *(embedding_config_spec.tensor_core_feature_columns or ()),
+    ):
+        if isinstance(column, TPUEmbeddingColumn):
+            key = column.get_feature_key_name()
+            check_name(column.name, f"Column of feature {key!r}", in_scope=True)
+        if isinstance(column, SharedEmbeddingColumn):
+            name = column.shared_embedding_collection_name
+            check_name(name, "shared_embedding_collection_name", in_scope=True)
     if tpu_config.num_shards == 1 and tpu_config.num_cores_per_replica is None:
         raise ValueError(
             "Setting TPUConfig.num_shards==1 is unsupported when embedding_config_spec is not "
@@ -124,9 +162,28 @@ def check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
 
     Raises:
         ValueError: it has none.
+        TypeError: `fn` isn't callable.
     """
+    check_callable(kind, fn)
     if "params" not in argument_names(fn):
         raise ValueError(
             f"{kind} ({fn}) does not include params argument, required by TPUEstimator to pass "
             "batch size as params['batch_size']"
+        )
+
+
+def check_on_parameter_servers(has_replicas: bool) -> None:
+    """Checks that a training can run in a cluster of parameter servers.
+
+    Args:
+        has_replicas: whether it runs on replicas of the host or of a TPU.
+
+    Raises:
+        NotImplementedError: it does, in one process only.
+    """
+    if has_replicas:
+        raise NotImplementedError(
+            "TF_CONFIG describes a cluster of parameter servers, and a training in loops "
+            "(host_replicas, or use_tpu=True) runs in one process. Leave host_replicas out, or "
+            "unset TF_CONFIG."
         )

@@ -63,8 +63,7 @@ class MidLevelEngine:
 
     def slot_names(self, table: str) -> dict[str, str]:
         """Implements `Engine`."""
-        parameters = self._source.parameters(table)
-        return {} if parameters is None else mid_level_slot_names(parameters)
+        return mid_level_slot_names(self._source.parameters(table))
 
     def load(self, shards: Shards) -> Any:
         """Implements `Engine`."""

@@ -10,11 +10,19 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.cluster import roles
 from estimator_spec.config import host_fallback
-from estimator_spec.config.run_config import TPURunConfig
+from estimator_spec.config.run_config import InputPipelineConfig, TPURunConfig
 from estimator_spec.config.tpu_config import parse_iterations_per_loop
 from estimator_spec.config.tpu_context import TPUContext
-from estimator_spec.driver import device_loop, embeddings, input_pipeline, model_calls, tpu_checks
+from estimator_spec.driver import (
+    device_loop,
+    embeddings,
+    input_pipeline,
+    model_calls,
+    strategy_graphs,
+    tpu_checks,
+)
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hooks import ExamplesPerSecond
@@ -72,7 +80,8 @@ class TPUEstimator(Estimator):
             (the default): the model's optimizer trains them, as always on a CPU.
         embedding_shards: number of shards of each table of the specification. Its
             `partition_strategy` is their layout; checkpoints store the shards concatenated.
-            Checkpoints with another number of shards or another strategy can be restored.
+            Checkpoints with another number of shards or another strategy can be restored. None
+            (the default): one for each parameter server of a cluster, otherwise 1.
         host_replicas: number of replicas on the host, each on a logical CPU device. Runs are like
             those on a TPU with as many replicas: training makes `iterations_per_loop` steps per
             session call (hooks are called once per session call) and requires `steps` or
@@ -80,10 +89,14 @@ class TPUEstimator(Estimator):
             and (unless `eval_on_tpu` is False) evaluation also use all replicas, and require their
             batch sizes. None (the default): one replica, one step per session call.
         fast_updates: as for `Estimator`.
+        plain: as for `Estimator`. With `embedding_core='host'`, whose semantics TensorFlow's own
+            estimator doesn't have on a CPU, the core's ops are TensorFlow's, too.
+        invalid_ids: as for `Estimator`; also for features of dictionaries.
 
     Raises:
         ValueError: an argument is invalid; the message names it.
-        TypeError: a batch size isn't an int, or the embedding specification has another type.
+        TypeError: a batch size isn't an int, `params` can't hold the batch size, or the embedding
+            specification has another type.
     """
 
     _adds_params = True
@@ -108,37 +121,54 @@ class TPUEstimator(Estimator):
         export_saved_model_api_version: Any = ExportSavedModelApiVersion.V1,
         *,
         embedding_core: str | None = None,
-        embedding_shards: int = 1,
+        embedding_shards: int | None = None,
         host_replicas: int | None = None,
         fast_updates: bool | None = None,
+        plain: bool | None = None,
+        invalid_ids: str | int | None = None,
     ) -> None:
         if not isinstance(config, TPURunConfig):
             raise ValueError(
                 "`config` must be provided with type `tpu_config.RunConfig`, that is "
                 f"estimator_spec.RunConfig; got {config!r}."
             )
-        if params is not None and any(key in params for key in _RESERVED):
-            raise ValueError(f"{_RESERVED} are reserved keys but existed in params {params}.")
+        tpu_checks.check_params(params, _RESERVED)
         tpu_config = config.tpu_config
         tpu_checks.check_batch_axis(batch_axis)
+        if use_tpu and train_batch_size is None:
+            raise ValueError("`train_batch_size` cannot be `None`")
+        tpu_checks.check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
         if use_tpu:
-            tpu_checks.check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
             tpu_checks.check_input_pipeline(tpu_config, embedding_config_spec)
+        on_tpu = use_tpu and not host_fallback.host_instead_of_tpu()
+        on_servers = not use_tpu and roles.is_distributed(config)
+        if embedding_shards is None:
+            has_tables = embedding_config_spec is not None
+            embedding_shards = max(config.num_ps_replicas, 1) if on_servers and has_tables else 1
         self._embeddings = embeddings.choose_embeddings(
-            embedding_config_spec, embedding_core, use_tpu, embedding_shards
+            embedding_config_spec, embedding_core, use_tpu, embedding_shards, on_servers
         )
         tpu_checks.check_embeddings(tpu_config, embedding_config_spec)
         if host_replicas is not None:
             sizes = {"train": train_batch_size, "predict": predict_batch_size}
             if eval_on_tpu:
                 sizes["eval"] = eval_batch_size
+            if tpu_config.per_host_input_for_training == InputPipelineConfig.BROADCAST:
+                sizes = {}  # each replica gets the whole batch
             tpu_checks.check_host_replicas(host_replicas, use_tpu, sizes)
+            if tpu_config.input_partition_dims is not None:
+                tf1.logging.info(
+                    "TPUConfig.input_partition_dims has no effect: a replica on the host is one "
+                    "device and gets whole tensors."
+                )
         if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
             raise ValueError(
                 "export_saved_model_api_version should be 1 or 2; got "
                 f"{export_saved_model_api_version}."
             )
-        if use_tpu and host_fallback.host_instead_of_tpu():
+        if not on_tpu and roles.is_distributed(config):
+            config = config.on_parameter_servers()
+        elif use_tpu and not on_tpu:
             config = config.on_host()
         super().__init__(
             model_fn,  # type: ignore[arg-type]  # None is refused there
@@ -147,7 +177,10 @@ class TPUEstimator(Estimator):
             params,
             warm_start_from,
             fast_updates=fast_updates,
+            plain=plain,
+            invalid_ids=invalid_ids,
         )
+        strategy_graphs.check_no_replicas(self._config)
         self._ctx = RunContext(
             self._config,
             train_batch_size,
@@ -176,6 +209,9 @@ class TPUEstimator(Estimator):
                     "Invalid TPUConfig `eval_training_input_configuration` value. SLICED mode "
                     "only works on use_tpu = True."
                 )
+            has_replicas = ctx.system() is not None
+        if mode == ModeKeys.TRAIN and roles.is_distributed(self._config):
+            tpu_checks.check_on_parameter_servers(has_replicas)
         for kind, fn in (("model_fn", self._model_fn), ("input_fn", input_fn)):
             tpu_checks.check_takes_params(kind, fn)
         super()._check_before_graph(mode, input_fn)
@@ -186,7 +222,7 @@ class TPUEstimator(Estimator):
         params = self.params
         with self._ctx.with_mode(mode) as ctx:
             _set_param(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
-            if ctx.is_meant_for_tpu():
+            if ctx.is_meant_for_tpu() or ctx.system() is not None:
                 _set_param(params, _CONTEXT, TPUContext(True, ctx.deployment()))
         return input_pipeline.call_input_fn(input_fn, mode, params, self.config, input_context)
 
@@ -196,7 +232,8 @@ class TPUEstimator(Estimator):
         with self._ctx.with_mode(mode) as ctx:
             on_cpu = ctx.is_running_on_cpu(is_export_mode=exporting)
             for_tpu = ctx.is_meant_for_tpu() and not exporting
-            context = TPUContext(False, ctx.deployment()) if for_tpu else None
+            has_context = not exporting and (for_tpu or ctx.system() is not None)
+            context = TPUContext(False, ctx.deployment()) if has_context else None
             if not exporting:
                 _set_param(params, _BATCH_SIZE, ctx.batch_size_for_model_fn)
         _set_param(params, _CONTEXT, context)

@@ -10,16 +10,20 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery, private
+from estimator_spec.cluster import roles
 from estimator_spec.config.run_config import RunConfig
+from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver import initial_values, input_pipeline, sessions
+from estimator_spec.driver import initial_values, input_pipeline, saving, sessions
 from estimator_spec.driver.hookless_steps import StepRunner
 from estimator_spec.model.model_spec import EstimatorSpec
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
-_INCREMENT_OPS = ("AssignAddVariableOp", "AssignAdd")
+# A loop of steps is one op.
+_INCREMENT_OPS = ("AssignAddVariableOp", "AssignAdd", "While", "StatelessWhile")
 
 
 def run(
@@ -32,6 +36,7 @@ def run(
     hooks: Sequence[tf1.train.SessionRunHook],
     speed_hooks: Sequence[tf1.train.SessionRunHook],
     saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+    optimizations: frozenset[Optimization],
     first_hooks: Sequence[tf1.train.SessionRunHook] = (),
     loop: bool = False,
 ) -> Any:
@@ -46,6 +51,7 @@ def run(
         hooks: the user's hooks, and those that stop training.
         speed_hooks: hooks that log steps and examples per second.
         saving_listeners: listeners for every checkpoint.
+        optimizations: the estimator's.
         first_hooks: hooks to call before the one that saves checkpoints.
         loop: whether the train_op runs several steps; hooks are called once for all of them.
 
@@ -55,43 +61,43 @@ def run(
     Raises:
         ValueError: the input is empty, or there are listeners but no hook that saves.
         CheckpointError: the checkpoint can't be restored.
+        OSError: a checkpoint can't be written.
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
     graph = tf1.get_default_graph()
+    spec = spec._replace(scaffold=activation_gradients.add_initializers(spec.scaffold))
     _add_loss_summary(spec.loss)
     _add_saver(spec, config)
-    if not loop:
-        _read_global_step_before_increment(graph)
+    _read_global_step_before_increment(graph)
     stop_at_nan = hooks_lib.StopAtNan(spec.loss)
     all_hooks = [*input_hooks, *hooks, stop_at_nan]
     if config.log_step_count_steps is not None:
         all_hooks.append(hooks_lib.LossLogger(spec.loss, config.log_step_count_steps))
+    if roles.is_distributed(config):
+        all_hooks.append(hooks_lib.LostSessionLogger())
     all_hooks.extend(spec.training_hooks)
     saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
     chief_hooks = [*first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
     chief_hooks.extend(_summary_hooks(spec, config))
-    steps = StepRunner([*all_hooks, *chief_hooks], spec.train_op, spec.loss, stop_at_nan)
-    initial_values.replace_large_constants(graph)
+    skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
+    runner_hooks = [*all_hooks, *(chief_hooks if config.is_chief else ())]
+    steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, skip_hooks)
+    if Optimization.INITIAL_VALUES in optimizations:
+        initial_values.replace_large_constants(graph)
+
+    saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
 
     def create_session() -> Any:
-        return tf1.train.MonitoredTrainingSession(
-            master=config.master,
-            is_chief=config.is_chief,
-            checkpoint_dir=config.model_dir,
-            scaffold=spec.scaffold,
-            hooks=all_hooks,
-            chief_only_hooks=chief_hooks,
-            # The driver has hooks of its own for checkpoints, summaries and speed.
-            save_checkpoint_secs=0,
-            save_summaries_steps=None,
-            log_step_count_steps=None,
-            config=config.session_config,
-            max_wait_secs=config.session_creation_timeout_secs,
-            save_graph_def=config.checkpoint_save_graph_def,
-        )
+        # Explained here, because errors of restoring are of the same classes.
+        with saving.explain_write_errors(), saving.keep_checkpoint(saver, checkpoint):
+            if config.is_chief:
+                return sessions.create_chief_session(spec.scaffold, config, all_hooks, chief_hooks)
+            return sessions.create_worker_session(spec.scaffold, config, all_hooks)
 
     present = [*saver_hooks, *all_hooks, *spec.training_chief_hooks]
     with (
+        saving.explain_write_errors(),
+        saving.explain_failed_saves(saver),
         _listeners_added(present, saving_listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
     ):
@@ -120,15 +126,19 @@ def _run_steps(
 
 
 def _read_global_step_before_increment(graph: tf.Graph) -> None:
-    """Adds control dependencies from the read of the global step to the ops that increment it.
+    """Adds control dependencies from the reads of the global step to the ops that increment it.
 
-    Hooks expect the value before this step. If the two ops ran in any order, hooks would see this
-    step or the next at random, and could write a summary one step late.
+    Hooks expect the value before this step, or before this loop of steps, from the tensor that
+    TensorFlow's hooks share and from the variable itself. If the ops ran in any order, hooks would
+    see this step or the next at random (or one within the loop), and could write a summary one step
+    late.
     """
-    read = private.get_or_create_global_step_read(graph).op
-    for op in tf1.train.get_global_step(graph).op.outputs[0].consumers():
+    step = tf1.train.get_global_step(graph)
+    reads = [private.get_or_create_global_step_read(graph).op, graph.as_graph_element(step).op]
+    for op in step.op.outputs[0].consumers():
         if op.type in _INCREMENT_OPS and graph_surgery.control_flow_context(op) is None:
-            graph_surgery.add_control_input(op, read)
+            for read in reads:
+                graph_surgery.add_control_input(op, read)
 
 
 def _add_loss_summary(loss: Any) -> None:

@@ -7,14 +7,14 @@ from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.optimizers import OptimizationParameters
 
 
-def mid_level_slot_names(parameters: OptimizationParameters) -> dict[str, str]:
+def mid_level_slot_names(parameters: OptimizationParameters | None) -> dict[str, str]:
     """Returns the mid-level API's names of an optimizer's slots.
 
     >>> mid_level_slot_names(ours.AdamParameters(0.1))
     {'m': 'momenta', 'v': 'velocities'}
 
     Args:
-        parameters: the optimizer.
+        parameters: the optimizer, or None, which has no slots.
 
     Returns:
         Mid-level names by slot; empty for an optimizer without a counterpart there (see

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+
+from tpu_columns.checks import is_flag, is_number
 
 
 class Slot(NamedTuple):
@@ -32,12 +33,13 @@ class OptimizationParameters:
         learning_rate: lr, for every table without its own. May be None if each table has a
             `learning_rate_fn`.
         use_gradient_accumulation: True (the default) sums the gradients of a row's occurrences in
-            a step and updates the row once. False applies one occurrence after the other, which is
-            faster, less exact, and allows no gradient clipping.
+            a step and updates the row once. False sums them on each replica, and applies the sums
+            of the replicas one after the other; it allows no gradient clipping. On one replica both
+            are the same.
         clip_weight_min: lower bound of an element of w after an update. None: no limit.
         clip_weight_max: upper bound of an element of w after an update. None: no limit.
-        weight_decay_factor: fraction of each looked-up row that is subtracted in a step, apart from
-            the gradient (decoupled decay). None or 0: none.
+        weight_decay_factor: fraction of each looked-up row that is subtracted in an update, apart
+            from the gradient (decoupled decay). None or 0: none.
         multiply_weight_decay_factor_by_learning_rate: whether that fraction is multiplied by lr.
             None means False.
         clip_gradient_min: lower bound of an element of g. None: no limit.
@@ -61,6 +63,7 @@ class OptimizationParameters:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # its subclasses are
             value = _plain_value(self, field.name, str(field.type))
             object.__setattr__(self, field.name, value)
+        check_learning_rate(f"{type(self).__name__}: learning_rate", self.learning_rate)
         clips_gradient = self.clip_gradient_min is not None or self.clip_gradient_max is not None
         if clips_gradient and not self.use_gradient_accumulation:
             raise ValueError(
@@ -95,6 +98,28 @@ class OptimizationParameters:
             raise ValueError(f"epsilon must be positive; got {epsilon}.")
 
 
+def check_learning_rate(name: str, value: Any) -> None:
+    """Checks that a constant learning rate is a finite number of at least 0, or None.
+
+    Args:
+        name: name of the argument, for the message.
+        value: the learning rate.
+
+    Raises:
+        TypeError: it isn't a number.
+        ValueError: it is negative or infinite.
+    """
+    if value is None:
+        return
+    if not is_number(value):
+        raise TypeError(f"{name} must be a number; got {value!r}, a {type(value).__name__}.")
+    if not 0 <= value < math.inf:
+        raise ValueError(
+            f"{name} must be finite and greater than or equal to 0; got {value!r}. A rate that "
+            "changes with the global step belongs in a learning_rate_fn."
+        )
+
+
 def _plain_value(parameters: Any, name: str, annotation: str) -> Any:
     """Returns a parameter as a plain Python value, after a check of its type."""
     value = getattr(parameters, name)
@@ -104,11 +129,10 @@ def _plain_value(parameters: Any, name: str, annotation: str) -> Any:
         return value
     if annotation.startswith("bool"):
         # TensorFlow accepts 0 and 1 as flags too.
-        accepted, expected = isinstance(value, int) and value in (0, 1), "True or False"
+        accepted, expected = is_flag(value), "True or False"
         value = bool(value) if accepted else value
     else:
-        accepted = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        accepted, expected = accepted and not math.isnan(value), "a number"
+        accepted, expected = is_number(value), "a number"
     if not accepted:
         raise TypeError(
             f"{type(parameters).__name__}: {name} must be {expected}; got {value!r}, a "

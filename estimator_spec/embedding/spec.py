@@ -17,7 +17,8 @@ from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
 from tpu_columns import Mode, TPUEmbeddingColumn, callables
-from tpu_columns.checks import is_int
+from tpu_columns.checks import is_int, is_number
+from tpu_columns.invalid_ids import IdRule, rule_for_column, rule_for_feature
 from tpu_columns.partition import check_strategy
 
 __all__ = [
@@ -247,6 +248,30 @@ def tables_and_features(
     return tables, features
 
 
+def id_rules(spec: EmbeddingConfigSpec) -> dict[str, IdRule | None]:
+    """Returns the rules for invalid ids of the embedding core's features, by feature key.
+
+    A column's policy takes precedence over the estimator's, which the context has. Features that
+    are configured by dictionaries have the estimator's.
+
+    Args:
+        spec: the spec, of columns or of dictionaries.
+
+    Returns:
+        A rule by feature key; None for a feature without a policy.
+
+    Raises:
+        ValueError: as `tables_and_features`, or a default row isn't in the vocabulary.
+    """
+    if spec.feature_columns is not None:
+        return {c.get_feature_key_name(): rule_for_column(c) for c in spec.feature_columns}
+    tables, features = tables_and_features(spec)
+    return {
+        key: rule_for_feature(key, tables[feature.table_id].vocabulary_size)
+        for key, feature in features.items()
+    }
+
+
 def tensor_core_tables(spec: EmbeddingConfigSpec) -> set[str]:
     """Returns the tensor core's tables in a spec, by `get_embedding_var_name()`."""
     return {column.get_embedding_var_name() for column in spec.tensor_core_feature_columns or ()}
@@ -282,6 +307,8 @@ def _split_columns(feature_columns: Any, below: Any) -> tuple[list[Any] | None, 
     """Checks the arguments of `split_columns` and calls it; None stands for no columns."""
     if below is not None and not is_int(below):
         raise TypeError(f"tensor_core_below must be a number of rows or None, got {below!r}.")
+    if below is not None and below < 0:
+        raise ValueError(f"tensor_core_below must not be negative, got {below!r}.")
     if not feature_columns:
         return None, None
     if isinstance(feature_columns, _COLUMNS) or not isinstance(feature_columns, Iterable):
@@ -305,6 +332,11 @@ def _check_spec(spec: EmbeddingConfigSpec) -> None:
             "look up small tables in the model_fn."
         )
     check_strategy(spec.partition_strategy)
+    limit = spec.clipping_limit
+    if limit is not None and not (is_number(limit) and limit >= 0):
+        raise ValueError(
+            f"clipping_limit must be a number greater than or equal to 0, or None; got {limit!r}."
+        )
     multiplier = spec.experimental_gradient_multiplier_fn
     if multiplier and not callable(multiplier):
         raise TypeError(
@@ -338,6 +370,17 @@ def _check_columns(columns: Iterable[Any]) -> None:
 
 
 def _check_dictionaries(features: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    for argument, configs in (
+        ("feature_to_config_dict", features),
+        ("table_to_config_dict", tables),
+    ):
+        if not isinstance(configs, Mapping):
+            raise TypeError(
+                f"{argument} must be a dict of configurations by key, got {type(configs).__name__}."
+            )
+        for key in configs:
+            if not isinstance(key, str):
+                raise TypeError(f"The keys of {argument} must be strings, got {key!r}.")
     for feature, config in features.items():
         if not isinstance(config, FeatureConfig):
             raise TypeError(

@@ -7,6 +7,7 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
+from estimator_spec.embedding.optimizer_base import check_learning_rate
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from tpu_columns.checks import is_int
 from tpu_columns.lookup import is_combiner
@@ -49,6 +50,7 @@ class TableConfig(_TableFields):
 
     Raises:
         ValueError: a value is out of range, or both rates are given.
+        TypeError: the learning rate is no number.
     """
 
     __slots__ = ()
@@ -84,6 +86,7 @@ class TableConfig(_TableFields):
                 "At most one of learning_rate and learning_rate_fn can be given. Received: "
                 f"{learning_rate} and {learning_rate_fn}"
             )
+        check_learning_rate("TableConfig: learning_rate", learning_rate)
         if learning_rate_fn is not None and not callable(learning_rate_fn):
             raise ValueError(
                 "learning_rate_fn must be callable if specified, a function of the global step. "
@@ -119,6 +122,7 @@ class FeatureConfig(_FeatureFields):
 
     Raises:
         ValueError: the length is not an int, or negative.
+        TypeError: a key isn't a string.
     """
 
     __slots__ = ()
@@ -127,6 +131,16 @@ class FeatureConfig(_FeatureFields):
         cls, table_id: str, max_sequence_length: int = 0, weight_key: str | None = None
     ) -> FeatureConfig:
         """Checks the values; see the class."""
+        if not isinstance(table_id, str):
+            raise TypeError(
+                f"FeatureConfig: table_id must be a string, the key of the feature's table in "
+                f"table_to_config_dict; got {table_id!r}."
+            )
+        if weight_key is not None and not isinstance(weight_key, str):
+            raise TypeError(
+                "FeatureConfig: weight_key must be a string, the key of the weights in the "
+                f"features dict, or None; got {weight_key!r}."
+            )
         if not is_int(max_sequence_length) or max_sequence_length < 0:
             raise ValueError(
                 f"max_sequence_length must be zero or a positive int, got {max_sequence_length!r}."

@@ -12,7 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.evaluation import event_files
+from estimator_spec.validation.checks import check_callable
 from estimator_spec.validation.signatures import argument_names
+from tpu_columns.checks import is_number
 
 tf1 = tf.compat.v1
 
@@ -60,12 +62,12 @@ class _SavedModelExporter(Exporter):
         serving_input_receiver_fn: Callable[[], Any] | None,
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
-        exports_to_keep: int | None = None,
+        exports_to_keep: int | None = 5,
     ) -> None:
-        if exports_to_keep is not None and exports_to_keep <= 0:
+        if exports_to_keep is not None and not (is_number(exports_to_keep) and exports_to_keep > 0):
             raise ValueError(
                 "`exports_to_keep`, if provided, must be a positive number. Got "
-                f"{exports_to_keep}. None keeps all exports."
+                f"{exports_to_keep!r}. None keeps all exports."
             )
         self._name = name
         self._serving_input_receiver_fn = serving_input_receiver_fn
@@ -130,7 +132,7 @@ class FinalExporter(_SavedModelExporter):
         assets_extra: Mapping[str, str] | None = None,
         as_text: bool = False,
     ) -> None:
-        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
+        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, None)
 
     def export(
         self,
@@ -163,16 +165,6 @@ class LatestExporter(_SavedModelExporter):
         ValueError: `exports_to_keep` isn't positive.
     """
 
-    def __init__(
-        self,
-        name: str,
-        serving_input_receiver_fn: Callable[[], Any] | None,
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        exports_to_keep: int | None = 5,
-    ) -> None:
-        super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-
     def export(
         self,
         estimator: Any,
@@ -202,6 +194,7 @@ def _loss_smaller(
 def _check_compare_fn(compare_fn: Any) -> None:
     if compare_fn is None:
         raise ValueError("`compare_fn` must not be None.")
+    check_callable("compare_fn", compare_fn)
     wanted = ("best_eval_result", "current_eval_result")
     names = argument_names(compare_fn)
     for name in wanted:
@@ -264,6 +257,11 @@ class BestExporter(_SavedModelExporter):
     ) -> Any:
         """Exports if the evaluation is the best so far; see `Exporter.export`."""
         del is_the_final_export
+        if eval_result is None:
+            raise ValueError(
+                f"BestExporter {self.name!r}: eval_result is None, but the export depends on it. "
+                "Give the metrics by name that Estimator.evaluate returned."
+            )
         if self._event_file_pattern and self._model_dir != estimator.model_dir:
             self._model_dir = estimator.model_dir
             self._best = self._best_before(export_path, eval_result)

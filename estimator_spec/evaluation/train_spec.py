@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.evaluation.exporters import Exporter
+from estimator_spec.validation.checks import check_at_least, check_instances
 
 tf1 = tf.compat.v1
 
@@ -45,8 +46,7 @@ class TrainSpec(_TrainFields):
     ) -> TrainSpec:
         """Checks the values; see the class."""
         _check_input_fn(input_fn)
-        if max_steps is not None and max_steps <= 0:
-            raise ValueError(f"Must specify max_steps > 0, given: {max_steps}")
+        check_at_least("max_steps", max_steps)
         listeners = tuple(saving_listeners or ())
         for listener in listeners:
             if not isinstance(listener, tf1.train.CheckpointSaverListener):
@@ -97,18 +97,13 @@ class EvalSpec(_EvalFields):
     ) -> EvalSpec:
         """Checks the values; see the class."""
         _check_input_fn(input_fn)
-        if steps is not None and steps <= 0:
-            raise ValueError(f"Must specify steps > 0, given: {steps}")
+        check_at_least("steps", steps)
         if name is not None and not isinstance(name, str):
             raise TypeError(f"`name` must be string, given: {name}")
         session_hooks = _check_hooks(hooks)
         found_exporters = _check_exporters(exporters)
-        for argument, seconds in (
-            ("start_delay_secs", start_delay_secs),
-            ("throttle_secs", throttle_secs),
-        ):
-            if seconds < 0:
-                raise ValueError(f"Must specify {argument} >= 0, given: {seconds}")
+        check_at_least("start_delay_secs", start_delay_secs, zero=True)
+        check_at_least("throttle_secs", throttle_secs, zero=True)
         return super().__new__(
             cls,
             input_fn,
@@ -127,11 +122,8 @@ def _check_input_fn(input_fn: Any) -> None:
 
 
 def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
-    found = tuple(hooks or ())
-    for hook in found:
-        if not isinstance(hook, tf1.train.SessionRunHook):
-            raise TypeError(f"All hooks must be `SessionRunHook` instances, given: {hook}")
-    return found
+    rule = "All hooks must be `SessionRunHook` instances"
+    return tuple(check_instances(hooks, tf1.train.SessionRunHook, rule))
 
 
 def _is_exporter(value: Any) -> bool:

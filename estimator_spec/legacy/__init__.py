@@ -1,13 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restores the names that TensorFlow removed, for unedited programs.
 
-`names` holds the table, `installation` installs it, `unsupported_names` holds advice on names that
-aren't restored. `names_page` generates docs/legacy_names.md from both.
+The tables are data: `estimator_names`, `canned_names`, `head_names`, `tpu_names` and
+`contrib_names` say where each old name leads (TensorFlow's own name, ours, or a library),
+`unsupported_names` has advice on the rest.
+`names` assembles the tables; `installation` puts their names into modules (`modules`), `stand_ins`
+replaces what they lack, and `check` compares a program's source with them.
+docs/make_legacy_names.py generates docs/legacy_names.md. `run` is the command; `tf1` and
+`child_processes` serve it.
 """
 
 from __future__ import annotations
 
-from estimator_spec.legacy.errors import LegacyAttributeError, LegacyImportError
-from estimator_spec.legacy.installation import install, uninstall
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["LegacyAttributeError", "LegacyImportError", "install", "uninstall"]
+if TYPE_CHECKING:
+    from estimator_spec.legacy.errors import LegacyAttributeError, LegacyImportError
+    from estimator_spec.legacy.installation import install, uninstall
+    from estimator_spec.legacy.restoration import restored
+
+__all__ = ["LegacyAttributeError", "LegacyImportError", "install", "restored", "uninstall"]
+
+_MODULES = {
+    "LegacyAttributeError": "errors",
+    "LegacyImportError": "errors",
+    "install": "installation",
+    "restored": "restoration",
+    "uninstall": "installation",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Imports a name at its first use: the tables are read without TensorFlow."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
+
 tf1 = tf.compat.v1
 
 
@@ -36,6 +38,31 @@ def sloppy_interleave(
     return tf.data.experimental.parallel_interleave(
         map_func, cycle_length, block_length, sloppy=True
     )
+
+
+# tensorflow.contrib.lookup
+
+
+def index_table_from_tensor(mapping: Any, *args: Any, **kwargs: Any) -> Any:
+    """Returns `index_table_from_tensor` of TensorFlow, which calls its first argument otherwise.
+
+    Args:
+        mapping: the vocabulary, a tensor or list.
+        *args: further arguments.
+        **kwargs: further arguments.
+    """
+    return private.lookup_ops.index_table_from_tensor(mapping, *args, **kwargs)
+
+
+def index_to_string_table_from_tensor(mapping: Any, *args: Any, **kwargs: Any) -> Any:
+    """Returns `index_to_string_table_from_tensor` of TensorFlow; see `index_table_from_tensor`.
+
+    Args:
+        mapping: the vocabulary, a tensor or list.
+        *args: further arguments.
+        **kwargs: further arguments.
+    """
+    return private.lookup_ops.index_to_string_table_from_tensor(mapping, *args, **kwargs)
 
 
 # tensorflow.contrib.layers

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.config import host_fallback
-from estimator_spec.legacy import names
+from estimator_spec.legacy import names, stand_ins
 from estimator_spec.legacy.module_spellings import is_removed
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
 from estimator_spec.legacy.undo import ReversibleChanges
@@ -38,7 +38,7 @@ _API_COPIES = {
 _Getters = dict[str, Callable[[], Any]]
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """Options of the current installation.
 
     Attributes:
@@ -53,14 +53,14 @@ class _State(NamedTuple):
 class _Process:
     """The installation in this process; `state` is None if nothing is installed."""
 
-    state: _State | None = None
+    state: State | None = None
     changes = ReversibleChanges()
 
 
 class Installed:
     """Result of `install()`: a context manager that undoes the installation on exit."""
 
-    def __init__(self, before: _State | None, after: _State) -> None:
+    def __init__(self, before: State | None, after: State) -> None:
         self._before = before
         self._after = after
 
@@ -80,7 +80,8 @@ def install(replace: bool = False) -> Installed:
 
     `tf.estimator`, `tf.compat.v1.estimator`, `tf.contrib.tpu`, `tensorflow_estimator`,
     `tensorflow.python.tpu.tpu_estimator` and so on get our classes, as attributes and for import.
-    docs/legacy_names.md lists them all. Call it before the program's other imports:
+    docs/legacy_names.md lists them all. Names that aren't restored can be imported, but not used.
+    Call it before the program's other imports:
 
         import estimator_spec
         estimator_spec.install()
@@ -104,7 +105,7 @@ def install(replace: bool = False) -> Installed:
     """
     with _LOCK:
         before = _Process.state
-        target = _State(replace or not _tensorflow_has_estimator(), frozenset(_cases()))
+        target = State(replace or not _tensorflow_has_estimator(), frozenset(cases()))
         if before is not None and before.replace and not replace:
             target = target._replace(replace=True)
         _set_state(target)
@@ -120,11 +121,12 @@ def uninstall() -> None:
         _set_state(None)
 
 
-def _set_state(target: _State | None) -> None:
+def _set_state(target: State | None) -> None:
     """Undoes the current installation and makes the target one; None installs nothing."""
     if target == _Process.state:
         return
     _Process.changes.undo()
+    stand_ins.remove_all()
     _Process.state = None
     if target is None:
         return
@@ -136,7 +138,7 @@ def _set_state(target: _State | None) -> None:
     _Process.state = target
 
 
-def _cases() -> Iterator[names.When]:
+def cases() -> Iterator[names.When]:
     """Yields the groups of names that apply to this process."""
     yield names.When.ALWAYS
     if host_fallback.host_instead_of_tpu():
@@ -152,14 +154,19 @@ def _tensorflow_has_estimator() -> bool:
     return "estimator" in vars(tf) and importlib.util.find_spec("tensorflow_estimator") is not None
 
 
-def _install_names(state: _State, changes: ReversibleChanges) -> None:
+def _install_names(state: State, changes: ReversibleChanges) -> None:
     """Adds the names of the table to TensorFlow's modules, and creates the removed modules."""
-    table = _getters_by_module(state)
+    table = getters_by_module(state)
     # Before the removed modules are created: afterwards they would be found.
     existing = set() if state.replace else {name for name in table if _exists(name)}
     kept = [name for name in table if name in existing or not is_removed(name)]
     copies = {name: _module_objects(name) for name in kept if name.split(".")[0] == "tensorflow"}
-    created = {name: LegacyModule(name, table[name]) for name in table if name not in kept}
+    libraries = names.libraries_by_module()
+    created = {
+        name: LegacyModule(name, table[name], libraries.get(name, ()))
+        for name in table
+        if name not in kept
+    }
     changes.clear_modules(name for name in created if name.rpartition(".")[0] not in created)
     changes.add_finder(Finder())
     for name, modules in copies.items():
@@ -167,7 +174,7 @@ def _install_names(state: _State, changes: ReversibleChanges) -> None:
             changes.set_module(name, modules[0])
         for module in modules:
             for attribute, get in table[name].items():
-                if state.replace or (_is_api(name) and not hasattr(module, attribute)):
+                if state.replace or not hasattr(module, attribute):
                     changes.set_attribute(module, attribute, get())
     for name, module in created.items():
         changes.set_module(name, module)
@@ -176,7 +183,7 @@ def _install_names(state: _State, changes: ReversibleChanges) -> None:
             changes.set_attribute(above, last, module)
 
 
-def _getters_by_module(state: _State) -> dict[str, _Getters]:
+def getters_by_module(state: State) -> dict[str, _Getters]:
     """Returns a getter for each name of each module; parent modules come first."""
     table: dict[str, _Getters] = {}
     for row in names.rows():
@@ -190,7 +197,8 @@ def _getters_by_module(state: _State) -> dict[str, _Getters]:
             get = functools.partial(_resolve_tensorflows_first, row)
         for module in row.modules():
             table.setdefault(module, {})[row.name] = get
-    for module in list(table):
+    for module in (*table, *names.libraries_by_module()):
+        table.setdefault(module, {})
         for parent in _parents(module):
             table.setdefault(parent, {})
     return dict(sorted(table.items()))

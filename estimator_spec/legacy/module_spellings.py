@@ -18,6 +18,9 @@ ROOTS: dict[str, tuple[str, ...]] = {
         "tensorflow.compat.v2.estimator",
         "tensorflow_estimator.estimator",
     ),
+    # Some names differed between the first and the second generation.
+    "estimator_v1": ("tensorflow.compat.v1.estimator", "tensorflow_estimator.estimator"),
+    "estimator_v2": ("tensorflow.estimator", "tensorflow.compat.v2.estimator"),
     "contrib": ("tensorflow.contrib", "tensorflow.compat.v1.contrib"),
     # The files behind the API, which programs import directly.
     "estimator_py": ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator"),
@@ -40,6 +43,7 @@ REMOVED = (
     "tensorflow.compat.v1.contrib",
     "tensorflow_estimator",
     "tensorflow.python.estimator",
+    "tensorflow.python.ops.rnn_cell",
     "tensorflow.python.tpu._tpu_estimator_embedding",
     "tensorflow.python.tpu.tpu_config",
     "tensorflow.python.tpu.tpu_context",

@@ -9,6 +9,7 @@ for TensorFlow 1 that API under `import tensorflow`.
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from estimator_spec import legacy, legacy_keras
 from estimator_spec.config import host_fallback
-from estimator_spec.legacy import tf1
+from estimator_spec.legacy import check, child_processes, program_names, tf1
 
 USAGE = """\
 usage: python -m estimator_spec run [options] SCRIPT [ARGS...]
@@ -28,10 +29,20 @@ options:
   --cpu        run what asks for a TPU (use_tpu=True) on this host
   --cpu auto   the same, if this machine has no TPU
   --tf1        `import tensorflow` gives the program TensorFlow 1's names and behaviour;
-               without this option it does if SCRIPT uses names that only TensorFlow 1 had
+               without this option it does if SCRIPT or MODULE uses names that only
+               TensorFlow 1 had
   --no-tf1     never do that
+  --also PACKAGE
+               the same for an installed package, which isn't the program's own
+  --check      run nothing: list the old names that the program and its modules use, and
+               what becomes of each; the exit status is 1 if one isn't supported
   -h, --help   show this
 """
+
+
+# Sizes of TensorFlow 2 are numbers, or None.
+_OF_DIMENSION = re.compile("'(int|NoneType)' object has no attribute 'value'")
+_TRY_TF1 = "try `run --tf1`"
 
 
 class UsageError(Exception):
@@ -47,6 +58,8 @@ class Command(NamedTuple):
         is_module: whether `program` is a module.
         host: when a TPU program runs on the host; None leaves it to the environment variable.
         as_tf1: whether the program gets TensorFlow 1's API; None detects it.
+        also: installed packages that get it, too.
+        check: whether to check the program instead of running it.
     """
 
     program: str
@@ -54,6 +67,14 @@ class Command(NamedTuple):
     is_module: bool = False
     host: host_fallback.Host | None = None
     as_tf1: bool | None = None
+    also: tuple[str, ...] = ()
+    check: bool = False
+
+    def file(self) -> str | None:
+        """Returns the file that runs, or None if there is none."""
+        if self.is_module:
+            return program_names.module_file(self.program, [os.getcwd(), *sys.path])
+        return self.program if os.path.exists(self.program) else None
 
 
 def parse(arguments: Sequence[str]) -> Command:
@@ -65,8 +86,7 @@ def parse(arguments: Sequence[str]) -> Command:
     Raises:
         UsageError: an option or the program is missing or unknown.
     """
-    host: host_fallback.Host | None = None
-    as_tf1: bool | None = None
+    command = Command("", [])
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)
@@ -75,19 +95,27 @@ def parse(arguments: Sequence[str]) -> Command:
             if option == "--cpu" and rest and rest[0] == "auto":
                 automatic = bool(rest.pop(0))
             host = host_fallback.Host.WITHOUT_TPU if automatic else host_fallback.Host.ALWAYS
+            command = command._replace(host=host)
         elif option in ("--tf1", "--no-tf1"):
-            as_tf1 = option == "--tf1"
+            command = command._replace(as_tf1=option == "--tf1")
+        elif option == "--also" or option.startswith("--also="):
+            package = option[7:] or (rest.pop(0) if rest else "")
+            if not package:
+                raise UsageError("--also needs the name of a package")
+            command = command._replace(also=(*command.also, package))
+        elif option == "--check":
+            command = command._replace(check=True)
         elif option == "-m":
             if not rest:
                 raise UsageError("-m needs the name of a module")
-            return Command(rest[0], rest[1:], True, host, as_tf1)
+            return command._replace(program=rest[0], arguments=rest[1:], is_module=True)
         elif option == "--":
             break
         else:
             raise UsageError(f"there is no option {option}; the program's own follow its name")
     if not rest:
         raise UsageError("the name of a script is missing")
-    return Command(rest[0], rest[1:], False, host, as_tf1)
+    return command._replace(program=rest[0], arguments=rest[1:])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -101,11 +129,18 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     try:
         command = parse(arguments)
-        if not command.is_module and not os.path.exists(command.program):
-            raise UsageError(f"there is no file {command.program!r}")
+        file = command.file()
+        if command.check:
+            file = file if file is not None and os.path.isfile(file) else None
+        if file is None and (command.check or not command.is_module):
+            kind = "module" if command.is_module else "file"
+            raise UsageError(f"there is no {kind} {command.program!r}")
     except UsageError as error:
         sys.stderr.write(f"estimator_spec run: {error}\n{USAGE}")
         return 2
+    if command.check and file is not None:
+        root = os.getcwd() if command.is_module else os.path.dirname(os.path.realpath(file))
+        return check.main(file, root, command.as_tf1)
     run(command)
     return 0
 
@@ -124,16 +159,22 @@ def run(command: Command) -> None:
     legacy_keras.select_legacy_keras()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
-        as_tf1 = not command.is_module and tf1.uses_tf1_names(command.program)
+        file = command.file()
+        as_tf1 = file is not None and tf1.uses_tf1_names(file)
+    child_processes.enable(child_processes.Options(as_tf1 or command.as_tf1, command.also))
     legacy.install(replace=True)
-    if as_tf1:
-        tf1.enable()
+    tf1.enable(as_tf1, command.also)
     sys.argv = [command.program, *command.arguments]
-    if command.is_module:
-        runpy.run_module(command.program, run_name="__main__", alter_sys=True)
-        return
-    _set_script_path(command.program)
-    runpy.run_path(command.program, run_name="__main__")
+    try:
+        if command.is_module:
+            runpy.run_module(command.program, run_name="__main__", alter_sys=True)
+        else:
+            _set_script_path(command.program)
+            runpy.run_path(command.program, run_name="__main__")
+    except AttributeError as error:
+        if not as_tf1 and _OF_DIMENSION.search(str(error)):
+            error.args = (f"{error}. (`.value` of a dimension needs TensorFlow 1: {_TRY_TF1})",)
+        raise
 
 
 def _set_script_path(script: str) -> None:

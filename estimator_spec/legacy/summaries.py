@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes scalar summaries without TensorBoard.
+"""Writes summaries in host calls: scalars without TensorBoard, and writers of `contrib.summary`.
 
 `tf.summary.scalar` is defined in TensorBoard, which TensorFlow installed up to 2.20. Host calls of
 TPU programs write scalars; images, histograms and others need TensorBoard.
@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+
+from estimator_spec._tensorflow import private
 
 _SCALARS = tf.compat.v1.SummaryMetadata(
     plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
@@ -37,3 +39,16 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
     with scope as (tag, _):
         tf.debugging.assert_scalar(data)
         return tf.summary.write(tag, tf.cast(data, tf.float32), step, metadata=metadata)
+
+
+def create_file_writer(*args: Any, **kwargs: Any) -> Any:
+    """Creates a writer as `tf.contrib.summary.create_file_writer` did; also in a training loop.
+
+    The writer belongs to the graph around the loop, whose session opens it.
+
+    Args:
+        *args: `logdir`, `max_queue`, `flush_millis`, `filename_suffix` and `name`.
+        **kwargs: the same by name.
+    """
+    with tf.init_scope():
+        return private.summary_ops.create_file_writer(*args, **kwargs)

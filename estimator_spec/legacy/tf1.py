@@ -8,17 +8,18 @@ TensorFlow, still import the real one.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import functools
 import os
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from estimator_spec.legacy import program_names
 
 tf1 = tf.compat.v1
 
@@ -47,48 +48,71 @@ class TF1Module(types.ModuleType):
         return sorted({*dir(tf), *dir(tf1)})
 
 
-def enable() -> None:
-    """Switches the program in this process to TensorFlow 1's names and behaviour.
+def enable(program: bool, also: Sequence[str] = ()) -> None:
+    """Switches a process to TensorFlow 1's names and behaviour; does nothing for no module.
+
+    Args:
+        program: whether the program's own modules get TensorFlow 1's names.
+        also: installed packages that get them.
 
     Raises:
         ValueError: a graph or a session exists already.
     """
+    if (not program and not also) or isinstance(builtins.__import__, _Import):
+        return
+    who = [*(["The program"] if program else []), *also]
     tf1.logging.warning(
-        "The program uses names of TensorFlow 1: its `import tensorflow` gives tf.compat.v1, with "
-        "v2 behaviour switched off. (`run --no-tf1` does without.)"
+        "%s uses names of TensorFlow 1: its `import tensorflow` gives tf.compat.v1, with v2 "
+        "behaviour switched off. (`run --no-tf1` does without.)",
+        ", ".join(who),
     )
     tf1.disable_v2_behavior()
-    builtins.__import__ = functools.partial(_import, builtins.__import__, TF1Module())
+    builtins.__import__ = _Import(builtins.__import__, program, also)
 
 
-def _import(
-    real_import: Any,
-    tf1_module: types.ModuleType,
-    name: str,
-    globals: Mapping[str, Any] | None = None,
-    locals: Mapping[str, Any] | None = None,
-    fromlist: Sequence[str] | None = (),
-    level: int = 0,
-) -> Any:
-    """Imports as Python does, except for `tensorflow` in a module of the program."""
-    if name == "tensorflow" and level == 0 and _is_own_module(globals):
-        for part in fromlist or ():
-            if part in _SHARED or part == "contrib":
-                real_import(f"{name}.{part}")
-        return tf1_module
-    module = real_import(name, globals, locals, fromlist, level)
-    if module is sys.modules.get("tensorflow") and level == 0 and _is_own_module(globals):
-        return tf1_module  # import tensorflow.something
-    return module
+class _Import:
+    """Replacement of `__import__`: some modules get TensorFlow 1's names as `tensorflow`.
 
+    Args:
+        real: Python's `__import__`.
+        program: whether modules of the program get them.
+        also: installed packages whose modules get them.
+    """
 
-def _is_own_module(globals: Mapping[str, Any] | None) -> bool:
-    """Returns whether the importing module belongs to the program, not to an installed package."""
-    module = (globals or {}).get("__name__") or ""
-    path = (globals or {}).get("__file__")
-    if not path or module.split(".")[0] in _OURS:
-        return False
-    return not os.path.realpath(path).startswith(_library_directories())
+    def __init__(self, real: Any, program: bool, also: Sequence[str]) -> None:
+        self._real = real
+        self._program = program
+        self._also = frozenset(also)
+        self._tensorflow = TF1Module()
+
+    def __call__(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        """Imports as Python does, except for `tensorflow` in one of these modules."""
+        if name == "tensorflow" and level == 0 and self._is_of_tf1(globals):
+            for part in fromlist or ():
+                if part in _SHARED or part == "contrib":
+                    self._real(f"{name}.{part}")
+            return self._tensorflow
+        module = self._real(name, globals, locals, fromlist, level)
+        if module is sys.modules.get("tensorflow") and level == 0 and self._is_of_tf1(globals):
+            return self._tensorflow  # import tensorflow.something
+        return module
+
+    def _is_of_tf1(self, globals: Mapping[str, Any] | None) -> bool:
+        """Returns whether the importing module gets TensorFlow 1's names."""
+        package = str((globals or {}).get("__name__") or "").split(".")[0]
+        path = (globals or {}).get("__file__")
+        if package in self._also:
+            return True
+        if not self._program or not path or package in _OURS:
+            return False
+        return not os.path.realpath(path).startswith(_library_directories())
 
 
 @functools.cache
@@ -108,34 +132,21 @@ def uses_tf1_names(script: str) -> bool:
         script: path of a file. The result is False if it isn't valid Python 3.
     """
     try:
-        with open(script, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
+        tree = program_names.parse(script)
+    except (OSError, SyntaxError):
         return False
-    return any(_only_in_tf1(name) for name in _names_used(tree))
+    return any(
+        use.from_tensorflow and is_only_in_tf1(use.name.partition(".")[2])
+        for use in program_names.uses(tree)
+    )
 
 
-def _names_used(tree: ast.AST) -> Iterator[str]:
-    """Yields the dotted names, relative to `tensorflow`, that a program uses."""
-    bound = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name == "tensorflow" or (
-                    alias.name.startswith("tensorflow.") and not alias.asname
-                ):
-                    bound.add(alias.asname or "tensorflow")
-        elif isinstance(node, ast.ImportFrom) and node.module == "tensorflow" and not node.level:
-            yield from (alias.name for alias in node.names)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            first, _, rest = ast.unparse(node).partition(".")
-            if first in bound:
-                yield rest
+def is_only_in_tf1(name: str) -> bool:
+    """Returns whether TensorFlow 1 has a name that TensorFlow 2 lacks.
 
-
-def _only_in_tf1(name: str) -> bool:
-    """Returns whether TensorFlow 1 has a name that TensorFlow 2 lacks."""
+    Args:
+        name: relative to `tensorflow`.
+    """
     first, *rest = name.split(".")
     if first in (*_SHARED, "contrib", "estimator"):
         return False  # the same in both
@@ -143,10 +154,11 @@ def _only_in_tf1(name: str) -> bool:
         return hasattr(tf1, first)
     now, then = vars(tf).get(first), vars(tf1).get(first)
     # Lazily loaded modules are Keras, which must not be loaded here.
-    if not rest or not _is_plain_module(now) or not _is_plain_module(then):
+    if not rest or not is_plain_module(now) or not is_plain_module(then):
         return False
     return not hasattr(now, rest[0]) and hasattr(then, rest[0])
 
 
-def _is_plain_module(value: Any) -> bool:
+def is_plain_module(value: Any) -> bool:
+    """Returns whether a value is a module whose names can be read without loading Keras."""
     return isinstance(value, types.ModuleType) and "LazyLoader" not in type(value).__name__

@@ -12,16 +12,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
+from estimator_spec._tensorflow import cross_shard, private
 
 tf1 = tf.compat.v1
 
 
 class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
-    """`tf.compat.v1.tpu.CrossShardOptimizer` that works on one replica without a TPU.
+    """`tf.compat.v1.tpu.CrossShardOptimizer` that works without a TPU.
 
-    On one replica it calls the wrapped optimizer; on several it is TensorFlow's. The wrapped
-    optimizer names the slot variables in both cases.
+    On one replica it calls the wrapped optimizer, in the replicas of a strategy it averages or sums
+    over these, and in another computation of several replicas it is TensorFlow's. The wrapped
+    optimizer names the slot variables in all cases.
 
     Args:
         opt: the `tf.compat.v1.train.Optimizer` to wrap.
@@ -59,6 +60,8 @@ class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
 
     def compute_gradients(self, loss: Any, var_list: Any = None, **kwargs: Any) -> Any:
         """See `tf.compat.v1.train.Optimizer.compute_gradients`."""
+        if cross_shard.in_replicas():
+            return cross_shard.compute_gradients(self, loss, var_list, **kwargs)
         if _replicas() > 1:
             return super().compute_gradients(loss, var_list=var_list, **kwargs)
         return self._opt.compute_gradients(loss, var_list=var_list, **kwargs)
@@ -67,6 +70,8 @@ class CrossShardOptimizer(tf1.tpu.CrossShardOptimizer):
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
     ) -> Any:
         """See `tf.compat.v1.train.Optimizer.apply_gradients`."""
+        if cross_shard.in_replicas():
+            return cross_shard.apply_gradients(self, grads_and_vars, global_step, name)
         if _replicas() > 1:
             return super().apply_gradients(grads_and_vars, global_step, name)
         return self._opt.apply_gradients(grads_and_vars, global_step, name)

@@ -24,51 +24,138 @@ class UnsupportedNames(NamedTuple):
 
 
 _OWN_MODEL_FN = (
-    "Canned estimators and heads aren't part of estimator_spec. Write the layers and the loss in a "
-    "model_fn for estimator_spec.Estimator, or build the model in Keras."
+    "It isn't part of estimator_spec. Write the layers in a model_fn for estimator_spec.Estimator, "
+    "whose loss can be that of a head (estimator_spec.heads), or build the model in Keras."
 )
-_KERAS = "Use tf.keras.Model.fit, or call the model in a model_fn for estimator_spec.Estimator."
-_TF_SLIM = "Install tf_slim, which has what tensorflow.contrib.{0} had, and import tf_slim."
+_TREES = (
+    "Train boosted trees by a library of them: tensorflow_decision_forests, xgboost or lightgbm."
+)
+_CLUSTERS = "Use scikit-learn: sklearn.cluster.MiniBatchKMeans, sklearn.mixture.GaussianMixture."
+_RNN = (
+    "Build the network in a model_fn: sequence_input_layer or tf.keras.layers, and a head of "
+    "estimator_spec.heads."
+)
+_SDCA = "Use LinearClassifier or LinearRegressor with optimizer='Ftrl', the default."
+_TF_SLIM = (
+    "Install tf_slim (pip install 'tpu-columns[contrib]'); tensorflow.contrib.{0} leads to it then."
+)
 _ADDONS = "Copy the function from TensorFlow 1.15's sources; TensorFlow Addons had some of them."
 _MID_LEVEL = "Use tf.tpu.experimental.embedding.TPUEmbedding, the API that came after it."
 _SYSTEM = "It drives a TPU system, which estimator_spec leaves to TensorFlow. Leave it out."
+_PARTS = (
+    "It is a private part of the old TPUEstimator's loop, and nothing here corresponds to it. Put "
+    "the change into the model_fn, the input_fn or a SessionRunHook."
+)
+_REPLICAS = "It belongs to a tf.distribute.Strategy of several workers, which has no support here."
 
 UNSUPPORTED = (
     UnsupportedNames(
-        "estimator estimator_py.estimator_lib",
-        "BaselineClassifier BaselineEstimator BaselineRegressor BinaryClassHead DNNClassifier "
-        "DNNEstimator DNNLinearCombinedClassifier DNNLinearCombinedEstimator "
-        "DNNLinearCombinedRegressor DNNRegressor Head KMeansClustering LinearClassifier "
-        "LinearEstimator LinearRegressor LogisticRegressionHead MultiClassHead MultiHead "
-        "MultiLabelHead PoissonRegressionHead RegressionHead RNNClassifier RNNEstimator "
-        "dnn_logit_fn_builder linear_logit_fn_builder",
-        _OWN_MODEL_FN,
+        "estimator estimator_py.estimator_lib estimator_py.canned.boosted_trees contrib.estimator",
+        "BoostedTreesClassifier BoostedTreesEstimator BoostedTreesRegressor "
+        "boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory",
+        _TREES,
+    ),
+    UnsupportedNames("estimator_py.canned.boosted_trees contrib.boosted_trees", "*", _TREES),
+    UnsupportedNames("contrib.tensor_forest", "*", _TREES),
+    UnsupportedNames(
+        "estimator estimator.experimental estimator_py.estimator_lib estimator_py.canned.kmeans "
+        "contrib.factorization",
+        "KMeans KMeansClustering",
+        _CLUSTERS,
+    ),
+    UnsupportedNames("estimator_py.canned.kmeans contrib.factorization", "*", _CLUSTERS),
+    UnsupportedNames(
+        "estimator estimator.experimental estimator_py.estimator_lib contrib.estimator "
+        "estimator_py.canned.rnn",
+        "RNNClassifier RNNEstimator",
+        _RNN,
+    ),
+    UnsupportedNames("estimator_py.canned.rnn", "*", _RNN),
+    UnsupportedNames("estimator.experimental estimator_py.canned.linear", "LinearSDCA", _SDCA),
+    UnsupportedNames("contrib.linear_optimizer", "*", _SDCA),
+    UnsupportedNames(
+        "estimator_py.canned.timeseries contrib.timeseries",
+        "*",
+        "Use tensorflow_probability's tfp.sts, or statsmodels.",
     ),
     UnsupportedNames(
-        "estimator.experimental",
-        "KMeans LinearSDCA RNNClassifier RNNEstimator dnn_logit_fn_builder linear_logit_fn_builder",
-        _OWN_MODEL_FN,
+        "estimator_py.canned",
+        "*",
+        "estimator_spec.canned has the estimators themselves, not these parts. For a variant of "
+        "one, write a model_fn of dnn_logit_fn_builder, linear_logit_fn_builder and a head.",
     ),
-    UnsupportedNames("estimator_py.canned estimator_py.head", "*", _OWN_MODEL_FN),
-    UnsupportedNames(
-        "estimator estimator_py.estimator_lib estimator_py.extenders contrib.estimator",
-        "add_metrics",
-        "Return the metrics in the model_fn's EstimatorSpec(eval_metric_ops=...).",
-    ),
-    UnsupportedNames(
-        "estimator estimator_py.estimator_lib",
-        "classifier_parse_example_spec regressor_parse_example_spec",
-        "Use tf.feature_column.make_parse_example_spec, and add the label's feature to it.",
-    ),
-    UnsupportedNames(
-        "estimator_py.estimator_lib estimator_py.keras_lib", "model_to_estimator", _KERAS
-    ),
-    UnsupportedNames(
-        "contrib.estimator",
-        "export_all_saved_models export_saved_model_for_mode",
-        "Use Estimator.experimental_export_all_saved_models or Estimator.export_saved_model.",
-    ),
+    UnsupportedNames("estimator_py.head", "*", _OWN_MODEL_FN),
     UnsupportedNames("contrib.estimator", "*", _OWN_MODEL_FN),
+    UnsupportedNames(
+        "estimator_py.estimator",
+        "_combine_distributed_scaffold _get_loss_reduce_op_for_reporting "
+        "_get_replica_device_setter create_per_replica_ready_for_local_init_op",
+        _REPLICAS,
+    ),
+    UnsupportedNames("estimator_py.util", "DistributedIteratorInitializerHook", _REPLICAS),
+    UnsupportedNames("estimator_py.early_stopping", "_MultiWorkerEarlyStoppingHook", _REPLICAS),
+    UnsupportedNames(
+        "estimator_py.estimator",
+        "_extract_metric_update_ops _verify_and_create_loss_metric",
+        "Use the pairs of EstimatorSpec.eval_metric_ops; Estimator.evaluate adds the loss.",
+    ),
+    UnsupportedNames(
+        "estimator_py.training",
+        "_NewCheckpointListenerForEvaluate _StopAtSecsHook",
+        "train_and_evaluate has no such object. Pass a CheckpointSaverListener or a hook by "
+        "TrainSpec.",
+    ),
+    UnsupportedNames(
+        "estimator_py.export.export estimator_py.export.export_lib",
+        "export_outputs_for_mode wrap_and_check_input_tensors",
+        "Estimator.export_saved_model does it. Return a ServingInputReceiver, which checks its "
+        "tensors.",
+    ),
+    UnsupportedNames(
+        "estimator_py.export.function",
+        "*",
+        "Use Estimator.export_saved_model, and tf.saved_model.load for its functions.",
+    ),
+    UnsupportedNames(
+        "estimator_py.tools.checkpoint_converter",
+        "*",
+        "It renamed slot variables of the first generation's canned estimators for the second's. "
+        "Warm-start from the old checkpoint, or use `python -m estimator_spec checkpoint convert`.",
+    ),
+    UnsupportedNames(
+        "estimator_py.hooks.fake_summary_writer",
+        "*",
+        "It is a helper of TensorFlow's own tests. Read event files with "
+        "tf.compat.v1.train.summary_iterator.",
+    ),
+    UnsupportedNames(
+        "estimator_tpu_py.tpu_estimator",
+        "CatchInvalidHostcallFunctions ExamplesPerSecondHook InstallSignalHandlerHook "
+        "PeriodicLogger TPUInfeedOutfeedSessionHook TPUInfeedOutfeedSessionHookForPrediction "
+        "TensorPacker _CapturedObject _CapturingContext _InputPipeline _Inputs "
+        "_InputsWithStoppingSignals _ModelFnWrapper _OpQueueContext _OutfeedHostCall "
+        "_OutfeedHostCallHook _PaddingSignals _SetEvalIterationsHook _StopSignals "
+        "_StoppingPredictHook _TPUContext _TPUEstimatorReplicaContext _TPUStopAtStepHook "
+        "call_computation generate_broadcast_enqueue_ops_fn "
+        "generate_per_core_enqueue_ops_fn_for_host generate_per_host_enqueue_ops_fn_for_host "
+        "generate_per_host_v2_enqueue_ops_fn_for_host inference_on_tpu model_fn_inference_on_tpu",
+        _PARTS,
+    ),
+    UnsupportedNames(
+        "estimator_tpu_py.tpu_context",
+        "_InternalTPUContext _OneCoreTPUContext _TPUEstimatorReplicaContext _get_tpu_context",
+        _PARTS,
+    ),
+    UnsupportedNames(
+        "estimator_tpu_py._tpu_estimator_embedding",
+        "EmbeddingConfig get_configs_from_feature_columns get_full_variable_names "
+        "get_tpu_embedding_columns split_inputs",
+        "Use EmbeddingConfigSpec and estimator_spec.tables_and_features.",
+    ),
+    UnsupportedNames(
+        "estimator_tpu_py.error_handling estimator_tpu_py.iteration_count_estimator", "*", _PARTS
+    ),
+    UnsupportedNames("estimator_tpu_py.util", "IterationsPerLoopCounter", _PARTS),
     UnsupportedNames(
         "tpu_py.tpu_embedding",
         "EnqueueData RaggedEnqueueData TPUEmbedding TPUEmbeddingConfiguration VariablesAndOps",
@@ -104,14 +191,17 @@ UNSUPPORTED = (
         _TF_SLIM.format("layers") + " tf.compat.v1.layers has the common ones.",
     ),
     UnsupportedNames("contrib.framework", "*", _TF_SLIM.format("framework")),
+    UnsupportedNames("contrib.losses", "*", _TF_SLIM.format("losses")),
     UnsupportedNames(
         "contrib.training",
         "*",
-        "Train with estimator_spec.Estimator; see also tf.compat.v1.train.",
+        _TF_SLIM.format("training") + " See also tf.compat.v1.train.",
     ),
     UnsupportedNames("contrib.data", "*", "Look for it in tf.data and tf.data.experimental."),
     UnsupportedNames("contrib.lookup", "*", "Look for it in tf.lookup and tf.lookup.experimental."),
-    UnsupportedNames("contrib.metrics", "*", "Look for it in tf.compat.v1.metrics."),
+    UnsupportedNames(
+        "contrib.metrics", "*", _TF_SLIM.format("metrics") + " See also tf.compat.v1.metrics."
+    ),
     UnsupportedNames(
         "contrib.rnn", "*", "Look for it in tf.compat.v1.nn.rnn_cell and tf.keras.layers."
     ),
@@ -121,6 +211,9 @@ UNSUPPORTED = (
     UnsupportedNames("contrib.learn", "*", "Train with estimator_spec.train_and_evaluate."),
     UnsupportedNames("contrib.predictor", "*", "Use tf.saved_model.load(path).signatures."),
     UnsupportedNames("contrib.opt contrib.crf contrib.seq2seq", "*", _ADDONS),
+    UnsupportedNames(
+        "contrib.quantize", "*", "Use the package tensorflow_model_optimization (with Keras)."
+    ),
     UnsupportedNames("contrib", "*", "tensorflow.contrib ended with TensorFlow 1.15."),
 )
 
@@ -145,8 +238,8 @@ def is_listed(module: str, name: str) -> bool:
 def advice(module: str, name: str) -> str:
     """Returns advice on a removed name that isn't restored.
 
-    >>> advice('tensorflow.contrib', 'slim')
-    'Install tf_slim, which has what tensorflow.contrib.slim had, and import tf_slim.'
+    >>> advice('tensorflow.contrib', 'predictor')
+    'Use tf.saved_model.load(path).signatures.'
 
     Args:
         module: the module's full name, in any spelling.
@@ -155,11 +248,10 @@ def advice(module: str, name: str) -> str:
     Returns:
         A sentence or two, for an error message.
     """
-    full = f"{module}.{name}"
-    if full in _table():
-        return _table()[full]
+    table, full = _table(), f"{module}.{name}"
     while full:
-        if f"{full}.*" in _table():
-            return _table()[f"{full}.*"]
+        for entry in (full, f"{full}.*"):
+            if entry in table:
+                return table[entry]
         full = full.rpartition(".")[0]
     return "docs/legacy_names.md lists the names that are put back."

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.validation.checks import check_callable
 from estimator_spec.validation.signatures import argument_names
 
 
@@ -28,7 +29,9 @@ def call_logit_fn(
 
     Raises:
         ValueError: the function returned something else.
+        TypeError: `logit_fn` isn't callable.
     """
+    check_callable("logit_fn", logit_fn)
     offered = {"mode": mode, "params": params, "config": config}
     names = argument_names(logit_fn)
     logits = logit_fn(features=features, **{k: v for k, v in offered.items() if k in names})

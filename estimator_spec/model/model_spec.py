@@ -20,6 +20,7 @@ from estimator_spec.model.warm_start import (
     WarmStartSettings,
     default_warm_start_settings,
 )
+from estimator_spec.validation.checks import check_instances
 
 __all__ = [
     "EstimatorSpec",
@@ -223,9 +224,9 @@ class TPUEstimatorSpec(_TPUSpecFields):
             eval_metric_ops=metrics,
             export_outputs=self.export_outputs,
             scaffold=self.scaffold_fn() if self.scaffold_fn else None,
-            training_hooks=self.training_hooks + hooks,
-            evaluation_hooks=self.evaluation_hooks + hooks,
-            prediction_hooks=self.prediction_hooks + hooks,
+            training_hooks=(*(self.training_hooks or ()), *hooks),
+            evaluation_hooks=(*(self.evaluation_hooks or ()), *hooks),
+            prediction_hooks=(*(self.prediction_hooks or ()), *hooks),
         )
 
 
@@ -308,11 +309,8 @@ def _check_predictions(predictions: Any, mode: str) -> Any:
 
 
 def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
-    hooks = tuple(hooks or ())
-    for hook in hooks:
-        if not isinstance(hook, tf1.train.SessionRunHook):
-            raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
-    return hooks
+    rule = "All hooks must be SessionRunHook instances"
+    return tuple(check_instances(hooks, tf1.train.SessionRunHook, rule))
 
 
 def _check_scaffold(scaffold: Any) -> Any:

@@ -21,7 +21,16 @@ _INPUT = "input"
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor))
+    """Returns whether a value is a tensor, or an object that holds one and converts to it."""
+    if isinstance(value, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+        return True
+    if not hasattr(value, "tensor"):  # numbers, lists and arrays convert, too
+        return False
+    try:
+        tf.convert_to_tensor(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _check_tensor(value: Any, label: str) -> None:
@@ -187,6 +196,11 @@ def build_parsing_serving_input_receiver_fn(
 
 def _placeholder(tensor: Any, batch_size: int | None) -> Any:
     """Returns a placeholder of the dtype and shape of `tensor`, with another batch size."""
+    if not isinstance(tensor, (tf.Tensor, tf.Variable)):
+        raise TypeError(
+            "Receivers of raw inputs need tensors or dicts of tensors, for their dtypes and "
+            f"shapes; got {tensor!r}."
+        )
     shape = tf.TensorShape([batch_size]).concatenate(tensor.shape[1:])
     # An eager tensor has no op, and so no name.
     op = None if hasattr(tensor, "numpy") else tensor.op

@@ -14,21 +14,19 @@ a faster kernel. An exported graph should have few op types, so only the sums ar
     updates.optimize_inference_graph(graph)
     updates.sum_from_tables(graph)
 
-`TPU_COLUMNS_FAST_UPDATES=0` in the environment turns this package off, and so does the argument
-`fast_updates=False`, which takes precedence. Lookups, hookless steps and initial values don't
-depend on it.
+Each rewrite is an `Optimization`, with a switch of its own. `TPU_COLUMNS_FAST_UPDATES=0` in the
+environment turns off all of this package, and so does the argument `fast_updates=False`, which
+takes precedence.
 """
 
 from estimator_spec.updates.direct_sums import sum_from_tables
 from estimator_spec.updates.rewriting import (
     optimize_inference_graph,
     optimize_training_graph,
-    should_optimize,
 )
 
 __all__ = [
     "optimize_inference_graph",
     "optimize_training_graph",
-    "should_optimize",
     "sum_from_tables",
 ]

@@ -8,7 +8,9 @@ table and both slots in each step:
     v ─▶ read ─▶ · β₂ ─▶ assign ─▶ add to rows ─▶ read ─▶ √ ─▶ + ε ─▶ ÷ ─▶ subtract from the table
 
 `ApplyAdam`, TensorFlow's kernel for dense gradients, computes the same in one pass from the
-gradient with zeros in all other rows. (`tf.raw_ops.ResourceApplyAdam` has its formula.)
+gradient with zeros in all other rows. (`tf.raw_ops.ResourceApplyAdam` has its formula.) It computes
+`m + (g - m) · (1 - β₁)` where the ten ops compute `m · β₁ + g · (1 - β₁)`: the difference is one of
+rounding, too large only for 16-bit tables, which aren't rewritten. An infinite slot becomes NaN.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ def _update(subtract: Any) -> _Update | None:
         (_inputs(quotient[0], "Mul"), _inputs(quotient[1], "AddV2")) if quotient else (None, None)
     )
     root = _inputs(spread[0], "Sqrt") if spread else None
-    if not (step and spread and root):
+    if not (step and spread and root) or root[0].dtype.base_dtype not in (tf.float32, tf.float64):
         return None
     m, v = _slot(step[1]), _slot(root[0])
     if m is None or v is None or m.ids is not v.ids or m.rows.shape.rank != 2:

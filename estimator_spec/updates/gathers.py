@@ -10,6 +10,7 @@ of up to 128 bytes (32 floats) of a table that exceeds a core's own cache, on ev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -42,6 +43,19 @@ def gather_rows(table: Any, ids: Any, dtype: Any) -> Any:
     if table.dtype == tf.resource:
         return tf.raw_ops.ResourceGather(resource=table, indices=ids, dtype=dtype)
     return tf.raw_ops.GatherV2(params=table, indices=ids, axis=0)
+
+
+def find_gathers(table: Any) -> Iterator[Any]:
+    """Yields the ops that gather rows of a table.
+
+    Args:
+        table: a handle, or the value of a reference variable.
+    """
+    for user in table.consumers():
+        if _table_of(user) is table:
+            yield user
+        elif user.type == "Identity" and table.dtype != tf.resource:
+            yield from find_gathers(user.outputs[0])
 
 
 def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
@@ -78,15 +92,24 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
     return replaced
 
 
+def _table_of(op: Any) -> Any:
+    """Returns the input of which an op gathers rows, or None for an op that doesn't."""
+    if op.type not in ("ResourceGather", "GatherV2") or op.get_attr("batch_dims"):
+        return None
+    if op.type == "GatherV2" and tf.get_static_value(op.inputs[2]) != 0:
+        return None
+    return op.inputs[0]
+
+
 def _is_of_a_lookup(op: Any) -> bool:
     """Returns whether an op gathers rows of a variable, or of a shard, in `embedding_lookup`."""
-    if op.type not in ("ResourceGather", "GatherV2") or op.get_attr("batch_dims"):
+    table = _table_of(op)
+    if table is None:
         return False
-    if op.type == "GatherV2":
-        table, axis = op.inputs[0], tf.get_static_value(op.inputs[2])
+    if table.dtype != tf.resource:
         while table.op.type == "Identity":
             table = table.op.inputs[0]
-        if axis != 0 or not variables.is_reference(table):
+        if not variables.is_reference(table):
             return False
     return any(
         (user.type == "Identity" and user.name.startswith(op.name + "/"))

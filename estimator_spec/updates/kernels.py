@@ -55,6 +55,11 @@ def variables_of(kind: str) -> tuple[str, ...]:
     return _KERNELS[kind.removeprefix("Resource")].variables
 
 
+def kinds() -> tuple[str, ...]:
+    """Returns the op types that `find_kernel` supports, without the prefix `Resource`."""
+    return tuple(_KERNELS)
+
+
 def canonical_name(argument: str) -> str:
     """Returns the name that an argument has in this module, the same for all op types."""
     return _CANONICAL_NAMES.get(argument, argument)

@@ -8,32 +8,29 @@ The rewrites of an update keep its values up to the last digit:
     values, ids ─▶ Unique ─▶ sparse matrix product ─▶ SparseApply…    if that is faster
     values, unique ids ─▶ gather ─▶ formula ─▶ scatter                if that is faster
 
-Other modules rewrite optimizers that update whole tables (`adam`), the backward pass
-(`backward_pass`, `gradient_slices`) and reads of tables (`direct_sums`, `gathers`). Replaced ops
-stay in the graph, but nothing runs them unless a program fetches one. `dependencies` finds the
-control edges and other writers to preserve.
+Other modules rewrite optimizers that update whole tables (`adam`) and reads of tables
+(`direct_sums`, `gathers`). Replaced ops stay in the graph, but nothing runs them unless a program
+fetches one. `dependencies` finds the control edges and other writers to preserve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import environment
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import (
     adam,
-    backward_pass,
     dependencies,
     direct_sums,
     gathers,
-    gradient_slices,
     kernel_choice,
     kernels,
 )
-from tpu_columns import combining
+from tpu_columns import combining, storage
+from tpu_columns.optimizations import REWRITES, Optimization
 
 tf1 = tf.compat.v1
 
@@ -43,65 +40,54 @@ _SAME_IDS = frozenset({"Reshape", "Identity"})
 _UNIQUE = frozenset({"Unique", "UniqueWithCounts"})
 
 
-def should_optimize(argument: bool | None) -> bool:
-    """Returns whether graphs are to be rewritten.
-
-    Args:
-        argument: the program's choice; None leaves it to the environment, whose default is True.
-
-    Raises:
-        ValueError: the environment variable isn't a boolean.
-    """
-    return environment.is_on(environment.FAST_UPDATES) if argument is None else argument
-
-
 def optimize_training_graph(
-    graph: tf.Graph, train_op: Any, session_config: Any = None, gradient_ops: Sequence[Any] = ()
+    graph: tf.Graph, train_op: Any, chosen: Container[Optimization] = REWRITES
 ) -> Any:
     """Replaces updates and reads of tables in a training graph by faster ops.
 
     Args:
         graph: the finished graph; it is changed.
         train_op: an op, or any other object.
-        session_config: `ConfigProto` of the training session.
-        gradient_ops: the ops of an embedding core's `tf.gradients`; see `backward_pass`.
+        chosen: the optimizations to apply.
 
     Returns:
         The op to run instead of `train_op`: another op only if `train_op` itself was replaced.
     """
     step = dependencies.collect_ancestors(train_op)
-    merged = backward_pass.remove_duplicate_backward_pass(graph, gradient_ops, step)
-    if merged:
-        tf1.logging.info("Removed %d ops of a duplicate backward pass.", merged)
-    gradient_slices.replace_split_by_slices(graph)
-    replaced = adam.fuse_adam(graph, step)
+    replaced: dict[Any, Any] = {}
+    if Optimization.FUSED_ADAM in chosen:
+        replaced |= adam.fuse_adam(graph, step)
     updates = [
         op
         for op in graph.get_operations()
         if kernels.find_kernel(op) and op not in replaced and _is_replaceable(op)
     ]
-    for op in updates:
+    for op in updates if Optimization.GRADIENT_SUMS in chosen else ():
         if not _skip_second_search(op):
-            _sum_by_product(op, session_config)
+            _sum_by_product(op)
         _skip_reshape(op)
-    for op in updates:
-        if _is_only_writer(op, step) and kernel_choice.formula_is_faster(op, session_config):
+    for op in updates if Optimization.UPDATE_FORMULAS in chosen else ():
+        if _is_only_writer(op, step) and kernel_choice.formula_is_faster(op):
             replaced[op] = _replace_by_formula(op)
             kernels.disable_update(op, replaced[op])
     if replaced:
         tf1.logging.info("Replaced %d ops that update tables by faster ones.", len(replaced))
-    _redirect_control_inputs(graph, replaced, gathers.replace_gathers(graph))
+    reads = gathers.replace_gathers(graph) if Optimization.GATHERS in chosen else {}
+    _redirect_control_inputs(graph, replaced, reads)
     return replaced.get(train_op, train_op)
 
 
-def optimize_inference_graph(graph: tf.Graph) -> None:
+def optimize_inference_graph(graph: tf.Graph, chosen: Container[Optimization] = REWRITES) -> None:
     """Replaces lookups in a graph that writes no table by faster ops.
 
     Args:
         graph: a finished graph for evaluation or prediction; it is changed.
+        chosen: the optimizations to apply.
     """
-    direct_sums.sum_from_tables(graph)
-    _redirect_control_inputs(graph, {}, gathers.replace_gathers(graph))
+    if Optimization.DIRECT_SUMS in chosen:
+        direct_sums.sum_from_tables(graph)
+    if Optimization.GATHERS in chosen:
+        _redirect_control_inputs(graph, {}, gathers.replace_gathers(graph))
 
 
 def _redirect_control_inputs(
@@ -151,10 +137,10 @@ def _skip_second_search(op: Any) -> bool:
     return True
 
 
-def _sum_by_product(op: Any, session_config: Any) -> None:
-    """Sums the gradients of repeated ids by a sparse matrix product, if that is faster here."""
+def _sum_by_product(op: Any) -> None:
+    """Sums the gradients of repeated ids by a sparse matrix product, if that is faster."""
     summed = _find_segment_sum(op)
-    if summed is None or not kernel_choice.product_is_faster(summed.inputs[0], session_config):
+    if summed is None or not kernel_choice.product_is_faster(summed.inputs[0]):
         return
     values, segments, count = summed.inputs
     with dependencies.replacing(summed, "_by_product"):
@@ -199,7 +185,7 @@ def _bypass(op: Any, **earlier: Any) -> None:
 
 def _are_unique(ids: Any) -> bool:
     ids = _origin(ids)
-    return ids.op.type in _UNIQUE and ids.value_index == 0
+    return (ids.op.type in _UNIQUE and ids.value_index == 0) or storage.has_unique_ids(ids)
 
 
 def _origin(ids: Any) -> Any:
@@ -217,11 +203,9 @@ def _replace_by_formula(op: Any) -> Any:
 
 def _find_gathered_rows(inputs: dict[str, Any]) -> Any:
     """Returns the rows of an update's ids that a lookup reads in the same step, or None."""
-    table, ids = inputs["var"], _origin(inputs["indices"])
-    if table.dtype != tf.resource:
-        return None
-    for user in table.consumers():
-        if user.type != "ResourceGather" or graph_surgery.control_flow_context(user) is not None:
+    ids = _origin(inputs["indices"])
+    for user in gathers.find_gathers(inputs["var"]):
+        if graph_surgery.control_flow_context(user) is not None:
             continue
         gathered_ids = user.inputs[1]
         if gathered_ids.shape.rank == 1 and _origin(gathered_ids).name == ids.name:

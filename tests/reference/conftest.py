@@ -31,8 +31,10 @@ class Runs(NamedTuple):
     reference_continued: Record
 
 
-def start_side(side: str, python: str, *arguments: str, script: str = "run_side.py") -> None:
-    """Runs a script in a process; a failure shows the end of its output."""
+def start_side(
+    side: str, python: str, *arguments: str, script: str = "run_side.py", timeout: float = 300
+) -> None:
+    """Runs a script in a process for `timeout` seconds at most; shows the output of a failure."""
     environment = {
         name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"
     }
@@ -42,7 +44,7 @@ def start_side(side: str, python: str, *arguments: str, script: str = "run_side.
         PYTHONPATH=os.pathsep.join([str(HERE)] + ([str(ROOT)] if side == "ours" else [])),
     )
     command = [python, str(HERE / script), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
     if done.returncode:
         pytest.fail(f"{side} of {' '.join(arguments)} failed:\n{done.stderr[-6000:]}")
 

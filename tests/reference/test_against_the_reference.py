@@ -115,3 +115,17 @@ def test_export_serves_the_same(runs, tolerance):
     expected = group(run.reference, "served")
     assert_same(group(run.ours, "served"), expected, 10 * tolerance)
     assert "serving_default/probability" in expected
+
+
+@every_program
+def test_plain_runs_have_the_same_bits(
+    run_side, reference_python, runs, tmp_path, monkeypatch, program
+):
+    """With TPU_COLUMNS_PLAIN=1, on the reference's TensorFlow, no number differs in a bit."""
+    expected = runs(program).reference
+    monkeypatch.setenv("TPU_COLUMNS_PLAIN", "1")
+    run_side("ours", reference_python, program, str(tmp_path), "straight")
+    actual = np.load(tmp_path / "straight.npz")
+    assert sorted(actual) == sorted(expected)
+    differ = [key for key, value in expected.items() if not np.array_equal(actual[key], value)]
+    assert differ == ["estimator"]

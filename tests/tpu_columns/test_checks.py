@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of argument types."""
+"""Checks of argument types and names."""
 
 from __future__ import annotations
+
+import contextlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tpu_columns.checks import is_int
+from tpu_columns import checks
 
 
 @pytest.mark.parametrize(
@@ -29,4 +31,53 @@ from tpu_columns.checks import is_int
 )
 def test_is_int(value, expected):
     """Integers of any library are ints; bools, floats, strings and unknown sizes are not."""
-    assert is_int(value) is expected
+    assert checks.is_int(value) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, True),
+        (-2.5, True),
+        (np.float32(1), True),
+        (np.int64(3), True),
+        (float("inf"), True),
+        (float("nan"), False),
+        (np.float64("nan"), False),
+        (True, False),
+        (np.bool_(True), False),
+        ("1", False),
+        (1j, False),
+        (None, False),
+    ],
+)
+def test_is_number(value, expected):
+    """Real numbers of Python and NumPy are numbers; bools and NaN are not."""
+    assert checks.is_number(value) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(True, True), (0, True), (np.bool_(False), True), (2, False), ("no", False), (None, False)],
+)
+def test_is_flag(value, expected):
+    """Bools, 0 and 1 are flags."""
+    assert checks.is_flag(value) is expected
+
+
+def test_names_of_graphs():
+    """The accepted names are those with which TensorFlow makes a scope of a graph."""
+    for name in ("words", "a/b", "a.b-c_d", "9", ".a", "_a", "-a", "my words", "wörter", "a:b", ""):
+        for in_scope in (False, True):
+            with tf.Graph().as_default() as graph:
+                with graph.name_scope("outer") if in_scope else contextlib.nullcontext():
+                    try:
+                        tf.constant(1, name=name or " ")
+                        accepted = True
+                    except ValueError:
+                        accepted = False
+                if accepted:
+                    checks.check_name(name, "Table", in_scope=in_scope)
+                    continue
+                with pytest.raises(ValueError, match=f"Table: {name!r} is not a valid scope name"):
+                    checks.check_name(name, "Table", in_scope=in_scope)

@@ -294,6 +294,69 @@ def test_functions_come_back_from_custom_objects():
         EmbeddingColumn.from_config(config)
 
 
+@pytest.mark.parametrize("kind", ["class_name", "function"])
+@pytest.mark.parametrize("name", ["os.system", "subprocess.Popen", "system", "pickle.loads"])
+@pytest.mark.parametrize("argument", ["initializer", "learning_rate_fn"])
+def test_a_config_calls_only_classes_with_a_config(tmp_path, argument, name, kind):
+    """A config that names another callable is refused before anything is called."""
+    called = tmp_path / "called"
+    module, _, name = name.rpartition(".")
+    arguments = {"command": f"touch {called}"} if name == "system" else {"args": ["touch", called]}
+    config = {kind: name, "module": module or "tf.compat.v1", "config": arguments}
+    fields = tpu_columns.embedding_column(identity(), 4).get_config()
+    with pytest.raises(ValueError, match=f"'{name}' of module .*custom_objects"):
+        EmbeddingColumn.from_config({**fields, argument: config})
+    assert not called.exists()
+
+
+class Halves:
+    """Initializer with `get_config` and without `from_config`."""
+
+    def __init__(self, scale=0.5):
+        self.scale = scale
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        return tf.fill(shape, self.scale)
+
+    def get_config(self):
+        """Returns the arguments."""
+        return {"scale": self.scale}
+
+
+@pytest.mark.parametrize(
+    "initializer",
+    [
+        Halves(0.25),
+        Halves,
+        tf1.initializers.identity(),
+        tf.initializers.RandomUniform(-1.0, 1.0),
+        tf.function(rate),
+        rate,
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_initializers_come_back_from_their_config(initializer):
+    """Objects and classes with `get_config`, and functions, are imported by name."""
+    column = tpu_columns.embedding_column(identity(), 4, initializer=initializer)
+    again = EmbeddingColumn.from_config(json.loads(json.dumps(column.get_config())))
+    if isinstance(initializer, Halves):
+        assert again.initializer.scale == 0.25
+    elif callable(getattr(initializer, "python_function", None)):
+        assert again.initializer is rate
+    else:
+        assert again == column
+
+
+def test_an_initializer_of_tensorflows_config_comes_back():
+    """TensorFlow's columns write an initializer's config without a module."""
+    column = tpu_columns.embedding_column(
+        identity(), 4, initializer=tf1.truncated_normal_initializer(0.0, 0.25)
+    )
+    theirs = fc.embedding_column(identity(), 4, initializer=column.initializer).get_config()
+    config = {**column.get_config(), "initializer": theirs["initializer"]}
+    assert EmbeddingColumn.from_config(config) == column
+
+
 class TestRefusals:
     """Errors of bad arguments when a column is created."""
 

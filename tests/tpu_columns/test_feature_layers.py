@@ -108,6 +108,85 @@ def test_input_layer_equals_tensorflows(scope):
     np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
+def ragged(features):
+    """Returns features with ragged tensors in place of sparse ones, without empty rows."""
+    found = {
+        "ids": tf.ragged.constant([[3, 4], [5], [6, 7, 7]]),
+        "weights": tf.ragged.constant([[0.5, 2.0], [1.0], [1.0, 1.0, 4.0]]),
+        "steps": tf.ragged.constant([[1, 2, 3, 8], [4], [5, 6]]),
+        "steps_words": tf.ragged.constant([["x", "y", "x", "x"], ["y"], ["x", "y"]]),
+    }
+    return {**features, **found}
+
+
+def sparse(features):
+    """Returns the same features as sparse tensors."""
+    found = ragged(features)
+    return {
+        key: value.to_sparse() if isinstance(value, tf.RaggedTensor) else value
+        for key, value in found.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda f: tf1.feature_column.input_layer(f, pooled_columns(tpu_columns)),
+        lambda f: tpu_columns.input_layer(f, pooled_columns(tpu_columns)),
+        lambda f: feature_layers.DenseFeatures(pooled_columns(tpu_columns))(f),
+        lambda f: tpu_columns.sequence_input_layer(f, sequence_columns(tpu_columns)),
+        lambda f: feature_layers.SequenceFeatures(sequence_columns(tpu_columns))(f),
+    ],
+    ids=["tf1", "input_layer", "DenseFeatures", "sequence_input_layer", "SequenceFeatures"],
+)
+def test_ragged_equals_sparse(layer):
+    """Ragged ids and weights give the result of the same ids as sparse tensors."""
+    as_ragged, names = run(lambda features: layer(ragged(features)))
+    as_sparse, expected_names = run(lambda features: layer(sparse(features)))
+    assert names == expected_names
+    for ours, expected in zip(tf.nest.flatten(as_ragged), tf.nest.flatten(as_sparse), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize(
+    ("ids", "weights"),
+    [
+        ([[1, 2], [3, 4]], [[1.0, 2.0], [3.0, 4.0]]),
+        ([[1, 2], [3, 4]], [[1.0, 0.0], [3.0, 4.0]]),
+        ([[1, 2], [3, -1]], [[1.0, 2.0], [3.0, 0.0]]),
+        ([[1, 2], [3, -1]], [[0.0, 2.0], [3.0, 1.0]]),
+        ([[1, 2], [3, -1]], [[1.0, 2.0], [3.0, 1.0]]),
+        ([[1, 2], [3, 4]], [[1.0], [3.0]]),
+        ([[1, 2], [3, 4]], [[1.0, -2.0], [-3.0, 4.0]]),
+    ],
+)
+def test_dense_weights_as_tensorflows(ids, weights, safe, combiner):
+    """Dense weights give the values of TensorFlow's columns, and fail where theirs do."""
+
+    def build(api):
+        categorical = fc.categorical_column_with_identity("ids", 9)
+        column = api.embedding_column(
+            fc.weighted_categorical_column(categorical, "weights"),
+            3,
+            combiner,
+            init(1),
+            use_safe_embedding_lookup=safe,
+        )
+        features = {"ids": ids, "weights": weights}
+        return lambda _: tf1.feature_column.input_layer(features, [column])
+
+    try:
+        theirs, _ = run(build(OLD))
+    except tf.errors.InvalidArgumentError:
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            run(build(tpu_columns))
+        return
+    ours, _ = run(build(tpu_columns))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("scope", [None, "model"])
 def test_dense_features_equals_tensorflows(scope):
     """Keras' DenseFeatures gives equal values and variable names, also for shared columns."""

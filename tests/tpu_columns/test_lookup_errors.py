@@ -47,6 +47,30 @@ class TestExplain:
         other = tf.errors.InvalidArgumentError(None, None, "shapes do not match")
         assert lookup_errors.explain(other, tf.Graph()) is None
 
+    @pytest.mark.parametrize("safe", [True, False])
+    @pytest.mark.parametrize("count", [1, 3])
+    @pytest.mark.parametrize("combiner", lookup.COMBINERS)
+    def test_names_the_column_of_missing_weights(self, combiner, count, safe):
+        """Fewer weights than ids are an error that names the column, in training too."""
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            table = tf1.get_variable("table", [ROWS, DIM], use_resource=True)
+            fed = tf1.placeholder_with_default(tf.ones([count]), [None])
+            where = tf1.placeholder_with_default(tf.constant([[0, 0], [0, 1]], tf.int64), [None, 2])
+            ids = tf.SparseTensor(where, tf1.placeholder_with_default([1, 2], [None]), [1, 2])
+            with tf.name_scope("words_embedding_weights") as scope:
+                lookup_errors.record_site(scope, "words_embedding", "words", ROWS)
+                weights = tf.SparseTensor(where, fed, [1, 2])
+                value = lookup.pooled_lookup(table, ids, weights, combiner, safe=safe)
+            step = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(value))
+            session.run(tf1.global_variables_initializer())
+            for wanted in (value, step):
+                with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                    session.run(wanted)
+                explained = lookup_errors.explain(caught.value, graph)
+                assert isinstance(explained, lookup_errors.WeightCountError)
+                assert "Column 'words_embedding'" in str(explained)
+                assert "feature 'words' must have a weight for each id" in str(explained)
+
     def test_names_the_lookup_that_failed(self):
         """Of several lookups in a graph, the error is of the one whose op failed."""
         with tf.Graph().as_default() as graph, tf1.Session() as session:

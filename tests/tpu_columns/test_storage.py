@@ -6,9 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tpu_columns
 from tpu_columns import lookup, lookup_errors, storage, tables
+from tpu_columns.partition import RowPartition
 from tpu_columns.storage import TableStorage
 
 tf1 = tf.compat.v1
@@ -156,6 +159,20 @@ def test_what_cannot_be_stored(arguments, words):
     """An invalid TableStorage is an error when it is created."""
     with pytest.raises(ValueError, match=words):
         TableStorage(*arguments)
+
+
+@given(st.sampled_from(["div", "mod"]), st.integers(1, 40), st.integers(1, 6), st.data())
+def test_ids_are_split_by_shard(strategy, rows, shards, data):
+    """`ShardedTable.split` sends each id, with its part of a tensor, where `RowPartition` says."""
+    layout = RowPartition(strategy, rows, min(shards, rows))
+    ids = np.array(data.draw(st.lists(st.integers(0, rows - 1), max_size=8)), np.int64)
+    table = storage.ShardedTable(tuple(range(layout.num_shards)), layout)
+    owners, local = layout.locate(ids)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        found = session.run(table.split(tf.constant(ids), tf.constant(ids * 10)))
+    for shard, (parts, values) in enumerate(found):
+        np.testing.assert_array_equal(parts, local[owners == shard])
+        np.testing.assert_array_equal(values, ids[owners == shard] * 10)
 
 
 def test_storage_ends_with_its_context():

@@ -122,6 +122,7 @@ def make_estimator(
         predict_batch_size=50,
         embedding_config_spec=spec,
         fast_updates=True,
+        plain=False,
     )
 
 

@@ -5,6 +5,9 @@ With this directory on the path, a program is the reference's without a change. 
 imported in such a process.
 """
 
+import types
+
+from tensorflow.compat.v1 import estimator
 from tensorflow.compat.v1.estimator import ModeKeys
 from tensorflow.compat.v1.estimator.export import ServingInputReceiver
 from tensorflow.compat.v1.estimator.tpu import (
@@ -20,12 +23,14 @@ from tensorflow.compat.v1.tpu.experimental import (
     StochasticGradientDescentParameters,
 )
 
+canned = types.SimpleNamespace(v1=estimator)
 DIVIDES = True  # log_step_count_steps is divided by iterations_per_loop
 
 __all__ = [
     "AdagradParameters",
     "AdamParameters",
     "DIVIDES",
+    "canned",
     "EmbeddingConfigSpec",
     "ModeKeys",
     "RunConfig",

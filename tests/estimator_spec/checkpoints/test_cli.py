@@ -206,3 +206,77 @@ def test_from_a_shell(source):
     done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
     for name in ("inspect", "convert", "diff", "verify", "record"):
         assert name in done.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--strategy=mod", "--shards=3"],
+        ["--slots=tpu"],
+        ["--drop=^no_such_variable$"],
+        ["--grow", "word_embedding=7"],
+    ],
+)
+def test_a_conversion_that_changes_nothing(files, source, capsys, options):
+    """`convert` with options that change nothing says so, writes nothing, and exits with 2."""
+    target = files.new()
+    assert cli.main(["convert", source, target, *options]) == 2
+    said = capsys.readouterr().err
+    assert f"{options[0].partition('=')[0]}" in said
+    assert "would change nothing" in said
+    assert not os.path.exists(os.path.dirname(target))
+    assert cli.main(["convert", source, target]) == 0  # a plain copy was asked for
+
+
+def test_repair(source, tmp_path, capsys):
+    """`repair` writes a missing state file of the checkpoints that are whole, in order of step."""
+    directory = tmp_path / "model"
+    for step in (10, 9, 100, 20):
+        assert cli.main(["convert", source, str(directory / f"model.ckpt-{step}")]) == 0
+    with open(directory / "model.ckpt-100.data-00000-of-00001", "r+b") as file:
+        file.write(b"wrong")
+    os.truncate(directory / "model.ckpt-9.index", 20)
+    (directory / "checkpoint").unlink()
+    before = sorted(os.listdir(directory))
+    capsys.readouterr()
+    assert cli.main(["repair", str(directory), "--dry-run"]) == 0
+    planned = capsys.readouterr().out
+    assert sorted(os.listdir(directory)) == before
+    assert cli.main(["repair", str(directory)]) == 0
+    done = capsys.readouterr().out
+    assert planned.replace("would name", "names") == done
+    assert (
+        "model.ckpt-20 as the latest checkpoint, and in all: model.ckpt-10, model.ckpt-20" in done
+    )
+    assert "model.ckpt-100.data-00000-of-00001' is damaged" in done
+    assert "model.ckpt-9.index" in done
+    assert sorted(os.listdir(directory)) == sorted([*before, "checkpoint"])
+    assert "model.ckpt-20" in (directory / "checkpoint").read_text()
+    assert cli.main(["repair", str(directory)]) == 0
+    assert "nothing to repair" in capsys.readouterr().out
+    assert cli.main(["repair", str(tmp_path / "nowhere")]) == 2
+    assert "has no complete checkpoint" in capsys.readouterr().err
+
+
+def test_a_spec_that_is_none(source, tmp_path, monkeypatch, capsys):
+    """Whatever the module of `--spec` raises is an error of one line that names the argument."""
+    (tmp_path / "my_broken_model.py").write_text(
+        "import sys\n"
+        "def needs(argument): pass\n"
+        "def ends(): sys.exit('usage: …')\n"
+        "def breaks(): 1 / 0\n"
+        "nothing = None\n"
+    )
+    (tmp_path / "my_script.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for wrong in (
+        *("my_broken_model:" + name for name in ("needs", "ends", "breaks", "nothing", "missing")),
+        *("my_script:spec", "my_broken_model:", ":spec", "json:loads", "os:sep"),
+    ):
+        assert cli.main(["inspect", source, "--spec", wrong]) == 2, wrong
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: --spec {wrong}: ")
+        assert len(said.splitlines()) == 1
+    with pytest.raises(TypeError, match="spec must be an EmbeddingConfigSpec, got {}"):
+        checkpoints.inspect(source, {})

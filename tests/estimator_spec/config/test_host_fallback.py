@@ -8,8 +8,8 @@ import os
 import pytest
 import tensorflow as tf
 
-from estimator_spec import environment
 from estimator_spec.config import host_fallback
+from tpu_columns import environment
 
 
 @pytest.fixture(autouse=True)

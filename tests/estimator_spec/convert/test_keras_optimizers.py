@@ -218,6 +218,43 @@ def test_keras_own_optimizers_differ_where_the_report_says_so(parameters, lost):
 
 
 @pytest.mark.parametrize(
+    ("parameters", "lost"),
+    [
+        (
+            optimizers.FtrlParameters(0.25, initial_accumulator_value=0.0),
+            "Ftrl.initial_accumulator_value",
+        ),
+        (optimizers.RMSPropParameters(0.25, 0.75, 0.0, 0.0), "RMSProp.epsilon"),
+    ],
+    ids=named,
+)
+def test_a_zero_divisor_spoils_no_row(parameters, lost):
+    """Keras updates all rows: where 0 would divide 0, a tiny number is passed, and reported."""
+    spec = spec_of(parameters)
+    with pytest.raises(LossyConversionError, match=f"{lost}: 0.0 .*NaN: 1e-30 is passed"):
+        to_distributed_embedding(spec)
+    actual = by_keras(spec, {"allow_lossy": True}, 1)
+    looked_up = sorted({one for ids in BATCHES[0] for one in ids})
+    expected = by_core(spec, 1)[0]
+    np.testing.assert_allclose(actual[0][looked_up], expected[looked_up], rtol=1e-5, atol=1e-6)
+    assert np.isfinite(actual[0]).all()
+
+
+@pytest.mark.parametrize("kind", ["StochasticGradientDescent", "Adagrad"])
+def test_without_accumulation_one_replica_sums_as_with_it(kind):
+    """On one replica a row is updated, and decays, once a step; with several it may differ."""
+    rules = getattr(optimizers, f"{kind}Parameters")
+    parameters = rules(0.25, use_gradient_accumulation=False, weight_decay_factor=0.25)
+    spec = spec_of(parameters)
+    with pytest.raises(LossyConversionError, match="once a step.* exact only for True, o"):
+        to_distributed_embedding(spec, optimizers="core")
+    actual = by_keras(spec, {"optimizers": "core", "allow_lossy": True}, len(BATCHES))
+    summed = spec_of(dataclasses.replace(parameters, use_gradient_accumulation=True))
+    for found, expected in zip(actual, by_core(summed, len(BATCHES)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("parameters", "kind"),
     [
         (optimizers.ProximalYogiParameters(0.25), keras.optimizers.Adam),

@@ -228,8 +228,10 @@ def test_a_spec_becomes_the_field_s_layer(families, tools):
     """Large tables of tensorflow-recommenders' layer equal the legacy lookups; small ones don't."""
     pytest.importorskip("tensorflow_recommenders", reason="needs the extra tfrs")
     family = families["columns"]
-    with pytest.raises(LossyConversionError, match="nothing is combined"):
+    with pytest.raises(LossyConversionError, match="nothing is combined") as caught:
         to_partial_tpu_embedding(family.spec, size_threshold=8, hardware=Hardware.CPU)
+    combiners = [e.table for e in caught.value.report.entries if e.argument == "combiner"]
+    assert sorted(combiners) == sorted(set(combiners))
     layer = to_partial_tpu_embedding(
         family.spec,
         family.checkpoint,

@@ -130,17 +130,12 @@ def test_defaults_are_those_of_the_installed_packages():
             known = inspect.signature(getattr(module, support.name)).parameters
             assert set(support.fixed) <= set(known)
             for argument, rule in support.arguments.items():
-                theirs, ours = becoming(rule), target_support.our_default(kind, argument)
+                theirs, ours = rule.target_argument, target_support.our_default(kind, argument)
                 if theirs in ("", "clipvalue"):
                     continue
                 default = known[theirs].default
                 differs = ours is not dataclasses.MISSING and ours != default
                 assert rule.default == (default if differs else None), (target, kind, argument)
-
-
-def becoming(rule):
-    """Returns the target's argument without the rule's comment."""
-    return rule.target_argument.split(",")[0].split(" (")[0]
 
 
 def keras_3():
@@ -194,8 +189,15 @@ def test_an_optimizer_without_counterpart_is_one_line(target):
             {"clip_gradient_min": -1.0, "clip_gradient_max": 2.0},
             ["SGD.clip_gradient_min", "SGD.clip_gradient_max"],
         ),
+        ("keras", {"clip_gradient_max": 1.0}, ["SGD.clip_gradient_max"]),
         ("keras", {"use_gradient_accumulation": False}, []),
         ("keras_core", {"clip_weight_min": -1.0, "weight_decay_factor": 0.1}, []),
+        ("keras_core", {"use_gradient_accumulation": False}, []),
+        (
+            "keras_core",
+            {"use_gradient_accumulation": False, "weight_decay_factor": 0.1},
+            ["SGD.use_gradient_accumulation"],
+        ),
     ],
 )
 def test_only_values_with_an_effect_are_lost(target, arguments, lost):
@@ -220,6 +222,25 @@ def test_a_combiner_of_none_must_be_told_for_columns():
         assert found.combiner("tbl_word") == combiner
     (entry,) = report.table_entries(read(table=TableConfig(10, 4, combiner=None)), ["words"])
     assert (entry.status, entry.new) == (Status.CHANGED, "sum")
+
+
+@pytest.mark.parametrize("hardware", [None, Hardware.CPU, Hardware.TPU])
+def test_a_combiner_of_none_is_not_lost_where_nothing_is_combined(hardware):
+    """A sequence without weights has one id a step on a TPU, and the mean of several on a CPU."""
+    words = tf.feature_column.sequence_categorical_column_with_identity("word", 10)
+    weighted = tf.feature_column.weighted_categorical_column(words, "weight")
+    lost = {}
+    for column in (words, weighted):
+        spec = estimator_spec.EmbeddingConfigSpec(
+            [embedding_column(column, 4, combiner=None, max_sequence_length=3)], ADAM
+        )
+        found = resolved_spec.resolve(spec, hardware)
+        (table,) = found.tables
+        (entry,) = report.table_entries(found, [table])
+        assert entry.new == found.combiner(table)
+        lost[column] = entry.status is Status.LOST
+    assert lost == {words: False, weighted: hardware is None}
+    assert resolved_spec.resolve(spec, Hardware.CPU).combiner(table) == "mean"
 
 
 def test_a_spec_as_a_whole_has_lines_too():

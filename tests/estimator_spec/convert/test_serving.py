@@ -179,15 +179,38 @@ def test_a_missing_table_is_named(tools, tmp_path):
 
 
 def test_a_table_of_another_shape_is_named(tools, tmp_path):
-    """Too few rows are refused with both shapes; additional rows are padding and left out."""
+    """Other shapes are refused with both; additional rows are left out if the caller says so."""
     name = "input_layer/word_embedding/embedding_weights"
     spec, checkpoint = one_table(tools, tmp_path, [name], rows=9)
     with pytest.raises(checkpoints.CheckpointError, match=r"10 rows of 2 .* the shape \[9, 2\]"):
         to_serving(spec, checkpoint)
-    spec, checkpoint = one_table(tools, tmp_path / "padded", ["other", "padded"], rows=12)
-    embedding = to_serving(spec, checkpoint, variable_names={"tbl_word": "padded"})
-    (table,) = embedding.embedding_tables.values()
-    np.testing.assert_array_equal(table.numpy(), np.ones([10, 2]))
+    spec, checkpoint = one_table(tools, tmp_path / "padded", [name, "padded"], rows=12)
+    with pytest.raises(checkpoints.CheckpointError, match=r"first 10 are meant, say variable_name"):
+        to_serving(spec, checkpoint)
+    for value, variable in enumerate([name, "padded"]):
+        embedding = to_serving(spec, checkpoint, variable_names={"tbl_word": variable})
+        (table,) = embedding.embedding_tables.values()
+        np.testing.assert_array_equal(table.numpy(), np.full([10, 2], value))
+
+
+@pytest.mark.parametrize("strategy", ["div", "mod"])
+def test_the_padding_of_a_small_table_is_left_out(tools, tmp_path, strategy):
+    """A table with fewer rows than hosts has a row on each; the spec's rows are converted."""
+    import estimator_spec
+    import tpu_columns
+
+    words = tf.feature_column.categorical_column_with_identity("word", 3)
+    spec = estimator_spec.EmbeddingConfigSpec(
+        [tpu_columns.embedding_column(words, 2)],
+        estimator_spec.AdagradParameters(0.1),
+        partition_strategy=strategy,
+    )
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    name = "input_layer/word_embedding/embedding_weights"
+    prefix = str(tmp_path / "model.ckpt-1")
+    checkpoint = tools.write_checkpoint(prefix, {name: values}, strategy, shards=4)
+    (table,) = to_serving(spec, checkpoint).embedding_tables.values()
+    np.testing.assert_array_equal(table.numpy(), values[:3])
 
 
 @pytest.mark.parametrize("bad", [10, -2])

@@ -90,35 +90,31 @@ class Table:
             for name, initial in optimizers.slot_initial_values(parameters).items()
         }
 
-    def update(self, occurrences, lr, step):
-        """Applies a step: `occurrences` is a list of (row, gradient)."""
+    def update(self, occurrences, lr, step, replicas=1):
+        """Applies a step: `occurrences` is a list of (row, gradient, replica)."""
         p = self.p
-        before = self.w.copy()
-        rows = sorted({row for row, _ in occurrences})
-        if p.use_gradient_accumulation:
-            sums = {row: sum(g for r, g in occurrences if r == row) for row in rows}
-            lazy = getattr(p, "lazy_adam", True)
+        sums = {}
+        for row, g, replica in occurrences:
+            # Turn 0 is that of the replica on which the row resides.
+            turn = 0 if p.use_gradient_accumulation else (replica - row) % replicas
+            sums[turn, row] = sums.get((turn, row), 0) + g
+        looked_up = set(sums)
+        if not getattr(p, "lazy_adam", True):
             zeros = np.zeros(self.w.shape[1])
-            todo = list(sums.items())
-            if not lazy:
-                todo = [(row, sums.get(row, zeros)) for row in range(len(self.w))]
-        else:
-            todo = occurrences
-        for row, g in todo:
-            g = clip(g, p.clip_gradient_min, p.clip_gradient_max)
-            slots = {name: slot[row] for name, slot in self.slots.items()}
-            self.w[row], slots = rule(p, self.w[row], slots, g, lr, step)
-            for name, value in slots.items():
-                self.slots[name][row] = value
-            if not p.use_gradient_accumulation:
-                self.w[row] = clip(self.w[row], p.clip_weight_min, p.clip_weight_max)
+            sums = {(0, row): sums.get((0, row), zeros) for row in range(len(self.w))}
         factor = p.weight_decay_factor or 0.0
         if p.multiply_weight_decay_factor_by_learning_rate:
             factor *= lr
-        for row in rows:
-            self.w[row] -= factor * before[row]
-        for row, _ in todo:
-            self.w[row] = clip(self.w[row], p.clip_weight_min, p.clip_weight_max)
+        for turn, row in sorted(sums):
+            g = clip(sums[turn, row], p.clip_gradient_min, p.clip_gradient_max)
+            before = self.w[row]
+            slots = {name: slot[row] for name, slot in self.slots.items()}
+            after, slots = rule(p, before, slots, g, lr, step)
+            for name, value in slots.items():
+                self.slots[name][row] = value
+            if (turn, row) in looked_up:
+                after = after - factor * before
+            self.w[row] = clip(after, p.clip_weight_min, p.clip_weight_max)
 
 
 def look_up(w, batch, combiner, length=0):

@@ -166,13 +166,13 @@ def initial(shape, dtype=tf.float32, partition_info=None):
     return tf.constant(VALUES, dtype=dtype, shape=shape)
 
 
-def placeholders():
+def placeholders(size=BATCH):
     """Returns sparse placeholders of the three features."""
     return {
-        "plain": tf1.sparse_placeholder(tf.int64, [BATCH, None]),
-        "weighted": tf1.sparse_placeholder(tf.int32, [BATCH, None]),
-        "weights": tf1.sparse_placeholder(tf.float32, [BATCH, None]),
-        "steps": tf1.sparse_placeholder(tf.int64, [BATCH, None]),
+        "plain": tf1.sparse_placeholder(tf.int64, [size, None]),
+        "weighted": tf1.sparse_placeholder(tf.int32, [size, None]),
+        "weights": tf1.sparse_placeholder(tf.float32, [size, None]),
+        "steps": tf1.sparse_placeholder(tf.int64, [size, None]),
     }
 
 
@@ -195,33 +195,52 @@ def fed(inputs, batch):
     }
 
 
-def train_core(spec, data, drain=False, num_shards=1):
+def finish(core, loss):
+    """Creates a core's tables; returns the op that trains them with the gradients of a loss."""
+    tf1.gradients(loss, tf1.trainable_variables())
+    core.attach()
+    return core.update()
+
+
+def split(batch, replicas):
+    """Returns the batch of each replica."""
+    size = BATCH // replicas
+    return [
+        {key: rows[size * replica : size * (replica + 1)] for key, rows in batch.items()}
+        for replica in range(replicas)
+    ]
+
+
+def train_core(spec, data, drain=False, num_shards=1, replicas=1):
     """Trains by the host core; returns variables by name, and each step's activations."""
     with tf.Graph().as_default() as graph:
         step = tf1.train.get_or_create_global_step()
-        inputs = placeholders()
+        inputs = [placeholders(BATCH // replicas) for _ in range(replicas)]
         core = host.HostCore(spec, training=True, num_shards=num_shards)
-        features = core.look_up(inputs, step)
+        parts = [core.look_up(features, step) for features in inputs]
+        parts = [core.receive(features, replica) for replica, features in enumerate(parts)]
+        features = {key: tf.concat([part[key] for part in parts], 0) for key in TARGETS}
         loss = sum(
             tf.reduce_sum(0.5 * (features[key] - target) ** 2) for key, target in TARGETS.items()
         )
-        core.attach()
-        with tf.control_dependencies([core.update(loss)]):
+        with tf.control_dependencies([finish(core, loss)]):
             train = tf1.assign_add(step, 1)
         with tf1.Session(graph=graph) as session:
             session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
             seen = []
             for batch in data:
-                seen.append(
-                    session.run([{k: features[k] for k in TARGETS}, train], fed(inputs, batch))[0]
-                )
+                feeds = map(fed, inputs, split(batch, replicas))
+                feed = {key: value for each in feeds for key, value in each.items()}
+                seen.append(session.run([features, train], feed)[0])
             if drain:
                 session.run(graph.get_collection(host.HELD_UPDATES))
             variables = {v.op.name: session.run(v) for v in tf1.global_variables()}
     return variables, seen
 
 
-def train_oracle(parameters, data, combiner="mean", rate=None, multiplier=None, stale=False):
+def train_oracle(
+    parameters, data, combiner="mean", rate=None, multiplier=None, stale=False, replicas=1
+):
     """Trains in NumPy; returns the same as the host core's function."""
     table = oracle.Table(VALUES, parameters)
     rate = rate or (lambda step: parameters.learning_rate)
@@ -234,15 +253,19 @@ def train_oracle(parameters, data, combiner="mean", rate=None, multiplier=None, 
             gradient = value - TARGETS[key]
             if multiplier:
                 gradient = gradient * multiplier(step)
-            occurrences += [(row, weight * gradient[place]) for row, weight, place in uses]
+            occurrences += [
+                (row, weight * gradient[place], place[0] * replicas // BATCH)
+                for row, weight, place in uses
+            ]
             activations[key] = value
         seen.append(activations)
+        update = (occurrences, rate(step), step, replicas)
         if not stale:
-            table.update(occurrences, rate(step), step)
+            table.update(*update)
             continue
         if held:
             table.update(*held)
-        held = (occurrences, rate(step), step)
+        held = update
     return table, seen, held
 
 
@@ -261,6 +284,24 @@ def test_twenty_steps_equal_the_oracle(parameters):
     data = batches(seed=7)
     variables, seen = train_core(make_spec(parameters), data)
     table, wanted, _ = train_oracle(parameters, data)
+    for found, activations in zip(seen, wanted, strict=True):
+        for key, value in activations.items():
+            np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-5)
+    check(variables, table)
+
+
+@pytest.mark.parametrize("replicas", [2, 4])
+@pytest.mark.parametrize(
+    "parameters",
+    [p for p in VARIANTS if not p.use_gradient_accumulation]
+    + [SGD(RATE), es.AdagradParameters(RATE)],
+    ids=shown,
+)
+def test_replicas_equal_the_oracle(parameters, replicas):
+    """Without gradient accumulation the replicas' sums are applied one after the other."""
+    data = batches(seed=7)
+    variables, seen = train_core(make_spec(parameters), data, replicas=replicas)
+    table, wanted, _ = train_oracle(parameters, data, replicas=replicas)
     for found, activations in zip(seen, wanted, strict=True):
         for key, value in activations.items():
             np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-5)
@@ -319,6 +360,7 @@ def test_the_rate_of_a_table(rate, used):
     check(variables, train_oracle(SGD(RATE), data, rate=lambda step: used)[0])
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -328,16 +370,16 @@ def test_the_rate_of_a_table(rate, used):
     ],
     ids=shown,
 )
-def test_pipelining_is_one_step_stale(parameters):
+def test_pipelining_is_one_step_stale(parameters, replicas):
     """With pipelining, step N reads tables without step N-1's update; draining applies it."""
     data = batches(seed=10)
     spec = make_spec(parameters, pipeline_execution_with_tensor_core=True)
-    variables, seen = train_core(spec, data)
-    table, wanted, held = train_oracle(parameters, data, stale=True)
+    variables, seen = train_core(spec, data, replicas=replicas)
+    table, wanted, held = train_oracle(parameters, data, stale=True, replicas=replicas)
     for found, activations in zip(seen, wanted, strict=True):
         np.testing.assert_allclose(found["plain"], activations["plain"], rtol=1e-4, atol=1e-5)
     check(variables, table)
-    drained, _ = train_core(spec, data, drain=True)
+    drained, _ = train_core(spec, data, drain=True, replicas=replicas)
     table.update(*held)
     check(drained, table)
 
@@ -378,10 +420,9 @@ def test_dense_ids_without_a_combiner(shape):
         core = host.HostCore(one_feature(combiner=None), training=True)
         ids = tf.reshape(tf.constant([1, 0, 2]), shape)
         step = tf1.train.get_or_create_global_step()
-        found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
-        core.attach()
-        update = core.update(tf.reduce_sum(found))
-        session.run(tf1.global_variables_initializer())
+        found = core.receive(core.look_up({"ids_of_table": ids}, step))["ids_of_table"]
+        update = finish(core, tf.reduce_sum(found))
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
         activations, _ = session.run([found, update])
         (table,) = (v for v in tf1.global_variables() if v.op.name == "table")
         after = session.run(table)
@@ -402,7 +443,7 @@ def test_an_id_outside_of_a_cut_table(strategy, bad):
         step = tf1.train.get_or_create_global_step()
         found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
         core.attach()
-        session.run(tf1.global_variables_initializer())
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
         with pytest.raises(tf.errors.InvalidArgumentError, match=f" {bad}|\\[{bad}\\]|{bad} is"):
             session.run(found)
 
@@ -418,10 +459,9 @@ def test_each_table_has_its_own_rate():
         core = host.HostCore(spec, training=True)
         step = tf1.train.get_or_create_global_step()
         ids = {f"ids_of_{key}": tf.sparse.from_dense(tf.constant([[4]])) for key in "abc"}
-        found = core.look_up(ids, step)
-        core.attach()
-        update = core.update(sum(map(tf.reduce_sum, found.values())))
-        session.run(tf1.global_variables_initializer())
+        found = core.receive(core.look_up(ids, step))
+        update = finish(core, sum(map(tf.reduce_sum, found.values())))
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
         session.run(update)
         after = {v.op.name: session.run(v) for v in tf1.global_variables()}
     for key, rate in (("a", 0.5), ("b", 0.25), ("c", RATE)):
@@ -441,12 +481,11 @@ def test_the_step_is_read_before_the_model_counts():
         core = host.HostCore(spec, training=True)
         step = tf1.train.get_or_create_global_step()
         ids = tf.sparse.from_dense(tf.constant([[4]]))
-        found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
+        found = core.receive(core.look_up({"ids_of_table": ids}, step))["ids_of_table"]
         with tf.control_dependencies([found]):  # as early as a model can
             counted.append(step.assign_add(10, read_value=False))
-        core.attach()
-        update = core.update(tf.reduce_sum(found))
-        session.run([tf1.global_variables_initializer()])
+        update = finish(core, tf.reduce_sum(found))
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
         session.run(step.assign(2))
         session.run(update)
         (table,) = (v for v in tf1.global_variables() if v.op.name == "table")
@@ -465,9 +504,8 @@ def test_rows_are_written_after_they_were_read(parameters):
         core = host.HostCore(one_feature(parameters=parameters), training=True)
         step = tf1.train.get_or_create_global_step()
         ids = tf.sparse.from_dense(tf.constant([[4]]))
-        found = core.look_up({"ids_of_table": ids}, step)["ids_of_table"]
-        core.attach()
-        core.update(tf.reduce_sum(found))
+        found = core.receive(core.look_up({"ids_of_table": ids}, step))["ids_of_table"]
+        finish(core, tf.reduce_sum(found))
         reads = [op for op in graph.get_operations() if op.type == "ResourceGather"]
         writes = [op for op in graph.get_operations() if op.type == "ResourceScatterUpdate"]
     for write in writes:

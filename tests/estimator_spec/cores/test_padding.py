@@ -47,12 +47,13 @@ def trained(parameters, data, combiner, dense, slots=None):
         given = tf1.placeholder(tf.int64, [BATCH, data[0].shape[1]])
         core = host.HostCore(spec, training=True)
         ids = given if dense else tf.sparse.from_dense(given)
-        activations = core.look_up({"ids": ids}, step)["ids"]
+        activations = core.receive(core.look_up({"ids": ids}, step))["ids"]
         loss = tf.reduce_sum(tf.square(activations - 1.0))
+        tf1.gradients(loss, tf1.trainable_variables())
         core.attach()
-        update = core.update(loss)
+        update = core.update()
         with tf1.Session() as session:
-            session.run(tf1.global_variables_initializer())
+            session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
             if slots is not None:
                 for variable in tf1.global_variables():
                     if variable.op.name.startswith("table/"):

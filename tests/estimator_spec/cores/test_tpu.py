@@ -106,9 +106,10 @@ def test_gradients_are_multiplied_and_complete(engine):
     (part,) = core.feed([features()])
     found = core.receive(part)
     loss = tf.reduce_sum(found["words"] * 3) + tf.reduce_sum(found["steps"])
-    assert core.send(loss)
+    tf1.gradients(loss, tf1.trainable_variables())
+    assert core.send()
     with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
         gradients = session.run(engine.gradients)
     np.testing.assert_array_equal(gradients["words"], np.full([2, 3], 6.0))
     np.testing.assert_array_equal(gradients["steps"], np.full([2, 2, 3], 2.0))
@@ -120,7 +121,7 @@ def test_variables(engine, hosts):
     """Tables and slots have legacy names; several hosts hold shards of one variable."""
     devices = [f"/job:worker/task:{host}/device:CPU:0" for host in range(hosts)]
     core = tpu.TpuCore(spec(), engine, training=True, host_devices=devices)
-    assert core.finish(None) == []
+    assert core.finish(training=True) == []
     wanted = {name + slot for name in ("shared", "users") for slot in ("", "/Adagrad")}
     found = {v.op.name: v for v in tf1.global_variables() if v.op.name != "global_step"}
     if hosts == 1:
@@ -134,7 +135,7 @@ def test_variables(engine, hosts):
 
 def test_slots_of_an_evaluation_are_in_no_checkpoint(engine):
     """In evaluation slots are local variables, which a checkpoint may lack."""
-    tpu.TpuCore(spec(), engine, training=False).finish(None)
+    tpu.TpuCore(spec(), engine, training=False).finish(training=False)
     assert {v.op.name for v in tf1.global_variables()} == {"global_step", "shared", "users"}
     assert {v.op.name for v in tf1.local_variables()} == {"shared/Adagrad", "users/Adagrad"}
 
@@ -142,7 +143,7 @@ def test_slots_of_an_evaluation_are_in_no_checkpoint(engine):
 def test_tables_are_retrieved_if_they_may_have_changed(engine):
     """Tables are retrieved for a checkpoint only if a step ran since they were loaded."""
     core = tpu.TpuCore(spec(), engine, training=True)
-    core.finish(None)
+    core.finish(training=True)
     (load,), (retrieve,) = core.hooks(), core.listeners()
     ran = []
 

@@ -54,13 +54,6 @@ def test_wrong_config():
         estimator_spec.Estimator(model_fn, config={"model_dir": "/tmp"})
 
 
-def test_distribution_is_refused(tmp_path):
-    """A distribution strategy in the configuration raises an error."""
-    config = RunConfig(train_distribute=tf.distribute.OneDeviceStrategy("/cpu:0"))
-    with pytest.raises(ValueError, match="RunConfig.train_distribute is set"):
-        estimator_spec.Estimator(model_fn, tmp_path, config)
-
-
 def test_properties_are_copies(tmp_path):
     """Changing `config` or `params` doesn't change the estimator."""
     mine = {"layers": [1, 2]}

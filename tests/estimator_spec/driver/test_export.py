@@ -347,3 +347,35 @@ def test_names_run_out(monkeypatch, tmp_path):
     monkeypatch.setattr(saved_models.time, "sleep", lambda seconds: None)
     with pytest.raises(RuntimeError, match="Failed to obtain a unique export directory name"):
         saved_models._unused_path(str(tmp_path))
+
+
+def test_checkpoint_as_saver(line, receiver, tmp_path):
+    """A scaffold with a tf.train.Checkpoint as its saver trains, exports and warm-starts."""
+
+    def model_fn(features, labels, mode):
+        step = tf1.train.get_or_create_global_step()
+        weight = tf1.get_variable("weight", [1, 1], initializer=tf1.constant_initializer(0.5))
+        y = tf.matmul(features["x"], weight)
+        scaffold = tf1.train.Scaffold(saver=tf.train.Checkpoint(weight=weight, step=step))
+        loss = train_op = None
+        if mode != "infer":
+            loss = tf.reduce_mean((y - labels) ** 2)
+            train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+        return estimator_spec.EstimatorSpec(
+            mode, {"y": y}, loss=loss, train_op=train_op, scaffold=scaffold
+        )
+
+    estimator = estimator_spec.Estimator(model_fn, str(tmp_path / "model"))
+    estimator.train(line.input_fn, steps=3)
+    names = estimator.get_variable_names()
+    assert "weight/.ATTRIBUTES/VARIABLE_VALUE" in names
+    trained = estimator.get_variable_value("weight/.ATTRIBUTES/VARIABLE_VALUE")
+    path = estimator.export_saved_model(str(tmp_path / "export"), receiver)
+    serve = tf.saved_model.load(path.decode()).signatures[SERVING]
+    np.testing.assert_allclose(serve(x=tf.constant(line.x))["y"], line.x * trained, rtol=1e-6)
+
+    warm = estimator_spec.Estimator(
+        model_fn, str(tmp_path / "warm"), warm_start_from=estimator.model_dir
+    )
+    expected = estimator.evaluate(line.input_fn, steps=1)["loss"]
+    assert warm.evaluate(line.input_fn, steps=1)["loss"] == expected

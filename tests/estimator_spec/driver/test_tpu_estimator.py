@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig, environment
+from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig
+from tpu_columns import environment
 
 tf1 = tf.compat.v1
 

@@ -185,6 +185,13 @@ def test_best_needs_a_loss(api, model):
         export(exporter, model, {"auc": 1.0})
 
 
+def test_best_needs_a_result(model):
+    """An export without an evaluation's result names the exporter and the argument."""
+    exporter = estimator_spec.BestExporter("best", None)
+    with pytest.raises(ValueError, match="BestExporter 'best': eval_result is None"):
+        exporter.export(model, os.path.join(model.model_dir, "export"), "model.ckpt-1", None, False)
+
+
 def test_first_export_although_evaluations_were_better(api, model):
     """Without an export of an earlier process the first evaluation is exported."""
     evaluated(f"{model.model_dir}/eval", {"loss": 2.0}, {"loss": 3.0})

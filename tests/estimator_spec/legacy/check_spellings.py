@@ -13,6 +13,7 @@ import sys
 import tensorflow as tf
 
 import estimator_spec
+from estimator_spec import legacy_keras
 from estimator_spec.legacy import names
 from estimator_spec.legacy.modules import LegacyModule, resolve
 
@@ -99,7 +100,7 @@ def changes(before, after):
         f"{where}: {key}"
         for where, values in before.items()
         for key in sorted({*values, *after[where]})
-        if not key.startswith(("_tfmw", "estimator_spec"))
+        if not key.startswith(("_tfmw", "estimator_spec", "tpu_columns"))
         and values.get(key, MISSING) is not after[where].get(key, MISSING)
     ]
 
@@ -109,6 +110,10 @@ def main():
     keep = hasattr(tf, "estimator")
     report = {}
     importlib.import_module("tensorflow.tpu")  # a part of the API loaded by name, before
+    legacy_keras.select_legacy_keras()
+    assert tf.compat.v1.nn.rnn_cell.RNNCell  # loads Keras, which stays
+    # So do the modules of our packages, which load at their first use.
+    assert all(hasattr(estimator_spec, name) for name in estimator_spec.__all__)
     before = state()
     estimator_spec.install(replace=True)
     report["replace"] = wrong(is_ours)

@@ -12,6 +12,10 @@ It is run by `python -m estimator_spec run`, in a process of its own. Whatever t
 | word2vec_shards | the same                                                                       |
 | tfrecord_hosts  | `params['context']` and CrossShardOptimizer work on a TPU only                 |
 | dlrm_dict_mode  | tables in dictionaries are looked up on a TPU only                             |
+| tagger_contrib  | `tf.contrib` ended with TensorFlow 1.15                                        |
+
+Each program also runs by plain `python` after `estimator_spec migrate` has rewritten it, and must
+say what it said unedited.
 
 Four of the others run with `use_tpu=True` here and with `use_tpu=False` there, where
 CrossShardOptimizer fails without a TPU.
@@ -21,6 +25,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -87,6 +92,13 @@ ALL = {
             "gan", "--model_dir=OUT --use_tpu", ("--cpu",), reference="--model_dir=OUT --nouse_tpu"
         ),
         Program("housing_exporters", "--job-dir OUT", reference="--job-dir OUT"),
+        Program("executor_clients", "--job-dir OUT", reference="--job-dir OUT"),
+        Program("tagger_contrib", "--model_dir OUT"),
+        Program("wide_deep_census", "--model_dir=OUT", reference="--model_dir=OUT"),
+        Program("iris_premade", "--model_dir OUT", reference="--model_dir OUT"),
+        Program("housing_keras", "--output_dir OUT", reference="--output_dir OUT"),
+        Program("text_custom_head", "--output_dir=OUT", reference="--output_dir=OUT"),
+        Program("taxi_metrics", "--job-dir OUT", reference="--job-dir OUT"),
     )
 }
 
@@ -105,22 +117,25 @@ class Run(NamedTuple):
     log: str
 
 
-def start(command: list[str], out: Path, path: str) -> subprocess.CompletedProcess[str]:
-    """Environment of a child process without this process's choices."""
+def start(
+    command: list[str], out: Path, path: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Environment of a child process without this process's choices, and with other variables."""
     dropped = ("TF_USE_LEGACY_KERAS", "TPU_COLUMNS_CPU", "TF_CONFIG", "PYTHONPATH")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     environment["TF_CPP_MIN_LOG_LEVEL"] = "2"
     if path:
         environment["PYTHONPATH"] = path
+    environment.update(variables)
     return subprocess.run(
         command, env=environment, cwd=out, capture_output=True, text=True, timeout=300
     )
 
 
-def run_program(command: list[str], arguments: str, out: Path, path: str) -> Run:
+def run_program(command: list[str], arguments: str, out: Path, path: str, **variables: str) -> Run:
     """Runs a program; a failure shows the end of its output."""
     command = command + arguments.replace("OUT", str(out)).split()
-    done = start(command, out, path)
+    done = start(command, out, path, **variables)
     if done.returncode:
         pytest.fail(f"{' '.join(command)} failed:\n{done.stderr[-6000:]}")
     return Run(json.loads((out / "results.json").read_text()), exports_in(out), done.stderr)
@@ -154,6 +169,27 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         return run_program(
             [*command, str(PROGRAMS / f"{name}.py")], program.arguments, out, str(ROOT)
         )
+
+    return Runs(run)
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Returns a function that rewrites a program and runs it, without `estimator_spec run`."""
+    pytest.importorskip("libcst", reason="needs the extra migrate")
+
+    def run(name: str) -> Run:
+        program = ALL[name]
+        out = tmp_path_factory.mktemp(f"{name}_migrated")
+        command = [sys.executable, "-m", "estimator_spec", "migrate", str(PROGRAMS / f"{name}.py")]
+        done = start([*command, "--outtree", str(out)], out, str(ROOT))
+        assert done.returncode == (1 if name == "tagger_contrib" else 0), done.stderr
+        source = (out / f"{name}.py").read_text()
+        assert "estimator_spec" in source
+        assert "install()" not in source
+        variables = {"TPU_COLUMNS_CPU": "1"} if "--cpu" in program.run else {}
+        command = [sys.executable, str(out / f"{name}.py")]
+        return run_program(command, program.arguments, out, str(ROOT), **variables)
 
     return Runs(run)
 
@@ -236,20 +272,36 @@ def test_program_runs_unedited(ours: Runs, name: str) -> None:
         assert np.mean(losses[-quarter:]) < 0.9 * np.mean(losses[:quarter])
     assert "global_step" in run.results["variables"]
     assert run.exports
-    assert all("serving_default" in signatures for signatures in run.exports.values())
+    # A regressor whose receiver doesn't take one string has no default signature.
+    served = {"serving_default", "predict"}
+    assert all(served & set(signatures) for signatures in run.exports.values())
 
 
 @every_program
 def test_program_knows_nothing_of_this_project(name: str) -> None:
     """The programs are unedited: none names this project."""
     source = (PROGRAMS / f"{name}.py").read_text()
-    assert "estimator_spec" not in source
-    assert "tpu_columns" not in source
+    assert not re.search(r"\b(estimator_spec|tpu_columns)\b", source)
 
 
 def test_every_program_is_run() -> None:
     """Every file of tests/programs is run."""
     assert sorted(path.stem for path in PROGRAMS.glob("*.py")) == sorted(ALL)
+
+
+# housing_keras also calls tf.compat.v1.keras.estimator, which `migrate` leaves alone.
+@pytest.mark.parametrize("name", [name for name in ALL if name != "housing_keras"])
+def test_same_after_migration(ours: Runs, migrated: Runs, name: str) -> None:
+    """A rewritten program says what it said unedited, without `run` and without `install()`."""
+    found, expected = migrated(name), ours(name)
+    assert_same(without_places(found.results), without_places(expected.results), 1e-5)
+    assert found.exports == expected.exports
+
+
+def without_places(results: dict[str, Any]) -> dict[str, Any]:
+    """Returns results without the line numbers and the spellings of modules in messages."""
+    text = re.sub(r"(\.py, line )\d+", r"\1N", json.dumps(results))
+    return json.loads(text.replace("tensorflow.compat.v1.contrib", "tensorflow.contrib"))
 
 
 @pytest.mark.reference
@@ -327,6 +379,62 @@ def test_one_warning_that_the_host_takes_the_tpus_place(ours: Runs) -> None:
     warnings = [line for line in lines if line.startswith("WARNING:tensorflow:use_tpu=True")]
     assert len(warnings) == 1, warnings
     assert "use_tpu=True" not in ours("housing_exporters").log
+
+
+def test_imports_that_are_never_used(ours: Runs) -> None:
+    """Unsupported imports don't stop a program; their use says what to do, and in which line."""
+    results = ours("tagger_contrib").results
+    assert results["fallback"], "an import in a `try` must fail"
+    assert results["found"] == [True, False, False]
+    for advice in results["advice"]:
+        assert "isn't among the removed names" in advice
+        assert "(Used in tagger_contrib.py, line " in advice
+    assert results["metrics"]["accuracy"] > 0.95
+    assert results["predictions"] == results["expected"]
+
+
+@pytest.mark.parametrize("name", ["word2vec_shards", "moments_subclass"])
+def test_as_a_module(ours: Runs, name: str, tmp_path: Path) -> None:
+    """`-m` runs a program as its path does, with the same detection of TensorFlow 1."""
+    program = ALL[name]
+    command = [sys.executable, "-m", "estimator_spec", "run", *program.run, "-m", name]
+    path = os.pathsep.join([str(ROOT), str(PROGRAMS)])
+    found = run_program(command, program.arguments, tmp_path, path)
+    assert_same(found.results, ours(name).results, 1e-5)
+
+
+STARTER = """
+import multiprocessing, runpy, subprocess, sys
+
+
+def run(arguments):
+    sys.argv = arguments
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    how, *arguments = sys.argv[1:]
+    if how == "subprocess":
+        sys.exit(subprocess.run([sys.executable, *arguments]).returncode)
+    process = multiprocessing.get_context("spawn").Process(target=run, args=(arguments,))
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("word2vec_shards", "subprocess"), ("mnist_contrib", "spawn")]
+)
+def test_in_a_child_process(ours: Runs, name: str, how: str, tmp_path: Path) -> None:
+    """A program that another one starts has the old names, and the choice of `--cpu`."""
+    program = ALL[name]
+    starter = tmp_path / "starter.py"
+    starter.write_text(STARTER)
+    command = [sys.executable, "-m", "estimator_spec", "run", *program.run, str(starter), how]
+    command.append(str(PROGRAMS / f"{name}.py"))
+    found = run_program(command, program.arguments, tmp_path, str(ROOT))
+    assert_same(found.results, ours(name).results, 1e-5)
 
 
 def test_without_the_option_a_tpu_is_needed(tmp_path: Path) -> None:

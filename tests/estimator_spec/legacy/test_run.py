@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from estimator_spec import __main__ as command_line
-from estimator_spec import environment
 from estimator_spec.config.host_fallback import Host
 from estimator_spec.legacy import run, tf1
+from tpu_columns import environment
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -53,6 +53,8 @@ def test_options_end_at_the_script():
         ),
         (["--no-tf1", "-m", "a.b", "-x"], run.Command("a.b", ["-x"], True, None, False)),
         (["--", "-odd.py", "x"], run.Command("-odd.py", ["x"])),
+        (["--also", "t2t", "--also=slim", "a.py"], run.Command("a.py", [], also=("t2t", "slim"))),
+        (["--check", "-m", "a.b"], run.Command("a.b", [], True, check=True)),
     ],
 )
 def test_options(arguments, expected):
@@ -70,6 +72,9 @@ def test_options(arguments, expected):
         (["run", "--gpu", "a.py"], "there is no option --gpu"),
         (["run", "-m"], "-m needs the name of a module"),
         (["run", "no_such_file.py"], "there is no file 'no_such_file.py'"),
+        (["run", "--also"], "--also needs the name of a package"),
+        (["run", "--check", "no_such_file.py"], "there is no file 'no_such_file.py'"),
+        (["run", "--check", "-m", "no.such.module"], "there is no module 'no.such.module'"),
     ],
 )
 def test_a_wrong_command_line(arguments, words, capsys):
@@ -107,6 +112,8 @@ def test_help(capsys):
         ("import tensorflow as tf\ntf.keras.layers.Dense, tf.losses.Loss, tf.data.Dataset", False),
         ("import tensorflow as tf\ntf.no_such_name, tf.train.no_such_name", False),
         ("import numpy as tf\ntf.flags", False),
+        ("import tensorflow as tf\nf = tf.train\nf.AdamOptimizer(0.1)", True),
+        ("import tensorflow.compat.v1 as tf\nf = tf.train\nf.AdamOptimizer(0.1)", False),
         ("import tensorflow as tf\nprint 'Python 2'\ntf.flags", False),
     ],
 )
@@ -337,3 +344,93 @@ def test_without_cpu_it_is_the_old_error(old_program):
     assert "RuntimeError: Cannot find any TPU cores in the system" in done.stderr
     assert "run --cpu" in done.stderr
     assert not (old_program / "model" / "checkpoint").exists()
+
+
+@pytest.mark.slow
+def test_detection_with_m(old_program):
+    """`-m` detects a module of TensorFlow 1 by its source, and a package by its `__main__`."""
+    package = old_program / "package"
+    (package / "__init__.py").write_text("import tensorflow as tf\n")  # runs after the detection
+    (package / "__main__.py").write_text(
+        "import tensorflow as tf\nprint(tf.Session.__name__, tf.executing_eagerly())"
+    )
+    done = start(["run", "-m", "package"], old_program)
+    assert done.stdout.split() == ["Session", "False"], done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dimension", ["shape[0]", "shape[1]"])
+def test_value_of_a_dimension(tmp_path, dimension):
+    """A program of TensorFlow 1 on tf.compat.v1 that reads `.value` of a size is told `--tf1`."""
+    (tmp_path / "program.py").write_text(
+        "import tensorflow.compat.v1 as tf\n"
+        "with tf.Graph().as_default():\n"
+        f"    print(tf.placeholder(tf.float32, [None, 3]).{dimension}.value)\n"
+    )
+    done = start(["run", "program.py"], tmp_path)
+    assert done.returncode == 1
+    assert "object has no attribute 'value'" in done.stderr
+    assert "try `run --tf1`" in done.stderr
+    done = start(["run", "--tf1", "program.py"], tmp_path)
+    assert done.stdout.strip() == {"shape[0]": "None", "shape[1]": "3"}[dimension]
+
+
+LIBRARY = "import tensorflow as tf\nfrom tensorflow.contrib import tpu\nSESSION = tf.Session\n"
+
+
+@pytest.mark.slow
+def test_a_library_of_tensorflow_1(tmp_path, monkeypatch):
+    """`--also` gives an installed package TensorFlow 1's names, and the program its own."""
+    site = tmp_path / "lib" / "site-packages"
+    (site / "oldlib").mkdir(parents=True)
+    (site / "oldlib" / "__init__.py").write_text("from oldlib import models\n")
+    (site / "oldlib" / "models.py").write_text(LIBRARY)
+    # A library, for all that Python tells: below the directory of installed packages.
+    (tmp_path / "program.py").write_text(
+        "import sysconfig\n"
+        "import tensorflow as tf\n"
+        "from estimator_spec.legacy import tf1\n"
+        f"tf1._library_directories = lambda: ({str(site)!r},)\n"
+        "import sys\n"
+        f"sys.path.append({str(site)!r})\n"
+        "import oldlib\n"
+        "print(oldlib.models.SESSION.__name__, hasattr(tf, 'Session'))\n"
+    )
+    done = start(["run", "program.py"], tmp_path)
+    assert "has no attribute 'Session'" in done.stderr
+    done = start(["run", "--also", "oldlib", "program.py"], tmp_path)
+    assert done.stdout.split() == ["Session", "False"], done.stderr
+    assert "oldlib uses names of TensorFlow 1" in done.stderr
+
+
+IN_A_CHILD = """
+import subprocess, sys
+
+code = '''
+import sys
+assert "tensorflow" not in sys.modules
+import sitecustomize
+print(sitecustomize.MARK)
+import importlib
+print(importlib.import_module("tensorflow.contrib.tpu").TPUConfig.__module__)
+print(importlib.import_module("tensorflow").executing_eagerly())
+'''
+subprocess.run([sys.executable, "-c", code], check=True)
+subprocess.run([sys.executable, "-m", "estimator_spec", "run", "--no-tf1", "old.py"])
+"""
+
+
+@pytest.mark.slow
+def test_child_processes(tmp_path):
+    """A child process imports nothing large at its start, and runs its own `sitecustomize`."""
+    (tmp_path / "sitecustomize.py").write_text("MARK = 'its own'")
+    (tmp_path / "program.py").write_text(IN_A_CHILD)
+    (tmp_path / "old.py").write_text("import tensorflow as tf\nprint(tf.contrib.__name__)")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    command = [sys.executable, "-m", "estimator_spec", "run", "program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    own, config, eager, contrib = done.stdout.splitlines()
+    assert own == "its own"
+    assert config == "estimator_spec.config.tpu_config"
+    assert (eager, contrib) == ("True", "tensorflow.contrib")

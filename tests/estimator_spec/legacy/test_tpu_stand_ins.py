@@ -17,13 +17,13 @@ from estimator_spec import (
     TPUConfig,
     TPUEstimator,
     TPUEstimatorSpec,
-    environment,
 )
 from estimator_spec._tensorflow import private
 from estimator_spec.config import host_fallback
 from estimator_spec.config.tpu_context import TPUContext
 from estimator_spec.legacy import tpu_stand_ins
 from estimator_spec.legacy.hparams import HParams
+from tpu_columns import environment
 
 tf1 = tf.compat.v1
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import tensorflow as tf
 
@@ -33,6 +35,27 @@ def test_all_kinds_of_tensors():
     ragged = tf1.ragged.placeholder(tf.int64, 1)
     found = receivers.ServingInputReceiver({0: sparse, 1: ragged}, {"s": sparse, "r": ragged})
     assert set(found.features) == {0, 1}
+
+
+class LabeledTensor:
+    """A tensor with names of its axes, as libraries define it."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+tf.register_tensor_conversion_function(
+    LabeledTensor, lambda value, dtype=None, name=None, as_ref=False: value.tensor
+)
+
+
+def test_objects_that_convert_to_tensors():
+    """An object with a `tensor` attribute and a conversion is a feature; others are refused."""
+    labeled = LabeledTensor(tf1.placeholder(tf.float32, [None]))
+    found = receivers.ServingInputReceiver({"x": labeled}, labeled)
+    assert found.features == {"x": labeled}
+    with pytest.raises(ValueError, match="feature x must be a Tensor"):
+        receivers.ServingInputReceiver({"x": types.SimpleNamespace(tensor=1)}, labeled.tensor)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ every_variable = pytest.mark.parametrize("use_resource", [True, False])
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """Makes every measurement choose our ops."""
-    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: True)
-    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: True)
+    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op: True)
+    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient: True)
 
 
 def _table(use_resource):

@@ -12,8 +12,9 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 import traces
-from estimator_spec import environment, updates
+from estimator_spec import updates
 from estimator_spec.updates import kernel_choice, kernels
+from tpu_columns import environment
 
 tf1 = tf.compat.v1
 
@@ -53,15 +54,15 @@ SCALARS = {
 @pytest.fixture
 def always(monkeypatch):
     """Makes every measurement choose formulas."""
-    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: True)
-    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: True)
+    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op: True)
+    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient: True)
 
 
 @pytest.fixture
 def never(monkeypatch):
     """Makes every measurement choose kernels."""
-    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op, config: False)
-    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient, config: False)
+    monkeypatch.setattr(kernel_choice, "formula_is_faster", lambda op: False)
+    monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient: False)
 
 
 def _update(kind, attributes, ids, gradient, shape, lr_power):
@@ -112,6 +113,38 @@ def test_formulas_equal_kernels(kind, attributes, lr_power):
     for kernel, formula in zip(*results, strict=True):
         np.testing.assert_allclose(formula, kernel, rtol=2e-6, atol=1e-6)
     assert not np.allclose(results[1][0][7], np.random.default_rng(1).uniform(0.5, 1.5, (10, 3))[7])
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [("Resource" + kind, attributes) for kind, attributes in KINDS + RESOURCE_KINDS],
+)
+def test_formulas_equal_kernels_on_nan_and_infinity(kind, attributes):
+    """Formulas have NaN and infinity exactly where kernels have, in tables and slots."""
+    rng = np.random.default_rng(0)
+    special = [np.nan, np.inf, -np.inf, 0, -2, 1e20, -1e25, 1e-30]
+
+    def numbers():
+        spoiled = rng.random((40, 8)) < 0.4
+        ordinary = rng.uniform(0.5, 1.5, (40, 8))
+        return np.where(spoiled, rng.choice(special, (40, 8)), ordinary).astype(np.float32)
+
+    gradient = numbers()
+    initial = [numbers() for _ in kernels.variables_of(kind)]
+    results = []
+    for by_formula in (False, True):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            op, variables = _update(kind, attributes, np.arange(40), gradient, (40, 8), -0.5)
+            if by_formula:
+                op = kernels.apply_formula(op, kernels.inputs_by_name(op))
+            session.run(tf1.global_variables_initializer())
+            for variable, value in zip(variables, initial, strict=True):
+                variable.load(value, session)
+            session.run(op)
+            results.append(session.run(variables))
+    for kernel, formula in zip(*results, strict=True):
+        np.testing.assert_allclose(formula, kernel, rtol=2e-6, atol=1e-6)
+    assert not np.isfinite(results[0][0]).all()
 
 
 def _trained(optimizer, fast, use_resource, steps=5):
@@ -193,6 +226,27 @@ def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16], ids=lambda d: d.name)
+def test_adam_is_left_alone_in_16_bits(never, dtype, use_resource):
+    """Adam on a table of 16 bits keeps its own ops: a fused one rounds elsewhere."""
+    values = []
+    for fast in (False, True):
+        with tf.Graph().as_default() as graph, tf1.Session() as session:
+            start = tf1.constant_initializer(np.linspace(-1, 1, 60).reshape(20, 3))
+            table = tf1.get_variable("t", [20, 3], dtype, start, use_resource=use_resource)
+            ids = tf1.placeholder_with_default([1, 2, 1, 7], [4])
+            loss = tf.reduce_mean(tf.square(tf.gather(table, ids) - 1))
+            train_op = tf1.train.AdamOptimizer(0.1).minimize(loss)
+            if fast:
+                train_op = updates.optimize_training_graph(graph, train_op)
+            session.run(tf1.global_variables_initializer())
+            for _ in range(20):
+                session.run(train_op)
+            values.append(session.run(tf.cast(table, tf.float32)))
+    np.testing.assert_array_equal(values[1], values[0])
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
 def test_an_op_of_adam_that_is_asked_for_by_name(never, use_resource):
     """Fetching a replaced op of Adam doesn't change table and slots again."""
     kinds = ("AssignVariableOp", "ResourceScatterAdd", "AssignSubVariableOp")
@@ -267,20 +321,22 @@ def test_gradients_are_not_reshaped_to_the_shape_they_have(never):
         np.testing.assert_allclose(session.run(table)[1], [0.525421, 0.525421], rtol=1e-5)
 
 
+@pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("written_by_others", [False, True])
-def test_rows_are_read_once(always, written_by_others):
+def test_rows_are_read_once(always, written_by_others, use_resource):
     """An update reuses the lookup's rows, unless another op may write the table in the step."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:
-        table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
+        table = tf1.Variable(tf.ones([5, 2]), use_resource=use_resource)
         ids, _ = tf.unique(tf1.placeholder_with_default(tf.constant([1, 3, 1]), [3]))
         loss = tf.reduce_sum(tf.gather(table, ids))
-        before = [table.assign_add(tf.ones([5, 2])).op] if written_by_others else []
+        before = [tf1.assign_add(table, tf.ones([5, 2])).op] if written_by_others else []
         with tf.control_dependencies([loss, *before]):
             train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
         train_op = updates.optimize_training_graph(graph, train_op)
         session.run(tf1.global_variables_initializer())
         session.run(train_op)
-        reads = [op for op in graph.get_operations() if op.type == "ResourceGather"]
+        kind = "ResourceGather" if use_resource else "GatherV2"
+        reads = [op for op in graph.get_operations() if op.type == kind]
         # Of the table and of its accumulator; or of the table alone, as the kernel stays.
         assert len(reads) == (1 if written_by_others else 2)
         # 0.5 / sqrt(0.44 + 1), from what the table held when it was updated

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares training on parameter servers with TensorFlow 2.15.1's Estimator in the same roles.
+
+    TPU_COLUMNS_REFERENCE_PYTHON=.../python python benchmarks/cluster.py --servers 1,2,4
+
+A chief trains with parameter servers on loopback addresses of this machine. Sides: `ours`; `plain`,
+TensorFlow's own partitioned lookups and updates (`plain=True`); `reference`. Prints for each side
+and number of servers, as medians of several rounds in turn: rows of the batch a second, the bytes
+on the loopback interface in a step (of the whole machine, so let nothing else use it), and the
+resident memory of the largest server, TensorFlow itself included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+SIDES = ("ours", "plain", "reference")
+WARM_UP = 30
+GOAL = 0.8  # of the reference's rows a second
+
+
+def transferred() -> int:
+    """Returns the bytes that the loopback interface has carried."""
+    return int(Path("/sys/class/net/lo/statistics/rx_bytes").read_text())
+
+
+def resident(process: int) -> int:
+    """Returns the resident memory of a process in bytes."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
+
+
+def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
+    """Runs the task of TF_CONFIG on one side; the chief prints its measurements as JSON."""
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    if side == "reference":
+        tpu, names, columns = tf1.estimator.tpu, tf1.estimator, tf1.tpu.experimental
+        spec_class, adagrad = tpu.experimental.EmbeddingConfigSpec, columns.AdagradParameters
+        more: dict[str, Any] = {}
+    else:
+        import estimator_spec as tpu
+        import tpu_columns as columns
+
+        names, spec_class, adagrad = tpu, tpu.EmbeddingConfigSpec, tpu.AdagradParameters
+        more = {"plain": side == "plain"}
+    batch, tables, rows, width = (options[key] for key in ("batch", "tables", "rows", "width"))
+    save_steps = options.get("save_steps")
+    marks: list[tuple[float, int]] = []
+
+    class Measure(tf1.train.SessionRunHook):
+        """Takes time and bytes after the warm-up and at the end."""
+
+        def begin(self) -> None:
+            """Counts from zero."""
+            self._done = 0
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            """Counts a step."""
+            del run_context, run_values
+            self._done += 1
+            if self._done in (WARM_UP, WARM_UP + options["steps"]):
+                marks.append((time.perf_counter(), transferred()))
+
+    def input_fn(params: Any) -> Any:
+        del params
+        generator = np.random.default_rng(1)
+        data = {
+            f"id{i}": generator.integers(0, rows, (batch * 8, options["ids"]))
+            for i in range(tables)
+        }
+        labels = generator.integers(0, 2, (batch * 8, 1)).astype(np.float32)
+        return tf.data.Dataset.from_tensor_slices((data, labels)).batch(batch).repeat()
+
+    def identity(key: str) -> Any:
+        return tf1.feature_column.categorical_column_with_identity(key, rows)
+
+    embedded = [columns.embedding_column(identity(f"id{i}"), width) for i in range(tables)]
+
+    def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        del params
+        inputs = tf1.feature_column.input_layer(features, embedded)
+        kernel = tf1.get_variable("kernel", [tables * width, 1])
+        loss = tf1.losses.sigmoid_cross_entropy(labels, tf.matmul(inputs, kernel))
+        train_op = tf1.train.AdagradOptimizer(0.05).minimize(loss, tf1.train.get_global_step())
+        return tpu.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = tpu.TPUEstimator(
+        model_fn,
+        model_dir=model_dir,
+        config=tpu.RunConfig(save_checkpoints_steps=save_steps, save_checkpoints_secs=None),
+        use_tpu=False,
+        train_batch_size=batch,
+        eval_batch_size=batch,
+        embedding_config_spec=spec_class(
+            feature_columns=embedded, optimization_parameters=adagrad(0.05)
+        ),
+        **more,
+    )
+    names.train_and_evaluate(
+        estimator,
+        names.TrainSpec(input_fn, WARM_UP + options["steps"], hooks=[Measure()]),
+        names.EvalSpec(input_fn),
+    )
+    (start, before), (end, after) = marks
+    print("MEASURED", json.dumps([(end - start) / options["steps"], after - before]), flush=True)
+
+
+def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -> dict[str, float]:
+    """Runs a chief with servers; returns rows a second, bytes a step and bytes of a server."""
+    from estimator_spec.cluster import local_cluster
+
+    environments = local_cluster.make_environments(local_cluster.Size(0, servers, False))
+    processes = {}
+    with tempfile.TemporaryDirectory() as model_dir:
+        command = [python, __file__, "--task", side, model_dir, json.dumps(options)]
+        try:
+            for task, environment in environments.items():
+                path = "" if side == "reference" else str(ROOT)
+                environment |= {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
+                if side == "reference":
+                    environment.pop("TF_USE_LEGACY_KERAS", None)
+                processes[task] = subprocess.Popen(
+                    command,
+                    env=environment,
+                    stdout=subprocess.PIPE if task.job == "chief" else subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
+            chief = next(each for task, each in processes.items() if task.job == "chief")
+            output, _ = chief.communicate()
+            if chief.returncode:
+                raise RuntimeError(f"The chief of {side} failed: {' '.join(command)}")
+            memory = max(resident(each.pid) for task, each in processes.items() if task.job == "ps")
+        finally:
+            for each in processes.values():
+                each.send_signal(signal.SIGKILL)
+                each.wait()
+    line = next(line for line in output.splitlines() if line.startswith("MEASURED"))
+    seconds, carried = json.loads(line.removeprefix("MEASURED"))
+    return {
+        "rows": options["batch"] / seconds,
+        "bytes": carried / options["steps"],
+        "memory": memory,
+    }
+
+
+def main() -> None:
+    """Parses arguments, runs all sides in turn, and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--servers", default="1,2,4")
+    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--tables", type=int, default=26)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--width", type=int, default=16)
+    parser.add_argument("--ids", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1024)
+    given = parser.parse_args()
+    options = {key: getattr(given, key) for key in ("steps", "tables", "rows", "width", "ids")}
+    options["batch"] = given.batch
+    pythons = dict.fromkeys(SIDES, sys.executable)
+    pythons["reference"] = os.environ.get("TPU_COLUMNS_REFERENCE_PYTHON", "")
+    sides = [side for side in given.sides.split(",") if pythons[side]]
+    print("| servers | side | rows/s | of the reference | KiB a step | MiB of a server |")
+    print("|---|---|---|---|---|---|")
+    for servers in map(int, given.servers.split(",")):
+        runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
+        for _ in range(given.rounds):
+            for side in sides:
+                runs[side].append(run_cluster(pythons[side], side, servers, options))
+        found = {
+            side: {key: statistics.median(run[key] for run in each) for key in each[0]}
+            for side, each in runs.items()
+        }
+        base = found.get("reference", {}).get("rows")
+        for side, values in found.items():
+            share = f"{values['rows'] / base:.2f}" if base else ""
+            print(
+                f"| {servers} | {side} | {values['rows']:,.0f} | {share} | "
+                f"{values['bytes'] / 1024:,.0f} | {values['memory'] / (1 << 20):,.0f} |",
+                flush=True,
+            )
+    print(f"\nGoal: ours at least {GOAL} of the reference's rows a second.")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--task"]:
+        run_task(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))
+    else:
+        main()

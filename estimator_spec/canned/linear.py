@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defines linear models over categorical and dense columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.canned import (
+    column_state,
+    dnn,
+    graph_variables,
+    linear_model,
+    optimizers,
+)
+from estimator_spec.canned.linear_model import LinearOutput
+from estimator_spec.config.run_config import RunConfig
+from estimator_spec.driver.estimator import Estimator
+from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
+from estimator_spec.model.warm_start import WarmStartSettings
+
+tf1 = tf.compat.v1
+
+SCOPE = "linear"
+_LEARNING_RATE = 0.2
+
+
+def linear_logit_fn_builder(
+    units: int, feature_columns: Any, sparse_combiner: str = "sum"
+) -> Callable[[dict[str, Any]], Any]:
+    """Returns a function that builds the logits of a linear model.
+
+    Args:
+        units: number of logits.
+        feature_columns: categorical and dense columns.
+        sparse_combiner: 'sum', 'mean' or 'sqrtn', for several ids of a column and example.
+
+    Returns:
+        A function of features that returns logits, [batch, units].
+
+    Raises:
+        ValueError: `units` is no int.
+    """
+    dnn.check_units(units)
+
+    def linear_logit_fn(features: dict[str, Any]) -> Any:
+        with tf1.variable_scope(SCOPE, use_resource=True):
+            output = linear_model.build(features, feature_columns, units, sparse_combiner)
+        summarize(output)
+        return output.logits
+
+    return linear_logit_fn
+
+
+def summarize(output: LinearOutput) -> None:
+    """Writes summaries of a linear model: its bias, and how many weights are zero."""
+    if output.bias.shape.num_elements() == 1:
+        tf1.summary.scalar("bias", tf.reshape(output.bias, []))
+    else:
+        tf1.summary.histogram("bias", output.bias)
+    zeros = [tf.reduce_sum(tf.cast(tf.equal(w, 0), tf.float32)) for w in output.weights]
+    sizes = [float(weights.shape.num_elements()) for weights in output.weights]
+    tf1.summary.scalar("fraction_of_zero_weights", tf.add_n(zeros) / sum(sizes))
+
+
+def make_model_fn(
+    head: Head, feature_columns: Any, optimizer: Any, sparse_combiner: str
+) -> Callable[..., Any]:
+    """Returns the model_fn of a linear model, for the arguments of `LinearEstimator`."""
+    logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
+
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+        del config
+        column_state.check_features(features)
+        trainer = optimizers.keras_training_optimizer(optimizer, mode, _LEARNING_RATE)
+        with graph_variables.collecting() as added:
+            logits = logit_fn(features)
+        return head.create_estimator_spec(
+            features=features,
+            mode=mode,
+            labels=labels,
+            optimizer=trainer,
+            logits=logits,
+            trainable_variables=added.variables,
+            update_ops=added.update_ops,
+        )
+
+    return model_fn
+
+
+class LinearEstimator(Estimator):
+    """A linear model with any head.
+
+    >>> import estimator_spec
+    >>> words = tf.feature_column.categorical_column_with_hash_bucket('words', 1_000_000)
+    >>> estimator = estimator_spec.LinearEstimator(
+    ...     head=estimator_spec.heads.PoissonRegressionHead(), feature_columns=[words])
+
+    Args:
+        head: a head of `estimator_spec.heads`; its loss, metrics and predictions are the model's.
+        feature_columns: categorical and dense columns. A categorical column has a weight for each
+            bucket, a dense one a weight for each element.
+        model_dir: as for `Estimator`.
+        optimizer: as for `DNNEstimator`. The learning rate of a name is 0.2.
+        config: as for `Estimator`.
+        sparse_combiner: 'sum', 'mean' or 'sqrtn', for several ids of a column and example.
+        warm_start_from: as for `Estimator`.
+
+    Raises:
+        ValueError: as for `Estimator`. Columns, features and optimizer are checked when the model
+            is built.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        feature_columns: Any,
+        model_dir: Any = None,
+        optimizer: Any = "Ftrl",
+        config: RunConfig | None = None,
+        sparse_combiner: str = "sum",
+        warm_start_from: str | WarmStartSettings | None = None,
+    ) -> None:
+        model_fn = make_model_fn(head, feature_columns, optimizer, sparse_combiner)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class LinearClassifier(LinearEstimator):
+    """A linear model of classes.
+
+    Args:
+        feature_columns: as for `LinearEstimator`.
+        model_dir: as for `Estimator`.
+        n_classes: as for `DNNClassifier`.
+        weight_column: as for `DNNClassifier`.
+        label_vocabulary: as for `DNNClassifier`.
+        optimizer: as for `LinearEstimator`.
+        config: as for `Estimator`.
+        warm_start_from: as for `Estimator`.
+        loss_reduction: as for `DNNClassifier`.
+        sparse_combiner: as for `LinearEstimator`.
+
+    Raises:
+        ValueError: as for `LinearEstimator`, or an argument of the head is wrong.
+    """
+
+    def __init__(
+        self,
+        feature_columns: Any,
+        model_dir: Any = None,
+        n_classes: int = 2,
+        weight_column: Any = None,
+        label_vocabulary: Any = None,
+        optimizer: Any = "Ftrl",
+        config: RunConfig | None = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+        loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
+        sparse_combiner: str = "sum",
+    ) -> None:
+        super().__init__(
+            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
+            feature_columns,
+            model_dir,
+            optimizer,
+            config,
+            sparse_combiner,
+            warm_start_from,
+        )
+
+
+class LinearRegressor(LinearEstimator):
+    """A linear model of numbers.
+
+    Args:
+        feature_columns: as for `LinearEstimator`.
+        model_dir: as for `Estimator`.
+        label_dimension: as for `DNNRegressor`.
+        weight_column: as for `DNNClassifier`.
+        optimizer: as for `LinearEstimator`.
+        config: as for `Estimator`.
+        warm_start_from: as for `Estimator`.
+        loss_reduction: as for `DNNClassifier`.
+        sparse_combiner: as for `LinearEstimator`.
+
+    Raises:
+        ValueError: as for `LinearEstimator`, or an argument of the head is wrong.
+    """
+
+    def __init__(
+        self,
+        feature_columns: Any,
+        model_dir: Any = None,
+        label_dimension: int = 1,
+        weight_column: Any = None,
+        optimizer: Any = "Ftrl",
+        config: RunConfig | None = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+        loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
+        sparse_combiner: str = "sum",
+    ) -> None:
+        super().__init__(
+            RegressionHead(label_dimension, weight_column, loss_reduction),
+            feature_columns,
+            model_dir,
+            optimizer,
+            config,
+            sparse_combiner,
+            warm_start_from,
+        )

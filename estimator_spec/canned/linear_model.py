@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Builds the logits of linear models: weights of the columns, and a bias.
+
+With the columns' ids or values $x$, weights $w$ and bias $b$:
+
+$$y = b + \sum_{c} x_c w_c$$
+
+A categorical column's weights are a table of width `units`, looked up and updated as embedding
+tables are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import private
+from estimator_spec.canned import column_state, input_layer
+from tpu_columns import categorical, column_lookup
+from tpu_columns.layer_inputs import LayerInputs, convert_ragged, explain_feature_errors
+
+tf1 = tf.compat.v1
+
+LAYER = "linear_model"
+WEIGHTS = "weights"
+BIAS = "bias_weights"
+
+
+class LinearOutput(NamedTuple):
+    """Logits of a linear model, and its variables.
+
+    Attributes:
+        logits: floats, [batch, units].
+        bias: the bias, [units].
+        weights: the weights of each column, sorted by the columns' names.
+    """
+
+    logits: Any
+    bias: Any
+    weights: list[Any]
+
+
+def build(
+    features: dict[str, Any], feature_columns: Any, units: int, sparse_combiner: str
+) -> LinearOutput:
+    """Builds a linear model.
+
+    Variables are named `<current scope>/linear_model/<column name>/weights` and
+    `<current scope>/linear_model/bias_weights`; all start at zero.
+
+    Args:
+        features: tensors by feature key.
+        feature_columns: categorical and dense columns.
+        units: number of logits.
+        sparse_combiner: 'sum', 'mean' or 'sqrtn': how the weights of several ids of one column and
+            example are combined.
+
+    Returns:
+        Logits and variables.
+
+    Raises:
+        ValueError: there is no column, two have the same name, one is of another kind, or a feature
+            is missing.
+    """
+    kinds = (private.CategoricalColumn, private.DenseColumn)
+    columns = column_state.sorted_columns(
+        feature_columns, kinds, "DenseColumn or CategoricalColumn"
+    )
+    cache = private.feature_transformation_cache(features)
+    state = column_state.ScopedState()
+    sums: list[Any] = []
+    weights: list[Any] = []
+    with tf1.variable_scope(LAYER):
+        for column in columns:
+            with tf1.variable_scope(column_state.scope_name(column)):
+                if isinstance(column, private.CategoricalColumn):
+                    inputs = LayerInputs(cache, state, lambda: weights[-1], features)
+                    weights.append(_zeros(WEIGHTS, [column.num_buckets, units]))
+                    sums.append(_categorical_sum(column, inputs, sparse_combiner))
+                else:
+                    values = input_layer.dense_values(column, features, cache, state)
+                    weights.append(_zeros(WEIGHTS, [values.shape[1], units]))
+                    sums.append(tf.matmul(values, weights[-1], name="weighted_sum"))
+        bias = _zeros(BIAS, [units])
+        logits = tf.nn.bias_add(tf.add_n(sums), bias, name="weighted_sum")
+    return LinearOutput(logits, bias, weights)
+
+
+def _zeros(name: str, shape: list[Any]) -> Any:
+    return tf1.get_variable(name, shape, tf.float32, tf1.zeros_initializer())
+
+
+def _categorical_sum(column: Any, inputs: LayerInputs, combiner: str) -> Any:
+    """Returns the combined weights of a column's ids, [batch, units]."""
+    feature = categorical.read(column)
+    if feature.is_sequence:
+        raise ValueError(
+            f"In linear_model: {column.name}. categorical_column must not be of type "
+            "SequenceCategoricalColumn. Use a categorical column without sequence_ in its name."
+        )
+    inputs = convert_ragged(inputs, feature)
+    with explain_feature_errors(inputs, column.name, feature):
+        return column_lookup.look_up(
+            column_state.scope_name(column), column, feature, inputs, combiner
+        )

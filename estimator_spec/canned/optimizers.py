@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes optimizers from the arguments of canned estimators: a name, an object or a function."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import legacy_keras
+from estimator_spec.model.model_spec import ModeKeys
+
+tf1 = tf.compat.v1
+
+# By name, the classes of `tf.compat.v1.train` and of `tf.keras.optimizers.legacy`.
+_TF1_CLASSES = {
+    "Adagrad": "AdagradOptimizer",
+    "Adam": "AdamOptimizer",
+    "Ftrl": "FtrlOptimizer",
+    "RMSProp": "RMSPropOptimizer",
+    "SGD": "GradientDescentOptimizer",
+}
+_KERAS_CLASSES = {
+    "Adagrad": "Adagrad",
+    "Adam": "Adam",
+    "Ftrl": "Ftrl",
+    "RMSProp": "RMSprop",
+    "SGD": "SGD",
+}
+
+
+def tf1_optimizer(optimizer: Any, learning_rate: float) -> Any:
+    """Returns a `tf.compat.v1.train.Optimizer`.
+
+    Args:
+        optimizer: 'Adagrad', 'Adam', 'Ftrl', 'RMSProp' or 'SGD'; an optimizer; or a function
+            without arguments (or class) that returns one, called in the model's graph, where
+            `tf.compat.v1.train.get_global_step()` is the step.
+        learning_rate: learning rate of an optimizer given by name.
+
+    Raises:
+        ValueError: the name is unknown, or the object no such optimizer.
+    """
+    if isinstance(optimizer, str):
+        _check_name(optimizer, _TF1_CLASSES)
+        return getattr(tf1.train, _TF1_CLASSES[optimizer])(learning_rate=learning_rate)
+    if not isinstance(optimizer, tf1.train.Optimizer) and callable(optimizer):
+        optimizer = optimizer()
+    if not isinstance(optimizer, tf1.train.Optimizer):
+        raise ValueError(
+            "The given object is not an Optimizer instance (tf.compat.v1.train.Optimizer). Given: "
+            f"{optimizer}. Estimators of tf.estimator take Keras optimizers; those of "
+            "tf.compat.v1.estimator take these."
+        )
+    return optimizer
+
+
+def keras_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
+    """Returns a new `tf.keras.optimizers.legacy.Optimizer`.
+
+    Args:
+        optimizer: 'Adagrad', 'Adam', 'Ftrl', 'RMSProp' or 'SGD'; an optimizer, of which a copy is
+            made, since its variables belong to one graph; or a function without arguments (or
+            class) that returns one, called in the model's graph.
+        learning_rate: learning rate of an optimizer given by name; None: its class' default.
+
+    Raises:
+        ValueError: the name is unknown, or the object no such optimizer.
+    """
+    classes = legacy_keras.keras_2().optimizers.legacy
+    if isinstance(optimizer, str):
+        _check_name(optimizer, _KERAS_CLASSES)
+        options = {} if learning_rate is None else {"learning_rate": learning_rate}
+        return getattr(classes, _KERAS_CLASSES[optimizer])(**options)
+    if isinstance(optimizer, classes.Optimizer):
+        # A built one belongs to another graph. A copy keeps functions and schedules as they are.
+        if optimizer.weights:
+            return type(optimizer).from_config(optimizer.get_config())
+        return copy.deepcopy(optimizer)
+    made = optimizer() if callable(optimizer) else optimizer
+    if isinstance(made, legacy_keras.keras_2().optimizers.Optimizer):
+        if not isinstance(made, classes.Optimizer):
+            raise ValueError(
+                "Please set your optimizer as an instance of `tf.keras.optimizers.legacy.Optimizer`"
+                ", e.g., `tf.keras.optimizers.legacy.Adam`: newer ones build no TF1 graphs. "
+                f"Received optimizer type: {type(made)}."
+            )
+    elif not isinstance(made, classes.Optimizer):
+        raise ValueError(
+            "The given object is not a tf.keras.optimizers.Optimizer instance (of "
+            f"tf.keras.optimizers.legacy). Given: {made}. Estimators of tf.estimator take these; "
+            "those of tf.compat.v1.estimator take tf.compat.v1.train.Optimizer."
+        )
+    return made
+
+
+def keras_training_optimizer(
+    optimizer: Any, mode: str, learning_rate: float | None = None, counts_steps: bool = True
+) -> Any:
+    """Returns the optimizer of a training graph; None in other modes, which need none.
+
+    Args:
+        optimizer: as for `keras_optimizer`.
+        mode: one of `ModeKeys`.
+        learning_rate: as for `keras_optimizer`.
+        counts_steps: whether its updates increment the global step. One optimizer of a model does.
+    """
+    if mode != ModeKeys.TRAIN:
+        return None
+    made = keras_optimizer(optimizer, learning_rate)
+    if counts_steps:
+        made.iterations = tf1.train.get_or_create_global_step()
+    return made
+
+
+def _check_name(name: str, classes: dict[str, str]) -> None:
+    if name not in classes:
+        raise ValueError(
+            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(classes))}"
+        )

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the cluster of TF_CONFIG and the task of this process in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from estimator_spec.config.run_config import RunConfig, TaskType
+
+_TRAINING_TASKS = (TaskType.CHIEF, TaskType.MASTER, TaskType.PS, TaskType.WORKER)
+
+
+def check_task(config: RunConfig) -> None:
+    """Checks that TF_CONFIG gives this process a known task.
+
+    Args:
+        config: a `RunConfig` with a cluster.
+
+    Raises:
+        ValueError: names the task.
+    """
+    task_type = config.task_type
+    if not task_type:
+        raise ValueError(
+            "`estimator.config` must have task_type set. This usually means TF_CONFIG "
+            "environment is not set correctly."
+        )
+    if task_type == "local":
+        raise ValueError(
+            "`task.type` in TF_CONFIG cannot be `local`. Leave `cluster` and `task` out of "
+            "TF_CONFIG to train and evaluate locally (non-distributed)."
+        )
+    if task_type not in _TRAINING_TASKS:
+        raise ValueError(
+            f"Task type {task_type} is not supported. Supported task types are "
+            f"{sorted((*_TRAINING_TASKS, TaskType.EVALUATOR))}."
+        )
+
+
+def is_distributed(config: RunConfig) -> bool:
+    """Returns whether this process is one of several that train a model or serve its variables.
+
+    Clusters of TPU workers aren't meant: their address is in `TPURunConfig.cluster`.
+
+    Args:
+        config: the `RunConfig`.
+    """
+    return len(_addresses(config)) > 1
+
+
+def trains_alone(config: RunConfig) -> bool:
+    """Returns whether no other process updates the variables that this one trains.
+
+    Args:
+        config: the `RunConfig`.
+    """
+    return not is_distributed(config) or config.num_worker_replicas <= 1
+
+
+def own_address(config: RunConfig) -> str:
+    """Returns the address of this task, 'host:port'.
+
+    Args:
+        config: a `RunConfig` for which `is_distributed` holds.
+    """
+    return _addresses(config)[config.task_type, config.task_id]
+
+
+def training_jobs(config: RunConfig) -> dict[str, dict[int, str]]:
+    """Returns the addresses by job and index, without evaluators.
+
+    Some platforms list evaluators in the cluster, but no session connects to one.
+
+    Args:
+        config: the `RunConfig`.
+    """
+    jobs: dict[str, dict[int, str]] = {}
+    for (job, index), address in _addresses(config).items():
+        jobs.setdefault(job, {})[index] = address
+    return jobs
+
+
+def check_cluster(config: RunConfig) -> None:
+    """Checks that the processes of TF_CONFIG's cluster can train one model.
+
+    Args:
+        config: the `RunConfig`; nothing is checked in a process without a cluster.
+
+    Raises:
+        ValueError: an address is invalid or given twice, or there are workers but no parameter
+            servers; names the tasks.
+        NotImplementedError: there is a `tf.distribute` strategy, too.
+    """
+    if not is_distributed(config):
+        return
+    seen: dict[str, str] = {}
+    for (job, index), address in _addresses(config).items():
+        task = f"{job} {index}"
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise ValueError(
+                f"TF_CONFIG has the address {address!r} for {task}. Expected 'host:port', with a "
+                "port from 1 to 65535."
+            )
+        if address in seen:
+            raise ValueError(
+                f"TF_CONFIG has the address {address!r} twice, for {seen[address]} and {task}. "
+                "Give each task of the cluster an address of its own."
+            )
+        seen[address] = task
+    if config.train_distribute is not None:
+        raise NotImplementedError(
+            f"TF_CONFIG describes a cluster of several processes ({', '.join(seen.values())}), and "
+            f"train_distribute is {type(config.train_distribute).__name__}. A strategy of several "
+            "processes isn't supported: leave train_distribute out and give the cluster parameter "
+            "servers (`ps`), or unset TF_CONFIG to train on the devices of one machine."
+        )
+    if not config.num_ps_replicas and config.device_fn is None:
+        raise ValueError(
+            f"TF_CONFIG describes a cluster of {', '.join(seen.values())} without a parameter "
+            "server, so its processes would have no variables in common. Add a job `ps` to the "
+            "cluster, or give RunConfig a device_fn that places the variables."
+        )
+
+
+def _addresses(config: RunConfig) -> dict[tuple[str, int], str]:
+    """Returns the addresses of the training processes by job and index."""
+    if not config.cluster_spec or getattr(config, "cluster", None) is not None:
+        return {}
+    spec: Any = config.cluster_spec
+    return {
+        (job, index): spec.task_address(job, index)
+        for job in spec.jobs
+        if job != TaskType.EVALUATOR
+        for index in spec.task_indices(job)
+    }

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the variables of two checkpoints, of any size, in blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
+from estimator_spec.checkpoints.differences import Side as StoredSide
+from estimator_spec.checkpoints.output_variables import chunks
+from estimator_spec.compare import comparison, gaps, values
+from estimator_spec.compare.comparison import Comparison, Item, Outcome
+from estimator_spec.compare.gaps import Gap, GapBuilder
+from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
+
+_CHUNK = 4 << 20
+# Larger tables aren't searched for permuted rows: both must be in memory for it.
+_MAX_SORTED_BYTES = 1 << 28
+
+
+def compare_checkpoints(old: str, new: str, *, tolerances: Tolerances | None = None) -> Comparison:
+    """Compares two checkpoints; tables are compared row by row, whatever their layouts.
+
+    Args:
+        old: checkpoint prefix, or a directory, of which the latest checkpoint is read.
+        new: the other checkpoint, likewise.
+        tolerances: bounds of what agrees. None: those of the stages.
+
+    Returns:
+        Items of the stages 'variables' and 'trained values'.
+
+    Raises:
+        CheckpointError: one of them is missing or damaged.
+    """
+    tolerances = tolerances or Tolerances()
+    with Checkpoint(old) as first, Checkpoint(new) as second:
+        sides = StoredSide(first), StoredSide(second)
+        items = list(_compare_variables(first, second))
+        for name, variable in first.variables.items():
+            other = second.variables.get(name)
+            if other is not None and (variable.shape, variable.dtype) == (other.shape, other.dtype):
+                items.append(_compare_values(*sides, name, tolerances))
+        names = comparison.Side(first.prefix), comparison.Side(second.prefix)
+        return Comparison(*names, tuple(items))
+
+
+def _compare_variables(old: Checkpoint, new: Checkpoint) -> Iterator[Item]:
+    stage = Stage.VARIABLES
+    if len(old.variables) != len(new.variables):
+        text = f"{len(old.variables)} and {len(new.variables)}"
+        yield Item(stage, "number of variables", Outcome.DIFFERS, text)
+    for name in {**old.variables, **new.variables}:
+        one, other = old.variables.get(name), new.variables.get(name)
+        if one is None or other is None:
+            yield Item(stage, name, Outcome.ONLY_NEW if one is None else Outcome.ONLY_OLD)
+            continue
+        texts = []
+        if one.shape != other.shape:
+            texts.append(f"shapes {list(one.shape)} and {list(other.shape)}")
+        if one.dtype != other.dtype:
+            texts.append(f"{one.dtype.name} and {other.dtype.name}")
+        outcome = Outcome.DIFFERS if texts else Outcome.AGREES
+        yield Item(stage, name, outcome, ", ".join(texts))
+
+
+def _compare_values(old: StoredSide, new: StoredSide, name: str, tolerances: Tolerances) -> Item:
+    stage = Stage.TRAINED_VALUES
+    tolerance = tolerances.of(stage, name)
+    variable = old.variable(name)
+    if not variable.is_numbers:
+        same = old.whole(name) == new.whole(name)
+        outcome = Outcome.AGREES if same else Outcome.DIFFERS
+        return Item(stage, name, outcome, "" if same else "other contents")
+    if not (variable.is_rows and new.variable(name).is_rows):
+        arrays = _whole(old, name), _whole(new, name)
+        gap = gaps.measure(*arrays, tolerance)
+        text = "" if gap.agrees else values.describe_gap(gap, *arrays)
+    else:
+        gap = _measure_rows(old, new, name, tolerance)
+        text = "" if gap.agrees else _describe_rows(old, new, name, gap, tolerance)
+    outcome = Outcome.AGREES if gap.agrees else Outcome.DIFFERS
+    return Item(stage, name, outcome, text, gap, tolerance)
+
+
+def _measure_rows(old: StoredSide, new: StoredSide, name: str, tolerance: Tolerance) -> Gap:
+    largest = max((gaps.largest_magnitude(block) for block in _blocks(old, name)), default=0.0)
+    builder = GapBuilder(tolerance, largest)
+    for one, other in zip(_blocks(old, name), _blocks(new, name), strict=True):
+        builder.add(one, other)
+    return builder.finish()
+
+
+def _describe_rows(
+    old: StoredSide, new: StoredSide, name: str, gap: Gap, tolerance: Tolerance
+) -> str:
+    if old.variable(name).num_bytes <= _MAX_SORTED_BYTES:
+        rows, new_rows = (np.concatenate(list(_blocks(side, name))) for side in (old, new))
+        order = gaps.find_order(rows, new_rows, tolerance)
+        if order is not None:
+            return values.describe_order(order)
+    return values.describe_rows(gap)
+
+
+def _blocks(side: StoredSide, name: str) -> Iterator[np.ndarray]:
+    """Yields the rows of a variable, [n, …] each."""
+    variable, reader = side.variable(name), side.reader(name)
+    for first, last in chunks(variable.num_rows, variable.rows_in(_CHUNK)):
+        rows = reader.read(first, last)
+        yield _numbers(rows, variable).reshape(last - first, *variable.shape[1:])
+    reader.finish()
+
+
+def _whole(side: StoredSide, name: str) -> np.ndarray:
+    variable = side.variable(name)
+    array = _numbers(np.frombuffer(side.whole(name), np.uint8), variable)
+    # Slices along other axes than the first aren't in the order of elements.
+    return array.reshape(variable.shape) if len(variable.pieces) == 1 else array
+
+
+def _numbers(data: np.ndarray, variable: StoredVariable) -> np.ndarray:
+    array = data.view(variable.dtype.as_numpy_dtype)
+    # bfloat16 and its kin aren't numbers to NumPy.
+    return array if array.dtype.kind in "biufc" else array.astype(np.float32)

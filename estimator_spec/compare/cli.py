@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command line: `python -m estimator_spec compare OLD [NEW]`.
+
+Exit status: 0 if the two agree, 1 if they differ, 2 for an error, such as a program that failed,
+with the reason on standard error, 130 if interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+from estimator_spec.compare import page, text
+from estimator_spec.compare.comparison import Comparison
+from estimator_spec.compare.estimator_collector.options import Limits
+from estimator_spec.compare.programs import Program, ProgramError
+from estimator_spec.compare.runs import compare_programs
+from estimator_spec.compare.stages import Tolerances, parse_rule
+from estimator_spec.terminal import StatusLine, is_terminal
+
+_EPILOG = """\
+examples:
+  compare old.py new.py                     two programs, each in a process of its own
+  compare train.py --old-python OLD/bin/python -- --model_dir={run}/model
+                                            one program in two environments
+  compare /models/old/model.ckpt-200 /models/new
+                                            two checkpoints
+
+What follows -- are arguments of both programs; {run} in them is a new directory of each side.
+Tolerances: --tolerance 'metrics/*auc=1e-3' --tolerance 'losses/*=1e-4,1e-6' (relative, absolute).
+exit status: 0 they agree, 1 they differ, 2 error, 130 interrupted
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compares, prints one page, and returns the exit status.
+
+    Args:
+        arguments: the command line after `python -m estimator_spec compare`.
+    """
+    own, of_programs = _split(arguments)
+    options = _parser().parse_args(own)
+    try:
+        if options.dry_run:
+            sys.stdout.write("\n".join([*_plan(options, of_programs), "Nothing was run.", ""]))
+            return 0
+        result = _compare(options, of_programs)
+        _write(result, options)
+    except (OSError, ProgramError, RuntimeError, ValueError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: no page was written.\n")
+        return 130
+    return 0 if result.agrees else 1
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the arguments before the first `--`, and those after it."""
+    place = list(arguments).index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:place]), list(arguments[place + 1 :])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m estimator_spec compare",
+        description="Compares two programs, two checkpoints, or one program in two environments.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("old", help="a program, or the prefix of a checkpoint or a directory with one")
+    add("new", nargs="?", help="the other one; without it the old program in this environment")
+    add("--old-python", metavar="PATH", help="interpreter of the old program (default: this one)")
+    add("--new-python", metavar="PATH", help="interpreter of the new program (default: this one)")
+    add("--old-args", default="", metavar="TEXT", help="further arguments of the old program")
+    add("--new-args", default="", metavar="TEXT", help="further arguments of the new program")
+    add(
+        "--run-option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="option of `estimator_spec run` for programs on our estimators, such as --cpu",
+    )
+    defaults = Limits()
+    add(
+        "--steps",
+        type=_steps,
+        default=defaults.steps,
+        metavar="N",
+        help=f"steps of each training, or `all` (default: {defaults.steps})",
+    )
+    add("--eval-steps", type=int, metavar="N", help="batches of each evaluation (default: all)")
+    add("--examples", type=int, default=defaults.examples, metavar="N", help="of each `predict`")
+    add("--seed", type=int, default=defaults.seed, help="seed of whatever has none")
+    add("--checkpoint", metavar="PATH", help="both sides start from it")
+    add("--same-start", action="store_true", help="the new side starts with the old one's values")
+    add("--timeout", type=float, metavar="SECONDS", help="of each program")
+    add("--tolerance", action="append", default=[], metavar="PATTERN=REL[,ABS]", help="see below")
+    add("--json", action="store_true", help="print JSON")
+    add("--html", metavar="FILE", help="also write a page with pictures")
+    add("--keep", metavar="DIR", help="keep recordings, logs and checkpoints in a new directory")
+    add("--dry-run", action="store_true", help="print what would be run and written")
+    return parser
+
+
+def _steps(text: str) -> int | None:
+    """Returns a number of steps; None for 'all'."""
+    return None if text == "all" else int(text)
+
+
+def _is_program(path: str) -> bool:
+    """Returns whether a path is a program's, and not a checkpoint's."""
+    return path.endswith(".py") or (os.path.isfile(path) and not path.endswith(".index"))
+
+
+def _programs(options: argparse.Namespace, arguments: list[str]) -> tuple[Program, Program]:
+    new = options.new or options.old
+    if options.new is None and options.old_python is None and options.new_python is None:
+        raise ValueError(
+            f"{options.old} is compared with nothing: give a second program, or --old-python for "
+            "the environment that it is compared with."
+        )
+    for path in (options.old, new):
+        if not _is_program(path):
+            raise ValueError(f"{path!r} isn't the file of a program, but the other one is.")
+    return (
+        _program(options.old, options.old_python, arguments, options.old_args, options),
+        _program(new, options.new_python, arguments, options.new_args, options),
+    )
+
+
+def _program(
+    script: str, python: str | None, arguments: list[str], more: str, options: argparse.Namespace
+) -> Program:
+    all_arguments = (*arguments, *shlex.split(more))
+    return Program(os.path.abspath(script), all_arguments, python, tuple(options.run_option))
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(
+        steps=options.steps,
+        eval_steps=options.eval_steps,
+        examples=options.examples,
+        seed=options.seed,
+        checkpoint=options.checkpoint,
+    )
+
+
+def _are_programs(options: argparse.Namespace) -> bool:
+    return any(_is_program(path) for path in (options.old, options.new) if path is not None)
+
+
+def _compare(options: argparse.Namespace, arguments: list[str]) -> Comparison:
+    tolerances = Tolerances(*map(parse_rule, options.tolerance))
+    if not _are_programs(options):
+        if options.new is None:
+            raise ValueError(f"{options.old} is compared with nothing: give a second checkpoint.")
+        from estimator_spec.compare.checkpoint_values import compare_checkpoints
+
+        return compare_checkpoints(options.old, options.new, tolerances=tolerances)
+    status = StatusLine(sys.stderr) if is_terminal(sys.stderr) else None
+    try:
+        return compare_programs(
+            *_programs(options, arguments),
+            limits=_limits(options),
+            tolerances=tolerances,
+            same_start=options.same_start,
+            folder=options.keep,
+            timeout=options.timeout,
+            report=None if status is None else status.show,
+        )
+    finally:
+        if status is not None:
+            status.erase()
+
+
+def _plan(options: argparse.Namespace, arguments: list[str]) -> list[str]:
+    """Returns what would be run and written, a line each."""
+    lines = []
+    if _are_programs(options):
+        for label, program in zip(("old", "new"), _programs(options, arguments), strict=True):
+            command = [program.python or sys.executable, program.script, *program.arguments]
+            lines.append(f"{label}: {shlex.join(command)}")
+        lines.append(f"limits: {_limits(options)}")
+    else:
+        lines.append(f"checkpoints: {options.old} and {options.new}")
+    written = [path for path in (options.html, options.keep) if path is not None]
+    return [*lines, *(f"would write: {path}" for path in written)]
+
+
+def _write(result: Comparison, options: argparse.Namespace) -> None:
+    if options.html is not None:
+        page.make_page(result).write(options.html)
+    if options.json:
+        shown = json.dumps(text.plain_data(result), indent=1, ensure_ascii=False)
+    else:
+        shown = text.format_text(result)
+    sys.stdout.write(shown + "\n")

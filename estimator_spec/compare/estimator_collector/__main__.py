@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command line of the process that runs a program: OPTIONS.json SCRIPT [ARGS...]."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import random
+import runpy
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from .options import Api, Options
+from .recorder import Recorder
+from .wrapper import Wrapper
+
+tf1 = tf.compat.v1
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs a program in this process, as its main module; its errors pass through.
+
+    Args:
+        arguments: the file of the options, the program's file and its arguments.
+    """
+    options_file, script, *rest = arguments
+    with open(options_file, encoding="utf-8") as file:
+        options = Options(**json.load(file))
+    with_tensorflows = _has_tensorflows_api(options.api)
+    if with_tensorflows:
+        api = tf1.estimator
+        roots = [api.Estimator, tf.estimator.Estimator, api.tpu.TPUEstimator]
+    else:
+        import estimator_spec as api
+
+        roots = [api.Estimator, api.TPUEstimator]
+    environment = {
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "numpy": np.__version__,
+        "estimator": roots[0].__module__.partition(".")[0],
+        "script": script,
+    }
+    recorder = Recorder(options.out, options.max_elements, environment)
+    Wrapper(recorder, options, api.RunConfig).wrap(*roots)
+    random.seed(options.seed)
+    np.random.seed(options.seed)
+    error: str | None = None
+    try:
+        if with_tensorflows:
+            _run_as_it_is(script, rest)
+        else:
+            _run_on_ours(options, script, rest)
+    except SystemExit as end:
+        error = f"SystemExit: {end.code}" if end.code else None
+        raise
+    except BaseException as failure:
+        error = f"{type(failure).__name__}: {failure}"
+        raise
+    finally:
+        recorder.write(error)
+
+
+def _has_tensorflows_api(api: str) -> bool:
+    """Returns whether the program gets TensorFlow's own estimators."""
+    if api == Api.OURS:
+        return False
+    found = getattr(tf1, "estimator", None) is not None
+    if api == Api.TENSORFLOW and not found:
+        sys.exit(f"TensorFlow {tf.__version__} has no Estimator; 2.15 is the last release with it.")
+    return found
+
+
+def _run_as_it_is(script: str, arguments: Sequence[str]) -> None:
+    sys.argv = [script, *arguments]
+    sys.path[0] = os.path.dirname(os.path.realpath(script))
+    runpy.run_path(script, run_name="__main__")
+
+
+def _run_on_ours(options: Options, script: str, arguments: Sequence[str]) -> None:
+    """Runs the program with the removed names put back."""
+    from estimator_spec.legacy import run
+
+    run.run(run.parse([*options.run_options, script, *arguments]))
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder's parent, which the program must not see
+    main(sys.argv[1:])

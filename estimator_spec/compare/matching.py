@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares two recordings, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
+from estimator_spec.compare.recording import Array, Call, Recording, Variable
+from estimator_spec.compare.stages import Stage, Tolerances
+from estimator_spec.compare.values import compare_losses, compare_values
+
+# The stage in which it shows that only one side makes a call.
+_STAGE_OF_CALL = {
+    "train": Stage.LOSSES,
+    "evaluate": Stage.METRICS,
+    "predict": Stage.PREDICTIONS,
+    "export": Stage.SIGNATURES,
+}
+
+
+def compare_recordings(
+    old: Recording, new: Recording, sides: tuple[Side, Side], tolerances: Tolerances
+) -> Comparison:
+    """Compares two recordings.
+
+    Calls are paired by kind and number: the second evaluation of one side with the second of the
+    other.
+
+    Args:
+        old: recording of the old side.
+        new: recording of the new side.
+        sides: names of both.
+        tolerances: bounds of what agrees.
+    """
+    items: list[Item] = []
+    for kind, stage in _STAGE_OF_CALL.items():
+        calls = old.of(kind), new.of(kind)
+        for first, second in zip(*calls, strict=False):
+            items.extend(_compare_calls(first, second, tolerances, _has_training(old, new)))
+        common = min(map(len, calls))
+        for missing, outcome in ((calls[0], Outcome.ONLY_OLD), (calls[1], Outcome.ONLY_NEW)):
+            items += [Item(stage, call.title, outcome) for call in missing[common:]]
+    order = {stage: number for number, stage in enumerate(Stage)}
+    items.sort(key=lambda item: order[item.stage])  # stable: calls stay in their order
+    return Comparison(*sides, tuple(items), tuple(_notes(old, new)))
+
+
+def _has_training(old: Recording, new: Recording) -> bool:
+    return bool(old.of("train") and new.of("train"))
+
+
+def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool) -> Iterator[Item]:
+    """Yields the items of two calls of one kind, whose variables and values matter if they train.
+
+    Without a training on both sides those of all calls do.
+    """
+    title = old.title
+    if old.kind == "train" or not training:
+        yield from _compare_variables(title, old.variables, new.variables)
+        yield from _compare_group(Stage.INITIAL_VALUES, "initial", old, new, tolerances)
+    if old.kind == "train":
+        if "losses" in old.arrays and "losses" in new.arrays:
+            losses, new_losses = (call.arrays["losses"][""] for call in (old, new))
+            yield from compare_losses(title, losses, new_losses, tolerances)
+        yield from _compare_group(Stage.FIRST_UPDATE, "first_update", old, new, tolerances)
+        yield from _compare_group(Stage.TRAINED_VALUES, "trained", old, new, tolerances)
+    trained = old.after_training or new.after_training
+    metrics = Stage.METRICS if trained else Stage.FORWARD_PASS
+    yield from _compare_group(metrics, "metrics", old, new, tolerances)
+    predictions = Stage.PREDICTIONS if trained else Stage.FORWARD_PASS
+    yield from _compare_group(predictions, "predictions", old, new, tolerances)
+    yield from _compare_signatures(title, old.signatures, new.signatures)
+
+
+def _compare_variables(
+    title: str, old: Mapping[str, Variable], new: Mapping[str, Variable]
+) -> Iterator[Item]:
+    stage = Stage.VARIABLES
+    if len(old) != len(new):
+        text = f"{len(old)} and {len(new)}"
+        yield Item(stage, f"{title}: number of variables", Outcome.DIFFERS, text)
+    for name in _names(old, new):
+        item_name = f"{title}: {name}"
+        lone = _lone(stage, item_name, name in old, name in new)
+        if lone is not None:
+            yield lone
+            continue
+        one, other = old[name], new[name]
+        texts = []
+        if one.shape != other.shape:
+            texts.append(f"shapes {list(one.shape)} and {list(other.shape)}")
+        if one.dtype != other.dtype:
+            texts.append(f"{one.dtype} and {other.dtype}")
+        if one.trainable != other.trainable:
+            texts.append(f"trainable only in the {'old' if one.trainable else 'new'}")
+        outcome = Outcome.DIFFERS if texts else Outcome.AGREES
+        yield Item(stage, item_name, outcome, ", ".join(texts))
+
+
+def _compare_group(
+    stage: Stage, group: str, old: Call, new: Call, tolerances: Tolerances
+) -> Iterator[Item]:
+    """Yields the items of a group of arrays that both calls have."""
+    if group not in old.arrays or group not in new.arrays:
+        return
+    first, second = old.arrays[group], new.arrays[group]
+    of_variables = group in ("initial", "first_update", "trained")
+    for name in _names(first, second):
+        item_name = f"{old.title}: {name}" if name else old.title
+        if of_variables and not _is_comparable(first.get(name), second.get(name)):
+            continue  # an item of the variables' stage says so
+        lone = _lone(stage, item_name, name in first, name in second)
+        yield lone or compare_values(stage, item_name, first[name], second[name], tolerances)
+
+
+def _is_comparable(old: Array | None, new: Array | None) -> bool:
+    return old is not None and new is not None and old.shape == new.shape
+
+
+def _compare_signatures(
+    title: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[Item]:
+    stage = Stage.SIGNATURES
+    for key in _names(old, new):
+        name = f"{title}: {key}"
+        lone = _lone(stage, name, key in old, key in new)
+        if lone is not None:
+            yield lone
+            continue
+        texts = []
+        if old[key]["method"] != new[key]["method"]:
+            texts.append(f"methods {old[key]['method']} and {new[key]['method']}")
+        for kind in ("inputs", "outputs"):
+            one, other = old[key][kind], new[key][kind]
+            for tensor in _names(one, other):
+                if one.get(tensor) != other.get(tensor):
+                    here, there = (side.get(tensor, "missing") for side in (one, other))
+                    texts.append(f"{kind[:-1]} {tensor!r}: {here} and {there}")
+        outcome = Outcome.DIFFERS if texts else Outcome.AGREES
+        yield Item(stage, name, outcome, "; ".join(texts))
+
+
+def _names(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Returns the names of both sides, in the order of the old one, then of the new."""
+    return list({**old, **new})
+
+
+def _lone(stage: Stage, name: str, in_old: bool, in_new: bool) -> Item | None:
+    """Returns the item of what only one side has; None if both have it."""
+    if in_old and in_new:
+        return None
+    return Item(stage, name, Outcome.ONLY_OLD if in_old else Outcome.ONLY_NEW)
+
+
+def _notes(old: Recording, new: Recording) -> Iterator[str]:
+    for label, recording in (("old", old), ("new", new)):
+        for call in recording.of("train"):
+            if call.assigned is None:
+                continue
+            left = [name for name in call.variables if name not in call.assigned]
+            text = f"{call.title} of the {label} side started with given values"
+            yield f"{text}, except for {', '.join(left)}." if left else f"{text}."
+        kept = [
+            name
+            for call in recording.calls
+            for name, array in call.arrays.get("initial", {}).items()
+            if array.rows_kept is not None
+        ]
+        if kept:
+            names = ", ".join(dict.fromkeys(kept))
+            yield f"Of the {label} side's largest variables only some rows were kept: {names}."

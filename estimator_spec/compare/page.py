@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws a comparison as one HTML page: the verdict, stages, losses, histograms, all items."""
+
+from __future__ import annotations
+
+import math
+
+from estimator_spec.compare import gaps, text
+from estimator_spec.compare.comparison import Comparison, Item
+from estimator_spec.compare.curves import draw_curves
+from estimator_spec.compare.stages import Stage
+from estimator_spec.html_page import Bar, Page
+
+# Items of a stage that get a picture: of thousands of variables, the first that differ.
+_MAX_PICTURES = 12
+_HEADER = ("item", "outcome", "difference", "largest", "relative", "tolerance")
+
+
+def make_page(result: Comparison) -> Page:
+    """Returns the page of a comparison."""
+    page = Page("The two agree" if result.agrees else "The two differ")
+    page.add_note(result.headline, kind="good" if result.agrees else "bad")
+    page.add_table(("side", "program or checkpoint"), text.side_rows(result))
+    if result.notes:
+        page.add_list(result.notes)
+    page.add_heading("Stages")
+    stages = [stage for stage in Stage if result.of(stage)]
+    page.add_table(text.STAGE_HEADER, [text.stage_row(result, stage) for stage in stages])
+    for stage in stages:
+        _add_stage(page, stage, result.of(stage))
+    return page
+
+
+def _add_stage(page: Page, stage: Stage, items: tuple[Item, ...]) -> None:
+    """Adds a stage: its losses, the histograms of what differs, the table of its items."""
+    page.add_heading(stage.title.capitalize())
+    for item in [item for item in items if item.series is not None][:_MAX_PICTURES]:
+        _add_losses(page, item)
+    differing = [item for item in items if not item.agrees]
+    for item in [item for item in differing if item.gap is not None][:_MAX_PICTURES]:
+        _add_histogram(page, item)
+    ordered = [*differing, *(item for item in items if item.agrees)]
+    page.add_table(_HEADER, [_item_row(item) for item in ordered])
+
+
+def _add_losses(page: Page, item: Item) -> None:
+    assert item.series is not None
+    old, new = item.series
+    caption = f"{item.name}: losses by step, of the old side (solid) and of the new one (dashed)"
+    page.add_figure(draw_curves({"first": old, "second": new}, caption), caption)
+    differences = [abs(a - b) for a, b in zip(old, new, strict=False)]
+    if any(differences):
+        logarithms = [math.log10(gap) if gap else math.nan for gap in differences]
+        caption = f"{item.name}: decimal logarithm of the losses' absolute difference, by step"
+        page.add_figure(draw_curves({"first": logarithms}, caption), caption)
+
+
+def _add_histogram(page: Page, item: Item) -> None:
+    """Adds the elements of an item by relative difference; one among millions shows."""
+    assert item.gap is not None
+    bars = [
+        Bar(label, math.log10(1 + count), f"{count:,}", "first" if label == "0" else "second")
+        for label, count in zip(gaps.BINS, item.gap.histogram, strict=True)
+    ]
+    caption = f"{item.name}: elements by relative difference (lengths are logarithmic)"
+    page.add_chart(bars, caption)
+
+
+def _item_row(item: Item) -> list[str]:
+    gap, bounds = item.gap, item.tolerance
+    largest = [None, None] if gap is None else [gap.absolute, gap.relative]
+    numbers = ["" if number is None else f"{number:.3g}" for number in largest]
+    tolerance = "" if bounds is None else f"{bounds.relative:g} or {bounds.absolute:g} absolute"
+    return [item.name, item.outcome.value, item.text, *numbers, tolerance]

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protects the checkpoint that a training restored, and explains errors of writing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import numbers
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.driver import patching
+
+tf1 = tf.compat.v1
+
+_FILE_ERRORS = {
+    os.strerror(number): number
+    for number in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EIO,
+    )
+}
+# TensorFlow's messages of failed file operations have a line '<path>; <strerror>', without quotes.
+_FILE_ERROR = re.compile(
+    r"(^|\}\} )(?P<path>[^\n{}]+?); "
+    rf"(?P<reason>{'|'.join(map(re.escape, _FILE_ERRORS))})",
+    re.MULTILINE,
+)
+_WRITING_OPS = ("SaveV2", "SaveSlices", "Save", "MergeV2Checkpoints")
+
+
+@contextlib.contextmanager
+def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> Iterator[None]:
+    """Makes `saver.save` leave the files of a checkpoint as they are, until the block ends.
+
+    A new session saves the checkpoint that it just restored. Its values are the same, but the files
+    differ if the layout of a table or the list of variables does. As a save replaces the data
+    before the index, an interruption between the two would leave neither checkpoint.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+        prefix: checkpoint prefix; None, or a checkpoint without an index, protects nothing.
+    """
+    if prefix is None or not tf.io.gfile.exists(prefix + ".index"):
+        yield
+        return
+    save = saver.save
+
+    def save_unless_kept(session: Any, save_path: str, global_step: Any = None, **kw: Any) -> Any:
+        if isinstance(global_step, numbers.Integral):
+            target = f"{save_path}-{global_step}"
+            if os.path.normpath(target) == os.path.normpath(prefix):
+                tf1.logging.info("The checkpoint %s was restored, and is kept as it is.", prefix)
+                return target
+        return save(session, save_path, global_step, **kw)
+
+    with patching.set_temporarily(saver, "save", save_unless_kept):
+        yield
+
+
+@contextlib.contextmanager
+def explain_failed_saves(saver: tf1.train.Saver) -> Iterator[None]:
+    """Makes `saver.save` raise an `OSError` if a file can't be written, until the block ends.
+
+    TensorFlow reports a file that is too large as an `OutOfRangeError`, which sessions treat as the
+    end of the input.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+    """
+    save = saver.save
+
+    def save_or_explain(*args: Any, **kw: Any) -> Any:
+        with explain_write_errors():
+            return save(*args, **kw)
+
+    with patching.set_temporarily(saver, "save", save_or_explain):
+        yield
+
+
+@contextlib.contextmanager
+def explain_write_errors() -> Iterator[None]:
+    """Raises an `OSError` that names the file if TensorFlow can't write a file in the block.
+
+    Raises:
+        OSError: a full disk, for example; has `errno` and `filename`.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        found = _FILE_ERROR.search(error.message)
+        if found is None or (error.op is not None and error.op.type not in _WRITING_OPS):
+            raise
+        raise OSError(
+            _FILE_ERRORS[found["reason"]],
+            f"{found['reason']}. The file can't be written. Earlier checkpoints are unchanged: "
+            "make room or permit writing, and run again to go on from the latest one",
+            found["path"],
+        ) from None

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the graphs of runs with a `MirroredStrategy` on devices of this machine.
+
+A session call makes one step on all replicas. Each replica takes the next batch of the dataset; a
+step at its end that lacks a batch isn't made.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import legacy_keras
+from estimator_spec._tensorflow import private
+from estimator_spec.config.run_config import RunConfig
+from estimator_spec.cores.interface import replica_id
+from estimator_spec.driver.graph_builder import BuiltGraph, EstimatorMethods, GraphBuilder
+from estimator_spec.driver.replica_inputs import (
+    InputCall,
+    InputSharing,
+    ReplicaBatch,
+    ReplicaInputs,
+)
+from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from tpu_columns import placement
+
+tf1 = tf.compat.v1
+
+_PROPERTIES = {ModeKeys.TRAIN: "train_distribute", ModeKeys.EVAL: "eval_distribute"}
+
+
+def check_strategies(config: RunConfig) -> None:
+    """Checks that this machine can run the strategies of a configuration.
+
+    Args:
+        config: a `RunConfig`.
+
+    Raises:
+        ValueError: names the property and the strategy.
+    """
+    mirrored = (tf.distribute.MirroredStrategy, tf1.distribute.MirroredStrategy)
+    for name in _PROPERTIES.values():
+        strategy = getattr(config, name, None)
+        if strategy is None:
+            continue
+        if not isinstance(strategy, (tf.distribute.Strategy, tf1.distribute.Strategy)):
+            raise ValueError(f"RunConfig.{name} must be a tf.distribute.Strategy. Got {strategy}.")
+        if strategy.num_replicas_in_sync == 1:
+            tf1.logging.info(
+                "RunConfig.%s is a %s of one device: the run needs no strategy, and uses none.",
+                *(name, type(strategy).__name__),
+            )
+        elif not isinstance(strategy, mirrored):
+            raise ValueError(
+                f"RunConfig.{name} is a {type(strategy).__name__} of "
+                f"{strategy.num_replicas_in_sync} replicas. Give a tf.distribute.MirroredStrategy "
+                "of this machine's devices, or leave it out."
+            )
+
+
+def find_strategy(config: RunConfig, mode: str) -> Any:
+    """Returns the strategy that replicates runs of a mode; None without several replicas.
+
+    Args:
+        config: a `RunConfig` that `check_strategies` accepts.
+        mode: one of `ModeKeys`.
+    """
+    strategy = getattr(config, _PROPERTIES.get(mode, ""), None)
+    return strategy if strategy is not None and strategy.num_replicas_in_sync > 1 else None
+
+
+def check_no_replicas(config: RunConfig) -> None:
+    """Checks that no strategy has several replicas: a `TPUEstimator` has its own.
+
+    Args:
+        config: a `RunConfig` that `check_strategies` accepts.
+
+    Raises:
+        ValueError: names the property, and the argument to give instead.
+    """
+    for mode, name in _PROPERTIES.items():
+        strategy = find_strategy(config, mode)
+        if strategy is not None:
+            raise ValueError(
+                f"RunConfig.{name} is set, but a TPUEstimator makes its replicas itself. Leave it "
+                f"out and give TPUEstimator(host_replicas={strategy.num_replicas_in_sync})."
+            )
+
+
+class StrategyGraphBuilder:
+    """Builds the graphs of an estimator under a `MirroredStrategy`.
+
+    Args:
+        estimator: creates the global step and calls the user's functions.
+        graphs: builds the parts that don't depend on the strategy.
+    """
+
+    def __init__(self, estimator: EstimatorMethods, graphs: GraphBuilder) -> None:
+        self._estimator = estimator
+        self._graphs = graphs
+
+    def build(
+        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, strategy: Any
+    ) -> BuiltGraph:
+        """Builds the global step, the input and the model of each replica, in this order.
+
+        Args:
+            graph: the default graph, empty.
+            input_fn: the user's function.
+            mode: `ModeKeys.TRAIN` or `ModeKeys.EVAL`.
+            strategy: the strategy.
+        """
+        estimator, count = self._estimator, strategy.num_replicas_in_sync
+        with strategy.scope():
+            self._graphs.start(graph, mode)
+        with self._graphs.user_code(placement.Mode(mode)):
+            context = tf.distribute.InputContext(num_replicas_in_sync=count)
+            result = estimator._call_input_fn(input_fn, mode, context)
+            call = InputCall(0, 0, range(count))
+            inputs = ReplicaInputs(
+                InputSharing.BATCH_PER_REPLICA,
+                [(call, result)],
+                input_fn,
+                mode,
+                size=None,
+                host_device=lambda host: "/device:CPU:0",
+            )
+            specs = self._call_models(strategy, _require_all(inputs.next()), mode)
+        config = _add_devices(estimator._config, strategy)
+        return BuiltGraph(_combine(specs), inputs.hooks, config, has_replicas=True)
+
+    def _call_models(
+        self, strategy: Any, batches: Sequence[ReplicaBatch], mode: str
+    ) -> list[EstimatorSpec]:
+        """Calls `model_fn` on each replica's batch; returns the results by replica."""
+        estimator = self._estimator
+        specs: dict[int, EstimatorSpec] = {}
+        # A replica may be a new thread, which doesn't inherit the context variables of this one.
+        contexts = [contextvars.copy_context() for _ in batches]
+
+        def replica() -> None:
+            number = replica_id()
+            if number:
+                legacy_keras.reset_layer_names()
+            batch = batches[number]
+            specs[number] = contexts[number].run(
+                estimator._call_model_fn, batch.features, batch.labels, mode, estimator.config
+            )
+
+        with strategy.scope(), private.average_losses(strategy):
+            # Otherwise the strategy would apply AutoGraph to the user's code.
+            strategy.run(tf.autograph.experimental.do_not_convert(replica))
+        return [specs[number] for number in range(len(batches))]
+
+
+def _require_all(batches: list[ReplicaBatch]) -> list[ReplicaBatch]:
+    """Returns the batches, none of which can be read in a step that lacks one."""
+    values = [(batch.features, batch.labels) for batch in batches]
+    flat = tf.nest.flatten(values, expand_composites=True)
+    gated = iter(tf.tuple([tensor for tensor in flat if tensor is not None]))
+    flat = [None if tensor is None else next(gated) for tensor in flat]
+    both = tf.nest.pack_sequence_as(values, flat, expand_composites=True)
+    return [ReplicaBatch(features, labels, None) for features, labels in both]
+
+
+def _combine(specs: Sequence[EstimatorSpec]) -> EstimatorSpec:
+    """Returns the `EstimatorSpec` of a step on all replicas; hooks are the first replica's."""
+    first = specs[0]
+    metrics = {
+        # TensorFlow's metrics return the value over all replicas on each.
+        name: (value, tf.group(*[spec.eval_metric_ops[name][1] for spec in specs]))
+        for name, (value, _) in (first.eval_metric_ops or {}).items()
+    }
+    return first._replace(
+        loss=tf.add_n([spec.loss for spec in specs]) / len(specs),
+        train_op=None if first.train_op is None else tf.group(*[s.train_op for s in specs]),
+        eval_metric_ops=metrics,
+        scaffold=_combine_scaffolds([spec.scaffold for spec in specs]),
+    )
+
+
+def _combine_scaffolds(scaffolds: Sequence[Any]) -> Any:
+    """Returns the first replica's scaffold with the initializers of all replicas."""
+    if scaffolds[0] is None:
+        return None
+    ops = {}
+    for name in ("init_op", "local_init_op"):
+        given = [op for op in (getattr(scaffold, name) for scaffold in scaffolds) if op is not None]
+        ops[name] = tf.group(*given) if given else None
+    return tf1.train.Scaffold(**ops, copy_from_scaffold=scaffolds[0])
+
+
+def _add_devices(config: RunConfig, strategy: Any) -> RunConfig:
+    """Returns the configuration with a logical CPU device for each that the strategy has."""
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    cpus = [device.device_index or 0 for device in devices if device.device_type == "CPU"]
+    session_config = tf1.ConfigProto()
+    session_config.CopyFrom(config.session_config)
+    count = max([0, *cpus]) + 1
+    session_config.device_count["CPU"] = max(count, session_config.device_count["CPU"])
+    return config.replace(session_config=session_config)

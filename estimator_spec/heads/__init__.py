@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heads: loss, metrics, predictions and exported outputs of a model, from its logits.
+
+A head is what a `model_fn` ends with, and what canned estimators are built around.
+"""
+
+from __future__ import annotations
+
+from estimator_spec.heads.base import Head
+from estimator_spec.heads.binary_class import BinaryClassHead
+from estimator_spec.heads.keys import MetricKeys, PredictionKeys
+from estimator_spec.heads.multi import MultiHead
+from estimator_spec.heads.multi_class import MultiClassHead
+from estimator_spec.heads.multi_label import MultiLabelHead
+from estimator_spec.heads.regression import (
+    LogisticRegressionHead,
+    PoissonRegressionHead,
+    RegressionHead,
+)
+from estimator_spec.heads.utils import binary_or_multi_class_head
+
+__all__ = [
+    "BinaryClassHead",
+    "Head",
+    "LogisticRegressionHead",
+    "MetricKeys",
+    "MultiClassHead",
+    "MultiHead",
+    "MultiLabelHead",
+    "PoissonRegressionHead",
+    "PredictionKeys",
+    "RegressionHead",
+    "binary_or_multi_class_head",
+]

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defines `BinaryClassHead`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.heads import classes, inputs, losses
+from estimator_spec.heads.keys import (
+    CLASSIFY_SIGNATURE,
+    REGRESS_SIGNATURE,
+    MetricKeys,
+    PredictionKeys,
+)
+from estimator_spec.heads.metrics import MetricFactory, broadcast_weights, update_mean
+from estimator_spec.heads.single import DEFAULT_SIGNATURE, Losses, SingleHead, checked_keys
+from estimator_spec.model.export_outputs import RegressionOutput
+
+
+def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
+    """Returns thresholds of the positive class, after a check.
+
+    Raises:
+        ValueError: one isn't between 0 and 1, both excluded.
+    """
+    found = tuple(thresholds or ())
+    for threshold in found:
+        if not 0.0 < threshold < 1.0:
+            raise ValueError(
+                f"thresholds not in (0, 1): {found}. All thresholds must be in (0, 1) range. "
+                f"Given: {threshold}"
+            )
+    return found
+
+
+class BinaryClassHead(SingleHead):
+    r"""Head of a classification with two classes, by one logit.
+
+    $$l = -y \ln \sigma(z) - (1 - y) \ln (1 - \sigma(z))$$
+
+    for a class id y and a logit z. Labels have the shape `[D0, …, DN]` or `[D0, …, DN, 1]`: class
+    ids, floats of these values, or strings of the vocabulary. Weights have the same shapes.
+    Predictions are those of `PredictionKeys` without `predictions`; metrics `average_loss`,
+    `accuracy`, `precision`, `recall`, `accuracy_baseline`, `auc`, `auc_precision_recall`,
+    `label/mean`, `prediction/mean`, and accuracy, precision and recall at each threshold.
+
+    >>> head = BinaryClassHead()
+    >>> float(head.loss([[1], [0]], [[0.0], [0.0]]))  # ln 2
+    0.6931471824645996
+
+    Args:
+        weight_column: name of the feature with the examples' weights, or a numeric column; None
+            stands for weights of 1.
+        thresholds: probabilities of class 1, between 0 and 1, for more metrics.
+        label_vocabulary: the two classes' labels, if labels are strings.
+        loss_reduction: reduction of the losses to a scalar, a value of
+            `tf.keras.losses.Reduction`.
+        loss_fn: function of `labels` and `logits`, and of any of `features` and `loss_reduction`,
+            that returns the losses `[D0, …, DN, 1]`. Its labels are class ids as floats.
+        name: name of the head, or None.
+
+    Raises:
+        ValueError: an argument doesn't fit.
+        TypeError: the weight column is something else.
+    """
+
+    prediction_keys = (
+        PredictionKeys.LOGITS,
+        PredictionKeys.LOGISTIC,
+        PredictionKeys.PROBABILITIES,
+        PredictionKeys.CLASS_IDS,
+        PredictionKeys.CLASSES,
+        PredictionKeys.ALL_CLASS_IDS,
+        PredictionKeys.ALL_CLASSES,
+    )
+
+    def __init__(
+        self,
+        weight_column: Any = None,
+        thresholds: Iterable[float] | None = None,
+        label_vocabulary: Sequence[str] | None = None,
+        loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
+        loss_fn: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        classes.check_vocabulary(label_vocabulary, 2)
+        super().__init__(weight_column, loss_reduction, loss_fn, name)
+        self.thresholds = check_thresholds(thresholds)
+        self._label_vocabulary = label_vocabulary
+
+    @property
+    def logits_dimension(self) -> int:
+        """Size of the last dimension of the logits, 1."""
+        return 1
+
+    def _processed_labels(self, logits: Any, labels: Any) -> Any:
+        """Returns class ids as floats `[D0, …, DN, 1]`."""
+        labels = inputs.dense_labels(labels, logits, 1)
+        if self._label_vocabulary is not None or labels.dtype == tf.string:
+            labels = classes.labels_to_ids(labels, self._label_vocabulary)
+        return classes.check_range(tf.cast(labels, tf.float32), 2)
+
+    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
+        """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""
+        if self._loss_fn is not None:
+            return losses.call_loss_fn(
+                self._loss_fn, labels, logits, features, self._loss_reduction
+            )
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+
+    def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
+        """Returns logits, probability of class 1, probabilities of both classes, and classes."""
+        checked_keys(keys, self.prediction_keys)
+        predictions: dict[str, Any] = {}
+        if PredictionKeys.LOGITS in keys:
+            predictions[PredictionKeys.LOGITS] = logits
+        if PredictionKeys.LOGISTIC in keys:
+            predictions[PredictionKeys.LOGISTIC] = tf.sigmoid(logits, name="logistic")
+        both = tf.concat([tf.zeros_like(logits), logits], -1, name="two_class_logits")
+        if PredictionKeys.PROBABILITIES in keys:
+            predictions[PredictionKeys.PROBABILITIES] = tf.nn.softmax(both, name="probabilities")
+        ids = tf.expand_dims(tf.argmax(both, -1, name="class_ids"), -1)
+        return predictions | classes.class_predictions(ids, logits, 2, self._label_vocabulary, keys)
+
+    def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
+        """Returns outputs of Classify requests (the default) and of Regress requests."""
+        classify = classes.classification_output(
+            predictions[PredictionKeys.PROBABILITIES], 2, self._label_vocabulary
+        )
+        regress = RegressionOutput(value=predictions[PredictionKeys.LOGISTIC])
+        return {
+            DEFAULT_SIGNATURE: classify,
+            CLASSIFY_SIGNATURE: classify,
+            REGRESS_SIGNATURE: regress,
+        }
+
+    def add_metrics(self, factory: MetricFactory) -> None:
+        """Adds the metrics of the class docstring."""
+        factory.add("Accuracy", MetricKeys.ACCURACY)
+        factory.add("Precision", MetricKeys.PRECISION)
+        factory.add("Recall", MetricKeys.RECALL)
+        factory.add_means(MetricKeys.PREDICTION_MEAN, MetricKeys.LABEL_MEAN)
+        factory.add_majority_share(MetricKeys.ACCURACY_BASELINE, MetricKeys.LABEL_MEAN)
+        factory.add_auc(MetricKeys.AUC, "ROC")
+        factory.add_auc(MetricKeys.AUC_PR, "PR")
+        factory.add_thresholds(self.thresholds)
+
+    def update_prediction_metrics(
+        self, metric: Callable[[str], Any], logits: Any, batch: Losses
+    ) -> None:
+        """Updates the metrics of the class docstring."""
+        keys = (PredictionKeys.LOGISTIC, PredictionKeys.CLASS_IDS)
+        predictions = self.predictions(logits, keys)
+        logistic = predictions[PredictionKeys.LOGISTIC]
+        ids = predictions[PredictionKeys.CLASS_IDS]
+        weights = broadcast_weights(batch.labels, batch.weights)
+        for key in (MetricKeys.ACCURACY, MetricKeys.PRECISION, MetricKeys.RECALL):
+            metric(key).update_state(batch.labels, ids, sample_weight=weights)
+        update_mean(metric(MetricKeys.PREDICTION_MEAN), logistic, weights)
+        label_mean = metric(MetricKeys.LABEL_MEAN)
+        update = update_mean(label_mean, batch.labels, weights)
+        self._update_baseline(metric(MetricKeys.ACCURACY_BASELINE), label_mean, update)
+        for key in (MetricKeys.AUC, MetricKeys.AUC_PR):
+            metric(key).update_state(batch.labels, logistic, sample_weight=weights)
+        for threshold in self.thresholds:
+            for name in (
+                MetricKeys.ACCURACY_AT_THRESHOLD,
+                MetricKeys.PRECISION_AT_THRESHOLD,
+                MetricKeys.RECALL_AT_THRESHOLD,
+            ):
+                metric(name % threshold).update_state(batch.labels, logistic, sample_weight=weights)
+
+    def _update_baseline(self, baseline: Any, label_mean: Any, update: Any) -> None:
+        """Updates the accuracy of always predicting the class that is more frequent so far.
+
+        Args:
+            baseline: a `Mean`, which then is max(m, 1 - m) for the mean m of all labels.
+            label_mean: the mean of all labels.
+            update: the op that updated it, in a graph.
+        """
+        with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
+            total, count, before, count_before = (
+                tf.identity(variable)
+                for variable in (label_mean.total, label_mean.count, baseline.total, baseline.count)
+            )
+        # A Mean adds value times weight to its total, and the weight to its count.
+        weight = count - count_before
+        change = tf.maximum(total, count - total) - before
+        baseline.update_state(tf.math.divide_no_nan(change, weight), sample_weight=weight)

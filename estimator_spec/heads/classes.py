@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converts labels of classes to ids, and ids to labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.heads.inputs import verified
+from estimator_spec.heads.keys import PredictionKeys
+from estimator_spec.model.export_outputs import ClassificationOutput
+
+
+def check_vocabulary(label_vocabulary: Any, n_classes: int) -> None:
+    """Checks the argument `label_vocabulary` of a head.
+
+    Raises:
+        ValueError: it is neither a list nor a tuple, or hasn't one label for each class.
+    """
+    if label_vocabulary is None:
+        return
+    if not isinstance(label_vocabulary, (list, tuple)):
+        raise ValueError(
+            f"label_vocabulary should be a list or a tuple. Given type: {type(label_vocabulary)}"
+        )
+    if len(label_vocabulary) != n_classes:
+        raise ValueError(
+            '"label_vocabulary" does not have "n_classes" items. Length of label_vocabulary must '
+            f"be n_classes ({n_classes}). Given: {len(label_vocabulary)}"
+        )
+
+
+def labels_to_ids(labels: Any, label_vocabulary: Any, dtype: Any = tf.int64) -> Any:
+    """Returns the class ids of labels of any shape; -1 for a label that no class has.
+
+    Args:
+        labels: integer ids, or strings with a vocabulary.
+        label_vocabulary: the classes' labels, or None.
+        dtype: dtype of the ids.
+
+    Raises:
+        ValueError: the labels are neither.
+    """
+    if label_vocabulary is None:
+        if not labels.dtype.is_integer:
+            raise ValueError(
+                f"Labels dtype should be integer. Instead got {labels.dtype}. Pass class ids, or "
+                "string labels with a label_vocabulary."
+            )
+        return tf.cast(labels, dtype)
+    if labels.dtype != tf.string:
+        raise ValueError(
+            f"Labels dtype should be string if there is a vocabulary. Instead got {labels.dtype}"
+        )
+    return tf.cast(vocabulary_table(label_vocabulary).lookup(labels), dtype)
+
+
+def vocabulary_table(label_vocabulary: Any) -> Any:
+    """Returns a lookup table from the classes' labels to their ids; -1 for any other label.
+
+    Args:
+        label_vocabulary: the labels, in the order of ids.
+    """
+    initializer = tf.lookup.KeyValueTensorInitializer(
+        tf.constant(list(label_vocabulary), tf.string),
+        tf.range(len(label_vocabulary), dtype=tf.int64),
+    )
+    return tf.lookup.StaticHashTable(initializer, -1, name="class_id_lookup")
+
+
+def check_range(ids: Any, n_classes: int) -> Any:
+    """Returns the ids, after a check that classes have them: at once, or when the graph runs.
+
+    Args:
+        ids: class ids of any shape.
+        n_classes: number of classes.
+
+    Raises:
+        ValueError: no class has an id that is known at once.
+    """
+    with tf.name_scope("check_label_range"):
+        highest = tf.cast(n_classes - 1, ids.dtype)
+        return verified(
+            ids,
+            lambda: tf.debugging.assert_less_equal(
+                ids, highest, message=f"Labels must be <= n_classes - 1 ({n_classes - 1})"
+            ),
+            lambda: tf.debugging.assert_non_negative(ids, message="Labels must be >= 0"),
+        )
+
+
+def class_strings(n_classes: int, label_vocabulary: Any) -> Any:
+    """Returns the labels of all classes, a string tensor `[n_classes]`.
+
+    Args:
+        n_classes: number of classes.
+        label_vocabulary: the labels; without one, the ids as strings.
+    """
+    if label_vocabulary is not None:
+        return tf.constant(list(label_vocabulary), tf.string)
+    return tf.strings.as_string(tf.range(n_classes))
+
+
+def ids_to_strings(ids: Any, label_vocabulary: Any) -> Any:
+    """Returns the labels of ids, a string tensor of the same shape.
+
+    Args:
+        ids: class ids.
+        label_vocabulary: the classes' labels; without one, the ids as strings.
+    """
+    if label_vocabulary is None:
+        return tf.strings.as_string(ids, name="str_classes")
+    return tf.gather(
+        class_strings(len(label_vocabulary), label_vocabulary), ids, name="class_strings"
+    )
+
+
+def repeated_for_each_example(row: Any, logits: Any) -> Any:
+    """Returns a row for each example of a batch, `[B, n]`.
+
+    Args:
+        row: tensor `[n]`.
+        logits: tensor whose first dimension is the batch.
+    """
+    return tf.tile(row[tf.newaxis], [tf.shape(logits)[0], 1])
+
+
+def classification_output(
+    scores: Any, n_classes: int, label_vocabulary: Any = None
+) -> ClassificationOutput:
+    """Returns the output of Classify requests: a score and a label for each class.
+
+    Args:
+        scores: probabilities `[B, n_classes]`.
+        n_classes: number of classes.
+        label_vocabulary: the labels, or None.
+    """
+    labels = class_strings(n_classes, label_vocabulary)
+    return ClassificationOutput(scores=scores, classes=repeated_for_each_example(labels, scores))
+
+
+def class_predictions(
+    ids: Any, logits: Any, n_classes: int, label_vocabulary: Any, keys: Sequence[str]
+) -> dict[str, Any]:
+    """Returns those predictions of `keys` that are about classes.
+
+    Args:
+        ids: the predicted class ids `[D0, …, DN, 1]`.
+        logits: tensor `[D0, …, DN, logits_dimension]`.
+        n_classes: number of classes.
+        label_vocabulary: the labels, or None.
+        keys: names of predictions.
+    """
+    predictions: dict[str, Any] = {}
+    if PredictionKeys.CLASS_IDS in keys:
+        predictions[PredictionKeys.CLASS_IDS] = ids
+    if PredictionKeys.CLASSES in keys:
+        predictions[PredictionKeys.CLASSES] = ids_to_strings(ids, label_vocabulary)
+    if PredictionKeys.ALL_CLASS_IDS in keys:
+        predictions[PredictionKeys.ALL_CLASS_IDS] = repeated_for_each_example(
+            tf.range(n_classes), logits
+        )
+    if PredictionKeys.ALL_CLASSES in keys:
+        predictions[PredictionKeys.ALL_CLASSES] = repeated_for_each_example(
+            class_strings(n_classes, label_vocabulary), logits
+        )
+    return predictions

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defines `HeadV1`, the interface of heads of TensorFlow 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from estimator_spec.model.model_spec import EstimatorSpec, TPUEstimatorSpec
+
+
+class LossSpec(NamedTuple):
+    """Losses of a batch, returned by `HeadV1.create_loss`.
+
+    Attributes:
+        training_loss: the reduced loss, a scalar.
+        unreduced_loss: losses of the examples, without weights.
+        weights: weights of the examples, or 1.0.
+        processed_labels: labels as numbers, of the logits' rank.
+    """
+
+    training_loss: Any
+    unreduced_loss: Any
+    weights: Any
+    processed_labels: Any
+
+
+class HeadV1:
+    """Loss, metrics, predictions and exported outputs of a model in a TF1 graph, from its logits.
+
+    Subclasses define `name`, `logits_dimension`, `create_loss`, and `_create_tpu_estimator_spec` or
+    instead of it `create_estimator_spec`; what they don't define raises a NotImplementedError.
+    """
+
+    @property
+    def name(self) -> str | None:
+        """Name of the head, which is appended to the names of its metrics; or None."""
+        raise NotImplementedError("The head must define its name.")
+
+    @property
+    def logits_dimension(self) -> int:
+        """Size of the last dimension of the logits."""
+        raise NotImplementedError("The head must define its logits_dimension.")
+
+    def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
+        """Returns the losses of a batch.
+
+        Args:
+            features: tensors by name; with the weights, if the head has a weight column.
+            mode: one of `ModeKeys`.
+            logits: tensor `[D0, …, DN, logits_dimension]`.
+            labels: labels of the examples; each head has its own forms.
+        """
+        raise NotImplementedError("The head must define create_loss.")
+
+    def _create_tpu_estimator_spec(
+        self,
+        features: Any,
+        mode: str,
+        logits: Any,
+        labels: Any = None,
+        optimizer: Any = None,
+        train_op_fn: Callable[[Any], Any] | None = None,
+        regularization_losses: Sequence[Any] | None = None,
+    ) -> TPUEstimatorSpec:
+        """Returns the model as a `TPUEstimatorSpec`; see `create_estimator_spec`.
+
+        Raises:
+            NotImplementedError: the head has no such form.
+        """
+        raise NotImplementedError("TPUEstimatorSpec not available for this model head.")
+
+    def create_estimator_spec(
+        self,
+        features: Any,
+        mode: str,
+        logits: Any,
+        labels: Any = None,
+        optimizer: Any = None,
+        train_op_fn: Callable[[Any], Any] | None = None,
+        regularization_losses: Sequence[Any] | None = None,
+    ) -> EstimatorSpec:
+        """Returns what a `model_fn` returns.
+
+        Args:
+            features: tensors by name.
+            mode: one of `ModeKeys`.
+            logits: tensor `[D0, …, DN, logits_dimension]`; some heads take tensors by name.
+            labels: labels of the examples; training and evaluation need them.
+            optimizer: a `tf.compat.v1.train.Optimizer`.
+            train_op_fn: function of the loss that returns the train op, instead of an optimizer.
+            regularization_losses: scalars to add to the loss.
+
+        Returns:
+            An `EstimatorSpec`.
+
+        Raises:
+            ValueError: training gets both an optimizer and a `train_op_fn`, or neither; or labels
+                or logits have another shape than the head expects.
+        """
+        return self._create_tpu_estimator_spec(
+            features=features,
+            mode=mode,
+            logits=logits,
+            labels=labels,
+            optimizer=optimizer,
+            train_op_fn=train_op_fn,
+            regularization_losses=regularization_losses,
+        ).as_estimator_spec()

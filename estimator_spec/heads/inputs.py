@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks logits, labels and weights, and brings them to one rank.
+
+Logits have the shape `[D0, …, DN, logits_dimension]`, most often `[B, logits_dimension]`. Labels
+and weights may lack the last dimension. Shapes that the graph knows are checked when it is built,
+the others by assertions when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import private
+
+
+def verified(tensor: Any, *checks: Callable[[], Any]) -> Any:
+    """Returns the tensor after checks: at once where values are known, or when the graph runs.
+
+    Args:
+        tensor: any tensor.
+        *checks: functions that call `tf.debugging.assert_*` and return its result.
+
+    Raises:
+        ValueError: a check fails at once.
+    """
+    try:
+        assertions = [op for op in (check() for check in checks) if op is not None]
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(error.message) from error
+    with tf.control_dependencies(assertions):
+        return tf.identity(tensor) if assertions else tensor
+
+
+def check_logits(logits: Any, expected_logits_dimension: int) -> Any:
+    """Returns float logits, after a check of their shape.
+
+    Args:
+        logits: numeric tensor `[D0, …, DN, expected_logits_dimension]`.
+        expected_logits_dimension: the expected size of the last dimension.
+
+    Returns:
+        The logits as a float32 tensor.
+
+    Raises:
+        ValueError: the static shape is another one.
+    """
+    with tf.name_scope("logits"):
+        logits = tf.cast(tf.convert_to_tensor(logits), tf.float32)
+        known = logits.shape
+        message = "logits shape must be [D0, D1, ... DN, logits_dimension]"
+        _check_rank("logits", logits)
+        if known.rank is not None and known[-1] is not None:
+            if known[-1] != expected_logits_dimension:
+                raise ValueError(
+                    f"{message}, got {known}. The head's logits_dimension is "
+                    f"{expected_logits_dimension}."
+                )
+            return logits
+        return verified(
+            logits,
+            lambda: tf.debugging.assert_rank_at_least(logits, 2, message=message),
+            lambda: tf.debugging.assert_equal(
+                tf.shape(logits)[-1], expected_logits_dimension, message=message
+            ),
+        )
+
+
+def _check_rank(name: str, tensor: Any) -> None:
+    rank = tensor.shape.rank
+    if rank is not None and rank < 2:
+        raise ValueError(
+            f"{name} shape must be [D0, D1, ... DN, D]: {name} must have rank at least 2.  "
+            f"Received rank {rank}, shape {tensor.shape}"
+        )
+
+
+def check_labels_given(labels: Any) -> None:
+    """Checks that there are labels.
+
+    Raises:
+        ValueError: they are None.
+    """
+    if labels is None:
+        raise ValueError(
+            "You must provide a labels Tensor. Given: None. Check that the data have the label's "
+            "feature, and that the input_fn parses and returns it as the labels."
+        )
+
+
+def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> Any:
+    """Returns labels of the logits' rank, after a check of their shape.
+
+    Args:
+        labels: tensor `[D0, …, DN, expected_labels_dimension]`, or without that dimension if it
+            is 1.
+        logits: tensor `[D0, …, DN, logits_dimension]`.
+        expected_labels_dimension: the expected size of the labels' last dimension.
+
+    Returns:
+        A tensor `[D0, …, DN, expected_labels_dimension]`.
+
+    Raises:
+        ValueError: there are no labels, they are sparse, or their static shape is another one.
+    """
+    check_labels_given(labels)
+    dimension = expected_labels_dimension
+    shape = f"[D0, D1, ... DN, {dimension}]"
+    with tf.name_scope("labels"):
+        if isinstance(labels, (tf.SparseTensor, tf.compat.v1.SparseTensorValue)):
+            raise ValueError(
+                "SparseTensor labels are not supported. Labels must be a Tensor of shape "
+                f"{shape}, e.g. [batch_size, {dimension}]. Let the input_fn call "
+                f"tf.sparse.to_dense, if each example has {dimension} label value(s)."
+            )
+        labels = tf.convert_to_tensor(labels)
+        labels = _with_last_dimension(labels, logits, dimension == 1)
+        _check_rank("labels", labels)
+        known = labels.shape
+        if known.rank is not None and known[-1] is not None and known[-1] != dimension:
+            raise ValueError(
+                f"Mismatched label shape. Expected labels dimension={dimension}.  "
+                f"Received {known[-1]}. If the labels are one-hot vectors, pass class ids instead, "
+                "and check n_classes; otherwise check the shape of the labels, or label_dimension."
+            )
+        expected = tf.concat([tf.shape(logits)[:-1], [dimension]], 0)
+        return _with_shape(labels, expected, f"labels shape must be {shape}")
+
+
+def _with_last_dimension(tensor: Any, logits: Any, may_lack_it: bool) -> Any:
+    """Returns the tensor with the logits' rank, if only the last dimension, of size 1, lacks."""
+    rank, wanted = tensor.shape.rank, logits.shape.rank
+    if not may_lack_it:
+        return tensor
+    if rank is not None and wanted is not None:
+        return tensor[..., tf.newaxis] if rank == wanted - 1 else tensor
+    return tf.cond(
+        tf.equal(tf.rank(tensor), tf.rank(logits) - 1),
+        lambda: tensor[..., tf.newaxis],
+        lambda: tensor,
+    )
+
+
+def _with_shape(tensor: Any, expected: Any, message: str) -> Any:
+    """Returns the tensor, after a check of its shape: when it runs, if it isn't known before."""
+    static = tf.get_static_value(expected)
+    if static is not None and tensor.shape.is_fully_defined():
+        if tensor.shape.as_list() != list(static):
+            raise ValueError(f"{message}, here {list(static)}; got {tensor.shape}.")
+        return tensor
+    return verified(
+        tensor, lambda: tf.debugging.assert_equal(tf.shape(tensor), expected, message=message)
+    )
+
+
+def check_weight_column(weight_column: Any) -> None:
+    """Checks the argument `weight_column` of a head.
+
+    Raises:
+        TypeError: it is neither a name, a numeric column nor None.
+    """
+    if weight_column is None or isinstance(weight_column, (str, private.NumericColumn)):
+        return
+    raise TypeError(
+        "Weight column must be either a string or NumericColumn. "
+        f"Given type: {type(weight_column)}."
+    )
+
+
+def weight_key(weight_column: Any) -> str | None:
+    """Returns the key of the feature that has the weights, or None.
+
+    Args:
+        weight_column: name of a feature, a numeric column, or None.
+    """
+    return weight_column if isinstance(weight_column, str) else getattr(weight_column, "key", None)
+
+
+def example_weights(
+    features: Any, weight_column: Any, logits: Any, allow_per_logit_weights: bool = False
+) -> Any:
+    """Returns the weights of the examples, of the logits' rank.
+
+    Args:
+        features: tensors by name.
+        weight_column: name of a feature, a numeric column, or None for weights of 1.
+        logits: tensor `[D0, …, DN, logits_dimension]`.
+        allow_per_logit_weights: whether a weight for each logit is accepted.
+
+    Returns:
+        A float tensor `[D0, …, DN, 1]` (or `[D0, …, DN, logits_dimension]`); the number 1.0 without
+        a column.
+
+    Raises:
+        ValueError: the weights are no numbers, or their static shape is another one.
+    """
+    if weight_column is None:
+        return 1.0
+    if isinstance(weight_column, str):
+        weight_column = tf.feature_column.numeric_column(weight_column, shape=(1,))
+    with tf.name_scope("weights"):
+        cache = private.feature_transformation_cache(features)
+        weights = weight_column.get_dense_tensor(cache, None)
+        if not (weights.dtype.is_floating or weights.dtype.is_integer):
+            raise ValueError(
+                f"Weight column should be castable to float. Given dtype: {weights.dtype}"
+            )
+        weights = _with_last_dimension(tf.cast(weights, tf.float32), logits, True)
+        shape = tf.shape(logits)
+        expected = tf.concat([shape[:-1], [1]], 0)
+        message = "weights shape must be [D0, D1, ... DN] or [D0, D1, ... DN, 1]"
+        if allow_per_logit_weights:
+            message = (
+                "weights shape must be [D0, D1, ... DN], [D0, D1, ... DN, 1] or "
+                "[D0, D1, ... DN, logits_dimension]"
+            )
+            one_each = weights.shape.rank is not None and weights.shape[-1] == 1
+            last = tf.shape(weights)[-1:]
+            if not one_each:
+                is_one = tf.equal(last, 1)
+                expected = tf.concat([shape[:-1], tf.where(is_one, last, shape[-1:])], 0)
+        return _with_shape(weights, expected, message)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates and updates the Keras 2 metrics of heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec import legacy_keras
+from estimator_spec.heads.keys import MetricKeys, with_head_name
+
+Metrics = dict[str, Any]
+
+
+class MetricFactory:
+    """Creates metrics by the names that they have in a head.
+
+    Args:
+        head_name: name of the head, which is appended to those of its metrics; or None.
+    """
+
+    def __init__(self, head_name: str | None) -> None:
+        self._head_name = head_name
+        self.created: Metrics = {}
+
+    def add(self, kind: str, key: str, **arguments: Any) -> None:
+        """Adds a metric.
+
+        Args:
+            kind: name of a class of `tf.keras.metrics`.
+            key: name of the metric, without the head's.
+            **arguments: of the class.
+        """
+        name = with_head_name(key, self._head_name)
+        metrics = legacy_keras.keras_2().metrics
+        self.created[name] = getattr(metrics, kind)(name=name, **arguments)
+
+    def add_means(self, *keys: str) -> None:
+        """Adds averages."""
+        for key in keys:
+            self.add("Mean", key)
+
+    def add_majority_share(self, key: str, mean_key: str) -> None:
+        """Adds the share of the more frequent of two classes.
+
+        Args:
+            key: name of the metric, without the head's.
+            mean_key: name of the metric with the mean of the labels, which are 0 and 1.
+        """
+        mean = self.created[with_head_name(mean_key, self._head_name)]
+
+        base: Any = legacy_keras.keras_2().metrics.Mean
+
+        class MajorityShare(base):
+            """max(mean, 1 - mean) of all labels, rather than its average over the batches."""
+
+            def result(self) -> Any:
+                share = mean.result()
+                return tf.maximum(share, 1 - share)
+
+        name = with_head_name(key, self._head_name)
+        self.created[name] = MajorityShare(name=name)
+
+    def add_auc(self, key: str, curve: str) -> None:
+        """Adds the area under a curve, 'ROC' or 'PR'."""
+        self.add("AUC", key, curve=curve)
+
+    def add_thresholds(self, thresholds: Iterable[float]) -> None:
+        """Adds accuracy, precision and recall at each threshold of the positive class."""
+        for threshold in thresholds:
+            self.add(
+                "BinaryAccuracy", MetricKeys.ACCURACY_AT_THRESHOLD % threshold, threshold=threshold
+            )
+            self.add(
+                "Precision", MetricKeys.PRECISION_AT_THRESHOLD % threshold, thresholds=threshold
+            )
+            self.add("Recall", MetricKeys.RECALL_AT_THRESHOLD % threshold, thresholds=threshold)
+
+
+def broadcast_weights(values: Any, weights: Any) -> Any:
+    """Returns weights of the values' shape.
+
+    Args:
+        values: tensor `[D0, …, DN, d]`.
+        weights: tensor `[D0, …, DN, 1]` or of the values' shape, or a number.
+    """
+    return tf.broadcast_to(tf.cast(weights, tf.float32), tf.shape(values))
+
+
+def update_mean(metric: Any, values: Any, weights: Any) -> Any:
+    """Updates a weighted average of values, and returns the op in a graph.
+
+    Args:
+        metric: a `Mean`.
+        values: tensor `[D0, …, DN, d]`.
+        weights: tensor that can be broadcast to it, or a number.
+    """
+    values = tf.cast(values, tf.float32)
+    return metric.update_state(values=values, sample_weight=broadcast_weights(values, weights))

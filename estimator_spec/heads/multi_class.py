@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defines `MultiClassHead`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.heads import classes, inputs, losses
+from estimator_spec.heads.keys import CLASSIFY_SIGNATURE, MetricKeys, PredictionKeys
+from estimator_spec.heads.metrics import MetricFactory, broadcast_weights
+from estimator_spec.heads.single import (
+    ALL_CLASS_KEYS,
+    DEFAULT_SIGNATURE,
+    Losses,
+    SingleHead,
+    checked_keys,
+)
+
+
+class MultiClassHead(SingleHead):
+    r"""Head of a classification with more than two classes, one of which each example has.
+
+    $$l = -\ln \operatorname{softmax}(z)_y$$
+
+    for a class id y and logits z. Labels have the shape `[D0, …, DN]` or `[D0, …, DN, 1]`: class
+    ids, or strings of the vocabulary. Weights have the same shapes. Metrics are `average_loss` and
+    `accuracy`.
+
+    >>> head = MultiClassHead(n_classes=3)
+    >>> float(head.loss([[1], [1]], [[10.0, 0.0, 0.0], [0.0, 10.0, 0.0]]))
+    5.00009...
+
+    Args:
+        n_classes: number of classes, at least 3; for two use `BinaryClassHead`.
+        weight_column: name of the feature with the examples' weights, or a numeric column; None
+            stands for weights of 1.
+        label_vocabulary: the classes' labels, if labels are strings.
+        loss_reduction: reduction of the losses to a scalar, a value of
+            `tf.keras.losses.Reduction`.
+        loss_fn: function of `labels` and `logits`, and of any of `features` and `loss_reduction`,
+            that returns the losses `[D0, …, DN, 1]`. Its labels are class ids.
+        name: name of the head, or None.
+
+    Raises:
+        ValueError: an argument doesn't fit.
+        TypeError: the weight column is something else.
+    """
+
+    prediction_keys = ALL_CLASS_KEYS
+
+    def __init__(
+        self,
+        n_classes: int,
+        weight_column: Any = None,
+        label_vocabulary: Sequence[str] | None = None,
+        loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
+        loss_fn: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        if n_classes is None:
+            raise ValueError("n_classes cannot be None")
+        if n_classes <= 2:
+            raise ValueError(f"n_classes must be > 2: {n_classes}. Use BinaryClassHead for two.")
+        self._n_classes = int(n_classes)
+        classes.check_vocabulary(label_vocabulary, n_classes)
+        super().__init__(weight_column, loss_reduction, loss_fn, name)
+        self._label_vocabulary = label_vocabulary
+
+    @property
+    def logits_dimension(self) -> int:
+        """Size of the last dimension of the logits, the number of classes."""
+        return self._n_classes
+
+    def _processed_labels(self, logits: Any, labels: Any) -> Any:
+        """Returns class ids `[D0, …, DN, 1]`."""
+        labels = inputs.dense_labels(labels, logits, 1)
+        ids = classes.labels_to_ids(labels, self._label_vocabulary)
+        return classes.check_range(ids, self._n_classes)
+
+    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
+        """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""
+        if self._loss_fn is not None:
+            return losses.call_loss_fn(
+                self._loss_fn, labels, logits, features, self._loss_reduction
+            )
+        entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=tf.squeeze(labels, -1), logits=logits
+        )
+        return entropies[..., tf.newaxis]
+
+    def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
+        """Returns logits, probabilities and classes."""
+        checked_keys(keys, self.prediction_keys)
+        predictions: dict[str, Any] = {}
+        if PredictionKeys.LOGITS in keys:
+            predictions[PredictionKeys.LOGITS] = logits
+        if PredictionKeys.PROBABILITIES in keys:
+            predictions[PredictionKeys.PROBABILITIES] = tf.nn.softmax(logits, name="probabilities")
+        ids = tf.expand_dims(tf.argmax(logits, -1, name="class_ids"), -1)
+        return predictions | classes.class_predictions(
+            ids, logits, self._n_classes, self._label_vocabulary, keys
+        )
+
+    def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
+        """Returns an output of Classify requests under the default name and its own."""
+        output = classes.classification_output(
+            predictions[PredictionKeys.PROBABILITIES], self._n_classes, self._label_vocabulary
+        )
+        return {DEFAULT_SIGNATURE: output, CLASSIFY_SIGNATURE: output}
+
+    def add_metrics(self, factory: MetricFactory) -> None:
+        """Adds the accuracy."""
+        factory.add("Accuracy", MetricKeys.ACCURACY)
+
+    def update_prediction_metrics(
+        self, metric: Callable[[str], Any], logits: Any, batch: Losses
+    ) -> None:
+        """Updates the accuracy."""
+        weights = broadcast_weights(batch.labels, batch.weights)
+        ids = self.predictions(logits, [PredictionKeys.CLASS_IDS])[PredictionKeys.CLASS_IDS]
+        metric(MetricKeys.ACCURACY).update_state(batch.labels, ids, sample_weight=weights)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the train op of a head from an optimizer or from a function of the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.heads import losses
+
+tf1 = tf.compat.v1
+
+
+def check_trainer(optimizer: Any, train_op_fn: Any) -> None:
+    """Checks that exactly one of the arguments that make a train op is given.
+
+    Raises:
+        ValueError: both are given, or neither.
+    """
+    if optimizer is not None and train_op_fn is not None:
+        raise ValueError("train_op_fn and optimizer cannot both be set; pass one of them.")
+    if optimizer is None and train_op_fn is None:
+        raise ValueError("train_op_fn and optimizer cannot both be None; training needs one.")
+
+
+def make_train_op(
+    loss: Any,
+    optimizer: Any = None,
+    train_op_fn: Callable[[Any], Any] | None = None,
+    update_ops: Iterable[Any] | None = None,
+    trainable_variables: Sequence[Any] | None = None,
+    loss_reduction: str | None = None,
+) -> Any:
+    """Returns the op of one training step.
+
+    Args:
+        loss: a scalar, regularization losses included.
+        optimizer: a `tf.compat.v1.train.Optimizer`, whose step also increments the global step, or
+            a `tf.keras.optimizers.legacy.Optimizer`, whose step increments its `iterations`.
+        train_op_fn: function of the loss that returns the op, instead of an optimizer.
+        update_ops: ops to run in each step beside the optimizer's, such as those of batch
+            normalization.
+        trainable_variables: variables that the optimizer moves. Keras optimizers need them; None
+            stands for the graph's trainable variables with others.
+        loss_reduction: the head's. Replicas add up the gradients of a Keras optimizer, so a mean
+            loss is divided by their number.
+
+    Returns:
+        An op.
+
+    Raises:
+        ValueError: both `optimizer` and `train_op_fn` are given, or neither; a Keras optimizer
+            gets no variables; or the optimizer is of another kind.
+    """
+    check_trainer(optimizer, train_op_fn)
+    if train_op_fn is not None:
+        train_op = train_op_fn(loss)
+    elif isinstance(optimizer, tf1.train.Optimizer):
+        train_op = optimizer.minimize(
+            loss, global_step=tf1.train.get_global_step(), var_list=trainable_variables
+        )
+    else:
+        variables = _check_keras_optimizer(optimizer, trainable_variables)
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if replicas > 1 and loss_reduction in (losses.AUTO, losses.SUM_OVER_BATCH_SIZE):
+            loss = loss / replicas
+        train_op = tf.group(*optimizer.get_updates(loss, variables))
+    return train_op if not update_ops else tf.group(train_op, *update_ops)
+
+
+def _check_keras_optimizer(optimizer: Any, trainable_variables: Any) -> list[Any]:
+    """Returns the variables that a Keras optimizer moves, after a check of both."""
+    if not callable(getattr(optimizer, "get_updates", None)):
+        raise ValueError(
+            "The given optimizer is not a tf.keras.optimizers.Optimizer instance that builds TF1 "
+            "graphs. Use one of tf.keras.optimizers.legacy, or a tf.compat.v1.train.Optimizer. "
+            f"Received optimizer of type {type(optimizer)}"
+        )
+    if trainable_variables is None:
+        raise ValueError(
+            "trainable_variables cannot be None. Given None. A Keras optimizer needs the variables "
+            "of the model, for instance model.trainable_variables."
+        )
+    if not isinstance(trainable_variables, (list, tuple)):
+        raise ValueError(
+            f"trainable_variables should be a list or a tuple. Given type: "
+            f"{type(trainable_variables)}."
+        )
+    return list(trainable_variables)

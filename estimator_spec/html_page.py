@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds self-contained HTML pages: text, tables and bar charts in one file.
+
+A page has no scripts and loads nothing, so that it can be kept, mailed and opened offline. Charts
+are inline SVG, whose bars have their values as titles and beside them as text. Colors follow the
+reader's preference for a light or a dark background.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import os
+import tempfile
+from collections.abc import Sequence
+
+_STYLE = """
+:root { color-scheme: light dark; --text: #1d2733; --paper: #ffffff; --line: #c9d1da;
+  --first: #2f6fb5; --second: #c4741a; --over: #b3261e; --good: #1b7f4b; --soft: #eef2f6; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e3e8ee; --paper: #14191f; --line: #3b4652;
+    --first: #6ea8e6; --second: #e8a35a; --over: #ff8a80; --good: #6fcf9b; --soft: #1e262f; } }
+body { margin: 0 auto; max-width: 70rem; padding: 1.5rem; background: var(--paper);
+  color: var(--text); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; margin: 0 0 .5rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+.scrolls { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; }
+th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem .25rem 0; text-align: left;
+  vertical-align: top; white-space: nowrap; }
+td.number { font-variant-numeric: tabular-nums; text-align: right; }
+figure { margin: 1rem 0; } figcaption { font-size: .9rem; }
+svg { display: block; }
+svg text { fill: var(--text); font: 13px system-ui, sans-serif; }
+.first { fill: var(--first); } .second { fill: var(--second); } .over { fill: var(--over); }
+polyline.first, polyline.second { fill: none; stroke-width: 2; }
+polyline.first { stroke: var(--first); }
+polyline.second { stroke: var(--second); stroke-dasharray: 5 3; }
+.limit { stroke: var(--text); stroke-dasharray: 4 3; }
+.note { background: var(--soft); border-left: 4px solid var(--second); margin: 1rem 0;
+  padding: .5rem 1rem; }
+.note.bad { border-color: var(--over); } .note.good { border-color: var(--good); }
+.note p { margin: .25rem 0; }
+"""
+
+_LABEL, _BAR, _VALUE, _ROW = 250, 520, 250, 24  # pixels
+_LABEL_LENGTH = 28  # characters
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """A bar of a chart.
+
+    Attributes:
+        label: text to the left.
+        value: length, in the unit of the chart; at least 0.
+        text: text to the right, the value as a reader wants it.
+        style: color: 'first', 'second' or 'over'.
+        limit: value of a dashed line across the bar, or None.
+    """
+
+    label: str
+    value: float
+    text: str
+    style: str = "first"
+    limit: float | None = None
+
+
+def bar_chart(bars: Sequence[Bar], description: str, scale_to: float = 0) -> str:
+    """Returns a chart of horizontal bars as SVG.
+
+    Args:
+        bars: the bars, from top to bottom.
+        description: text for readers who don't see the chart.
+        scale_to: a value that must have room, so that charts can be compared.
+    """
+    longest = max([scale_to, *(b.value for b in bars), *(b.limit or 0 for b in bars)]) or 1
+    width, height = _LABEL + _BAR + _VALUE, _ROW * len(bars) + 4
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}"><title>{html.escape(description)}</title>'
+    ]
+    for number, bar in enumerate(bars):
+        parts.append(_draw(bar, 2 + number * _ROW, _BAR / longest))
+    return "".join([*parts, "</svg>"])
+
+
+def _draw(bar: Bar, top: int, scale: float) -> str:
+    """Returns one bar with its texts and limit.
+
+    Args:
+        bar: the bar.
+        top: distance of its row from the top, in pixels.
+        scale: pixels of a unit.
+    """
+    length, middle = bar.value * scale, top + _ROW / 2
+    end = max(length, (bar.limit or 0) * scale)
+    drawn = (
+        f"<g><title>{html.escape(f'{bar.label}: {bar.text}')}</title>"
+        f'<text x="{_LABEL - 8}" y="{middle + 4:g}" text-anchor="end">'
+        f"{html.escape(shorten(bar.label, _LABEL_LENGTH))}</text>"
+        f'<rect class="{bar.style}" x="{_LABEL}" y="{top + 4}" width="{length:.1f}" '
+        f'height="{_ROW - 8}"/>'
+        f'<text x="{_LABEL + end + 6:.1f}" y="{middle + 4:g}">{html.escape(bar.text)}</text>'
+    )
+    if bar.limit is not None:
+        x = f"{_LABEL + bar.limit * scale:.1f}"
+        drawn += f'<line class="limit" x1="{x}" x2="{x}" y1="{top}" y2="{top + _ROW}"/>'
+    return drawn + "</g>"
+
+
+def shorten(text: str, length: int) -> str:
+    """Returns a text of at most `length` characters, with … in the middle of longer ones.
+
+    >>> shorten("input_layer/word_embedding", 11)
+    'input…dding'
+    """
+    if len(text) <= length:
+        return text
+    half = (length - 1) // 2
+    return f"{text[: length - 1 - half]}…{text[len(text) - half :]}"
+
+
+class Page:
+    """A page that grows from top to bottom; `render` returns its HTML.
+
+    >>> page = Page("Plan")
+    >>> page.add_paragraph("2 < 3")
+    >>> "<p>2 &lt; 3</p>" in page.render()
+    True
+
+    Args:
+        title: title of the page.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._parts: list[str] = []
+
+    def add_heading(self, text: str) -> None:
+        """Adds the heading of a section."""
+        self._parts.append(f"<h2>{html.escape(text)}</h2>")
+
+    def add_paragraph(self, text: str) -> None:
+        """Adds a paragraph."""
+        self._parts.append(f"<p>{html.escape(text)}</p>")
+
+    def add_list(self, items: Sequence[str], ordered: bool = False) -> None:
+        """Adds a list, numbered or not."""
+        self._parts.append(_list(items, ordered))
+
+    def add_note(self, text: str, items: Sequence[str] = (), kind: str = "") -> None:
+        """Adds a highlighted paragraph with a numbered list.
+
+        Args:
+            text: the paragraph.
+            items: the list.
+            kind: 'bad', 'good' or '' for a neutral color.
+        """
+        listed = _list(items, ordered=True) if items else ""
+        self._parts.append(f'<div class="note {kind}"><p>{html.escape(text)}</p>{listed}</div>')
+
+    def add_table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Adds a table, which scrolls by itself if it is wider than the window."""
+        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in header)
+        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+        self._parts.append(
+            f'<div class="scrolls" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+    def add_chart(self, bars: Sequence[Bar], caption: str, scale_to: float = 0) -> None:
+        """Adds a chart of horizontal bars with its caption; it scrolls as a table does.
+
+        Args:
+            bars: the bars, from top to bottom.
+            caption: text below the chart.
+            scale_to: as in `bar_chart`.
+        """
+        self.add_figure(bar_chart(bars, caption, scale_to), caption)
+
+    def add_figure(self, drawing: str, caption: str) -> None:
+        """Adds a drawing with its caption; it scrolls as a table does.
+
+        Args:
+            drawing: an `<svg>` element.
+            caption: plain text.
+        """
+        self._parts.append(
+            f'<figure><div class="scrolls" tabindex="0">{drawing}</div>'
+            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+        )
+
+    def render(self) -> str:
+        """Returns the page."""
+        title = html.escape(self._title)
+        return (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style></head>\n'
+            f"<body><h1>{title}</h1>\n" + "\n".join(self._parts) + "\n</body></html>\n"
+        )
+
+    def write(self, path: str) -> None:
+        """Writes the page to a temporary file and renames it.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        directory = os.path.dirname(os.path.abspath(path))
+        handle, temporary = tempfile.mkstemp(".html.tmp", dir=directory)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(self.render())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def _list(items: Sequence[str], ordered: bool) -> str:
+    tag = "ol" if ordered else "ul"
+    return f"<{tag}>{''.join(f'<li>{html.escape(item)}</li>' for item in items)}</{tag}>"
+
+
+def _cell(text: str) -> str:
+    is_number = text[:1].isdigit()
+    return (
+        f'<td class="number">{html.escape(text)}</td>'
+        if is_number
+        else (f"<td>{html.escape(text)}</td>")
+    )

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a Keras model's weights as the checkpoint that its estimator starts from."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import keras_models
+from estimator_spec.keras_models import object_checkpoints
+from estimator_spec.model.warm_start import WarmStartSettings
+
+tf1 = tf.compat.v1
+
+# Below the model_dir, so that no run takes it for a checkpoint of its own.
+_DIRECTORY, _NAME = "keras", "keras_model.ckpt"
+
+
+def write(
+    package: Any, model: Any, custom_objects: Any, model_dir: str, as_objects: bool
+) -> WarmStartSettings | None:
+    """Writes the model's weights, unless it has none.
+
+    Args:
+        package: the model's Keras.
+        model: the model.
+        custom_objects: its classes and functions by name.
+        model_dir: the estimator's directory; the checkpoint is `keras/keras_model.ckpt` below it.
+        as_objects: whether its format is that of `tf.train.Checkpoint`.
+
+    Returns:
+        The settings of a warm start from it; None if the model isn't built yet, or is subclassed.
+    """
+    if not model.built:
+        return None
+    if keras_models.is_subclassed(model):
+        tf1.logging.warning(
+            "The Keras model %s is subclassed, so it can't be copied with its weights: the "
+            "estimator starts with newly initialized ones. Load them in a model_fn, or make the "
+            "model by the functional API.",
+            model.name,
+        )
+        return None
+    values = model.get_weights()
+    prefix = os.path.join(model_dir, _DIRECTORY, _NAME)
+    tf.io.gfile.makedirs(os.path.dirname(prefix))
+    with tf.Graph().as_default():
+        copy = keras_models.clone(package, model, None, custom_objects)
+        variables = copy.weights
+        if as_objects:
+            saver = object_checkpoints.make_saver(copy, save_relative_paths=True)
+        else:
+            step = tf1.train.get_or_create_global_step()
+            saved = [*variables, step]
+            saver = tf1.train.Saver(saved, sharded=True, save_relative_paths=True)
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            for variable, value in zip(variables, values, strict=True):
+                variable.load(value, session)
+            saver.save(session, prefix, write_meta_graph=False)
+    names = [variable.op.name for variable in variables]
+    # By name: the default expression takes trainable variables only, without batch norm's means.
+    return WarmStartSettings(prefix, [f"{re.escape(name)}(:0)?$" for name in names])

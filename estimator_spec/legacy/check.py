@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Implements `python -m estimator_spec run --check`: what becomes of a program's old names.
+
+The program isn't run. Names are read from its source and from that of the modules beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from estimator_spec.legacy import (
+    call_sites,
+    modules,
+    names,
+    program_names,
+    tf1,
+    unsupported_names,
+)
+from estimator_spec.legacy.module_spellings import is_removed
+from estimator_spec.legacy.program_names import Use
+
+_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
+
+
+class Outcome(enum.Enum):
+    """Treatment of an old name by `run`."""
+
+    RESTORED = "put back"
+    STAND_IN = "stood in for"
+    HANDLED = "left to the program"
+    REFUSED = "refused"
+
+
+class Finding(NamedTuple):
+    """An old name that a program imports or uses.
+
+    Attributes:
+        place: file and line.
+        name: the full dotted name.
+        outcome: what `run` does about it.
+        text: the present name, or the reason and what to use instead.
+    """
+
+    place: str
+    name: str
+    outcome: Outcome
+    text: str
+
+
+def main(script: str, root: str, as_tf1: bool | None) -> int:
+    """Prints the findings; returns 1 if a name is refused, else 0.
+
+    Args:
+        script: the program's file.
+        root: the directory that it imports its own modules from.
+        as_tf1: whether the program gets TensorFlow 1's API; None detects it.
+    """
+    if as_tf1 is None:
+        as_tf1 = tf1.uses_tf1_names(script)
+    found = list(findings(script, root, as_tf1))
+    for finding in found:
+        outcome = finding.outcome.value
+        sys.stdout.write(f"{finding.place}: {outcome}: {finding.name}. {finding.text}\n")
+    counts = {outcome: sum(f.outcome is outcome for f in found) for outcome in Outcome}
+    total = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items())
+    sys.stdout.write(f"Old names: {total}.\n")
+    return 1 if counts[Outcome.REFUSED] else 0
+
+
+def findings(script: str, root: str, as_tf1: bool) -> Iterator[Finding]:
+    """Yields the old names of a program, by file and line; each once a line.
+
+    Args:
+        script: the program's file.
+        root: the directory that it imports its own modules from.
+        as_tf1: whether the program gets TensorFlow 1's API.
+    """
+    for file in program_names.local_files(script, root):
+        shown = os.path.relpath(file, root)
+        try:
+            tree = program_names.parse(file)
+        except SyntaxError as error:
+            reason = f"This isn't Python 3 ({error.msg}). Convert the file first."
+            yield Finding(f"{shown}:{error.lineno}", shown, Outcome.REFUSED, reason)
+            continue
+        for use in sorted(set(program_names.uses(tree))):
+            verdict = _verdict(use, tree, as_tf1)
+            if verdict is not None:
+                yield Finding(f"{shown}:{use.line}", use.name, *verdict)
+
+
+def _verdict(use: Use, tree: ast.Module, as_tf1: bool) -> tuple[Outcome, str] | None:
+    """Returns the outcome of a use, and its text; None for a name that isn't old."""
+    module, name = _split(use.name)
+    if module is not None:
+        now = _restored(module, name)
+        if now is not None:
+            return Outcome.RESTORED, f"Now {now}."
+    parent, _, last = use.name.rpartition(".")
+    has_stand_in = is_removed(use.name) or unsupported_names.is_listed(parent, last)
+    if has_stand_in:
+        reason = unsupported_names.advice(parent, last)
+    else:
+        relative = use.name.partition(".")[2]
+        if use.from_tensorflow and tf1.is_only_in_tf1(relative):
+            if as_tf1:
+                return Outcome.RESTORED, f"Now tensorflow.compat.v1.{relative}."
+            reason = f"Only TensorFlow 1 has it: try `run --tf1`, or tf.compat.v1.{relative}."
+        elif _is_in_tensorflow(use, as_tf1):
+            return None
+        else:
+            reason = f"TensorFlow {tf.__version__} doesn't have it."
+    if call_sites.handled_at(tree, use.line) & _ERRORS:
+        return Outcome.HANDLED, "The program handles that it is missing."
+    if use.is_import and has_stand_in:
+        return Outcome.STAND_IN, f"It can be imported, not used. {reason}"
+    return Outcome.REFUSED, reason
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, str]]:
+    """Returns the present names by removed module and old name."""
+    table: dict[str, dict[str, str]] = {}
+    for row in names.rows():
+        if row.when is names.When.ALWAYS:
+            for module in row.modules():
+                table.setdefault(module, {})[row.name] = row.ours
+    for module in (*table, *names.libraries_by_module()):
+        parts = module.split(".")
+        for end in range(1, len(parts) + 1):
+            table.setdefault(".".join(parts[:end]), {})
+    return table
+
+
+def _split(full: str) -> tuple[str | None, str]:
+    """Returns the longest module of the table that a name is in, and the next part of the name."""
+    parts = full.split(".")
+    for end in range(len(parts), 0, -1):
+        module = ".".join(parts[:end])
+        if module in _table():
+            return module, "".join(parts[end : end + 1])
+    return None, ""
+
+
+def _restored(module: str, name: str) -> str | None:
+    """Returns the present name of an old one, or None."""
+    if not name:
+        return "a module with the restored names" if is_removed(module) else None
+    if name in _table()[module]:
+        return _table()[module][name]
+    for library in names.libraries_by_module().get(module, ()):
+        if name in modules.public_names(library):
+            return f"{library}.{name}"
+    return None
+
+
+def _is_in_tensorflow(use: Use, as_tf1: bool) -> bool:
+    """Returns whether this TensorFlow has a name, as far as its modules tell."""
+    if use.name.startswith("tensorflow.python"):
+        return _has_file(use.name.split(".")[1:])
+    if not use.name.startswith("tensorflow."):
+        return True
+    roots = (tf.compat.v1, tf) if as_tf1 and use.from_tensorflow else (tf,)
+    return any(_has(root, use.name.split(".")[1:]) for root in roots)
+
+
+def _has(found: object, parts: Sequence[str]) -> bool:
+    for part in parts:
+        if not tf1.is_plain_module(found):
+            return True  # a class or a function; or Keras, which must not be loaded here
+        if part not in dir(found):
+            return False
+        found = vars(found).get(part)
+    return True
+
+
+def _has_file(parts: Sequence[str]) -> bool:
+    """Returns whether TensorFlow has the file of a private module or of what may be in it."""
+    folder = os.path.dirname(tf.__file__)
+    for number, part in enumerate(parts):
+        inside = os.path.join(folder, part)
+        if not os.path.isdir(inside):
+            return os.path.isfile(inside + ".py") or number == len(parts) - 1
+        folder = inside
+    return True

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces what isn't restored, so that an import which is never used doesn't stop a program.
+
+A stand-in can be imported, read, passed on, subclassed and used in an annotation. Calling it,
+constructing a subclass, comparing it with a string or a number, and other uses of its value raise
+an error with advice and the program's line.
+
+A program that looks for a name finds none: `hasattr` is false, and so is an import or a read in a
+`try` that handles the failure, whose fallback then runs.
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+import types
+from typing import Any, NoReturn
+
+from estimator_spec.legacy import call_sites, errors
+from estimator_spec.legacy.call_sites import Access
+
+
+class StandIn(types.ModuleType):
+    """Replacement of a module, class or function that isn't restored.
+
+    Args:
+        name: its full name, in the program's spelling.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"Stand-in for {name}, which estimator_spec doesn't restore.")
+        # A package without files: imports of submodules reach our finder.
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return missing(self.__name__, name, call_sites.caller(), self)
+
+    def __mro_entries__(self, bases: Any) -> tuple[type]:
+        """Returns the base class of a subclass, whose construction raises."""
+        del bases
+
+        def construct(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+            del cls, args, kwargs
+            self._refuse()
+
+        return (type(self.__name__.rpartition(".")[2], (), {"__new__": construct}),)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        """Returns False: nothing can be an instance."""
+        return False
+
+    def __subclasscheck__(self, subclass: Any) -> bool:
+        """Returns False."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        # Not for all objects: libraries compare modules, and `typing` compares annotations.
+        if isinstance(other, (str, bytes, numbers.Number)):
+            self._refuse()
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __bool__(self) -> bool:
+        if not self._is_imported():
+            self._refuse()
+        return True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises `LegacyAttributeError`."""
+        del args, kwargs
+        self._refuse()
+
+    def __iter__(self) -> NoReturn:
+        self._refuse()
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        self._refuse()
+
+    def __enter__(self) -> NoReturn:
+        self._refuse()
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Does nothing: `__enter__` has raised."""
+
+    def _is_imported(self) -> bool:
+        """Returns whether this is in `sys.modules`, whose modules libraries test for truth."""
+        return sys.modules.get(self.__name__) is self
+
+    def _refuse(self) -> NoReturn:
+        module, _, name = self.__name__.rpartition(".")
+        line = call_sites.program_line(call_sites.caller())
+        text = f"{errors.message(module, name)} (Used in {line}.)"
+        raise errors.LegacyAttributeError(text, name=name)
+
+
+def missing(module: str, name: str, frame: types.FrameType, owner: types.ModuleType) -> StandIn:
+    """Returns the stand-in for a name that a module lacks.
+
+    Args:
+        module: the module's full name.
+        name: the name.
+        frame: the frame that reaches the name.
+        owner: the module.
+
+    Raises:
+        LegacyAttributeError: the program asks whether the module has the name, or handles that it
+            hasn't.
+        LegacyImportError: the same for an import.
+    """
+    how = Access.QUERY if name.startswith("__") else call_sites.access(frame)
+    if how is Access.QUERY or call_sites.handles_failure(frame, how):
+        text = errors.message(module, name)
+        if how is Access.IMPORT:
+            raise errors.LegacyImportError(text, name=f"{module}.{name}")
+        raise errors.LegacyAttributeError(text, name=name, obj=owner)
+    return StandIn(f"{module}.{name}")
+
+
+def missing_module(module: str, name: str, restored: bool) -> StandIn | None:
+    """Returns the stand-in for a submodule that is being imported; None if there is none.
+
+    Args:
+        module: the parent's full name.
+        name: the submodule's.
+        restored: whether the parent is one of our modules, rather than TensorFlow's.
+
+    Raises:
+        LegacyImportError: the program handles that the import fails.
+    """
+    frame, functions = call_sites.importer(call_sites.caller())
+    if "_find_and_load" not in functions:
+        return None  # importlib.util.find_spec only asks
+    if "_handle_fromlist" in functions and restored:
+        return None  # `from module import name` reads the name from the module next
+    if frame is not None and call_sites.handles_failure(frame, Access.IMPORT):
+        # Named after the parent: `from parent import name` swallows errors named after both.
+        raise errors.LegacyImportError(errors.message(module, name), name=module)
+    return StandIn(f"{module}.{name}")
+
+
+def remove_all() -> None:
+    """Removes stand-ins from `sys.modules` and from the modules that an import set them in."""
+    for full, module in list(sys.modules.items()):
+        if isinstance(module, StandIn):
+            del sys.modules[full]
+            parent, _, name = full.rpartition(".")
+            if vars(sys.modules.get(parent, module)).get(name) is module:
+                delattr(sys.modules[parent], name)

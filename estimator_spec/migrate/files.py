@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds source files, decodes them, and replaces them atomically."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import tempfile
+import tokenize
+from collections.abc import Iterator, Sequence
+
+SUFFIXES = (".py", ".ipynb")
+
+
+class SourceFile:
+    """The bytes of a source file, and its text.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        path: the same.
+        text: the text; line ends are as in the file.
+
+    Raises:
+        OSError: the file can't be read.
+        SyntaxError: its encoding is unknown.
+        UnicodeDecodeError: it isn't in its encoding.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with open(path, "rb") as file:
+            self._bytes = file.read()
+        self._mark = b"\xef\xbb\xbf" if self._bytes.startswith(b"\xef\xbb\xbf") else b""
+        if path.endswith(".py"):
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(self._bytes).readline)
+        else:
+            encoding = "utf-8"
+        self._encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+        self.text = self._bytes[len(self._mark) :].decode(self._encoding)
+
+    def encode(self, text: str) -> bytes:
+        """Returns the bytes of another text, in the encoding of the file."""
+        return self._mark + text.encode(self._encoding)
+
+    def replace(self, text: str) -> None:
+        """Replaces the file by another text: a new file with its mode takes its name.
+
+        Raises:
+            OSError: the file can't be written, or another process has changed it.
+        """
+        with open(self.path, "rb") as file:
+            if file.read() != self._bytes:
+                raise OSError(f"{self.path!r} was changed while it was migrated; run it again")
+        write(os.path.realpath(self.path), self.encode(text), like=self.path)
+
+
+def write(path: str, data: bytes, like: str) -> None:
+    """Writes a file by a temporary one beside it, with the mode of another file.
+
+    Raises:
+        OSError: it can't be written; an older file is as it was.
+    """
+    directory, name = os.path.split(os.path.abspath(path))
+    os.makedirs(directory, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(like, temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def find(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields the source files of files and directories, each once.
+
+    Hidden directories, virtual environments and `__pycache__` are left out, and links to
+    directories aren't followed.
+
+    Args:
+        paths: files, of any suffix, and directories.
+
+    Returns:
+        Pairs of a file and its path relative to the directory that it was found by, which is the
+        place in an output tree.
+
+    Raises:
+        FileNotFoundError: there is no such file or directory.
+    """
+    seen = set()
+    for path in paths:
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"There is no file or directory {path!r}.")
+        for file, relative in _files_in(path) if os.path.isdir(path) else [(path, "")]:
+            real = os.path.realpath(file)
+            if real not in seen:
+                seen.add(real)
+                yield file, relative or os.path.basename(file)
+
+
+def _files_in(root: str) -> Iterator[tuple[str, str]]:
+    for directory, directories, names in os.walk(root):
+        directories[:] = sorted(
+            name
+            for name in directories
+            if not name.startswith(".")
+            and name != "__pycache__"
+            and not os.path.exists(os.path.join(directory, name, "pyvenv.cfg"))
+        )
+        for name in sorted(names):
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                file = os.path.join(directory, name)
+                yield file, os.path.relpath(file, root)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applies the rules to a source text."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from estimator_spec.migrate import edits, rewriting, syntax
+from estimator_spec.migrate.local_names import TF1
+from estimator_spec.migrate.program import Program
+from estimator_spec.migrate.results import Finding, Rewrite
+from estimator_spec.migrate.rule import Rule, Target
+from estimator_spec.migrate.rules import RULES
+
+SKIP = "# migrate: skip-file"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a migration.
+
+    Attributes:
+        target: the system that programs are migrated to.
+        only: names of the rules to apply; empty: all of the target's.
+        markers: whether old names that remain get a comment.
+        exported: names that other modules import from this one, which keep their imports.
+    """
+
+    target: Target = Target.SHIM
+    only: frozenset[str] = frozenset()
+    markers: bool = False
+    exported: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.only - {rule.name for rule in RULES})
+        if unknown:
+            raise ValueError(f"there is no rule {', '.join(unknown)}; --list-rules lists them all")
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Returns the rules to apply."""
+        return tuple(
+            rule
+            for rule in RULES
+            if self.target in rule.targets and (not self.only or rule.name in self.only)
+        )
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """A migrated source.
+
+    Attributes:
+        source: its new text.
+        rewrites: the edits.
+        findings: lines of the report.
+    """
+
+    source: str
+    rewrites: tuple[Rewrite, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def migrate(source: str, options: Options = Options()) -> Migrated:
+    """Rewrites a source.
+
+    >>> print(migrate("from tensorflow.contrib.tpu import TPUConfig").source)
+    from estimator_spec import TPUConfig
+
+    Args:
+        source: the text of a module.
+        options: the rules to apply.
+
+    Raises:
+        SourceError: the source isn't Python 3.
+        ImportError: LibCST isn't installed; the message names the extra.
+    """
+    program = syntax.parse(source)
+    if not program.bindings:
+        return Migrated(source)
+    program = dataclasses.replace(program, exported=program.exported | options.exported)
+    rules = options.rules()
+    found = [finding for rule in rules for finding in rule.findings(program, options.target)]
+    changed: Collection[int] = frozenset()
+    added = []
+    for rule in rules:
+        if rule.changes is not None:
+            changed = rule.changes(program)
+        if rule.adds is not None:
+            added += [(rule.name, statement) for statement in rule.adds(program)]
+    program = _with_tf1(program, changed)
+    by_fate = {fate: rule.name for rule in rules for fate in rule.fates}
+    rewriter = rewriting.Rewriter(program, by_fate, changed, added)
+    done, findings = rewriter.run()
+    findings = tuple(sorted({*findings, *found}))
+    if options.markers:
+        done = (*done, *rewriting.markers(program, findings))
+    if "\r\n" in source:
+        done = tuple(
+            dataclasses.replace(edit, text=edit.text.replace("\n", "\r\n")) for edit in done
+        )
+    new = edits.apply(source, done)
+    ast.parse(new)  # The rules may only write Python.
+    return Migrated(new, edits.rewrites(source, done), findings)
+
+
+def _with_tf1(program: Program, bindings: Collection[int]) -> Program:
+    """Returns a program whose bindings of `tensorflow` are those of TensorFlow 1's API."""
+    if not bindings:
+        return program
+
+    def name_of(binding: int, full: str) -> str:
+        return f"{TF1}{full.removeprefix('tensorflow')}" if binding in bindings else full
+
+    return dataclasses.replace(
+        program,
+        bindings=tuple(
+            dataclasses.replace(binding, full=name_of(index, binding.full))
+            for index, binding in enumerate(program.bindings)
+        ),
+        uses=tuple(
+            dataclasses.replace(use, names=tuple(map(name_of, use.bindings, use.names)))
+            for use in program.uses
+        ),
+    )

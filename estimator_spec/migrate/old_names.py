@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds what an old name became, by the tables of `estimator_spec.legacy`."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass
+
+import estimator_spec
+from estimator_spec.legacy import names, unsupported_names
+from estimator_spec.legacy.module_spellings import is_removed, spellings
+
+# Public modules with the names of private ones.
+_PUBLIC = {"estimator_spec.legacy.tpu_stand_ins": "estimator_spec.tpu"}
+_PUBLIC_MODULES = (
+    "estimator_spec.canned",
+    "estimator_spec.canned.v1",
+    "estimator_spec.experimental",
+    "estimator_spec.export",
+    "estimator_spec.heads",
+    "estimator_spec.run_config",
+    "tpu_columns",
+)
+
+# Functions of Keras 2 that call a removed package.
+_OF_KERAS = (
+    "tensorflow.keras.estimator.model_to_estimator",
+    "tensorflow.compat.v2.keras.estimator.model_to_estimator",
+)
+
+
+class Fate(enum.Enum):
+    """Treatment of an old name by a migration.
+
+    PUBLIC: it has another name, in TensorFlow or in a public module of ours.
+    ON_TPU: it needs a TPU; `estimator_spec.tpu` also has it on the host.
+    RESTORED: `estimator_spec.restored` returns it.
+    LIBRARY: the same, if the library of `tpu-columns[contrib]` is installed.
+    MODULE: a removed module.
+    UNSUPPORTED: nothing here corresponds to it; `estimator_spec.restored` returns a stand-in.
+    """
+
+    PUBLIC = enum.auto()
+    ON_TPU = enum.auto()
+    RESTORED = enum.auto()
+    LIBRARY = enum.auto()
+    MODULE = enum.auto()
+    UNSUPPORTED = enum.auto()
+
+
+@dataclass(frozen=True)
+class OldName:
+    """An old name at the beginning of a dotted name.
+
+    Attributes:
+        length: number of the dotted name's parts that are the old name.
+        fate: what happens to it.
+        module: for PUBLIC and ON_TPU, the module that has it now.
+        name: its present name in `module`.
+        removed: number of leading parts that name a removed module, at most `length`; 0 if its
+            module still exists.
+        advice: for UNSUPPORTED, what to use instead.
+    """
+
+    length: int
+    fate: Fate
+    module: str = ""
+    name: str = ""
+    removed: int = 0
+    advice: str = ""
+
+
+@functools.cache
+def _rows() -> dict[str, dict[str, names.Row]]:
+    """Returns the rows of the tables by former module and name."""
+    table: dict[str, dict[str, names.Row]] = {}
+    for case in (names.When.ON_HOST, names.When.ALWAYS):
+        for row in names.rows():
+            if row.when is case:
+                for module in row.modules():
+                    table.setdefault(module, {})[row.name] = row
+    return table
+
+
+@functools.cache
+def _of_libraries() -> frozenset[str]:
+    """Returns the removed modules whose other names a library has."""
+    places = (place for library in names.LIBRARIES for place in library.places.split())
+    return frozenset(module for place in places for module in spellings(place))
+
+
+@functools.cache
+def _modules() -> frozenset[str]:
+    """Returns the modules of the tables and the packages that they are in."""
+    found: set[str] = set()
+    for module in (*_rows(), *_of_libraries()):
+        parts = module.split(".")
+        found.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=65536)
+def find(full: str, also_on_tpu: bool = True) -> OldName | None:
+    """Returns the old name that a dotted name begins with, or None.
+
+    >>> find("tensorflow.estimator.tpu.InputPipelineConfig.PER_HOST_V2").name
+    'InputPipelineConfig'
+    >>> find("tensorflow.nn.relu") is None
+    True
+
+    Args:
+        full: a full dotted name, such as 'tensorflow.estimator.ModeKeys.TRAIN'.
+        also_on_tpu: finds names that TensorFlow has, and that need a TPU.
+    """
+    parts = full.split(".")
+    for name in _OF_KERAS:
+        if full == name or full.startswith(f"{name}."):
+            return OldName(name.count(".") + 1, Fate.PUBLIC, "estimator_spec", "model_to_estimator")
+    for end in range(len(parts) - 1, 0, -1):
+        row = _rows().get(".".join(parts[:end]), {}).get(parts[end])
+        if row is not None:
+            return _from_row(row, parts, end, also_on_tpu)
+    if is_removed(full):
+        return _in_removed_module(parts)
+    for end in range(len(parts) - 1, 0, -1):
+        module = ".".join(parts[:end])
+        if unsupported_names.is_listed(module, parts[end]):
+            advice = unsupported_names.advice(module, parts[end])
+            return OldName(end + 1, Fate.UNSUPPORTED, advice=advice)
+    return None
+
+
+def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> OldName | None:
+    """Returns what a row of the tables says about the first `end + 1` parts."""
+    removed = end if is_removed(".".join(parts[:end])) else 0
+    module, _, name = row.ours.rpartition(".")
+    module = _PUBLIC.get(module, module)
+    if module == "estimator_spec.tpu":
+        if not also_on_tpu and not removed:
+            return None
+        if also_on_tpu:
+            return OldName(end + 1, Fate.ON_TPU, module, name, removed)
+    if module.split(".")[0] == "tensorflow":
+        # A name of tf.contrib that is in TensorFlow now may need a TPU, too.
+        again = find(row.ours, also_on_tpu)
+        if again is not None and again.fate in (Fate.ON_TPU, Fate.PUBLIC):
+            return OldName(end + 1, again.fate, again.module, again.name, removed)
+        return OldName(end + 1, Fate.PUBLIC, module, name, removed)
+    is_public = module in _PUBLIC_MODULES or (
+        module == "estimator_spec" and name in estimator_spec.__all__
+    )
+    if is_public:
+        return OldName(end + 1, Fate.PUBLIC, module, name, removed)
+    return OldName(end + 1, Fate.RESTORED, removed=removed)
+
+
+def _in_removed_module(parts: list[str]) -> OldName:
+    """Returns what becomes of a removed module, or of a name in one that no row has."""
+    end = len(parts)
+    while ".".join(parts[:end]) not in _modules():
+        end -= 1
+    if end == len(parts):
+        return OldName(end, Fate.MODULE, removed=end)
+    module = ".".join(parts[:end])
+    removed = end if is_removed(module) else end + 1
+    if module in _of_libraries() and not unsupported_names.is_listed(module, parts[end]):
+        return OldName(end + 1, Fate.LIBRARY, removed=removed)
+    advice = unsupported_names.advice(module, parts[end])
+    return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)

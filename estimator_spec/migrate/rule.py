@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definition of a rule, and the targets of a migration."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from estimator_spec.migrate.edits import Lines
+from estimator_spec.migrate.old_names import Fate, find
+from estimator_spec.migrate.program import Call, Program
+from estimator_spec.migrate.results import Finding, Kind
+
+
+class Target(enum.Enum):
+    """System that a program is migrated to; the values are those of `--to`."""
+
+    SHIM = "shim"
+    MID_LEVEL = "mid-level"
+    KERAS_RS = "keras-rs"
+
+
+EVERY_TARGET = frozenset(Target)
+LEAVING = EVERY_TARGET - {Target.SHIM}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A call without arguments that a rule adds after the imports.
+
+    Attributes:
+        module: module of the function.
+        name: name of the function.
+        first: the call must precede the program's imports of TensorFlow.
+    """
+
+    module: str
+    name: str
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a migration.
+
+    Attributes:
+        name: its name, for `--only`.
+        summary: what it does, in a line.
+        guide: section of migration_guide.md.
+        targets: the targets that it is for.
+        fates: the old names that it rewrites, by what becomes of them.
+        changes: returns the indices of bindings of `tensorflow` that become TensorFlow 1's.
+        adds: returns statements that the program needs.
+        places: yields offset and reason of what the report mentions.
+        kind: subject of these lines of the report.
+    """
+
+    name: str
+    summary: str
+    guide: str
+    targets: frozenset[Target] = EVERY_TARGET
+    fates: frozenset[Fate] = frozenset()
+    changes: Callable[[Program], frozenset[int]] | None = None
+    adds: Callable[[Program], Iterable[Statement]] | None = None
+    places: Callable[[Program, Target], Iterable[tuple[int, str]]] | None = None
+    kind: Kind = Kind.NUMERIC
+
+    def findings(self, program: Program, target: Target) -> Iterator[Finding]:
+        """Yields the lines of the report on a program."""
+        if self.places is None:
+            return
+        lines = Lines(program.source)
+        for offset, reason in self.places(program, target):
+            yield Finding(*lines.position(offset), self.name, reason, self.guide, self.kind)
+
+
+def calls_of_ours(program: Program, *names: str) -> Iterator[Call]:
+    """Yields the calls of names that are ours now, by their old and by their present names.
+
+    Args:
+        program: the program.
+        *names: present names, without their modules.
+    """
+    for call in program.calls:
+        full = program.name_of(call)
+        old = find(full) if full else None
+        module, _, name = full.rpartition(".")
+        if old is not None:
+            module, name = old.module, old.name
+        if name in names and module.split(".")[0] in ("estimator_spec", "tpu_columns"):
+            yield call

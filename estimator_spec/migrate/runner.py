@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Migrates files, in several processes on request."""
+
+from __future__ import annotations
+
+import ast
+import concurrent.futures
+import dataclasses
+import gc
+import multiprocessing
+import sys
+from collections.abc import Iterator, Sequence
+
+from estimator_spec.legacy import program_names
+from estimator_spec.migrate import files, migration
+from estimator_spec.migrate.migration import Options
+from estimator_spec.migrate.program import ROOTS
+from estimator_spec.migrate.results import Changed, Failed, Result, Skipped, Unchanged
+from estimator_spec.migrate.syntax import SourceError
+
+
+def migrate_file(path: str, options: Options) -> Result:
+    """Returns the migration of a file; the file stays as it is.
+
+    Args:
+        path: a module or a notebook.
+        options: the rules to apply.
+
+    Raises:
+        ImportError: an optional package isn't installed; the message names the extra.
+    """
+    try:
+        source = files.SourceFile(path).text
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        return Failed(path, f"can't be read: {error}")
+    if migration.SKIP in source:
+        return Skipped(path, f"it has the comment `{migration.SKIP}`")
+    try:
+        if path.endswith(".ipynb"):
+            from estimator_spec.migrate import notebooks
+
+            try:
+                done = notebooks.migrate_notebook(source, options)
+            except notebooks.OtherLanguageError as error:
+                return Skipped(path, str(error))
+            except notebooks.NotebookError as error:
+                return Failed(path, str(error))
+        else:
+            done = migration.migrate(source, options)
+    except SourceError as error:
+        return Failed(path, f"isn't Python 3: {error}")
+    except ImportError:
+        raise
+    except Exception as error:  # A fault of a rule must not end the run of the other files.
+        return Failed(path, f"a rule failed, please report it: {type(error).__name__}: {error}")
+    if done.source == source:
+        return Unchanged(path, done.findings)
+    return Changed(path, source, done.source, done.rewrites, done.findings)
+
+
+def imported_names(paths: Sequence[str]) -> frozenset[str]:
+    """Returns the names that files import from modules other than TensorFlow's and ours.
+
+    A module of the program may get such a name from an import of its own.
+
+    Args:
+        paths: the files; those that can't be parsed are left out.
+    """
+    found: set[str] = set()
+    for path in paths:
+        try:
+            tree = program_names.parse(path)
+        except (OSError, SyntaxError, RecursionError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                root = (node.module or "").split(".")[0]
+                if node.level or root not in (*ROOTS, *sys.stdlib_module_names):
+                    found.update(alias.name for alias in node.names)
+    return frozenset(found)
+
+
+def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iterator[Result]:
+    """Yields the migrations of files, in their order.
+
+    Args:
+        paths: modules and notebooks.
+        options: the rules to apply.
+        jobs: number of processes.
+
+    Raises:
+        ImportError: an optional package isn't installed; the message names the extra.
+    """
+    modules = [path for path in paths if not path.endswith(".ipynb")]
+    options = dataclasses.replace(options, exported=options.exported | imported_names(modules))
+    if jobs == 1 or len(paths) < 2:
+        yield from (migrate_file(path, options) for path in paths)
+        return
+    # Not by fork: the caller may have threads.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(
+        min(jobs, len(paths)), context, initializer=_start_worker
+    ) as pool:
+        chunk = max(1, min(16, len(paths) // (4 * jobs)))
+        yield from pool.map(_Task(options), paths, chunksize=chunk)
+
+
+class _Task:
+    """Migrates a file in another process."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def __call__(self, path: str) -> Result:
+        """Returns the migration of a file."""
+        result = migrate_file(path, self._options)
+        gc.collect(0)
+        return result
+
+
+def _start_worker() -> None:
+    # Syntax trees have many objects and few cycles; the collector took a fifth of the time.
+    gc.set_threshold(200_000, 20, 20)

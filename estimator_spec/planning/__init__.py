@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans the memory, shards and lookup devices of a spec's tables before anything is allocated."""
+
+from __future__ import annotations
+
+from estimator_spec.planning.balance import Balance
+from estimator_spec.planning.memory import DeviceGroup, Estimate, MemoryUse, Place
+from estimator_spec.planning.planner import plan
+from estimator_spec.planning.problems import Fix, Problem, ProblemKind
+from estimator_spec.planning.results import Plan, PlanError
+from estimator_spec.planning.samples import FeatureIds, IdSample, SampledBatch
+from estimator_spec.planning.sampling import sample_ids
+from estimator_spec.planning.sparse_core import SparseCoreLimits
+from estimator_spec.planning.system import System
+from estimator_spec.planning.tables import Lookup, Table
+
+__all__ = [
+    "Balance",
+    "DeviceGroup",
+    "Estimate",
+    "FeatureIds",
+    "Fix",
+    "IdSample",
+    "Lookup",
+    "MemoryUse",
+    "Place",
+    "Plan",
+    "PlanError",
+    "Problem",
+    "ProblemKind",
+    "SampledBatch",
+    "SparseCoreLimits",
+    "System",
+    "Table",
+    "plan",
+    "sample_ids",
+]

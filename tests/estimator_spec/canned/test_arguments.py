@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of canned estimators: names and defaults, optimizers, and what is refused."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+from estimator_spec import canned
+from estimator_spec.canned import optimizers
+
+tf1 = tf.compat.v1
+fc = tf.feature_column
+
+CLASSES = [
+    family + kind
+    for family in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+    for kind in ("Classifier", "Estimator", "Regressor")
+]
+X = [fc.numeric_column("x")]
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("name", CLASSES)
+def test_signatures_are_the_old_ones(generation, old_estimator, compare, name):
+    """Each class takes the arguments of TensorFlow 2.15's, in their order, with their defaults."""
+    old = old_estimator if generation.name == "v1" else tf.estimator
+    ours, theirs = getattr(generation.classes, name), getattr(old, name)
+    parameters = compare.parameters(ours.__init__)
+    if name == "DNNLinearCombinedEstimator":  # ours has one more, after the others
+        assert parameters.pop() == ("warm_start_from", inspect.Parameter.KEYWORD_ONLY, None)
+    assert parameters == compare.parameters(theirs.__init__)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_package_exports_the_second_generation(name):
+    """`estimator_spec` has the classes of `tf.estimator`."""
+    assert getattr(estimator_spec, name) is getattr(canned, name)
+    assert getattr(canned.v1, name) is not getattr(canned, name)
+    assert issubclass(getattr(canned.v1, name), estimator_spec.Estimator)
+
+
+def one_step(estimator, input_fn):
+    """Returns the variables' names after a step."""
+    return estimator.train(input_fn, steps=1).get_variable_names()
+
+
+@pytest.mark.parametrize("name", ["Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"])
+def test_optimizers_by_name(generation, config, train_input, name):
+    """Each name gives the optimizer of that name; its slots are saved."""
+    estimator = generation.classes.DNNClassifier([2], X, optimizer=name, config=config())
+    names = one_step(estimator, train_input)
+    slots = {"Adagrad": 1, "Adam": 2, "Ftrl": 2, "RMSProp": 1, "SGD": 0}[name]
+    if generation.name == "v1" and name == "RMSProp":
+        slots = 2  # and the momentum
+    of_kernel = [n for n in names if "hiddenlayer_0/kernel" in n]
+    assert len(of_kernel) == 1 + slots
+
+
+def test_optimizers_by_object_class_and_function(generation, config, train_input):
+    """An optimizer object, its class, and a function of the global step move the weights alike."""
+
+    def of_the_step():
+        rate = 0.1 * tf.cast(1 + tf1.train.get_global_step(), tf.float32)
+        return generation.sgd(learning_rate=rate)
+
+    biases = []
+    for index, optimizer in enumerate(
+        (
+            generation.sgd(learning_rate=0.1),
+            lambda: generation.sgd(learning_rate=0.1),
+            of_the_step,
+        )
+    ):
+        estimator = generation.classes.LinearRegressor(
+            X, optimizer=optimizer, config=config(f"model{index}")
+        )
+        estimator.train(train_input, steps=1)
+        biases.append(estimator.get_variable_value("linear/linear_model/bias_weights")[0])
+    assert biases[0] != 0
+    assert biases == pytest.approx([biases[0]] * 3)
+    estimator = generation.classes.LinearRegressor(
+        X, optimizer=generation.adam, config=config("class")
+    )
+    assert any("x/weights/" in name for name in one_step(estimator, train_input))
+
+
+@pytest.mark.parametrize(
+    "optimizer", ["adam", "Nadam", 3, lambda: 3], ids=["adam", "Nadam", "number", "function"]
+)
+def test_wrong_optimizers_are_refused(generation, config, train_input, optimizer):
+    """Unknown names and other objects are refused before a variable is made."""
+    estimator = generation.classes.DNNClassifier([2], X, optimizer=optimizer, config=config())
+    words = (
+        "Unsupported optimizer name" if isinstance(optimizer, str) else "The given object is not"
+    )
+    with pytest.raises(ValueError, match=words):
+        estimator.train(train_input, steps=1)
+    assert estimator.latest_checkpoint() is None
+
+
+def test_optimizers_of_the_other_generation_are_refused(config, train_input):
+    """The first generation refuses Keras' optimizers, the second those of TF1, by name."""
+    keras = tf.keras.optimizers.legacy.Adam()
+    with pytest.raises(ValueError, match="The given object is not an Optimizer instance"):
+        canned.v1.LinearRegressor(X, optimizer=keras, config=config()).train(train_input, steps=1)
+    with pytest.raises(ValueError, match=r"not a tf.keras.optimizers.*Optimizer instance"):
+        canned.LinearRegressor(X, optimizer=tf1.train.AdamOptimizer(), config=config()).train(
+            train_input, steps=1
+        )
+
+
+def test_a_used_optimizer_is_copied():
+    """Neither an optimizer that made steps already nor a new one is changed by a model."""
+    used = tf.keras.optimizers.legacy.Adam(learning_rate=0.25)
+    variable = tf.Variable(1.0)
+    used.minimize(lambda: variable * 2.0, [variable])
+    new = tf.keras.optimizers.legacy.Adam(learning_rate=0.25)
+    for optimizer in (used, new):
+        copied = optimizers.keras_optimizer(optimizer)
+        assert copied is not optimizer and not copied.weights
+        assert copied.get_config() == optimizer.get_config()
+    assert int(used.iterations.numpy()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key_words"),
+    [
+        ({}, "Either linear_feature_columns or dnn_feature_columns must be defined"),
+        ({"linear_feature_columns": []}, "Either linear_feature_columns or dnn_feature_columns"),
+        ({"dnn_feature_columns": X}, "dnn_hidden_units must be defined"),
+        ({"dnn_feature_columns": X, "dnn_hidden_units": [0]}, "hidden_units must be positive"),
+    ],
+    ids=["nothing", "empty", "no layers", "no units"],
+)
+def test_a_combined_model_needs_columns_and_layers(generation, arguments, key_words):
+    """Missing parts are refused by the constructor."""
+    with pytest.raises(ValueError, match=key_words):
+        generation.classes.DNNLinearCombinedClassifier(**arguments)
+
+
+@pytest.mark.parametrize("kind", ["dnn", "linear", "combined", "baseline"])
+def test_features_must_be_a_dict(generation, config, kind):
+    """A tensor in place of a dict of features is refused with what was expected."""
+    made = generation.classes
+    estimator = {
+        "dnn": lambda: made.DNNRegressor([2], X, config=config()),
+        "linear": lambda: made.LinearRegressor(X, config=config()),
+        "combined": lambda: made.DNNLinearCombinedRegressor(
+            linear_feature_columns=X, config=config()
+        ),
+        "baseline": lambda: made.BaselineRegressor(config=config()),
+    }[kind]()
+    with pytest.raises(ValueError, match="[Ff]eatures should be a dictionary of `Tensor`s"):
+        estimator.train(lambda: tf.data.Dataset.from_tensors(([[1.0]], [[1.0]])), steps=1)
+
+
+@pytest.mark.parametrize(
+    ("features", "key_words"),
+    [
+        ({}, "features must not be empty"),
+        ({"a": [[1.0]], "b": [[1.0], [2.0]]}, "[Bb]atch size"),
+        ({"a": [[1.0]], "b": 2.0}, "'b' must have a batch dimension"),
+    ],
+    ids=["none", "sizes", "scalar"],
+)
+def test_features_of_a_baseline_have_one_batch_size(generation, config, features, key_words):
+    """Features without, or with different, batch sizes are refused by name."""
+    estimator = generation.classes.BaselineRegressor(config=config())
+    with pytest.raises(ValueError, match=key_words):
+        estimator.train(lambda: tf.data.Dataset.from_tensors((features, [[1.0]])), steps=1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "key_words"),
+    [
+        ([], "must not be empty"),
+        ({"x": X[0]}, "found dict"),
+        ([fc.categorical_column_with_identity("x", 3)], "Items of feature_columns must be a Dense"),
+        (X + X, "Duplicate feature column name"),
+        ([fc.numeric_column("y")], "y"),
+    ],
+    ids=["none", "dict", "categorical", "twice", "missing"],
+)
+def test_wrong_columns_of_a_deep_model(generation, config, train_input, columns, key_words):
+    """Columns that a deep model can't use are refused by name before any step."""
+    estimator = generation.classes.DNNClassifier([2], columns, config=config())
+    with pytest.raises(ValueError, match=key_words):
+        estimator.train(train_input, steps=1)
+    assert estimator.latest_checkpoint() is None

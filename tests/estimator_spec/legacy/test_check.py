@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`run --check` says what becomes of each old name of a program, without running it."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from estimator_spec import __main__ as command_line
+from estimator_spec.legacy import check
+from estimator_spec.legacy.check import Outcome
+
+PROGRAM = """\
+import tensorflow as tf
+import tensorflow.contrib.layers as layers
+from tensorflow.contrib import quantize, seq2seq
+from tensorflow_estimator.python.estimator import estimator as estimator_lib
+from package import model
+import os
+try:
+    from tensorflow.contrib import opt
+except ImportError:
+    opt = None
+try:
+    image = tf.contrib.image
+except AttributeError:
+    image = None
+flags = tf.flags
+learn = tf.contrib.learn
+
+def main():
+    flags.DEFINE_string("a", None, "")
+    layers.xavier_initializer()
+    estimator_lib._load_global_step_from_checkpoint_dir("x")
+    seq2seq.AttentionWrapper(3)
+    learn.Experiment()
+    tf.estimator.RNNClassifier([1])
+    tf.keras.layers.Dense(1)
+    tf.no_such_name
+    tf.data.Dataset
+    raise SystemError("not run")
+
+main()
+"""
+MODEL = """\
+from . import inner
+from tensorflow.compat.v1 import estimator
+estimator.tpu.TPUEstimator
+from tensorflow.python.tpu import async_checkpoint
+from tensorflow.python.no_such_module import function
+from tensorflow.python.framework import ops
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a program with modules beside it, and returns its path."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "model.py").write_text(MODEL)
+    (tmp_path / "package" / "inner.py").write_text("print 'Python 2'")
+    (tmp_path / "unrelated.py").write_text("import tensorflow.contrib.nonsense")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return tmp_path / "program.py"
+
+
+def by_place(found):
+    """Returns outcome and name by file and line."""
+    return {(finding.place, finding.name): finding for finding in found}
+
+
+def test_every_old_name(program):
+    """Each use is put back, stood in for, left to the program or refused, with its line."""
+    found = by_place(check.findings(str(program), str(program.parent), as_tf1=True))
+    contrib, v1 = "tensorflow.contrib", "tensorflow.compat.v1"
+    estimator = "tensorflow_estimator.python.estimator.estimator"
+    assert {key: finding.outcome.name for key, finding in found.items()} == {
+        ("program.py:2", f"{contrib}.layers"): "RESTORED",
+        ("program.py:3", f"{contrib}.quantize"): "STAND_IN",
+        ("program.py:3", f"{contrib}.seq2seq"): "STAND_IN",
+        ("program.py:4", estimator): "RESTORED",
+        ("program.py:8", f"{contrib}.opt"): "HANDLED",
+        ("program.py:12", f"{contrib}.image"): "HANDLED",
+        ("program.py:15", "tensorflow.flags"): "RESTORED",
+        ("program.py:16", f"{contrib}.learn"): "RESTORED",
+        ("program.py:19", "tensorflow.flags.DEFINE_string"): "RESTORED",
+        ("program.py:20", f"{contrib}.layers.xavier_initializer"): "RESTORED",
+        ("program.py:21", f"{estimator}._load_global_step_from_checkpoint_dir"): "RESTORED",
+        ("program.py:22", f"{contrib}.seq2seq.AttentionWrapper"): "REFUSED",
+        ("program.py:23", f"{contrib}.learn.Experiment"): "REFUSED",
+        ("program.py:24", "tensorflow.estimator.RNNClassifier"): "REFUSED",
+        ("program.py:26", "tensorflow.no_such_name"): "REFUSED",
+        ("package/inner.py:1", "package/inner.py"): "REFUSED",
+        ("package/model.py:2", f"{v1}.estimator"): "RESTORED",
+        ("package/model.py:3", f"{v1}.estimator.tpu.TPUEstimator"): "RESTORED",
+        ("package/model.py:4", "tensorflow.python.tpu.async_checkpoint"): "STAND_IN",
+        ("package/model.py:5", "tensorflow.python.no_such_module.function"): "REFUSED",
+    }
+    assert "model_fn" in found["program.py:24", "tensorflow.estimator.RNNClassifier"].text
+    assert "Python 3" in found["package/inner.py:1", "package/inner.py"].text
+    restored = found["package/model.py:3", f"{v1}.estimator.tpu.TPUEstimator"]
+    assert restored.text == "Now estimator_spec.TPUEstimator."
+
+
+def test_names_of_tensorflow_1_without_its_names(program):
+    """Without TensorFlow 1's API its names are refused, with the option that helps."""
+    found = by_place(check.findings(str(program), str(program.parent), as_tf1=False))
+    flags = found["program.py:15", "tensorflow.flags"]
+    assert flags.outcome is Outcome.REFUSED
+    assert "run --tf1" in flags.text
+
+
+def test_the_command(program, capsys, monkeypatch):
+    """The command prints a line for each name, and exits with 1 if one is refused."""
+    assert command_line.main(["run", "--check", str(program)]) == 1
+    printed = capsys.readouterr().out
+    assert "program.py:22: refused: tensorflow.contrib.seq2seq.AttentionWrapper. Copy" in printed
+    assert printed.splitlines()[-1].startswith("Old names: 9 put back, ")
+    good = program.parent / "good.py"
+    good.write_text("import tensorflow as tf\ntf.estimator.Estimator\n")
+    assert command_line.main(["run", "--check", str(good)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "good.py:2: put back: tensorflow.estimator.Estimator. Now estimator_spec.Estimator.",
+        "Old names: 1 put back, 0 stood in for, 0 left to the program, 0 refused.",
+    ]
+    monkeypatch.chdir(program.parent)
+    assert command_line.main(["run", "--check", "-m", "package.model"]) == 1
+    assert textwrap.shorten(capsys.readouterr().out, 60).startswith("package/model.py:2: put back")

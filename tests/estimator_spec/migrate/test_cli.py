@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `python -m estimator_spec migrate`: files, exit status, reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from estimator_spec.migrate import cli, verification
+from estimator_spec.migrate.results import Changed
+from estimator_spec.migrate.rules import RULES
+
+pytest.importorskip("libcst", reason="needs the extra migrate")
+
+ROOT = Path(__file__).resolve().parents[3]
+OLD = "import tensorflow as tf\nmode = tf.estimator.ModeKeys.TRAIN\n"
+NEW = "import estimator_spec\nimport tensorflow as tf\nmode = estimator_spec.ModeKeys.TRAIN\n"
+UNSUPPORTED = "from tensorflow.contrib import seq2seq\n\nseq2seq.BasicDecoder()\n"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """Returns a directory with a program of three modules."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "old.py").write_text(OLD)
+    (tmp_path / "new.py").write_text(NEW)
+    (tmp_path / "package" / "broken.py").write_text("print 'Python 2'\nimport tensorflow\n")
+    return tmp_path
+
+
+def test_diff_changes_no_file(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By default the difference is printed, and the status says that something would change."""
+    assert cli.main([str(program / "old.py"), str(program / "new.py")]) == 1
+    printed = capsys.readouterr()
+    assert "-mode = tf.estimator.ModeKeys.TRAIN\n+mode = estimator_spec." in printed.out
+    assert "Files: 1 changed, 1 unchanged." in printed.err
+    assert (program / "old.py").read_text() == OLD
+
+
+def test_write(program: Path) -> None:
+    """`--write` changes the file; after that nothing is left to do."""
+    path = program / "old.py"
+    assert cli.main(["--write", str(path)]) == 0
+    assert path.read_text() == NEW
+    assert cli.main([str(path)]) == 0
+
+
+def test_outtree(program: Path, tmp_path: Path) -> None:
+    """`--outtree` writes all files elsewhere, but for those that fail."""
+    tree = tmp_path / "tree"
+    assert cli.main(["--outtree", str(tree), str(program)]) == 3
+    assert (tree / "old.py").read_text() == NEW
+    assert (tree / "new.py").read_text() == NEW
+    assert not (tree / "package").exists()
+    assert (program / "old.py").read_text() == OLD
+
+
+def test_a_file_that_cannot_be_parsed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that isn't Python 3 fails, by name, and is left alone; the others are migrated."""
+    broken = program / "package" / "broken.py"
+    before = broken.read_bytes()
+    assert cli.main(["--write", str(program)]) == 3
+    assert "broken.py: failed: isn't Python 3" in capsys.readouterr().err
+    assert broken.read_bytes() == before
+    assert (program / "old.py").read_text() == NEW
+
+
+def test_old_names_that_remain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that isn't restored makes the status 1, and a line with place and guide."""
+    path = tmp_path / "a.py"
+    path.write_text(UNSUPPORTED)
+    assert cli.main(["--write", str(path)]) == 1
+    line = capsys.readouterr().err.splitlines()[0]
+    assert line.startswith(f"{path}:1:1: not rewritten: tensorflow.contrib.seq2seq isn't restored")
+    assert line.endswith("[unsupported-names, migration_guide.md#imports-that-arent-supported]")
+
+
+def test_markers(tmp_path: Path) -> None:
+    """`--markers` adds a comment above what remains, once."""
+    path = tmp_path / "a.py"
+    path.write_text(UNSUPPORTED)
+    cli.main(["--write", "--markers", str(path)])
+    text = path.read_text()
+    assert text.count("# TODO(migrate): tensorflow.contrib.seq2seq isn't restored") == 1
+    cli.main(["--write", "--markers", str(path)])
+    assert path.read_text() == text
+
+
+def test_skip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file with the comment is skipped, and the report says why."""
+    path = tmp_path / "a.py"
+    path.write_text(f"# migrate: skip-file\n{OLD}")
+    assert cli.main([str(path)]) == 0
+    assert "skipped: it has the comment" in capsys.readouterr().err
+
+
+def test_json(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` prints an object for each file, with rewrites and findings."""
+    cli.main(["--json", str(program / "old.py"), str(program / "package")])
+    old, broken = json.loads(capsys.readouterr().out)
+    assert old["result"] == "changed"
+    assert {"line": 2, "column": 8, "rule": "old-names"}.items() <= old["rewrites"][1].items()
+    assert broken["result"] == "failed"
+    assert "Python 3" in broken["reason"]
+
+
+def test_names_that_other_modules_import(tmp_path: Path) -> None:
+    """An import stays, in another form, if a module that is migrated too takes the name from it."""
+    common, train = tmp_path / "common.py", tmp_path / "train.py"
+    common.write_text("from tensorflow.contrib import tpu\n\nx = tpu.TPUConfig\n")
+    train.write_text("from common import tpu\n\nprint(tpu.TPUConfig)\n")
+    assert cli.main(["--write", str(tmp_path)]) == 0
+    assert 'tpu = estimator_spec.restored("tensorflow.contrib.tpu")\n' in common.read_text()
+    assert cli.main(["--write", str(tmp_path)]) == 0
+
+
+def test_only(program: Path) -> None:
+    """`--only` applies one rule."""
+    assert cli.main(["--only", "tf1-api", str(program / "old.py")]) == 0
+    assert cli.main(["--only", "tf1-api", "--only", "old-names", str(program / "old.py")]) == 1
+
+
+@pytest.mark.slow
+def test_jobs(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Several processes give the same report as one."""
+    cli.main(["--json", str(program)])
+    alone = capsys.readouterr().out
+    cli.main(["--json", "--jobs", "2", str(program)])
+    assert capsys.readouterr().out == alone
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nothing.py"], ["--only", "nothing", "."], ["--jobs", "0", "."]]
+)
+def test_usage_errors(arguments: list[str]) -> None:
+    """An invalid command line has status 2."""
+    with pytest.raises(SystemExit) as raised:
+        cli.main(arguments)
+    assert raised.value.code == 2
+
+
+def test_list_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--list-rules` prints a line for each rule."""
+    assert cli.main(["--list-rules"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == [rule.name for rule in RULES]
+
+
+@pytest.mark.slow
+def test_command_starts_without_tensorflow(program: Path) -> None:
+    """The command imports neither TensorFlow nor the driver."""
+    code = (
+        "import sys\nfrom estimator_spec import __main__\n"
+        f"status = __main__.main(['migrate', {str(program / 'old.py')!r}])\n"
+        "loaded = [n for n in sys.modules if n in ('tensorflow', 'estimator_spec.driver')]\n"
+        "sys.exit(f'{status} {loaded}')\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stderr.splitlines()[-1] == "1 []"
+
+
+def test_verify_compares_the_program_before_and_after(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--verify` compares the tree as it was with the tree as it is rewritten."""
+    compared = []
+
+    def command(old: str, new: str, arguments: list[str]) -> list[str]:
+        compared.append([Path(old).read_text(), Path(new).read_text(), arguments])
+        return [sys.executable, "-c", "raise SystemExit(7)"]
+
+    monkeypatch.setattr(verification, "compare_command", command)
+    path = program / "old.py"
+    arguments = ["--write", "--verify", f"{path} --steps 3", "--root", str(program), str(path)]
+    assert cli.main(arguments) == 4
+    assert compared == [[OLD, NEW, ["--steps", "3"]]]
+
+
+def test_verify_refuses_a_program_elsewhere(program: Path, tmp_path: Path) -> None:
+    """A program outside of the root is refused by name."""
+    changed = Changed(str(program / "old.py"), OLD, NEW, ())
+    with pytest.raises(ValueError, match="is no program below"):
+        verification.verify("/nowhere/train.py", [changed], str(program))

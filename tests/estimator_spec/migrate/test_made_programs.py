@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Properties of migrations on made programs: they parse, twice is once, names keep their value.
+
+The programs run with modules that only know their names: `tf.estimator.ModeKeys` is an object whose
+name is 'tensorflow.estimator.ModeKeys'. A migrated program must reach the present name of each.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from estimator_spec.migrate.migration import Options, migrate
+from estimator_spec.migrate.old_names import Fate, find
+
+pytest.importorskip("libcst", reason="needs the extra migrate")
+
+# The same programs in each run, however busy the machine is.
+patient = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+PACKAGES = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns")
+# Imports, the name that they bind, and attributes that programs read of it.
+IMPORTS = [
+    ("import tensorflow as tf", "tf", "estimator.ModeKeys.TRAIN estimator.tpu.TPUConfig nn.relu"),
+    ("import tensorflow as tf", "tf", "contrib.crf.crf_decode contrib.opt.X contrib.tpu.TPUConfig"),
+    ("import tensorflow as tf", "tf", "compat.v1.tpu.experimental.embedding_column"),
+    ("import tensorflow as tf", "tf", "estimator.SessionRunHook estimator.RunConfig estimator"),
+    ("import tensorflow", "tensorflow", "estimator.tpu.RunConfig compat.v1.Session"),
+    (
+        "import tensorflow.compat.v1 as tf",
+        "tf",
+        "estimator.Estimator tpu.CrossShardOptimizer Session",
+    ),
+    ("import tensorflow.compat.v1 as tf1", "tf1", "contrib.training.checkpoints_iterator layers"),
+    ("import tensorflow.contrib.tpu", "tensorflow", "contrib.tpu.TPUEstimator nn.relu"),
+    ("import tensorflow.contrib.rnn as rnn", "rnn", "LSTMCell Nothing"),
+    ("from tensorflow.contrib import tpu", "tpu", "TPUConfig bfloat16_scope InfeedQueue"),
+    ("from tensorflow.contrib import tpu as contrib_tpu, crf", "contrib_tpu", "TPUEstimatorSpec"),
+    ("from tensorflow.compat.v1 import estimator as tf_estimator", "tf_estimator", "ModeKeys tpu"),
+    ("from tensorflow.python.tpu import tpu_config, tpu", "tpu_config", "TPUConfig Nothing"),
+    (
+        "from tensorflow.compat.v1.tpu import experimental as tpu_columns",
+        "tpu_columns",
+        "embedding_column AdagradParameters DeviceAssignment",
+    ),
+    (
+        "from tensorflow_estimator.python.estimator import model_fn",
+        "model_fn",
+        "ModeKeys LOSS_METRIC_KEY",
+    ),
+    ("from tensorflow.estimator import RunConfig, ModeKeys as Keys", "Keys", "TRAIN EVAL"),
+    ("from tensorflow.python.tpu.tpu_embedding import TableConfig", "TableConfig", "_fields"),
+]
+WRAPPERS = [
+    "{statement}",
+    "try:\n    {statement}\nexcept ValueError:\n    pass  # none",
+    "if True: {statement}",
+    "def load():\n    '''tf.estimator'''\n    {statement}\n    return {local}\n{local} = load()",
+    "x = 1; {statement}  # pylint: disable=tf.contrib",
+    "with open('/dev/null'):\n\n    # tf.contrib\n    {statement}\n",
+]
+USES = [
+    "record({name})",
+    "record(({name}), key={name})",
+    "record([{name} for tf_ in range(2)])",
+    "def f(a={name}):\n    return record(a, {name})\nf()",
+    "class C({local}.__class__):\n    x = {name}\nrecord(C.x)",
+    "alias = {name}\nrecord(alias)",
+    "record(lambda {local}: {local}.estimator)",
+    'record(f"{{{name}}}", "{name}")',
+    "record(\n    # why\n    {name},\n)",
+    "estimator_spec = {name}\nrecord(estimator_spec)",
+]
+
+
+class Named(types.ModuleType):
+    """A module, class or function that knows its full name, and has every attribute."""
+
+    __path__: Sequence[str] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self.__name__ == "estimator_spec" and name == "restored":
+            return Named
+        if name in ("select_legacy_keras", "disable_v2_behavior"):
+            return lambda: None
+        return Named(f"{self.__name__}.{name}")
+
+    def __repr__(self) -> str:
+        return present_name(self.__name__)
+
+
+def present_name(full: str) -> str:
+    """Returns the present name of an old one, the same for all versions of TensorFlow's API."""
+    old = find(full)
+    if old is not None and old.fate in (Fate.PUBLIC, Fate.ON_TPU):
+        full = ".".join([old.module, old.name, *full.split(".")[old.length :]])
+    return full.replace(".compat.v1", "").replace(".compat.v2", "")
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds every module of the packages."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name.split(".")[0] not in PACKAGES:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: Any) -> Any:
+        return Named(spec.name)
+
+    def exec_module(self, module: Any) -> None:
+        pass
+
+
+@contextmanager
+def named_modules() -> Iterator[None]:
+    """Replaces the packages by modules that only know their names."""
+    real = {name: module for name, module in sys.modules.items() if name.split(".")[0] in PACKAGES}
+    finder = Finder()
+    for name in real:
+        del sys.modules[name]
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
+            del sys.modules[name]
+        sys.modules.update(real)
+
+
+def values(source: str) -> list[str]:
+    """Returns what a program records."""
+    recorded: list[str] = []
+
+    def record(*args: Any, **kwargs: Any) -> None:
+        for value in [*args, *kwargs.values()]:
+            known = not callable(value) or isinstance(value, Named)
+            recorded.append(repr(value) if known else "a function")
+
+    with named_modules():
+        exec(compile(source, "program", "exec"), {"record": record, "__name__": "program"})
+    return recorded
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """Draws a program of imports and uses."""
+    parts = ['"""A program."""\nfrom __future__ import annotations\n']
+    for statement, local, attributes in draw(st.lists(st.sampled_from(IMPORTS), max_size=4)):
+        wrapper = draw(st.sampled_from(WRAPPERS))
+        parts.append(wrapper.format(statement=statement, local=local))
+        for attribute in draw(st.lists(st.sampled_from(attributes.split()), max_size=3)):
+            use = draw(st.sampled_from(USES))
+            parts.append(use.format(name=f"{local}.{attribute}", local=local))
+    ending = draw(st.sampled_from(["\n", "\r\n"]))
+    return "\n".join([*parts, ""]).replace("\n", ending)
+
+
+@settings(patient, max_examples=80)
+@given(programs())
+def test_names_keep_their_values(source: str) -> None:
+    """A migrated program parses and reaches the present names of those that it reached before."""
+    new = migrate(source).source
+    ast.parse(new)
+    assert values(new) == values(source)
+
+
+@settings(patient, max_examples=40)
+@given(programs())
+def test_twice_is_once(source: str) -> None:
+    """A second migration changes nothing."""
+    once = migrate(source).source
+    assert migrate(once).source == once
+
+
+@settings(patient, max_examples=30)
+@given(programs(), st.sets(st.sampled_from(["old-names", "restored-names", "tf1-api"]), min_size=1))
+def test_rules_alone(source: str, rules: set[str]) -> None:
+    """Some rules without the others leave a program that parses, and are idempotent."""
+    options = Options(only=frozenset(rules))
+    once = migrate(source, options).source
+    ast.parse(once)
+    assert migrate(once, options).source == once
+
+
+@settings(patient, max_examples=30)
+@given(programs())
+def test_line_ends_stay(source: str) -> None:
+    """New lines end as the others do."""
+    new = migrate(source).source
+    assert new.count("\r\n") == (new.count("\n") if "\r\n" in source else 0)
+
+
+@settings(patient, max_examples=30)
+@given(programs())
+def test_lines_without_old_names_stay(source: str) -> None:
+    """Comments, strings and lines that use no old name are in the new program, in their order."""
+    kept = [line for line in source.splitlines() if "tf.estimator'''" in line or "# why" in line]
+    new = [line for line in migrate(source).source.splitlines() if line in kept]
+    assert new == kept

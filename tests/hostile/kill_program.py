@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interrupts a job at each change that it makes to a directory, and checks what is left.
+
+    LD_PRELOAD=kill_at.so python kill_program.py {kill|full} JOB DIRECTORY
+
+`kill` ends the process before the change; `full` lets this and all later ones fail that need room.
+Each run is a fork of this process, which has loaded TensorFlow but started none of its threads.
+Prints a line for each interruption.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+import table_program
+from estimator_spec import checkpoints
+from estimator_spec.checkpoints import state_file
+from estimator_spec.checkpoints.errors import MissingStateFileError
+from estimator_spec.driver import checkpoint_state
+
+LAST_STEP = 2
+killer = ctypes.CDLL(None)
+
+
+def in_child(function, *args):
+    """Runs a function in a fork; returns the status of `os.waitpid`."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            status = function(*args) or 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
+
+
+def succeed(function, *args):
+    """Runs a function in a fork, which must succeed."""
+    status = in_child(function, *args)
+    assert status == 0, (function.__name__, status)
+
+
+def kill(n, function, directory):
+    """Runs a job, killed before its n-th change of the directory; False if it has fewer."""
+
+    def run():
+        killer.kill_at(os.fsencode(directory), ctypes.c_long(n))
+        function(directory)
+
+    status = in_child(run)
+    assert status == 0 or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL), status
+    return status != 0
+
+
+def fill(n, function, directory):
+    """Runs a job, whose disk is full from its n-th write on; False if it has fewer.
+
+    Raises:
+        AssertionError: the error isn't one line that names a file.
+    """
+
+    def run():
+        killer.full_at(os.fsencode(directory), ctypes.c_long(n))
+        refusal = None
+        try:
+            function(directory)
+        except OSError as error:
+            refusal = error
+        if refusal is not None:
+            text = str(refusal)
+            assert "No space left on device" in text, text
+            assert directory in text and "\n" not in text and "{{node" not in text, text
+            assert refusal.__cause__ is None or isinstance(refusal.__cause__, OSError)
+            left = [name for name in os.listdir(directory) if "_temp" in name or "temp-" in name]
+            assert not left, left
+        return 3 if killer.calls_so_far() < n else 0
+
+    status = in_child(run)
+    assert status in (0, 3 << 8), status
+    return status == 0
+
+
+def train(directory, last=LAST_STEP, layout=("div", 1)):
+    """Trains to a step."""
+    table_program.make(directory, *layout).train(table_program.input_fn, max_steps=last)
+
+
+class Training:
+    """A training from the start, or one that goes on in another layout."""
+
+    def __init__(self, home, before=None):
+        self.before, self.last = before, LAST_STEP + 1 if before else 1
+        self.start = home / "start"
+        if before:
+            succeed(train, self.start, LAST_STEP, before)
+        else:
+            self.start.mkdir()
+        whole = home / "whole"
+        shutil.copytree(self.start, whole)
+        table_program_make = table_program.make
+        tables = home / "tables.npz"
+
+        def all_steps():
+            made = table_program_make(whole)
+            found = {}
+            for step in range(LAST_STEP if before else 1, self.last + 1):
+                made.train(table_program.input_fn, max_steps=step)
+                if not found and not before:
+                    found["0"] = checkpoints.read_table(
+                        str(whole / "model.ckpt-0"), table_program.TABLE
+                    )
+                found[str(step)] = made.get_variable_value(table_program.TABLE)
+            np.savez(tables, **found)
+
+        succeed(all_steps)
+        self.tables = dict(np.load(tables))
+
+    def job(self, directory):
+        train(directory, self.last)
+
+    def check(self, directory):
+        """The latest checkpoint is complete, and the run goes on from it."""
+        directory = str(directory)
+        at_least = LAST_STEP if self.before else -1
+        try:
+            latest = checkpoint_state.find_latest(directory)
+        except MissingStateFileError:
+            # Killed between the first index and the first state file.
+            assert not self.before
+            latest = checkpoints.repair(directory).latest
+        step = -1 if latest is None else int(latest.rpartition("-")[2])
+        assert step >= at_least, (step, at_least)
+        if latest is None:
+            # At most the first index is there, cut short.
+            names = [name for name in os.listdir(directory) if name.endswith(".index")]
+            assert names in ([], ["model.ckpt-0.index"])
+        else:
+            assert checkpoints.verify(latest).ok, str(checkpoints.verify(latest))
+            found = checkpoints.read_table(latest, table_program.TABLE)
+            np.testing.assert_allclose(found, self.tables[str(step)], rtol=1e-6)
+        train(directory, self.last)
+        latest = checkpoint_state.find_latest(directory)
+        assert latest.endswith(f"-{self.last}"), latest
+        assert checkpoints.verify(latest).ok
+        found = checkpoints.read_table(latest, table_program.TABLE)
+        np.testing.assert_allclose(found, self.tables[str(self.last)], rtol=1e-6)
+        left = [name for name in os.listdir(directory) if "_temp" in name or ".tmp" in name]
+        assert not left, left
+
+
+class Export:
+    """An export of a checkpoint."""
+
+    def __init__(self, home):
+        self.model = home / "model"
+        succeed(train, self.model)
+        self.start = home / "start"
+        self.start.mkdir()
+
+    def job(self, directory):
+        made = table_program.make(self.model)
+        return made.export_saved_model(str(directory), table_program.receiver_fn)
+
+    def check(self, directory):
+        """What servers take for a SavedModel is whole, and the next export leaves nothing else."""
+        for name in os.listdir(directory):
+            if name.isdigit():
+                self.load(os.path.join(directory, name))
+        path = self.job(directory).decode()
+        assert not [name for name in os.listdir(directory) if not name.isdigit()]
+        self.load(path)
+
+    def load(self, path):
+        assert checkpoints.verify(os.path.join(path, "variables", "variables")).ok
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            tf.compat.v1.saved_model.load(session, ["serve"], path)
+
+
+class Convert:
+    """A conversion beside the checkpoints of a run."""
+
+    def __init__(self, home):
+        self.start = home / "start"
+        succeed(train, self.start, LAST_STEP, ("mod", 3))
+        self.table = checkpoints.read_table(str(self.start), table_program.TABLE)
+
+    def job(self, directory):
+        source = os.path.join(directory, f"model.ckpt-{LAST_STEP}")
+        target = os.path.join(directory, "new", "model.ckpt-9")
+        checkpoints.convert(source, target, strategy="div", shards=2)
+
+    def check(self, directory):
+        """The source is as it was; a second conversion succeeds where the first one wasn't done."""
+        assert checkpoints.verify(str(directory)).ok
+        target = os.path.join(directory, "new", "model.ckpt-9")
+        if not os.path.exists(target + ".index"):
+            self.job(directory)
+        assert checkpoints.verify(target).ok
+        np.testing.assert_array_equal(
+            checkpoints.read_table(target, table_program.TABLE), self.table
+        )
+
+
+class Repair:
+    """A state file that is written anew."""
+
+    def __init__(self, home):
+        self.start = home / "start"
+        succeed(train, self.start)
+        (self.start / "checkpoint").unlink()
+
+    def job(self, directory):
+        checkpoints.repair(directory)
+
+    def check(self, directory):
+        """The state file is whole, or still missing."""
+        if os.path.exists(state_file.path_of(directory)):
+            assert checkpoint_state.find_latest(str(directory)).endswith(f"-{LAST_STEP}")
+        else:
+            assert not checkpoints.repair(directory).skipped
+        train(directory, LAST_STEP + 1)
+
+
+JOBS = {
+    "training": Training,
+    "other shards": lambda home: Training(home, ("mod", 3)),
+    "export": Export,
+    "convert": Convert,
+    "repair": Repair,
+}
+
+
+def main():
+    """Interrupts the job of the command line until it runs to its end."""
+    interrupt = {"kill": kill, "full": fill}[sys.argv[1]]
+    name, home = sys.argv[2], Path(sys.argv[3])
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+    job = JOBS[name](home)
+    n, failed = 0, 0
+    while True:
+        n += 1
+        directory = home / "killed"
+        shutil.copytree(job.start, directory)
+        if not interrupt(n, job.job, str(directory)):
+            break
+        status = in_child(job.check, str(directory))
+        print(f"{n}: {'ok' if status == 0 else 'FAILED'}", flush=True)
+        failed += status != 0
+        shutil.rmtree(directory)
+    print(f"{n - 1} interruptions, {failed} failed", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad features, weights and initializers in feature layers."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+import tpu_columns
+from refusal import (
+    column,
+    each,
+    in_graph,
+    refused,
+    sequence,
+    shared,
+    weighted,
+)
+
+tf1 = tf.compat.v1
+IDS = [[1, 2], [3, 4]]
+
+
+def _layer(features, *columns):
+    """Builds an input_layer in a graph of its own; lists stand for dense tensors."""
+    with tf.Graph().as_default():
+        if callable(features):
+            features = features()
+        return tpu_columns.input_layer(features, columns or [column()])
+
+
+def _weights(weights):
+    """Builds an input_layer of dense ids with weights."""
+    return _layer(lambda: {"words": tf.constant(IDS), "weights": weights()}, weighted())
+
+
+def _ones(*args, **kwargs):
+    return tf.ones(*args, **kwargs)
+
+
+def _initialize(initializer):
+    return _layer({"words": IDS}, column(initializer=initializer))
+
+
+def _two_tables(**arguments):
+    first, second = shared(keys="xy", initializer=_ones), shared(keys="zu", **arguments)
+    return _layer(dict.fromkeys("xyzu", IDS), *first, *second)
+
+
+REFUSALS = [
+    *each("features", [None, [1], 3], _layer, TypeError, "features must be a dict", "input_fn"),
+    refused(
+        "tensor as features",
+        lambda: _layer(lambda: tf.constant(IDS)),
+        TypeError,
+        "features must be a dict",
+    ),
+    refused(
+        "missing feature",
+        lambda: _layer({"titles": IDS, "authors": IDS}),
+        ValueError,
+        "Column 'words_embedding'",
+        "Feature words is not in features dictionary",
+        "['authors', 'titles']",
+    ),
+    refused(
+        "feature that is None",
+        lambda: _layer({"words": None}),
+        ValueError,
+        "Column 'words_embedding' of feature 'words'",
+        "None",
+        "input_fn must give tensors",
+    ),
+    refused(
+        "missing weights",
+        lambda: _layer({"words": IDS}, weighted()),
+        ValueError,
+        "'words_weighted_by_weights_embedding'",
+        "Feature weights is not in features dictionary",
+        "['words']",
+    ),
+    refused(
+        "missing steps",
+        in_graph(lambda: tpu_columns.sequence_input_layer({"words": IDS}, [sequence()])),
+        ValueError,
+        "Column 'steps_embedding'",
+        "Feature steps is not in features dictionary",
+        "['words']",
+    ),
+    *each(
+        "type of ids",
+        [[[1.5]], [["a"]]],
+        lambda v: _layer({"words": v}),
+        ValueError,
+        "Column 'words_embedding' of feature 'words'",
+        "not integer",
+        "input_fn",
+    ),
+    *each(
+        "dtype of weights",
+        [tf.int32, tf.int64, tf.float64],
+        lambda v: _weights(lambda: tf.cast([[1, 2], [3, 4]], v)),
+        ValueError,
+        "'words_weighted_by_weights_embedding' of feature 'words'",
+        "Bad dtype, expected",
+        "The weights 'weights'",
+        "cast them in input_fn",
+    ),
+    refused(
+        "weights of strings",
+        lambda: _weights(lambda: tf.constant([["a", "b"], ["c", "d"]])),
+        ValueError,
+        "Bad dtype, expected",
+        "'weights'",
+    ),
+    refused(
+        "number of sparse weights",
+        lambda: _layer(
+            lambda: {
+                "words": tf.SparseTensor([[0, 0], [0, 1]], tf.constant([1, 2]), [2, 2]),
+                "weights": tf.SparseTensor([[0, 0]], tf.constant([1.0]), [2, 2]),
+            },
+            weighted(),
+        ),
+        ValueError,
+        "'words_weighted_by_weights_embedding'",
+        "feature 'words' must have a weight for each id",
+    ),
+    *each(
+        "key",
+        ["my words", "wörter", "a:b"],
+        lambda v: _layer({v: IDS}, column(v)),
+        ValueError,
+        "Column of feature '",
+        "_embedding' is not a valid scope name",
+        "Rename it",
+    ),
+    refused(
+        "key of a sequence",
+        in_graph(lambda: tpu_columns.sequence_input_layer({"a b": IDS}, [sequence("a b")])),
+        ValueError,
+        "Column of feature 'a b'",
+        "is not a valid scope name",
+    ),
+    *each(
+        "name of a shared table in a layer",
+        ["my table", "täble"],
+        lambda v: _layer({"x": IDS, "y": IDS}, *shared(v)),
+        ValueError,
+        "Table: '",
+        "is not a valid scope name",
+    ),
+    refused("columns", lambda: tpu_columns.input_layer({}, None), TypeError, "feature_columns"),
+    refused("no columns", lambda: tpu_columns.input_layer({}, []), ValueError, "not be empty"),
+    refused(
+        "dict", lambda: tpu_columns.input_layer({}, {"w": column()}), ValueError, "dict", "lis"
+    ),
+    refused(
+        "string as a sequence column",
+        lambda: tpu_columns.sequence_input_layer({}, ["words"]),
+        ValueError,
+        "_SequenceDenseColumn",
+        "words",
+    ),
+    refused(
+        "sequence in input_layer",
+        lambda: _layer({"steps": IDS}, sequence()),
+        ValueError,
+        "steps_embedding",
+        "sequence_input_layer",
+    ),
+    refused(
+        "pooled column as a sequence",
+        in_graph(lambda: tpu_columns.sequence_input_layer({"words": IDS}, [column()])),
+        ValueError,
+        "words_embedding",
+        "sequence_categorical_column",
+    ),
+    refused(
+        "initializer without a result",
+        lambda: _initialize(lambda shape, dtype: None),
+        ValueError,
+        "Table 'input_layer/words_embedding/embedding_weights'",
+        "returned None",
+        "[10, 4]",
+    ),
+    *each(
+        "shape of an initializer",
+        [[3], [], [4, 10]],
+        lambda v: _initialize(lambda shape, dtype: tf.zeros(v)),
+        ValueError,
+        "Table 'input_layer/words_embedding/embedding_weights'",
+        "returned a tensor of shape",
+        "[10, 4]",
+    ),
+    refused(
+        "dtype of an initializer",
+        lambda: _initialize(lambda shape, dtype: tf.zeros(shape, tf.float64)),
+        ValueError,
+        "input_layer/words_embedding/embedding_weights",
+        "float64",
+        "must return a float32 tensor",
+    ),
+    refused(
+        "arguments of an initializer",
+        lambda: _initialize(lambda: 0),
+        TypeError,
+        "input_layer/words_embedding/embedding_weights",
+        "initializer(shape, dtype=tf.float32)",
+    ),
+    refused(
+        "two initializers of a collection",
+        lambda: _two_tables(initializer=tf1.zeros_initializer()),
+        ValueError,
+        "Shared embedding 'table' already has the initializer",
+        "shared_embedding_collection_name",
+    ),
+    refused(
+        "two dimensions of a collection",
+        lambda: _two_tables(dimension=8, initializer=_ones),
+        ValueError,
+        "Shared embedding 'table' already has shape",
+        "(10, 8)",
+    ),
+]

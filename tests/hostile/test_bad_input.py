@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input of the public API raises errors that name what is wrong; tables in `refused_*.py`."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+import pytest
+
+import estimator_spec.__main__
+import refused_columns
+import refused_estimators
+import refused_features
+import refused_runs
+import refused_tools
+import refused_training
+from refusal import estimator, input_fn
+
+TABLES = (
+    refused_columns,
+    refused_estimators,
+    refused_runs,
+    refused_features,
+    refused_training,
+    refused_tools,
+)
+REFUSALS = [refusal for table in TABLES for refusal in table.REFUSALS]
+
+
+@pytest.fixture(autouse=True)
+def _temporary_directories(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
+def test_refused(refusal):
+    """The error has the documented class, all the words, and nothing of TensorFlow's stack."""
+    with pytest.raises(refusal.error) as raised:
+        refusal.call()
+    message = str(raised.value)
+    assert [word for word in refusal.words if word not in message] == [], message
+    assert "Graph execution error" not in message
+    assert not raised.type.__module__.startswith("tensorflow")
+
+
+@pytest.mark.parametrize(("command", "words"), refused_tools.COMMANDS, ids=lambda v: " ".join(v))
+def test_refused_command(command, words, capsys):
+    """A wrong command line exits with the status 2 and says what is wrong."""
+    try:
+        status = estimator_spec.__main__.main(command)
+    except SystemExit as stop:
+        status = stop.code
+    assert status == 2
+    printed = capsys.readouterr().err
+    assert [word for word in words if word not in printed] == []
+
+
+def test_enough_cases():
+    """The tables have at least 200 different cases."""
+    assert len({(refusal.name, refusal.error, refusal.words) for refusal in REFUSALS}) >= 200
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"max_steps": 2.0}, {"steps": 1.5}, {"steps": np.int64(2)}, {"steps": np.array([2])}],
+    ids=str,
+)
+def test_accepted_step_counts(arguments):
+    """Floats and NumPy's numbers of steps are accepted: programs have `max_steps=1e5`."""
+    trained = estimator().train(input_fn, **arguments)
+    assert trained.latest_checkpoint().endswith("model.ckpt-2")

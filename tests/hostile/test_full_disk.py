@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Full disks: an error that names the file, nothing lost, and a run that goes on with more room."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import interruptions
+import table_program
+from estimator_spec import checkpoints
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "job, at_least", [("other shards", 20), ("export", 8), ("convert", 12), ("repair", 2)]
+)
+def test_full_from_each_write_on(tmp_path, job, at_least):
+    """A job whose disk is full names the file in one line, and goes on when there is room."""
+    assert interruptions.interrupt("full", job, tmp_path) >= at_least
+
+
+PROGRAM = textwrap.dedent(
+    """
+    import resource, sys
+    import table_program
+    from estimator_spec import checkpoints
+    model_dir = sys.argv[1]
+    table_program.make(model_dir).train(table_program.input_fn, max_steps=1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+    try:
+        table_program.make(model_dir).train(table_program.input_fn, max_steps=2)
+    except OSError as error:
+        found = error
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(found)
+    """
+)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_too_large(tmp_path):
+    """A save beyond the limit of a file's size is an error, though sessions take it for the end."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        env=interruptions.ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "File too large" in done.stdout
+    assert str(tmp_path) in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    estimator = table_program.make(tmp_path)
+    assert estimator.get_variable_value("global_step") == 1
+    estimator.train(table_program.input_fn, max_steps=2)
+
+
+def test_no_room_for_a_converted_checkpoint(tmp_path, monkeypatch):
+    """A conversion needs room for the whole copy before it begins."""
+    import shutil
+
+    table_program.make(tmp_path / "model").train(table_program.input_fn, max_steps=1)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(OSError, match=f"{tmp_path}.* has 1,000 bytes left.* Nothing was written"):
+        checkpoints.convert(tmp_path / "model", tmp_path / "new" / "model.ckpt-1", shards=2)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Killed jobs: the latest complete checkpoint stays usable, and the next run goes on from it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import estimator_spec
+import interruptions
+import table_program
+from estimator_spec import checkpoints
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "job, at_least",
+    [("training", 50), ("other shards", 35), ("export", 10), ("convert", 15), ("repair", 3)],
+)
+def test_killed_before_each_change(tmp_path, job, at_least):
+    """Whatever change a job is killed before, its last result is whole, and it can run again."""
+    assert interruptions.interrupt("kill", job, tmp_path) >= at_least
+
+
+HOLDER = """
+import sys, time
+import table_program
+from estimator_spec.driver import model_dir_lock
+with model_dir_lock.hold(sys.argv[1]):
+    print("holds", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds the lock of a directory."""
+    model_dir = tmp_path / "model"
+    model_dir.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(model_dir)],
+        env=interruptions.ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "holds\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.slow
+def test_two_trainings_in_one_directory(holder, tmp_path):
+    """The second one names the first's process and host and starts nothing, until that is dead."""
+    estimator = table_program.make(tmp_path / "model")
+
+    def never(params):
+        raise AssertionError("a graph was begun")
+
+    with pytest.raises(estimator_spec.ModelDirError, match=f"process {holder.pid} on ") as caught:
+        estimator.train(never, steps=1)
+    assert os.uname().nodename in str(caught.value)
+    # An evaluation is no training.
+    estimator.evaluate(table_program.input_fn, steps=1)
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    estimator.train(table_program.input_fn, steps=1)
+    assert estimator.get_variable_value("global_step") == 1
+
+
+def test_one_training_after_another(tmp_path):
+    """The lock ends with a training, also with one that fails; another in it is refused."""
+    estimator = table_program.make(tmp_path)
+    refused = []
+
+    class Inside(table_program.tf1.train.SessionRunHook):
+        def begin(self):
+            with pytest.raises(estimator_spec.ModelDirError, match="Another training") as caught:
+                table_program.make(tmp_path).train(table_program.input_fn, steps=1)
+            refused.append(str(caught.value))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        estimator.train(table_program.input_fn, steps=1, hooks=[Inside()])
+    assert f"process {os.getpid()} on" in refused[0]
+    for step in (1, 2):
+        estimator.train(table_program.input_fn, max_steps=step)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".training")]
+
+
+def test_file_systems_without_locks(tmp_path, monkeypatch):
+    """Where files can't be locked, training goes on without a lock, and removes nothing."""
+    import filelock
+
+    def refuse(self, *args, **kwargs):
+        raise NotImplementedError("no locks here")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    left = tmp_path / "model.ckpt-7_temp"
+    left.mkdir()
+    table_program.make(tmp_path).train(table_program.input_fn, steps=1)
+    assert left.exists()
+
+
+def test_what_killed_saves_left(tmp_path):
+    """The next training removes temporary files of saves, and nothing else."""
+    temporary = [
+        "model.ckpt-7_temp/part-00000-of-00001.data-00000-of-00001",
+        "model.ckpt-8_temp_0123abcd/part-00000-of-00001.index",
+        "model.ckpt-7.data-00000-of-00001.tempstate123456",
+        f"checkpoint.tmp{'a' * 32}",
+        f"graph.pbtxt.tmp{'0' * 32}",
+        "model.ckpt-7.tables.json.4711.tmp",
+    ]
+    kept = [
+        "model.ckpt-7.data-00000-of-00001",
+        "my_temp/notes",
+        "notes-1_temp/mine",
+        "temp-1/mine",
+        "notes.tmp",
+        "model.ckpt-6_temp",
+    ]
+    for name in (*temporary, *kept):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    table_program.make(tmp_path).train(table_program.input_fn, steps=1)
+    assert not [name for name in temporary if (tmp_path / name).exists()]
+    assert not (tmp_path / "model.ckpt-7_temp").exists()
+    assert all((tmp_path / name).exists() for name in kept)
+
+
+def test_what_killed_exports_left(tmp_path):
+    """The next export removes what a killed one left, but not what a running one writes."""
+    estimator = table_program.make(tmp_path / "model")
+    estimator.train(table_program.input_fn, steps=1)
+    base = tmp_path / "export"
+    (base / "temp-123" / "variables").mkdir(parents=True)
+    (base / "temp-mine").mkdir()
+    seen = []
+
+    def receiver_fn():
+        if not seen:
+            seen.append(sorted(os.listdir(base)))
+            time.sleep(1.1)  # exports are named by their second
+            estimator.export_saved_model(str(base), table_program.receiver_fn)
+            seen.append(sorted(os.listdir(base)))
+        return table_program.receiver_fn()
+
+    path = estimator.export_saved_model(str(base), receiver_fn).decode()
+    running = f"temp-{os.path.basename(path)}"
+    assert seen[0] == [running, "temp-mine"]
+    assert running in seen[1]
+    assert len(os.listdir(base)) == 3
+    assert checkpoints.verify(os.path.join(path, "variables", "variables")).ok
+
+
+def test_a_restored_checkpoint_is_not_written_again(tmp_path):
+    """A run in another layout leaves the files of the checkpoint that it restored as they are."""
+    before = table_program.make(tmp_path, "mod", 3)
+    before.train(table_program.input_fn, max_steps=2)
+    table = before.get_variable_value(table_program.TABLE)
+
+    def files():
+        return {path.name: path.read_bytes() for path in tmp_path.glob("model.ckpt-2.*")}
+
+    old = files()
+    seen = []
+
+    class Look(table_program.tf1.train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            seen.append((global_step_value, files() == old))
+
+    now = table_program.make(tmp_path)
+    now.train(table_program.input_fn, max_steps=3, saving_listeners=[Look()])
+    assert seen == [(2, True), (3, True)]
+    layouts = {
+        step: checkpoints.inspect(str(tmp_path / f"model.ckpt-{step}")).tables[0] for step in (2, 3)
+    }
+    assert [(t.strategy, t.shards) for t in layouts.values()] == [("mod", 3), ("div", 1)]
+    np.testing.assert_array_equal(
+        checkpoints.read_table(str(tmp_path / "model.ckpt-2"), table_program.TABLE), table
+    )

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains and evaluates a model under a MirroredStrategy of two logical CPUs on one side.
+
+    SIDE=reference python run_mirrored.py OUT.npz
+
+Records the variables of the checkpoint, the metrics and the summaries.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+import tempfile
+
+import numpy as np
+import side
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+REPLICAS = 2
+BATCHES = 5  # the last one lacks a second batch for its step
+
+
+def input_fn(input_context=None):
+    """Batches of four examples with dense and sparse features."""
+    if input_context is not None:
+        assert input_context.num_replicas_in_sync == REPLICAS
+    random = np.random.RandomState(0)
+    x = random.rand(4 * BATCHES, 2).astype(np.float32)
+    ids = random.randint(0, 7, [4 * BATCHES, 3])
+    labels = random.rand(4 * BATCHES, 1).astype(np.float32)
+    dataset = tf.data.Dataset.from_tensor_slices(({"x": x, "ids": ids}, labels)).batch(4)
+    return dataset.map(
+        lambda features, labels: (
+            {"x": features["x"], "ids": tf.sparse.from_dense(features["ids"])},
+            labels,
+        )
+    )
+
+
+def model_fn(features, labels, mode):
+    """A linear model with a table; nothing depends on the ops built before."""
+    fc = tf.feature_column
+    column = fc.embedding_column(
+        fc.categorical_column_with_identity("ids", 7), 3, initializer=tf1.ones_initializer()
+    )
+    inputs = tf1.feature_column.input_layer(features, [column, fc.numeric_column("x", [2])])
+    kernel = tf1.get_variable("kernel", [5, 1], initializer=tf1.constant_initializer(0.1))
+    logits = inputs @ kernel
+    loss = tf.reduce_mean((logits - labels) ** 2)
+    tf1.summary.scalar("model_loss", loss)
+    train_op = None
+    if mode == "train":
+        step = tf1.train.get_global_step()
+        train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, step)
+    metrics = {"mean": tf1.metrics.mean(logits)}
+    return side.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=train_op, eval_metric_ops=metrics, scaffold=tf1.train.Scaffold()
+    )
+
+
+def summaries(directory):
+    """Returns the scalars of the event files, without speeds."""
+    found = {}
+    for path in glob.glob(os.path.join(directory, "**", "*tfevents*"), recursive=True):
+        folder = os.path.relpath(os.path.dirname(path), directory)
+        for event in tf1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if "sec" not in value.tag and value.HasField("simple_value"):
+                    found[f"summary:{folder}:{event.step}:{value.tag}"] = value.simple_value
+    return found
+
+
+def main(path):
+    """Writes the record."""
+    record = {}
+    for kind in (tf.distribute.MirroredStrategy, tf1.distribute.MirroredStrategy):
+        strategy = kind([f"/cpu:{i}" for i in range(REPLICAS)])
+        name = kind.__name__
+        with tempfile.TemporaryDirectory() as model_dir:
+            config = side.estimator.RunConfig(
+                model_dir=model_dir,
+                train_distribute=strategy,
+                eval_distribute=strategy,
+                log_step_count_steps=1,
+                session_config=tf1.ConfigProto(
+                    allow_soft_placement=True, device_count={"CPU": REPLICAS}
+                ),
+            )
+            estimator = side.estimator.Estimator(model_fn, config=config)
+            estimator.train(input_fn)
+            estimator.train(input_fn, max_steps=3)
+            metrics = estimator.evaluate(input_fn, steps=2)
+            for variable in estimator.get_variable_names():
+                record[f"{name}:{variable}"] = estimator.get_variable_value(variable)
+            record.update({f"{name}:{key}": value for key, value in metrics.items()})
+            record.update({f"{name}:{k}": value for k, value in summaries(model_dir).items()})
+    np.savez(path, **record)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

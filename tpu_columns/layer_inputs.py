@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs that a feature layer passes to a column, with ragged features and errors handled."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tpu_columns.categorical import CategoricalFeature
+
+
+class LayerInputs(NamedTuple):
+    """Inputs of one column's lookup.
+
+    Attributes:
+        cache: transformation cache over the features dict.
+        state_manager: owner of vocabulary tables, or None in a TF1 graph.
+        table: returns the table.
+        features: the features by key, as the model passed them to the layer.
+    """
+
+    cache: Any
+    state_manager: Any
+    table: Callable[[], Any]
+    features: Mapping[Any, Any]
+
+
+class _SparseCache:
+    """Transformation cache with some features in place of those of another cache."""
+
+    def __init__(self, cache: Any, features: dict[str, tf.SparseTensor]) -> None:
+        self._cache = cache
+        self._sparse = features
+        self._transformed: dict[Any, Any] = {}
+
+    def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
+        """Returns a feature, or the transformed feature of a column."""
+        del training  # not read by any categorical column
+        if isinstance(key, str):
+            sparse = self._sparse.get(key)
+            return self._cache.get(key, state_manager) if sparse is None else sparse
+        if key not in self._transformed:
+            self._transformed[key] = key.transform_feature(self, state_manager)
+        return self._transformed[key]
+
+
+def convert_ragged(inputs: LayerInputs, feature: CategoricalFeature) -> LayerInputs:
+    """Returns inputs whose cache has a column's ragged ids and weights as sparse tensors.
+
+    TensorFlow's caches accept dense and sparse features only.
+
+    Args:
+        inputs: the inputs of the column.
+        feature: its categorical feature.
+    """
+    sparse: dict[str, tf.SparseTensor] = {
+        key: inputs.features[key].to_sparse()
+        for key in (feature.feature_key, feature.weight_key)
+        if key is not None and isinstance(inputs.features.get(key), tf.RaggedTensor)
+    }
+    return inputs._replace(cache=_SparseCache(inputs.cache, sparse)) if sparse else inputs
+
+
+@contextlib.contextmanager
+def explain_feature_errors(
+    inputs: LayerInputs, column_name: str, feature: CategoricalFeature
+) -> Iterator[None]:
+    """Adds column and remedy to TensorFlow's errors of missing features and wrong dtypes.
+
+    Args:
+        inputs: the inputs of the column.
+        column_name: its name.
+        feature: its categorical feature.
+
+    Raises:
+        ValueError: such an error was raised in the block.
+    """
+    try:
+        yield
+    except ValueError as error:
+        known = {
+            "is not in features dictionary": (
+                f"The features are {sorted(k for k in inputs.features if isinstance(k, str))}."
+            ),
+            "Bad dtype, expected": (
+                f"The weights {feature.weight_key!r} must have the dtype of the "
+                "weighted_categorical_column: cast them in input_fn, or declare their dtype there."
+            ),
+            "None values not supported": "Its ids or weights are None: input_fn must give tensors.",
+            "Invalid input, not integer": "Map the values to integer ids in input_fn.",
+        }
+        for text, remedy in known.items():
+            if text in str(error):
+                raise ValueError(
+                    f"Column {column_name!r} of feature {feature.feature_key!r}: {error} {remedy}"
+                ) from error
+        raise
