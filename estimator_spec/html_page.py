@@ -80,20 +80,22 @@ def bar_chart(bars: Sequence[Bar], description: str, scale_to: float = 0) -> str
         f'width="{width}" height="{height}"><title>{html.escape(description)}</title>'
     ]
     for number, bar in enumerate(bars):
-        parts.append(_draw(bar, 2 + number * _ROW, _BAR / longest))
+        parts.append(_draw(bar, 2 + number * _ROW, longest))
     return "".join([*parts, "</svg>"])
 
 
-def _draw(bar: Bar, top: int, scale: float) -> str:
+def _draw(bar: Bar, top: int, longest: float) -> str:
     """Returns one bar with its texts and limit.
 
     Args:
         bar: the bar.
         top: distance of its row from the top, in pixels.
-        scale: pixels of a unit.
+        longest: the value that fills the chart.
     """
-    length, middle = bar.value * scale, top + _ROW / 2
-    end = max(length, (bar.limit or 0) * scale)
+    # Dividing first: pixels of a unit would be infinite where the longest value is tiny.
+    length, limit = (_BAR * (value / longest) for value in (bar.value, bar.limit or 0))
+    middle = top + _ROW / 2
+    end = max(length, limit)
     drawn = (
         f"<g><title>{html.escape(f'{bar.label}: {bar.text}')}</title>"
         f'<text x="{_LABEL - 8}" y="{middle + 4:g}" text-anchor="end">'
@@ -103,7 +105,7 @@ def _draw(bar: Bar, top: int, scale: float) -> str:
         f'<text x="{_LABEL + end + 6:.1f}" y="{middle + 4:g}">{html.escape(bar.text)}</text>'
     )
     if bar.limit is not None:
-        x = f"{_LABEL + bar.limit * scale:.1f}"
+        x = f"{_LABEL + limit:.1f}"
         drawn += f'<line class="limit" x1="{x}" x2="{x}" y1="{top}" y2="{top + _ROW}"/>'
     return drawn + "</g>"
 

@@ -12,6 +12,7 @@ import codecs
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -21,6 +22,9 @@ from typing import Any, NamedTuple, TextIO
 from estimator_spec.config.tf_config import TaskType
 
 _HOST = "127.0.0.1"
+# Below those that Linux gives outgoing connections (from 32768): one may take a port that a server,
+# which is still starting, is to have.
+_PORTS = range(15000, 32768)
 # From SIGTERM to SIGKILL, for processes that are ended because another one failed.
 _GRACE_SECONDS = 5.0
 
@@ -164,13 +168,18 @@ def find_free_ports(count: int) -> list[int]:
 
     Args:
         count: number of ports.
+
+    Raises:
+        RuntimeError: there are too few.
     """
-    with contextlib.ExitStack() as stack:
-        # All are open at a time, so that they differ.
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((_HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+    found = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            return found
+        with contextlib.suppress(OSError), socket.socket() as candidate:
+            candidate.bind((_HOST, port))
+            found.append(port)
+    raise RuntimeError(f"of the ports {_PORTS.start} to {_PORTS.stop - 1}, {count} aren't free")
 
 
 class _Process:
@@ -204,7 +213,7 @@ class _Process:
             if self._end_signal is not None:
                 return
             status = await self._run_once()
-            if status == 0 or self._may_fail():
+            if status == 0 or self._may_end_with(status):
                 return
             if attempt < self._restarts:
                 _say(f"{self.task} {describe_status(status)}, and is started again.")
@@ -219,10 +228,12 @@ class _Process:
         self._end_signal = number
         self._send(number)
 
-    def _may_fail(self) -> bool:
+    def _may_end_with(self, status: int) -> bool:
         """Returns whether a failure means nothing: at the end, unless in the last evaluation."""
-        orderly = self._end_signal is signal.SIGTERM and self.task.job == TaskType.EVALUATOR
-        return self._end_signal is not None and not orderly
+        if self._end_signal is signal.SIGTERM and self.task.job == TaskType.EVALUATOR:
+            # The signal may arrive after the last evaluation, while the interpreter exits.
+            return status == -signal.SIGTERM
+        return self._end_signal is not None
 
     async def _run_once(self) -> int:
         # SIGTERM waits until the evaluator handles it, even if it is still starting.

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.cluster import roles
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver import checkpoint_state, errors, table_restore
 
@@ -81,6 +82,7 @@ def create_chief_session(
         save_summaries_steps=None,
         log_step_count_steps=None,
         config=config.session_config,
+        stop_grace_period_secs=_grace_seconds(config),
         max_wait_secs=config.session_creation_timeout_secs,
         save_graph_def=config.checkpoint_save_graph_def,
     )
@@ -99,7 +101,20 @@ def create_worker_session(
     Raises:
         tf.errors.DeadlineExceededError: the chief didn't within `session_creation_timeout_secs`.
     """
-    return tf1.train.MonitoredSession(WaitingSessionCreator(scaffold, config), hooks)
+    return tf1.train.MonitoredSession(
+        WaitingSessionCreator(scaffold, config),
+        hooks,
+        stop_grace_period_secs=_grace_seconds(config),
+    )
+
+
+def _grace_seconds(config: RunConfig) -> int:
+    """Returns how long the end of training waits for threads, such as those of queue runners.
+
+    In a cluster that of `SyncReplicasOptimizer` waits in vain for gradients of processes that have
+    ended. Closing the session ends it.
+    """
+    return 10 if roles.is_distributed(config) else 120  # 120 is TensorFlow's default
 
 
 class WaitingSessionCreator(tf1.train.SessionCreator):
