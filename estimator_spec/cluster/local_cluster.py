@@ -172,7 +172,7 @@ def find_free_ports(count: int) -> list[int]:
     Raises:
         RuntimeError: there are too few.
     """
-    found = []
+    found: list[int] = []
     for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
         if len(found) == count:
             return found

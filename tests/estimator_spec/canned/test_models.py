@@ -35,20 +35,25 @@ def deep():
 
 def families(generation):
     """Returns a classifier's class and arguments, by family."""
-    adam = generation.adam(learning_rate=0.05)
+
+    def adam():
+        # One object for both parts of a combined model would move its powers of beta twice a step,
+        # and nothing would say whether before or after the other part's update.
+        return generation.adam(learning_rate=0.05)
+
     return {
-        "linear": ("LinearClassifier", {"feature_columns": wide(), "optimizer": adam}),
+        "linear": ("LinearClassifier", {"feature_columns": wide(), "optimizer": adam()}),
         "dnn": (
             "DNNClassifier",
-            {"hidden_units": [8], "feature_columns": deep(), "optimizer": adam},
+            {"hidden_units": [8], "feature_columns": deep(), "optimizer": adam()},
         ),
         "combined": (
             "DNNLinearCombinedClassifier",
             {
                 "linear_feature_columns": wide(),
-                "linear_optimizer": adam,
+                "linear_optimizer": adam(),
                 "dnn_feature_columns": deep(),
-                "dnn_optimizer": adam,
+                "dnn_optimizer": adam(),
                 "dnn_hidden_units": [8],
             },
         ),
