@@ -290,7 +290,7 @@ def find_table(find: Callable[[str], Any], name: str) -> Table:
     variable = find(name)
     if storage.dtype != "float32":
         return QuantizedTable(variable, find(name + SCALE) if storage.dtype == "int8" else None)
-    if storage.num_shards == 1 or not _is_partitioned(variable):
+    if storage.num_shards == 1 or not is_partitioned(variable):
         return variable
     return ShardedTable(tuple(variable), _layout(variable, int(variable.shape[0])))
 
@@ -307,7 +307,7 @@ def record_layout(variable: Any, layout: RowPartition) -> None:
         graph_dict(tf1.get_default_graph(), _LAYOUTS)[name] = layout
 
 
-def _is_partitioned(variable: Any) -> bool:
+def is_partitioned(variable: Any) -> bool:
     """Returns whether a variable is a `PartitionedVariable`, which TensorFlow doesn't export."""
     return hasattr(variable, "as_tensor")
 
@@ -315,7 +315,7 @@ def _is_partitioned(variable: Any) -> bool:
 def _layout(variable: Any, num_rows: int) -> RowPartition:
     """Returns the layout of a new table; newer Keras layers don't partition variables."""
     storage = current()
-    if storage.num_shards == 1 or not _is_partitioned(variable):
+    if storage.num_shards == 1 or not is_partitioned(variable):
         return RowPartition("div", num_rows, 1)
     return RowPartition(storage.strategy, num_rows, len(tuple(variable)))
 

@@ -18,7 +18,13 @@ from estimator_spec.canned import (
 )
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
+from estimator_spec.heads import (
+    Head,
+    RegressionHead,
+    binary_or_multi_class_head,
+    losses,
+    train_ops,
+)
 from estimator_spec.model.model_spec import ModeKeys
 from estimator_spec.model.warm_start import WarmStartSettings
 
@@ -88,6 +94,7 @@ def make_model_fn(
 
         def train_op_fn(loss: Any) -> Any:
             ops: list[Any] = []
+            loss = train_ops.divide_by_replicas(loss, head.loss_reduction)
             for optimizer, added in trainers:
                 ops += optimizer.get_updates(loss, added.variables)
                 ops += added.update_ops

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+
+from tpu_columns import storage
 
 tf1 = tf.compat.v1
 
@@ -29,14 +31,21 @@ class Added:
 def collecting() -> Iterator[Added]:
     """Yields an `Added`, which has the variables and ops once the context has ended.
 
-    Unlike a search by scope, this finds a table of shared columns, whose name has no scope.
+    Unlike a search by scope, this finds a table of shared columns, whose name has no scope. Unlike
+    one by collection, it finds the variables on each replica of a `MirroredStrategy`: when the
+    second one asks for them, the first has put them into the collection.
     """
-    kinds = {
-        "variables": tf1.GraphKeys.TRAINABLE_VARIABLES,
-        "update_ops": tf1.GraphKeys.UPDATE_OPS,
-    }
-    before = {key: len(tf1.get_collection(key)) for key in kinds.values()}
     added = Added()
-    yield added
-    for name, key in kinds.items():
-        setattr(added, name, tf1.get_collection(key)[before[key] :])
+
+    def get(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        variable = getter(*args, **kwargs)
+        parts = list(variable) if storage.is_partitioned(variable) else [variable]
+        known = {id(each) for each in added.variables}
+        added.variables += [part for part in parts if part.trainable and id(part) not in known]
+        return variable
+
+    scope = tf1.get_variable_scope()
+    before = len(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
+    with tf1.variable_scope(scope, custom_getter=get, auxiliary_name_scope=False):
+        yield added
+    added.update_ops = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)[before:]

@@ -44,8 +44,7 @@ def make_train_op(
             normalization.
         trainable_variables: variables that the optimizer moves. Keras optimizers need them; None
             stands for the graph's trainable variables with others.
-        loss_reduction: the head's. Replicas add up the gradients of a Keras optimizer, so a mean
-            loss is divided by their number.
+        loss_reduction: as for `divide_by_replicas`, of a Keras optimizer's loss.
 
     Returns:
         An op.
@@ -63,11 +62,21 @@ def make_train_op(
         )
     else:
         variables = _check_keras_optimizer(optimizer, trainable_variables)
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        if replicas > 1 and loss_reduction in (losses.AUTO, losses.SUM_OVER_BATCH_SIZE):
-            loss = loss / replicas
+        loss = divide_by_replicas(loss, loss_reduction)
         train_op = tf.group(*optimizer.get_updates(loss, variables))
     return train_op if not update_ops else tf.group(train_op, *update_ops)
+
+
+def divide_by_replicas(loss: Any, loss_reduction: str | None) -> Any:
+    """Returns a replica's part of the loss: replicas add up the gradients of Keras optimizers.
+
+    Args:
+        loss: a scalar.
+        loss_reduction: the head's; a mean is divided by the number of replicas, a sum isn't.
+    """
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    is_mean = loss_reduction in (losses.AUTO, losses.SUM_OVER_BATCH_SIZE)
+    return loss / replicas if replicas > 1 and is_mean else loss
 
 
 def _check_keras_optimizer(optimizer: Any, trainable_variables: Any) -> list[Any]:

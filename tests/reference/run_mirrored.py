@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains and evaluates a model under a MirroredStrategy of two logical CPUs on one side.
+"""Trains and evaluates models under a MirroredStrategy of two logical CPUs on one side.
 
     SIDE=reference python run_mirrored.py OUT.npz
 
@@ -8,6 +8,7 @@ Records the variables of the checkpoint, the metrics and the summaries.
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import sys
@@ -61,6 +62,22 @@ def model_fn(features, labels, mode):
     )
 
 
+def canned_model(**arguments):
+    """Returns a wide and deep model, whose parts have optimizers of their own."""
+    fc = tf.feature_column
+    ids = fc.categorical_column_with_identity("ids", 7)
+    table = fc.embedding_column(ids, 3, initializer=tf1.ones_initializer())
+    canned = tf.estimator if side.SIDE == "reference" else side.estimator
+    return canned.DNNLinearCombinedRegressor(
+        linear_feature_columns=[ids],
+        dnn_feature_columns=[table, fc.numeric_column("x", [2])],
+        dnn_hidden_units=[4],
+        dnn_activation_fn=tf.identity,
+        loss_reduction=tf.losses.Reduction.SUM_OVER_BATCH_SIZE,
+        **arguments,
+    )
+
+
 def summaries(directory):
     """Returns the scalars of the event files, without speeds."""
     found = {}
@@ -76,12 +93,18 @@ def summaries(directory):
 def main(path):
     """Writes the record."""
     record = {}
-    for kind in (tf.distribute.MirroredStrategy, tf1.distribute.MirroredStrategy):
+    v2, v1 = tf.distribute.MirroredStrategy, tf1.distribute.MirroredStrategy
+    own = functools.partial(side.estimator.Estimator, model_fn)
+    for name, kind, make in (
+        ("MirroredStrategy", v2, own),
+        ("MirroredStrategyV1", v1, own),
+        ("canned", v2, canned_model),
+    ):
         strategy = kind([f"/cpu:{i}" for i in range(REPLICAS)])
-        name = kind.__name__
         with tempfile.TemporaryDirectory() as model_dir:
             config = side.estimator.RunConfig(
                 model_dir=model_dir,
+                tf_random_seed=1,
                 train_distribute=strategy,
                 eval_distribute=strategy,
                 log_step_count_steps=1,
@@ -89,7 +112,7 @@ def main(path):
                     allow_soft_placement=True, device_count={"CPU": REPLICAS}
                 ),
             )
-            estimator = side.estimator.Estimator(model_fn, config=config)
+            estimator = make(config=config)
             estimator.train(input_fn)
             estimator.train(input_fn, max_steps=3)
             metrics = estimator.evaluate(input_fn, steps=2)

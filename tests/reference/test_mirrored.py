@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.reference, pytest.mark.slow]
 
 
 def test_same_numbers(run_side, reference_python, tmp_path):
-    """Variables, metrics and summaries are equal with both kinds of MirroredStrategy."""
+    """Variables, metrics and summaries are equal: own and canned model, both kinds of strategy."""
     records = []
     for side, python in (("reference", reference_python), ("ours", sys.executable)):
         path = tmp_path / f"{side}.npz"
