@@ -2,7 +2,7 @@
 """The project's jobs: the example program, the tests on two TensorFlows, lint.
 
     nox -s census          the main job: train, evaluate, predict, export and serve the example
-    nox -s tests lint      every test on the oldest and on the newest TensorFlow, then lint
+    nox -s tests lint      the tests on the oldest and on the newest TensorFlow, then lint
     nox -s dist            build sdist and wheel; install and use the wheel without the sources
     nox -s random_models   200 random models, optimized against plain, on two TensorFlows
     nox -s coverage        every test on the newest TensorFlow, with a floor of branch coverage
@@ -66,14 +66,18 @@ def census(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 @nox.parametrize("tensorflow", [nox.param("oldest", id="oldest"), nox.param("newest", id="newest")])
 def tests(session: nox.Session, tensorflow: str) -> None:
-    """Run the tests on the oldest and the newest TensorFlow of this Python."""
+    """Run the tests on the oldest and the newest TensorFlow of this Python.
+
+    Those marked `any_version` run on the newest only, unless arguments after -- have an -m.
+    """
     newest = tensorflow == "newest"
     version = NEWEST if newest else OLDEST[sys.version_info[:2]]
     # The optional packages need a new TensorFlow and Python; jax is for Keras' other backend.
     with_extras = newest and sys.version_info >= (3, 11)
     _install(session, version, *(["test,keras-rs,tfrs", "jax"] if with_extras else ["test"]))
     own = str(Path(session.bin) / "python")
-    _run_tests(session, version, own if version == REFERENCE else _reference_python(session))
+    reference = own if version == REFERENCE else _reference_python(session)
+    _run_tests(session, version, reference, *([] if newest else ["-m", "not any_version"]))
 
 
 @nox.session(venv_backend="none")
@@ -237,12 +241,12 @@ def _install(session: nox.Session, tensorflow: str, extras: str = "test", *more:
     session.install("-q", "-e", f".[{extras}]", *wanted)
 
 
-def _run_tests(session: nox.Session, version: str, reference: str | None) -> None:
+def _run_tests(session: nox.Session, version: str, reference: str | None, *options: str) -> None:
     """Runs pytest on a version of TensorFlow, with the python to compare with, if there is one."""
     session.log(f"TensorFlow {version}; reference: {reference or 'none found, its tests skip'}")
     env = QUIET | ({REFERENCE_PYTHON: reference} if reference else {})
     # worksteal: after a crash, loadfile (xdist 3.8) may wait forever for that process' tests.
-    arguments = ["-n", "2", "--dist", "worksteal", "--durations=15"]
+    arguments = ["-n", "2", "--dist", "worksteal", "--durations=15", *options]
     session.run("pytest", *arguments, *session.posargs, env=env)
 
 

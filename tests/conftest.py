@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -34,9 +35,35 @@ settings.load_profile("patient")
 
 REFERENCE = "TPU_COLUMNS_REFERENCE_PYTHON"
 
+# Tests of code that calls little or nothing of TensorFlow, and slow ones of what is the same on all
+# versions. One run of CI, that with the newest TensorFlow, has them (`any_version`).
+_ANY_VERSION = (
+    "benchmarks",
+    "estimator_spec/cluster/test_faults.py",
+    "estimator_spec/cluster/test_launch.py",
+    "estimator_spec/compare",
+    "estimator_spec/doctor",
+    "estimator_spec/migrate",
+    "estimator_spec/planning",
+    "estimator_spec/test_html_page.py",
+    "examples/test_census_cluster.py",
+    "examples/test_wide_deep.py",
+    "hostile/test_damage.py",
+    "hostile/test_full_disk.py",
+    "hostile/test_kills.py",
+    "test_architecture.py",
+    "test_routing_page.py",
+    "test_site.py",
+)
 
+
+@pytest.hookimpl(tryfirst=True)  # before the option -m is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Lets tests marked `timing`, and no others, run again after a failure."""
+    """Marks the tests of `_ANY_VERSION`; lets those marked `timing` run again after a failure."""
+    directories = [Path(__file__).parent / name for name in _ANY_VERSION]
+    for item in items:
+        if any(item.path.is_relative_to(each) for each in directories):
+            item.add_marker("any_version")
     if not config.pluginmanager.hasplugin("rerunfailures"):  # -p no:rerunfailures
         return
     for item in items:
