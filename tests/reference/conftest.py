@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import filelock
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 Record = dict[str, Any]
+Fill = Callable[[Path], None]
 
 
 class Runs(NamedTuple):
@@ -62,26 +64,60 @@ def load(path: Path) -> Record:
 
 
 @pytest.fixture(scope="session")
-def runs(reference_python: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Runs]:
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Fill], Path]:
+    """Returns a function that fills a directory once for all processes of pytest.
+
+    It takes a name and the function that fills the directory, and returns the directory. Where
+    that failed, each process gets the failure.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+
+    def run(name: str, fill: Fill) -> Path:
+        directory, failure = shared / name, shared / f"{name}.failed"
+        with filelock.FileLock(shared / f"{name}.lock"):
+            if not directory.exists():
+                directory.mkdir()
+                try:
+                    fill(directory)
+                except BaseException as error:  # pytest.fail raises one
+                    failure.write_text(str(error))
+                    raise
+        if failure.exists():
+            pytest.fail(failure.read_text())
+        return directory
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def runs(reference_python: str, run_once: Callable[[str, Fill], Path]) -> Callable[[str], Runs]:
     """Returns a function that returns the records of a program, which it runs once."""
     done: dict[str, Runs] = {}
 
     def run(program: str) -> Runs:
         if program not in done:
-            theirs = tmp_path_factory.mktemp(f"{program}_reference")
-            ours = tmp_path_factory.mktemp(f"{program}_ours")
-            both = ["straight", "continued"]
-            start_side("reference", reference_python, program, str(theirs), "straight")
-            donor = ["--donor", str(theirs / "straight")]
-            start_side("ours", sys.executable, program, str(ours), *both, *donor)
-            donor = ["--donor", str(ours / "straight")]
-            start_side("reference", reference_python, program, str(theirs), "continued", *donor)
+            out = run_once(program, lambda out: start_both_sides(program, reference_python, out))
             done[program] = Runs(
-                load(theirs / "straight.npz"),
-                load(ours / "straight.npz"),
-                load(ours / "continued.npz"),
-                load(theirs / "continued.npz"),
+                load(out / "reference" / "straight.npz"),
+                load(out / "ours" / "straight.npz"),
+                load(out / "ours" / "continued.npz"),
+                load(out / "reference" / "continued.npz"),
             )
         return done[program]
 
     return run
+
+
+def start_both_sides(program: str, reference_python: str, out: Path) -> None:
+    """Runs a program on both sides, and then from the other side's checkpoint."""
+    theirs, ours = out / "reference", out / "ours"
+    theirs.mkdir()
+    ours.mkdir()
+    both = ["straight", "continued"]
+    start_side("reference", reference_python, program, str(theirs), "straight")
+    donor = ["--donor", str(theirs / "straight")]
+    start_side("ours", sys.executable, program, str(ours), *both, *donor)
+    donor = ["--donor", str(ours / "straight")]
+    start_side("reference", reference_python, program, str(theirs), "continued", *donor)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 HALF, STEPS = 24, 50
+SIDES = ("reference", "ours", "continued")
 
 MODELS = (
     "dnn_binary",
@@ -48,7 +49,7 @@ class CannedRuns(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def canned_runs(run_side, reference_python, tmp_path_factory):
+def canned_runs(run_side, run_once, reference_python):
     """Returns a function that returns the records of a generation, whose models it runs once."""
     done = {}
 
@@ -59,9 +60,8 @@ def canned_runs(run_side, reference_python, tmp_path_factory):
         arguments = [str(generation), *map(str, arguments)]
         run_side(side, python, *arguments, script="run_canned.py", timeout=1200)
 
-    def start_all(generation):
-        out = tmp_path_factory.mktemp(f"canned_{generation}")
-        theirs, ours, continued = (out / side for side in ("reference", "ours", "continued"))
+    def start_all(generation, out):
+        theirs, ours, continued = (out / side for side in SIDES)
         for directory in (theirs, ours, continued):
             directory.mkdir()
         start("reference", reference_python, generation, theirs)
@@ -69,16 +69,11 @@ def canned_runs(run_side, reference_python, tmp_path_factory):
         start("ours", sys.executable, generation, ours, *donor)
         donor = ["--donor", ours, "--step", HALF, "--train-only"]
         start("reference", reference_python, generation, continued, *donor)
-        return CannedRuns(load(theirs), load(ours), load(continued))
 
     def run(generation):
         if generation not in done:
-            try:
-                done[generation] = start_all(generation)
-            except BaseException as error:  # pytest.fail raises one
-                done[generation] = error
-        if isinstance(done[generation], BaseException):
-            raise done[generation]
+            out = run_once(f"canned_{generation}", lambda out: start_all(generation, out))
+            done[generation] = CannedRuns(*(load(out / side) for side in SIDES))
         return done[generation]
 
     return run

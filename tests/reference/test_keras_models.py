@@ -52,16 +52,22 @@ def read(directory: Path) -> Records:
 @pytest.fixture(scope="module")
 def sides(
     run_side: Callable[..., None],
+    run_once: Callable[..., Path],
     reference_python: str,
-    tmp_path_factory: pytest.TempPathFactory,
 ) -> Sides:
     """Returns the records of all cases; each side runs in two processes."""
-    theirs, ours = tmp_path_factory.mktemp("reference"), tmp_path_factory.mktemp("ours")
-    run_side("reference", reference_python, str(theirs), script=SCRIPT)
-    run_side("ours", sys.executable, str(ours), script=SCRIPT)
-    run_side("ours", sys.executable, str(ours), "--donor", str(theirs), script=SCRIPT)
-    run_side("reference", reference_python, str(theirs), "--donor", str(ours), script=SCRIPT)
-    return Sides(read(theirs), read(ours))
+
+    def start_all(out: Path) -> None:
+        theirs, ours = out / "reference", out / "ours"
+        theirs.mkdir()
+        ours.mkdir()
+        run_side("reference", reference_python, str(theirs), script=SCRIPT)
+        run_side("ours", sys.executable, str(ours), script=SCRIPT)
+        run_side("ours", sys.executable, str(ours), "--donor", str(theirs), script=SCRIPT)
+        run_side("reference", reference_python, str(theirs), "--donor", str(ours), script=SCRIPT)
+
+    out = run_once("keras_models", start_all)
+    return Sides(read(out / "reference"), read(out / "ours"))
 
 
 def assert_same(actual: Any, expected: Any, rtol: float, where: str) -> None:
