@@ -55,7 +55,7 @@ def _name_lines(names: ScriptNames, script: str) -> Iterator[str]:
         more = len(names.advice) - _MAX_NAMES
         yield f"  and {more} more: python -m estimator_spec run --check {script}"
     if names.is_supported:
-        yield f"  It can run unedited: python -m estimator_spec run {script}"
+        yield f"  It can run unedited: python -m estimator_spec run --cpu auto {script}"
     else:
         yield "  Change the refused names, as said, before it runs."
 

@@ -230,9 +230,10 @@ class RunContext:
                 devices = [device.name for device in tf.config.list_physical_devices()]
                 raise RuntimeError(
                     "Cannot find any TPU cores in the system. To run on the CPU, give TPUEstimator "
-                    "use_tpu=False, or run the program by `python -m estimator_spec run --cpu`. If "
-                    "there should be a TPU, double check the Tensorflow master address and TPU "
-                    f"worker(s). Available devices are {devices}."
+                    "use_tpu=False, run the program by `python -m estimator_spec run --cpu`, or "
+                    "set the environment variable TPU_COLUMNS_CPU=1. If there should be a TPU, "
+                    "double check the Tensorflow master address and TPU worker(s). Available "
+                    f"devices are {devices}."
                 )
             self._systems[master] = found
         return self._systems[master]
