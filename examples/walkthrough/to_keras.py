@@ -30,7 +30,7 @@ def make_model(embedding):
     """Returns the network of the old `model_fn`, over the embedding layer."""
     ids = {key: keras.Input((None,), dtype="int32") for key in KEYS}
     weights = {key: keras.Input((None,)) for key in KEYS}
-    hour = keras.Input((1,))
+    hour = keras.Input((1,), name="hour")
     looked_up = embedding(ids, weights)
     # DenseFeatures concatenates columns in the order of their names.
     net = keras.layers.concatenate([hour, *(looked_up[key] for key in KEYS)])
