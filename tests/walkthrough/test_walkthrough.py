@@ -6,8 +6,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,7 +29,9 @@ FEW = {"20000": "600", "2000": "20", "3000": "30", "steps=500": "steps=3"}
 def shell(tmp_path):
     """Returns a function that runs lines in bash where `python` has imported TensorFlow already."""
     server = Path(__file__).with_name("forking_python.py")
-    address = tmp_path / "socket"
+    # Not in tmp_path, which may be longer than the address of a socket can be.
+    home = tempfile.mkdtemp(prefix="walkthrough_", dir="/tmp")
+    address = Path(home, "socket")
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
     python.write_text(
@@ -66,6 +70,7 @@ def shell(tmp_path):
             time.sleep(0.05)
         yield run
         process.terminate()
+    shutil.rmtree(home)
 
 
 def words(text: str) -> list[str]:
@@ -75,10 +80,10 @@ def words(text: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not importlib.util.find_spec("keras_rs"), reason="needs the extra keras-rs")
+@pytest.mark.skipif(not importlib.util.find_spec("libcst"), reason="needs the extra migrate")
 def test_the_commands_print_what_the_page_shows(shell):
     """Each command after the installation runs, and prints the lines that the page shows."""
-    if importlib.util.find_spec("keras_rs") is None:
-        pytest.skip("the extra keras-rs isn't installed")
     installation, *steps = BLOCKS
     assert "pip install" in installation[0]
     assert len(steps) == PAGE.count("\n```bash\n") - 1 > 10
