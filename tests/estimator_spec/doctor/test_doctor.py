@@ -214,7 +214,7 @@ def test_a_script_that_can_run(script, capsys):
     assert names["is_supported"] is True
     assert names["counts"]["put back"] == 1
     cli.main([script])
-    assert f"python -m estimator_spec run {script}" in capsys.readouterr().out
+    assert f"python -m estimator_spec run --cpu auto {script}" in capsys.readouterr().out
 
 
 def test_a_missing_script_is_an_error(capsys):
