@@ -54,6 +54,7 @@ _ANY_VERSION = (
     "test_architecture.py",
     "test_routing_page.py",
     "test_site.py",
+    "walkthrough",
 )
 
 
