@@ -23,8 +23,10 @@ _PUBLIC_MODULES = (
     "tpu_columns",
 )
 
-# Functions of Keras 2 that call a removed package.
+# Functions of Keras 2 that call a removed package. TensorFlow 1's saves checkpoints by variable names.
+MODEL_TO_ESTIMATOR_V1 = "tensorflow.compat.v1.keras.estimator.model_to_estimator"
 _OF_KERAS = (
+    MODEL_TO_ESTIMATOR_V1,
     "tensorflow.keras.estimator.model_to_estimator",
     "tensorflow.compat.v2.keras.estimator.model_to_estimator",
 )
