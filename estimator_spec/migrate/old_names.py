@@ -133,6 +133,18 @@ def find(full: str, also_on_tpu: bool = True) -> OldName | None:
     return None
 
 
+def present_name(full: str) -> str:
+    """Returns the present name of a dotted name that may be an old one.
+
+    >>> present_name("tensorflow.estimator.tpu.RunConfig"), present_name("tensorflow.nn.relu")
+    ('estimator_spec.RunConfig', 'tensorflow.nn.relu')
+    """
+    old = find(full)
+    if old is None or not old.module:
+        return full
+    return ".".join([old.module, old.name, *full.split(".")[old.length :]])
+
+
 def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> OldName | None:
     """Returns what a row of the tables says about the first `end + 1` parts."""
     removed = end if is_removed(".".join(parts[:end])) else 0

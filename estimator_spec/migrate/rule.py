@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from estimator_spec.migrate.edits import Lines
-from estimator_spec.migrate.old_names import Fate, find
+from estimator_spec.migrate.old_names import Fate, present_name
 from estimator_spec.migrate.program import Call, Program
 from estimator_spec.migrate.results import Finding, Kind
 
@@ -104,10 +104,6 @@ def calls_of_ours(program: Program, *names: str) -> Iterator[Call]:
         *names: present names, without their modules.
     """
     for call in program.calls:
-        full = program.name_of(call)
-        old = find(full) if full else None
-        module, _, name = full.rpartition(".")
-        if old is not None:
-            module, name = old.module, old.name
+        module, _, name = present_name(program.name_of(call)).rpartition(".")
         if name in names and module.split(".")[0] in ("estimator_spec", "tpu_columns"):
             yield call

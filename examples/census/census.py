@@ -83,10 +83,7 @@ def make_estimator(model_dir: str, columns: list[Any]) -> Any:
         eval_batch_size=FLAGS.eval_batch_size,
         predict_batch_size=FLAGS.eval_batch_size,
         export_to_tpu=False,
-        embedding_config_spec=tpu_estimator.EmbeddingConfigSpec(
-            feature_columns=columns,
-            optimization_parameters=tpu_estimator.AdagradParameters(learning_rate=0.05),
-        ),
+        embedding_config_spec=census_model.embedding_config_spec(columns),
         embedding_core=FLAGS.embedding_core,
     )
 

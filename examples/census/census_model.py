@@ -76,6 +76,14 @@ def embedding_columns(data_dir: str) -> list[Any]:
     ]
 
 
+def embedding_config_spec(columns: list[Any]) -> Any:
+    """Returns the spec of the columns, with the optimizer of an embedding core."""
+    return tpu_estimator.EmbeddingConfigSpec(
+        feature_columns=columns,
+        optimization_parameters=tpu_estimator.AdagradParameters(learning_rate=0.05),
+    )
+
+
 def pairwise_products(sequence: Any) -> Any:
     """Sums the products of all pairs of a sequence's vectors: `[B, L, D]` to `[B, D]`.
 

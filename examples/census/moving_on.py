@@ -24,7 +24,6 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
-import estimator_spec as tpu_estimator
 import tpu_columns
 from estimator_spec import convert
 from tpu_columns import Hardware
@@ -162,10 +161,7 @@ def main(argv: list[str]) -> None:
     has_core = FLAGS.embedding_core is not None
     # The embedding core takes ids, the model words.
     hardware = Hardware.TPU if has_core else Hardware.CPU
-    spec = tpu_estimator.EmbeddingConfigSpec(
-        feature_columns=columns,
-        optimization_parameters=tpu_estimator.AdagradParameters(learning_rate=0.05),
-    )
+    spec = census_model.embedding_config_spec(columns)
 
     def batches(file: str, rows: int, is_training: bool) -> Any:
         core_columns = columns if has_core else None
