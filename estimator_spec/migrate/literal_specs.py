@@ -15,15 +15,23 @@ from typing import Any
 
 from estimator_spec.migrate.source_tree import SourceTree
 
+_Names = tuple[str, ...]
+
 # Parameters that are read, in the order of the signatures; a call with others isn't read.
-_TABLE = ("vocabulary_size", "dimension", "initializer", "combiner", "", "", "", "")
-_FEATURE = ("table_id", "max_sequence_length")
-_SPEC = ("feature_columns", "optimization_parameters", "clipping_limit", "", "")
+_TABLE: _Names = ("vocabulary_size", "dimension", "initializer", "combiner", "", "", "", "")
+_FEATURE: _Names = ("table_id", "max_sequence_length")
+_SPEC: _Names = ("feature_columns", "optimization_parameters", "clipping_limit", "", "")
 _SPEC += ("feature_to_config_dict", "table_to_config_dict", "partition_strategy")
-_COLUMN = ("categorical_column", "dimension", "combiner", "initializer", "max_sequence_length")
-_SHARED = ("categorical_columns", "dimension", "combiner", "initializer")
+_COLUMN: _Names = (
+    "categorical_column",
+    "dimension",
+    "combiner",
+    "initializer",
+    "max_sequence_length",
+)
+_SHARED: _Names = ("categorical_columns", "dimension", "combiner", "initializer")
 _SHARED += ("shared_embedding_collection_name", "max_sequence_lengths")
-_IDENTITY = ("key", "num_buckets")
+_IDENTITY: _Names = ("key", "num_buckets")
 _OPTIMIZERS = {
     "StochasticGradientDescentParameters": ("learning_rate",),
     "AdagradParameters": ("learning_rate", "initial_accumulator"),
@@ -192,14 +200,14 @@ class _Reader:
             raise _OtherError
         return call
 
-    def _literals(self, call: ast.Call, names: tuple[str, ...]) -> dict[str, Any]:
+    def _literals(self, call: ast.Call, names: _Names) -> dict[str, Any]:
         given = self._arguments(call, names)
         return {name: self._literal(node) for name, node in given.items()}
 
     def _literal(self, node: ast.expr) -> Any:
         return ast.literal_eval(self._tree.value_of(node))
 
-    def _arguments(self, call: ast.Call, names: tuple[str, ...]) -> dict[str, ast.expr]:
+    def _arguments(self, call: ast.Call, names: _Names) -> dict[str, ast.expr]:
         """Returns the arguments of a call by the parameters' names; '' stands for one not read."""
         if len(call.args) > len(names):
             raise _OtherError

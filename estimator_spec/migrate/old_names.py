@@ -23,7 +23,7 @@ _PUBLIC_MODULES = (
     "tpu_columns",
 )
 
-# Functions of Keras 2 that call a removed package. TensorFlow 1's saves checkpoints by variable names.
+# Functions of Keras 2 that call a removed package. TensorFlow 1's saves variables by their names.
 MODEL_TO_ESTIMATOR_V1 = "tensorflow.compat.v1.keras.estimator.model_to_estimator"
 _OF_KERAS = (
     MODEL_TO_ESTIMATOR_V1,

@@ -30,7 +30,7 @@ class SourceTree:
         }
 
     @cached_property
-    def parents(self) -> dict[ast.AST, ast.AST]:
+    def _parents(self) -> dict[ast.AST, ast.AST]:
         """The node around each node."""
         return {
             child: node for node in ast.walk(self._tree) for child in ast.iter_child_nodes(node)
@@ -77,9 +77,9 @@ class SourceTree:
         """Returns the node of a call."""
         line, _ = self._lines.position(call.start)
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.Call) and node.lineno <= line:
-                if self.span(node) == (call.start, call.end):
-                    return node
+            is_before = isinstance(node, ast.Call) and node.lineno <= line
+            if is_before and self.span(node) == (call.start, call.end):
+                return node
         return None
 
     def name_of(self, node: ast.expr) -> str:
@@ -90,8 +90,9 @@ class SourceTree:
         return present_name(full) if full else ""
 
     def parent(self, node: ast.AST) -> ast.AST:
-        """Returns the node around a node."""
-        return self.parents[node]
+        """Returns the node around a node; of a keyword argument, the call."""
+        parent = self._parents[node]
+        return self._parents[parent] if isinstance(parent, ast.keyword) else parent
 
     def value_of(self, node: ast.expr) -> ast.expr:
         """Returns the value of a name that is assigned once and never changed, else the node."""
@@ -100,7 +101,7 @@ class SourceTree:
         binders = [binder for name, binder in self._bound if name == node.id]
         if len(binders) != 1:
             return node
-        assignment = self.parents[binders[0]]
+        assignment = self._parents[binders[0]]
         if not isinstance(assignment, ast.Assign) or assignment.targets != [binders[0]]:
             return node
         is_changed = any(
@@ -113,7 +114,7 @@ class SourceTree:
     def around(self, name: str) -> list[ast.AST]:
         """Returns the nodes around the expressions that read a name, in any scope."""
         return [
-            self.parents[node]
+            self.parent(node)
             for node in ast.walk(self._tree)
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
         ]

@@ -57,16 +57,17 @@ def find(program: Program, target: Target) -> Iterator[SpecCall]:
     for call in calls:
         assert tree is not None
         node = tree.find(call)
-        if node is None or _is_converted(tree, node):
+        if node is None or _is_argument(tree, node):
             continue
         statement = _statement(program, tree, node)
         reader = ""
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             name = statement.targets[0].id
             around = tree.around(name)
-            if any(_converts(tree, parent) for parent in around):
+            if any(_function(tree, parent).startswith("convert.") for parent in around):
                 continue
-            reader = next((text for text in (_reader(name, node) for node in around) if text), "")
+            readers = (_reader(tree, name, parent) for parent in around)
+            reader = next((text for text in readers if text), "")
         contents = None if statement is None else literal_specs.read(tree, node)
         if contents is not None and contents.optimizer.kind not in _SAME_OPTIMIZERS[target]:
             contents = None
@@ -89,23 +90,24 @@ def _statement(
     return None if before.strip() or (after and not after.startswith("#")) else parent
 
 
-def _is_converted(tree: SourceTree, node: ast.Call) -> bool:
-    parent = tree.parent(node)
-    if isinstance(parent, ast.keyword):
-        parent = tree.parent(parent)
-    return _converts(tree, parent)
+def _is_argument(tree: SourceTree, node: ast.Call) -> bool:
+    """Returns whether a spec is made for a function of ours that reads or converts it."""
+    return _function(tree, tree.parent(node)) not in ("", "TPUEstimator")
 
 
-def _converts(tree: SourceTree, node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    return tree.name_of(node.func).startswith("estimator_spec.convert.")
+def _function(tree: SourceTree, node: ast.AST) -> str:
+    """Returns the name of the function of `estimator_spec` that a node calls, or ''."""
+    name = tree.name_of(node.func) if isinstance(node, ast.Call) else ""
+    return name.removeprefix("estimator_spec.") if name.startswith("estimator_spec.") else ""
 
 
-def _reader(name: str, around: ast.AST) -> str:
+def _reader(tree: SourceTree, name: str, around: ast.AST) -> str:
     """Returns what reads the fields of a spec, if a node around its name does."""
     if isinstance(around, ast.Attribute):
         return f"{name}.{around.attr} in line {around.lineno}"
     if isinstance(around, ast.Subscript | ast.Starred):
         return f"line {around.lineno} unpacks {name}"
+    function = _function(tree, around)
+    if function not in ("", "TPUEstimator") and isinstance(around, ast.Call):
+        return f"{function}({name}) in line {around.lineno}"
     return ""

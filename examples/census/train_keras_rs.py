@@ -16,7 +16,6 @@ from typing import Any
 import census_data
 import census_layers
 import keras
-import tensorflow as tf
 from absl import app, flags
 from to_keras_rs import census_model
 
@@ -44,7 +43,9 @@ class Census(keras.Model):
         """Computes logits `[B, 1]`."""
         activations = self.embedding(inputs["ids"], inputs["weights"])
         columns = self.embedding.conversion.source.spec.feature_columns
-        return self.above(census_model.first_layer(columns, activations, inputs["numbers"]), training)
+        return self.above(
+            census_model.first_layer(columns, activations, inputs["numbers"]), training
+        )
 
 
 def main(argv: list[str]) -> None:
@@ -75,8 +76,8 @@ def main(argv: list[str]) -> None:
     step = layers.load()
     embedding.conversion.load_slots(embedding)
     train = census_layers.batches(census_data.TRAIN_FILE, is_training=True)
-    train = train.skip(step).take(FLAGS.train_steps - step).map(examples)
-    loss = model.fit(train, verbose=0).history["loss"][-1]
+    train = train.skip(step).map(examples)
+    history = model.fit(train, steps_per_epoch=FLAGS.train_steps - step, verbose=0).history
     found = model.evaluate(test, verbose=0, return_dict=True)
     by_path = {weight.path: weight for weight in embedding.weights}
     conversion = embedding.conversion
@@ -88,7 +89,7 @@ def main(argv: list[str]) -> None:
         key: conversion.optimizers[key].slot("accumulator", table) for key, table in tables.items()
     }
     census_layers.save(layers, spec, tables, slots)
-    print(f"step {FLAGS.train_steps}: loss {loss:.4f}, test AUC {found['auc']:.4f}")
+    print(f"step {FLAGS.train_steps}: loss {history['loss'][-1]:.4f}, test AUC {found['auc']:.4f}")
 
 
 if __name__ == "__main__":

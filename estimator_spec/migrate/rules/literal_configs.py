@@ -23,8 +23,8 @@ _MID_LEVEL = ("tensorflow.tpu.experimental.embedding", "")
 _KERAS_RS = ("keras_rs", "layers.")
 _LINE = 100
 
-# The class of each optimizer in both targets, its arguments by ours, and our defaults of those whose
-# defaults differ.
+# The class of each optimizer in both targets, its arguments by ours, and those of our defaults that
+# aren't the target's.
 _ACCUMULATOR = {"initial_accumulator": "initial_accumulator_value"}
 _OPTIMIZERS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "StochasticGradientDescentParameters": ("SGD", {}, {}),
@@ -78,7 +78,7 @@ class _Source:
 
     def _optimizer_source(self, optimizer: Optimizer, spell: Spell) -> str:
         name, renamed, defaults = _OPTIMIZERS[optimizer.kind]
-        given = {**optimizer.arguments, **{**defaults, **optimizer.arguments}}
+        given = {**optimizer.arguments, **defaults, **optimizer.arguments}
         arguments = {renamed.get(key, key): repr(value) for key, value in given.items()}
         kind = spell("keras", f"optimizers.{name}") if self._is_keras else self._spell(spell, name)
         return _call(kind, arguments, self._indent, len(f"{self._indent}{self._optimizer} = "))

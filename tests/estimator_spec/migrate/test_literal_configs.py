@@ -43,7 +43,9 @@ spec = estimator_spec.EmbeddingConfigSpec(columns, estimator_spec.OPTIMIZER)
 SGD = "StochasticGradientDescentParameters(0.25)"
 ADAGRAD = "AdagradParameters(0.25, initial_accumulator=0.5)"
 ADAM = "AdamParameters(0.25, beta2=0.9)"
-sources = pytest.mark.parametrize("source", [DICTIONARIES, COLUMNS], ids=["dictionaries", "columns"])
+sources = pytest.mark.parametrize(
+    "source", [DICTIONARIES, COLUMNS], ids=["dictionaries", "columns"]
+)
 
 
 def both(source: str, target: Target) -> tuple[Any, Any]:

@@ -2,8 +2,8 @@
 """Each rule on sources before and after it: `cases/RULE.txt`.
 
 The first line has the target, unless a case's name ends with another: `=== name --to keras-rs`.
-A case is `=== name`, the source, `--->` and the source after the rule (none: it doesn't change), then
-a line `!!! LINE:COLUMN REASON` for each line of the report.
+A case is `=== name`, the source, `--->` and the source after the rule (none: it doesn't change),
+then a line `!!! LINE:COLUMN REASON` for each line of the report.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def options(case: Case) -> Options:
 
 ALL = [case for rule in RULES for case in cases(rule.name)]
 every_case = pytest.mark.parametrize(
-    "case", ALL, ids=[f"{case.rule}-{case.name.replace(' ', '_')}-{case.target.value}" for case in ALL]
+    "case",
+    ALL,
+    ids=[f"{case.rule}-{case.name.replace(' ', '_')}-{case.target.value}" for case in ALL],
 )
 
 
