@@ -77,8 +77,9 @@ class SourceTree:
         """Returns the node of a call."""
         line, _ = self._lines.position(call.start)
         for node in ast.walk(self._tree):
-            is_before = isinstance(node, ast.Call) and node.lineno <= line
-            if is_before and self.span(node) == (call.start, call.end):
+            if not isinstance(node, ast.Call) or node.lineno > line:
+                continue
+            if self.span(node) == (call.start, call.end):
                 return node
         return None
 
