@@ -18,6 +18,12 @@ from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 _CHUNK = 4 << 20
 # Larger tables aren't searched for permuted rows: both must be in memory for it.
 _MAX_SORTED_BYTES = 1 << 28
+# Why only one of two systems has a variable, by the end of its name.
+_POWER = (
+    "TensorFlow 1's Adam stores this power of its beta; Keras computes it from the number of "
+    "iterations"
+)
+_REASONS = {"beta1_power": _POWER, "beta2_power": _POWER}
 
 
 def compare_checkpoints(old: str, new: str, *, tolerances: Tolerances | None = None) -> Comparison:
@@ -54,7 +60,9 @@ def _compare_variables(old: Checkpoint, new: Checkpoint) -> Iterator[Item]:
     for name in {**old.variables, **new.variables}:
         one, other = old.variables.get(name), new.variables.get(name)
         if one is None or other is None:
-            yield Item(stage, name, Outcome.ONLY_NEW if one is None else Outcome.ONLY_OLD)
+            outcome = Outcome.ONLY_NEW if one is None else Outcome.ONLY_OLD
+            reason = _REASONS.get(name.rpartition("/")[2].rstrip("_0123456789"), "")
+            yield Item(stage, name, outcome, f"{outcome.value}: {reason}" if reason else "")
             continue
         texts = []
         if one.shape != other.shape:

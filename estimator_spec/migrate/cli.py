@@ -46,6 +46,11 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if not options.paths:
         parser.error("the following arguments are required: PATH")
+    if options.verify and options.to != Target.SHIM.value:
+        parser.error(
+            f"--verify runs what --to shim writes. A program rewritten --to {options.to} needs its "
+            "training loop first: compare its checkpoints then, by `compare OLD NEW`."
+        )
     try:
         rules = Options(Target(options.to), frozenset(options.only), options.markers)
         found = list(files.find(options.paths))
@@ -64,7 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     if options.verify and status < 3:
         changed = [result for result in results if isinstance(result, Changed)]
         try:
-            differs = verification.verify(options.verify, changed, options.root)
+            differs = verification.verify(
+                options.verify, changed, options.root, options.verify_options
+            )
         except ValueError as error:
             parser.error(str(error))
         status = 4 if differs else status
@@ -92,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=_positive, default=1, metavar="N", help="number of processes")
     add("--json", action="store_true", help="print the report as JSON")
     add("--verify", metavar="COMMAND", help="compare runs of this program, before and after")
+    add("--verify-options", default="", metavar="TEXT", help="options of `compare` for --verify")
     add("--root", default=".", metavar="DIR", help="directory of the program that --verify runs")
     return parser
 

@@ -84,15 +84,18 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
     rules = options.rules()
     found = [finding for rule in rules for finding in rule.findings(program, options.target)]
     changed: Collection[int] = frozenset()
-    added = []
+    added, replaced = [], []
     for rule in rules:
         if rule.changes is not None:
             changed = rule.changes(program)
         if rule.adds is not None:
-            added += [(rule.name, statement) for statement in rule.adds(program)]
+            added += [(rule.name, statement) for statement in rule.adds(program, options.target)]
     program = _with_tf1(program, changed)
+    for rule in rules:
+        if rule.edits is not None:
+            replaced += [(rule.name, edit) for edit in rule.edits(program, options.target)]
     by_fate = {fate: rule.name for rule in rules for fate in rule.fates}
-    rewriter = rewriting.Rewriter(program, by_fate, changed, added)
+    rewriter = rewriting.Rewriter(program, by_fate, changed, added, replaced)
     done, findings = rewriter.run()
     findings = tuple(sorted({*findings, *found}))
     if options.markers:

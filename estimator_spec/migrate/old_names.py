@@ -23,8 +23,10 @@ _PUBLIC_MODULES = (
     "tpu_columns",
 )
 
-# Functions of Keras 2 that call a removed package.
+# Functions of Keras 2 that call a removed package. TensorFlow 1's saves variables by their names.
+MODEL_TO_ESTIMATOR_V1 = "tensorflow.compat.v1.keras.estimator.model_to_estimator"
 _OF_KERAS = (
+    MODEL_TO_ESTIMATOR_V1,
     "tensorflow.keras.estimator.model_to_estimator",
     "tensorflow.compat.v2.keras.estimator.model_to_estimator",
 )
@@ -129,6 +131,18 @@ def find(full: str, also_on_tpu: bool = True) -> OldName | None:
             advice = unsupported_names.advice(module, parts[end])
             return OldName(end + 1, Fate.UNSUPPORTED, advice=advice)
     return None
+
+
+def present_name(full: str) -> str:
+    """Returns the present name of a dotted name that may be an old one.
+
+    >>> present_name("tensorflow.estimator.tpu.RunConfig"), present_name("tensorflow.nn.relu")
+    ('estimator_spec.RunConfig', 'tensorflow.nn.relu')
+    """
+    old = find(full)
+    if old is None or not old.module:
+        return full
+    return ".".join([old.module, old.name, *full.split(".")[old.length :]])
 
 
 def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> OldName | None:

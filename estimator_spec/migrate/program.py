@@ -145,7 +145,7 @@ class Call:
 
 
 # Methods of objects other than modules that rules look at.
-METHODS = frozenset({"batch", "padded_batch"})
+METHODS = frozenset({"batch", "export_saved_model", "padded_batch"})
 
 
 @dataclass(frozen=True)

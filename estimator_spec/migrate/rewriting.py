@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from estimator_spec.migrate.local_names import LocalNames
 from estimator_spec.migrate.old_names import Fate, OldName, find
 from estimator_spec.migrate.program import Binding, Form, Program, Use
 from estimator_spec.migrate.results import Finding, Kind
-from estimator_spec.migrate.rule import Statement
+from estimator_spec.migrate.rule import Replacement, Statement
 
 _ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 _LIMITS = "imports-that-arent-supported"
@@ -33,6 +34,8 @@ class _Plan:
     renamed: dict[int, OldName] = field(default_factory=dict)
     assigned: dict[int, OldName] = field(default_factory=dict)
     loaded: set[int] = field(default_factory=set)  # `import tensorflow.contrib` as `tensorflow`
+    # Uses in spans that the edits of a rule replace.
+    replaced: set[int] = field(default_factory=set)
 
 
 class Rewriter:
@@ -43,6 +46,7 @@ class Rewriter:
         rules: name of the rule for each kind of name; others are left alone.
         tf1: indices of the bindings whose imports become those of TensorFlow 1's API.
         added: statements to add, each with the name of its rule.
+        replacements: edits of expressions, each with the name of its rule.
     """
 
     def __init__(
@@ -51,11 +55,13 @@ class Rewriter:
         rules: Mapping[Fate, str],
         tf1: Collection[int] = frozenset(),
         added: Sequence[tuple[str, Statement]] = (),
+        replacements: Sequence[tuple[str, Replacement]] = (),
     ) -> None:
         self._program = program
         self._rules = rules
         self._tf1 = tf1
         self._added = added
+        self._replacements = replacements
         self._lines = Lines(program.source)
         self._tree = ast.parse(program.source)
         self._plan = _Plan()
@@ -64,13 +70,20 @@ class Rewriter:
     def run(self) -> tuple[tuple[Edit, ...], tuple[Finding, ...]]:
         """Returns the edits, and findings about old names that remain or lead to stand-ins."""
         for index, use in enumerate(self._program.uses):
-            self._decide_use(index, use)
+            if any(edit.start <= use.start < edit.end for _, edit in self._replacements):
+                self._plan.replaced.add(index)
+            else:
+                self._decide_use(index, use)
         for index, binding in enumerate(self._program.bindings):
             self._decide_binding(index, binding)
         plan, program = self._plan, self._program
         gone = {*plan.dropped, *plan.renamed, *plan.assigned}
         local_names = LocalNames(program, gone)
-        edits = [*self._use_edits(local_names), *self._statement_edits(local_names)]
+        edits = [
+            *self._rule_edits(local_names),
+            *self._use_edits(local_names),
+            *self._statement_edits(local_names),
+        ]
         rule = edits[0].rule if edits else ""
         edits = [*self._new_statements(local_names, rule), *edits]
         return tuple(edits), tuple(sorted(self._findings))
@@ -153,7 +166,8 @@ class Rewriter:
                 self._report(statement.start, self._rules[Fate.PUBLIC], reason, _IMPORTS)
             return
         uses = [i for i, use in enumerate(self._program.uses) if index in use.bindings]
-        rewritten = sum(i in self._plan.public or i in self._plan.restored for i in uses)
+        plan = self._plan
+        rewritten = sum(i in plan.public or i in plan.restored or i in plan.replaced for i in uses)
         is_used = (
             rewritten < len(uses)
             or index in self._program.mixed
@@ -178,6 +192,11 @@ class Rewriter:
             self._report_old_name(statement.start, binding.full, self._plan.assigned[index])
 
     # Edits.
+
+    def _rule_edits(self, local_names: LocalNames) -> Iterator[Edit]:
+        for rule, edit in self._replacements:
+            spell = functools.partial(local_names.spell, at=edit.start)
+            yield Edit(edit.start, edit.end, edit.text(spell), rule)
 
     def _use_edits(self, local_names: LocalNames) -> Iterator[Edit]:
         gone = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from estimator_spec.migrate.edits import Lines
-from estimator_spec.migrate.old_names import Fate, find
+from estimator_spec.migrate.old_names import Fate, present_name
 from estimator_spec.migrate.program import Call, Program
 from estimator_spec.migrate.results import Finding, Kind
 
@@ -40,6 +40,25 @@ class Statement:
     first: bool = False
 
 
+# Returns an expression for a name of a module: `spell(module, name)`. It may add an import.
+Spell = Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """An edit of a rule whose text contains names of modules.
+
+    Attributes:
+        start: offset of the first replaced character.
+        end: offset after the last one; equal to `start` for an insertion.
+        text: returns the new text; names in it are spelled by the imports that the program has.
+    """
+
+    start: int
+    end: int
+    text: Callable[[Spell], str]
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule of a migration.
@@ -52,6 +71,7 @@ class Rule:
         fates: the old names that it rewrites, by what becomes of them.
         changes: returns the indices of bindings of `tensorflow` that become TensorFlow 1's.
         adds: returns statements that the program needs.
+        edits: returns edits of expressions. Old names in a replaced span are left to them.
         places: yields offset and reason of what the report mentions.
         kind: subject of these lines of the report.
     """
@@ -62,7 +82,8 @@ class Rule:
     targets: frozenset[Target] = EVERY_TARGET
     fates: frozenset[Fate] = frozenset()
     changes: Callable[[Program], frozenset[int]] | None = None
-    adds: Callable[[Program], Iterable[Statement]] | None = None
+    adds: Callable[[Program, Target], Iterable[Statement]] | None = None
+    edits: Callable[[Program, Target], Iterable[Replacement]] | None = None
     places: Callable[[Program, Target], Iterable[tuple[int, str]]] | None = None
     kind: Kind = Kind.NUMERIC
 
@@ -83,10 +104,6 @@ def calls_of_ours(program: Program, *names: str) -> Iterator[Call]:
         *names: present names, without their modules.
     """
     for call in program.calls:
-        full = program.name_of(call)
-        old = find(full) if full else None
-        module, _, name = full.rpartition(".")
-        if old is not None:
-            module, name = old.module, old.name
+        module, _, name = present_name(program.name_of(call)).rpartition(".")
         if name in names and module.split(".")[0] in ("estimator_spec", "tpu_columns"):
             yield call

@@ -15,25 +15,29 @@ from estimator_spec.migrate import files
 from estimator_spec.migrate.results import Changed
 
 
-def compare_command(old: str, new: str, arguments: Sequence[str]) -> list[str]:
+def compare_command(
+    old: str, new: str, arguments: Sequence[str], options: Sequence[str]
+) -> list[str]:
     """Returns the command that compares two programs.
 
     Args:
         old: path of the program before the migration.
         new: path of the program after it.
         arguments: the program's arguments.
+        options: options of `compare`.
     """
-    command = [sys.executable, "-m", "estimator_spec", "compare", old, new]
+    command = [sys.executable, "-m", "estimator_spec", "compare", old, new, *options]
     return [*command, "--", *arguments] if arguments else command
 
 
-def verify(command: str, changed: Sequence[Changed], root: str) -> int:
+def verify(command: str, changed: Sequence[Changed], root: str, options: str = "") -> int:
     """Runs a program as it was and as it is rewritten, and compares the two runs.
 
     Args:
         command: the program's path, below `root`, and its arguments, as in a shell.
         changed: the rewritten files.
         root: the directory with the program and the modules that it imports.
+        options: options of `compare`, as in a shell.
 
     Returns:
         The exit status of `compare`: 0 if the two agree, 1 if they differ, 2 for an error.
@@ -57,4 +61,5 @@ def verify(command: str, changed: Sequence[Changed], root: str) -> int:
                 data = files.SourceFile(result.path).encode(text)
                 files.write(os.path.join(tree, place), data, like=result.path)
         old, new = (os.path.join(tree, relative) for tree in trees.values())
-        return subprocess.run(compare_command(old, new, arguments), check=False).returncode
+        comparison = compare_command(old, new, arguments, shlex.split(options))
+        return subprocess.run(comparison, check=False).returncode

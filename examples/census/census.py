@@ -42,6 +42,8 @@ flags.DEFINE_integer("train_steps", 2000, "Train up to this step.", lower_bound=
 flags.DEFINE_integer("batch_size", 512, "Rows a training step.", lower_bound=1)
 flags.DEFINE_integer("eval_batch_size", 1024, "Rows a step otherwise.", lower_bound=1)
 flags.DEFINE_float("learning_rate", 0.001, "Adam's, at the first step.", lower_bound=0.0)
+flags.DEFINE_float("dropout", census_model.DROPOUT, "Part of the units that a step leaves out.")
+flags.DEFINE_integer("save_checkpoints_steps", 1000, "Steps between two checkpoints.")
 flags.DEFINE_integer("iterations_per_loop", 100, "Steps between two returns from the TPU.")
 flags.DEFINE_integer("serve_rows", 512, "Test rows on which serving is checked.", lower_bound=1)
 flags.DEFINE_integer("seed", 1, "Seed of the initial values and the dropout.")
@@ -64,7 +66,7 @@ def run_config(model_dir: str) -> Any:
         cluster=resolver,
         model_dir=model_dir,
         tf_random_seed=FLAGS.seed,
-        save_checkpoints_steps=1000,
+        save_checkpoints_steps=FLAGS.save_checkpoints_steps,
         log_step_count_steps=500,
         tpu_config=tpu_estimator.TPUConfig(iterations_per_loop=FLAGS.iterations_per_loop),
     )
@@ -73,7 +75,7 @@ def run_config(model_dir: str) -> Any:
 def make_estimator(model_dir: str, columns: list[Any]) -> Any:
     """Returns the estimator."""
     model_fn = census_model.model_fn_builder(
-        columns, model_dir, FLAGS.learning_rate, FLAGS.train_steps, FLAGS.use_tpu
+        columns, model_dir, FLAGS.learning_rate, FLAGS.train_steps, FLAGS.use_tpu, FLAGS.dropout
     )
     return tpu_estimator.TPUEstimator(
         model_fn=model_fn,
@@ -83,10 +85,7 @@ def make_estimator(model_dir: str, columns: list[Any]) -> Any:
         eval_batch_size=FLAGS.eval_batch_size,
         predict_batch_size=FLAGS.eval_batch_size,
         export_to_tpu=False,
-        embedding_config_spec=tpu_estimator.EmbeddingConfigSpec(
-            feature_columns=columns,
-            optimization_parameters=tpu_estimator.AdagradParameters(learning_rate=0.05),
-        ),
+        embedding_config_spec=census_model.embedding_config_spec(columns),
         embedding_core=FLAGS.embedding_core,
     )
 

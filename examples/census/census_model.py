@@ -76,6 +76,14 @@ def embedding_columns(data_dir: str) -> list[Any]:
     ]
 
 
+def embedding_config_spec(columns: list[Any]) -> Any:
+    """Returns the spec of the columns, with the optimizer of an embedding core."""
+    return tpu_estimator.EmbeddingConfigSpec(
+        feature_columns=columns,
+        optimization_parameters=tpu_estimator.AdagradParameters(learning_rate=0.05),
+    )
+
+
 def pairwise_products(sequence: Any) -> Any:
     """Sums the products of all pairs of a sequence's vectors: `[B, L, D]` to `[B, D]`.
 
@@ -86,7 +94,25 @@ def pairwise_products(sequence: Any) -> Any:
     return 0.5 * (tf.square(total) - tf.reduce_sum(tf.square(sequence), axis=1))
 
 
-def network(features: dict[str, Any], columns: list[Any], is_training: bool) -> Any:
+def first_layer(columns: list[Any], activations: Any, numbers: Any) -> Any:
+    """Computes the input of `network`'s first layer from activations by feature key.
+
+    Args:
+        columns: the columns.
+        activations: what an embedding layer returns, `[B, D]` or `[B, L, D]` by feature key.
+        numbers: the numeric features, `[B]` by name.
+    """
+    sequences, pooled = tpu_columns.split_sequence_columns(columns)
+    by_name = {column.name: activations[column.get_feature_key_name()] for column in pooled}
+    by_name.update({name: numbers[name][:, tf.newaxis] for name in NUMERIC})
+    (profile,) = (activations[column.get_feature_key_name()] for column in sequences)
+    # input_layer concatenates in the order of the names.
+    return tf.concat([*(by_name[name] for name in sorted(by_name)), pairwise_products(profile)], 1)
+
+
+def network(
+    features: dict[str, Any], columns: list[Any], is_training: bool, dropout: float = DROPOUT
+) -> Any:
     """Computes logits `[B, 1]` from features."""
     sequence_columns, pooled_columns = tpu_columns.split_sequence_columns(columns)
     numeric = [tf.feature_column.numeric_column(key) for key in NUMERIC]
@@ -95,7 +121,7 @@ def network(features: dict[str, Any], columns: list[Any], is_training: bool) -> 
     hidden = tf.concat([wide, pairwise_products(sequence)], axis=1)
     for layer, units in enumerate(HIDDEN_UNITS):
         hidden = tf1.layers.dense(hidden, units, tf.nn.relu, name=f"hidden_{layer}")
-        hidden = tf1.layers.dropout(hidden, rate=DROPOUT, training=is_training)
+        hidden = tf1.layers.dropout(hidden, rate=dropout, training=is_training)
     return tf1.layers.dense(hidden, 1, name="logits")
 
 
@@ -125,13 +151,18 @@ def host_call_builder(model_dir: str, every_n_steps: int = 100) -> Callable[...,
 
 
 def model_fn_builder(
-    columns: list[Any], model_dir: str, learning_rate: float, train_steps: int, use_tpu: bool
+    columns: list[Any],
+    model_dir: str,
+    learning_rate: float,
+    train_steps: int,
+    use_tpu: bool,
+    dropout: float = DROPOUT,
 ) -> Callable[..., Any]:
     """Returns the `model_fn` of these columns."""
 
     def model_fn(features: Any, labels: Any, mode: Any, params: dict[str, Any]) -> Any:
         is_training = mode == tpu_estimator.ModeKeys.TRAIN
-        logits = network(features, columns, is_training)
+        logits = network(features, columns, is_training, dropout)
         probabilities = tf.sigmoid(logits)
         predictions = {"probability": probabilities}
         if mode == tpu_estimator.ModeKeys.PREDICT:

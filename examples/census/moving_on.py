@@ -24,8 +24,6 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
-import estimator_spec as tpu_estimator
-import tpu_columns
 from estimator_spec import convert
 from tpu_columns import Hardware
 
@@ -36,16 +34,6 @@ flags.DEFINE_integer("keras_steps", 100, "Steps that the Keras model trains on."
 LAYERS = (*(f"hidden_{number}" for number in range(len(census_model.HIDDEN_UNITS))), "logits")
 
 
-def first_layer(columns: list[Any], activations: Any, numbers: Any) -> Any:
-    """Returns the input of the first layer of `census_model.network`: columns by name, products."""
-    sequences, pooled = tpu_columns.split_sequence_columns(columns)
-    by_name = {column.name: activations[column.get_feature_key_name()] for column in pooled}
-    by_name.update({name: numbers[name][:, tf.newaxis] for name in census_model.NUMERIC})
-    (profile,) = (activations[column.get_feature_key_name()] for column in sequences)
-    products = census_model.pairwise_products(profile)
-    return tf.concat([*(by_name[name] for name in sorted(by_name)), products], axis=1)
-
-
 def trained_layers(model_dir: str) -> list[list[Any]]:
     """Returns kernel and bias of each layer above the embeddings."""
     reader = tf.train.load_checkpoint(model_dir)
@@ -54,7 +42,7 @@ def trained_layers(model_dir: str) -> list[list[Any]]:
 
 def probabilities(columns: list[Any], layers: Any, activations: Any, batch: Any) -> Any:
     """Computes the model above the embeddings, [B]."""
-    hidden = first_layer(columns, activations, batch)
+    hidden = census_model.first_layer(columns, activations, batch)
     for kernel, bias in layers[:-1]:
         hidden = tf.nn.relu(hidden @ kernel + bias)
     kernel, bias = layers[-1]
@@ -125,7 +113,7 @@ def keras_model(spec: Any, model_dir: str, hardware: Any) -> tuple[Any, Any]:
 
         def call(self, inputs: Any) -> Any:
             activations = self.embedding(inputs["ids"], inputs["weights"])
-            hidden = first_layer(spec.feature_columns, activations, inputs["numbers"])
+            hidden = census_model.first_layer(spec.feature_columns, activations, inputs["numbers"])
             for layer in self.stack:
                 hidden = layer(hidden)
             return hidden
@@ -162,10 +150,7 @@ def main(argv: list[str]) -> None:
     has_core = FLAGS.embedding_core is not None
     # The embedding core takes ids, the model words.
     hardware = Hardware.TPU if has_core else Hardware.CPU
-    spec = tpu_estimator.EmbeddingConfigSpec(
-        feature_columns=columns,
-        optimization_parameters=tpu_estimator.AdagradParameters(learning_rate=0.05),
-    )
+    spec = census_model.embedding_config_spec(columns)
 
     def batches(file: str, rows: int, is_training: bool) -> Any:
         core_columns = columns if has_core else None

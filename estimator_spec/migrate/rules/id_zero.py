@@ -13,8 +13,9 @@ _ON_CORE = (
     "unless combiner is None; on a CPU it is looked up. Pass sparse or ragged ids to keep it."
 )
 _AFTER = (
-    "A dense id tensor keeps its id 0 here, which the TPU dropped as padding: convert.features_for "
-    "prepares the input as the old program read it."
+    "A dense id tensor keeps its id 0 here, which the TPU dropped as padding. convert.features_for "
+    "prepares the input of a converted spec as the old program read it; TableConfigs of your own "
+    "need sparse ids without the padding."
 )
 _REASONS = {Target.SHIM: _ON_CORE, Target.MID_LEVEL: _AFTER, Target.KERAS_RS: _AFTER}
 

@@ -23,8 +23,9 @@ def _is_layers(name: str) -> bool:
     return any(name.startswith(f"{root}layers.") for root in _ROOTS)
 
 
-def _statements(program: Program) -> Iterable[Statement]:
+def _statements(program: Program, target: Target) -> Iterable[Statement]:
     """Yields the call that selects tf_keras, if the program doesn't have it."""
+    del target
     if any(call.method == "select_legacy_keras" for call in program.calls):
         return
     imported = any(_is_keras(b.full) or _is_keras(b.module) for b in program.bindings)

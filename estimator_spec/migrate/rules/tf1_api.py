@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rule: a program that uses TensorFlow 1's API by `import tensorflow` imports it by name.
 
-A module is one if it uses a name that only TensorFlow 1 has. It gets `tensorflow.compat.v1`, and a
-call of `disable_v2_behavior`, as under `run`.
+A module is one if it uses a name that only TensorFlow 1 has. It gets `tensorflow.compat.v1`, and
+for `--to shim` a call of `disable_v2_behavior`, as under `run`.
 
 Does not: look at other modules. One that uses only names of both APIs stays at TensorFlow 2's.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from estimator_spec.migrate.program import Form, Program
-from estimator_spec.migrate.rule import Rule, Statement
+from estimator_spec.migrate.rule import Rule, Statement, Target
 from estimator_spec.migrate.tf1_names import is_only_in_tf1
 
 
@@ -43,9 +43,9 @@ def changed_bindings(program: Program) -> frozenset[int]:
     return frozenset(candidates - kept)
 
 
-def _statements(program: Program) -> Iterable[Statement]:
-    """Yields the call that disables TensorFlow 2's behaviour."""
-    if changed_bindings(program):
+def _statements(program: Program, target: Target) -> Iterable[Statement]:
+    """Yields the call that disables TensorFlow 2's behaviour, which other targets need."""
+    if target is Target.SHIM and changed_bindings(program):
         yield Statement("tensorflow.compat.v1", "disable_v2_behavior")
 
 

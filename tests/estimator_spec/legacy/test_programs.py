@@ -289,8 +289,7 @@ def test_every_program_is_run() -> None:
     assert sorted(path.stem for path in PROGRAMS.glob("*.py")) == sorted(ALL)
 
 
-# housing_keras also calls tf.compat.v1.keras.estimator, which `migrate` leaves alone.
-@pytest.mark.parametrize("name", [name for name in ALL if name != "housing_keras"])
+@every_program
 def test_same_after_migration(ours: Runs, migrated: Runs, name: str) -> None:
     """A rewritten program says what it said unedited, without `run` and without `install()`."""
     found, expected = migrated(name), ours(name)

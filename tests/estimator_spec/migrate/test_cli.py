@@ -135,7 +135,14 @@ def test_jobs(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nothing.py"], ["--only", "nothing", "."], ["--jobs", "0", "."]]
+    "arguments",
+    [
+        [],
+        ["nothing.py"],
+        ["--only", "nothing", "."],
+        ["--jobs", "0", "."],
+        ["--to", "mid-level", "--verify", "train.py", "."],
+    ],
 )
 def test_usage_errors(arguments: list[str]) -> None:
     """An invalid command line has status 2."""
@@ -171,15 +178,50 @@ def test_verify_compares_the_program_before_and_after(
     """`--verify` compares the tree as it was with the tree as it is rewritten."""
     compared = []
 
-    def command(old: str, new: str, arguments: list[str]) -> list[str]:
-        compared.append([Path(old).read_text(), Path(new).read_text(), arguments])
+    def command(old: str, new: str, arguments: list[str], options: list[str]) -> list[str]:
+        compared.append([Path(old).read_text(), Path(new).read_text(), arguments, options])
         return [sys.executable, "-c", "raise SystemExit(7)"]
 
     monkeypatch.setattr(verification, "compare_command", command)
     path = program / "old.py"
     arguments = ["--write", "--verify", f"{path} --steps 3", "--root", str(program), str(path)]
-    assert cli.main(arguments) == 4
-    assert compared == [[OLD, NEW, ["--steps", "3"]]]
+    assert cli.main([*arguments, "--verify-options=--run-option=--cpu"]) == 4
+    assert compared == [[OLD, NEW, ["--steps", "3"], ["--run-option=--cpu"]]]
+
+
+TRAINING = """
+import sys
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+
+def model_fn(features, labels, mode):
+    weight = tf1.get_variable("weight", [], initializer=tf1.ones_initializer())
+    loss = tf.square(weight * features["x"] - labels)
+    step = tf1.train.get_or_create_global_step()
+    train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensors(({"x": 2.0}, 1.0)).repeat()
+
+
+tf.estimator.Estimator(model_fn, sys.argv[1]).train(input_fn, steps=2)
+"""
+
+
+@pytest.mark.slow
+def test_verify_runs_both_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`--verify` trains the program as it was and as it is rewritten, and they agree."""
+    (tmp_path / "train.py").write_text(TRAINING)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["--write", "--verify", "train.py model", "train.py"]) == 0
+    assert "The two agree in all 10 items." in capfd.readouterr().out
+    assert "tf.estimator" not in (tmp_path / "train.py").read_text()
 
 
 def test_verify_refuses_a_program_elsewhere(program: Path, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each rule on sources before and after it: `cases/RULE.txt`.
 
-The first line has the target. A case is `=== name`, the source, `--->` and the source after the
-rule (none: it doesn't change), then a line `!!! LINE:COLUMN REASON` for each line of the report.
+The first line has the target, unless a case's name ends with another: `=== name --to keras-rs`.
+A case is `=== name`, the source, `--->` and the source after the rule (none: it doesn't change),
+then a line `!!! LINE:COLUMN REASON` for each line of the report.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ def cases(rule: str) -> list[Case]:
     """Returns the cases of a rule."""
     found = []
     first, *texts = (CASES / f"{rule}.txt").read_text(encoding="utf-8").split("=== ")
-    target = Target(first.strip().removeprefix("--to "))
     for text in texts:
-        name, _, rest = text.partition("\n")
+        title, _, rest = text.partition("\n")
+        name, _, other = title.partition(" --to ")
+        target = Target(other or first.strip().removeprefix("--to "))
         source, report = re.match(r"(.*?)((?:^!!! .*\n)*)\Z", rest, re.S | re.M).groups()
         before, arrow, after = source.partition("--->\n")
         found.append(Case(rule, target, name, before, after if arrow else before, report))
@@ -53,7 +55,9 @@ def options(case: Case) -> Options:
 
 ALL = [case for rule in RULES for case in cases(rule.name)]
 every_case = pytest.mark.parametrize(
-    "case", ALL, ids=[f"{case.rule}-{case.name.replace(' ', '_')}" for case in ALL]
+    "case",
+    ALL,
+    ids=[f"{case.rule}-{case.name.replace(' ', '_')}-{case.target.value}" for case in ALL],
 )
 
 
