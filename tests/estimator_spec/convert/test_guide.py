@@ -66,8 +66,8 @@ def test_commands_run(tmp_path, monkeypatch, capfd):
     program = "import estimator_spec as es\n\nes.Estimator(lambda: None)\n"
     ran = []
     for _, block in blocks("bash", conversions=False):
-        if "examples/census" in block:  # tests/examples/test_census_rewritten.py runs these programs
-            continue
+        if "examples/census" in block:
+            continue  # tests/examples/test_census_rewritten.py runs these programs
         for line in block.splitlines():
             words = shlex.split(line, comments=True)
             command = words[3] if words[:3] == ["python", "-m", "estimator_spec"] else ""
