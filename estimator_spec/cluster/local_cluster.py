@@ -83,7 +83,8 @@ class TaskError(RuntimeError):
 async def run(command: Sequence[str], size: Size, restarts: int = 0) -> None:
     """Runs a program in all processes of a cluster, until training and evaluation end.
 
-    No process is left when it returns, raises an error, is cancelled, or if its own process is killed.
+    No process is left when it returns, raises an error or is cancelled, nor if the caller's process
+    is killed.
 
     Args:
         command: the program and its arguments.

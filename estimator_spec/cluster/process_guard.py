@@ -18,7 +18,10 @@ from typing import Any
 
 
 class ProcessGuard:
-    """Guard of process groups, a context manager; groups added and not removed are killed at its end."""
+    """Context manager that kills the process groups in its care when it ends.
+
+    Linux and other systems with process groups.
+    """
 
     def __enter__(self) -> ProcessGuard:
         # -I and -S: this file needs the standard library only, and starts in milliseconds.
