@@ -93,9 +93,7 @@ def main(model_dir, options):
     )
     result = es.train_and_evaluate(
         estimator,
-        es.TrainSpec(
-            lambda params: train_input_fn(params, estimator.config), options["max_steps"]
-        ),
+        es.TrainSpec(lambda params: train_input_fn(params, estimator.config), options["max_steps"]),
         es.EvalSpec(test_input_fn, steps=None, start_delay_secs=0, throttle_secs=0),
     )
     if result is not None:
