@@ -5,17 +5,20 @@
 
 A chief trains with parameter servers on loopback addresses of this machine. Sides: `ours`; `plain`,
 TensorFlow's own partitioned lookups and updates (`plain=True`); `reference`. Prints for each side
-and number of servers, as medians of several rounds in turn: rows of the batch a second, the bytes
-on the loopback interface in a step (of the whole machine, so let nothing else use it), and the
-resident memory of the largest server, TensorFlow itself included.
+and number of servers, as medians of several rounds in turn: rows of the batch a second; the
+processor time of all processes in a step, which other programs on the machine change little; the
+bytes on the loopback interface in a step (of the whole machine, so let nothing else use it); and
+the resident memory of the largest server, without what it has when it begins to serve.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -43,6 +46,27 @@ def resident(process: int) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
 
 
+def processor_seconds(process: int) -> float:
+    """Returns the processor time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_server(address: str, process: subprocess.Popen[str]) -> None:
+    """Waits until a process listens at an address.
+
+    Raises:
+        RuntimeError: the process has ended.
+    """
+    host, _, port = address.rpartition(":")
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
+            return
+        if process.poll() is not None:
+            raise RuntimeError(f"The server at {address} ended with {process.returncode}.")
+        time.sleep(0.1)
+
+
 def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
     """Runs the task of TF_CONFIG on one side; the chief prints its measurements as JSON."""
     import tensorflow as tf
@@ -60,7 +84,7 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
         more = {"plain": side == "plain"}
     batch, tables, rows, width = (options[key] for key in ("batch", "tables", "rows", "width"))
     save_steps = options.get("save_steps")
-    marks: list[tuple[float, int]] = []
+    marks: list[tuple[float, int, float]] = []
 
     class Measure(tf1.train.SessionRunHook):
         """Takes time and bytes after the warm-up and at the end."""
@@ -74,7 +98,8 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
             del run_context, run_values
             self._done += 1
             if self._done in (WARM_UP, WARM_UP + options["steps"]):
-                marks.append((time.perf_counter(), transferred()))
+                used = sum(map(processor_seconds, [os.getpid(), *options.get("servers", ())]))
+                marks.append((time.perf_counter(), transferred(), used))
 
     def input_fn(params: Any) -> Any:
         del params
@@ -116,47 +141,60 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
         names.TrainSpec(input_fn, WARM_UP + options["steps"], hooks=[Measure()]),
         names.EvalSpec(input_fn),
     )
-    (start, before), (end, after) = marks
-    print("MEASURED", json.dumps([(end - start) / options["steps"], after - before]), flush=True)
+    differences = [end - start for start, end in zip(*marks, strict=True)]
+    print("MEASURED", json.dumps([each / options["steps"] for each in differences]), flush=True)
 
 
 def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -> dict[str, float]:
-    """Runs a chief with servers; returns rows a second, bytes a step and bytes of a server."""
+    """Runs a chief with servers; returns its measurements, those of a step and of a server."""
     from estimator_spec.cluster import local_cluster
 
     environments = local_cluster.make_environments(local_cluster.Size(0, servers, False))
-    processes = {}
+    running: list[subprocess.Popen[str]] = []
+
+    def start(environment: dict[str, str], **more: Any) -> subprocess.Popen[str]:
+        path = "" if side == "reference" else str(ROOT)
+        environment = environment | {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        if side == "reference":
+            environment.pop("TF_USE_LEGACY_KERAS", None)
+        command = [python, __file__, "--task", side, model_dir, json.dumps(options | more)]
+        chief = "servers" in more
+        running.append(
+            subprocess.Popen(
+                command,
+                env=environment,
+                stdout=subprocess.PIPE if chief else subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        )
+        return running[-1]
+
     with tempfile.TemporaryDirectory() as model_dir:
-        command = [python, __file__, "--task", side, model_dir, json.dumps(options)]
         try:
-            for task, environment in environments.items():
-                path = "" if side == "reference" else str(ROOT)
-                environment |= {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
-                if side == "reference":
-                    environment.pop("TF_USE_LEGACY_KERAS", None)
-                processes[task] = subprocess.Popen(
-                    command,
-                    env=environment,
-                    stdout=subprocess.PIPE if task.job == "chief" else subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    text=True,
-                )
-            chief = next(each for task, each in processes.items() if task.job == "chief")
+            started = {
+                task.number: start(environment)
+                for task, environment in environments.items()
+                if task.job == "ps"
+            }
+            (chief_environment,) = (e for task, e in environments.items() if task.job == "chief")
+            addresses = json.loads(chief_environment["TF_CONFIG"])["cluster"]["ps"]
+            for number, process in started.items():
+                wait_for_server(addresses[number], process)
+            empty = {process.pid: resident(process.pid) for process in started.values()}
+            chief = start(chief_environment, servers=list(empty))
             output, _ = chief.communicate()
             if chief.returncode:
-                raise RuntimeError(f"The chief of {side} failed: {' '.join(command)}")
-            memory = max(resident(each.pid) for task, each in processes.items() if task.job == "ps")
+                raise RuntimeError(f"The chief of {side} ended with {chief.returncode}.")
+            memory = max(resident(process) - before for process, before in empty.items())
         finally:
-            for each in processes.values():
+            for each in running:
                 each.send_signal(signal.SIGKILL)
                 each.wait()
     line = next(line for line in output.splitlines() if line.startswith("MEASURED"))
-    seconds, carried = json.loads(line.removeprefix("MEASURED"))
-    return {
-        "rows": options["batch"] / seconds,
-        "bytes": carried / options["steps"],
-        "memory": memory,
-    }
+    seconds, carried, used = json.loads(line.removeprefix("MEASURED"))
+    rows = options["batch"] / seconds
+    return {"rows": rows, "processor": used, "bytes": carried, "memory": memory}
 
 
 def main() -> None:
@@ -177,8 +215,10 @@ def main() -> None:
     pythons = dict.fromkeys(SIDES, sys.executable)
     pythons["reference"] = os.environ.get("TPU_COLUMNS_REFERENCE_PYTHON", "")
     sides = [side for side in given.sides.split(",") if pythons[side]]
-    print("| servers | side | rows/s | of the reference | KiB a step | MiB of a server |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| servers | side | rows/s | of the reference | CPU ms a step | KiB a step | MiB a server |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for servers in map(int, given.servers.split(",")):
         runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
         for _ in range(given.rounds):
@@ -193,6 +233,7 @@ def main() -> None:
             share = f"{values['rows'] / base:.2f}" if base else ""
             print(
                 f"| {servers} | {side} | {values['rows']:,.0f} | {share} | "
+                f"{values['processor'] * 1000:,.1f} | "
                 f"{values['bytes'] / 1024:,.0f} | {values['memory'] / (1 << 20):,.0f} |",
                 flush=True,
             )

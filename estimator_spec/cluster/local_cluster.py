@@ -2,7 +2,8 @@
 """Runs a cluster of processes on this machine: addresses, restarts, logs, and the end of all.
 
 Processes of training end by themselves. Then an evaluator gets SIGTERM, at which it evaluates the
-last checkpoint and ends, and after it the parameter servers do. On a failure all are ended at once.
+last checkpoint and ends, and after it the parameter servers do. On a failure all are ended at once,
+also if this process is killed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import sys
 from collections.abc import AsyncIterator, Container, Sequence
 from typing import Any, NamedTuple, TextIO
 
-from estimator_spec.config.tf_config import TaskType
+from estimator_spec.cluster.process_guard import ProcessGuard
+from estimator_spec.config.task_type import TaskType
 
 _HOST = "127.0.0.1"
 # Below those that Linux gives outgoing connections (from 32768): one may take a port that a server,
@@ -81,7 +83,8 @@ class TaskError(RuntimeError):
 async def run(command: Sequence[str], size: Size, restarts: int = 0) -> None:
     """Runs a program in all processes of a cluster, until training and evaluation end.
 
-    No process is left when it returns, raises an error or is cancelled.
+    No process is left when it returns, raises an error or is cancelled, nor if the caller's process
+    is killed.
 
     Args:
         command: the program and its arguments.
@@ -91,10 +94,16 @@ async def run(command: Sequence[str], size: Size, restarts: int = 0) -> None:
     Raises:
         TaskError: a process failed once more.
     """
-    processes = [
-        _Process(task, command, environment, restarts)
-        for task, environment in make_environments(size).items()
-    ]
+    with ProcessGuard() as guard:
+        processes = [
+            _Process(task, command, environment, restarts, guard)
+            for task, environment in make_environments(size).items()
+        ]
+        await _run_all(processes)
+
+
+async def _run_all(processes: Sequence[_Process]) -> None:
+    """Runs processes until training and evaluation end; ends those that are left."""
     running = {asyncio.create_task(process.run()): process for process in processes}
     by_job: dict[str, list[_Process]] = {}
     for process in processes:
@@ -190,15 +199,22 @@ class _Process:
         command: the program and its arguments.
         environment: its environment variables.
         restarts: how often it is started again.
+        guard: guard of its process group.
     """
 
     def __init__(
-        self, task: Task, command: Sequence[str], environment: dict[str, str], restarts: int
+        self,
+        task: Task,
+        command: Sequence[str],
+        environment: dict[str, str],
+        restarts: int,
+        guard: ProcessGuard,
     ) -> None:
         self.task = task
         self._command = command
         self._environment = environment
         self._restarts = restarts
+        self._guard = guard
         self._process: asyncio.subprocess.Process | None = None
         self._end_signal: signal.Signals | None = None
 
@@ -250,6 +266,7 @@ class _Process:
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._guard.add(self._process.pid)
         if self._end_signal is not None:  # while it started
             self._send(self._end_signal)
         logs = asyncio.gather(
@@ -259,6 +276,7 @@ class _Process:
         status = await self._process.wait()
         self._send(signal.SIGKILL)  # to its children, which may hold the pipes
         await logs
+        self._guard.remove(self._process.pid)
         self._process = None
         return status
 

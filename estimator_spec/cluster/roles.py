@@ -123,6 +123,30 @@ def check_cluster(config: RunConfig) -> None:
         )
 
 
+def check_resolver(config: RunConfig) -> None:
+    """Checks that a cluster resolver doesn't hide TF_CONFIG's cluster from its tasks.
+
+    A resolver without addresses may: each process then trains alone, as in the reference.
+
+    Args:
+        config: the configuration of a process without a TPU.
+
+    Raises:
+        ValueError: names the resolver and the task.
+    """
+    resolver = getattr(config, "cluster", None)
+    if resolver is None or not config.cluster_spec:
+        return
+    if config.num_ps_replicas or config.num_worker_replicas > 1:
+        raise ValueError(
+            f"RunConfig's `cluster`, a {type(resolver).__name__}, has the jobs "
+            f"{', '.join(sorted(config.cluster_spec.jobs))}, but TF_CONFIG makes this process "
+            f"{config.task_type} {config.task_id} of another cluster, and use_tpu is False. Leave "
+            "`cluster` out of RunConfig to train on the parameter servers of TF_CONFIG, or unset "
+            "TF_CONFIG."
+        )
+
+
 def _addresses(config: RunConfig) -> dict[tuple[str, int], str]:
     """Returns the addresses of the training processes by job and index."""
     if not config.cluster_spec or getattr(config, "cluster", None) is not None:

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimator_spec.config import run_config_rules
 from estimator_spec.config import tf_config as tf_config_lib
-from estimator_spec.config.tf_config import TaskType
+from estimator_spec.config.task_type import TaskType
 from estimator_spec.config.tpu_config import InputPipelineConfig, TPUConfig
 
 __all__ = [

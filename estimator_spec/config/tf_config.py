@@ -15,17 +15,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.config.task_type import TaskType
+
 _FROM_ENVIRONMENT = "Note that these values may come from the TF_CONFIG environment variable."
-
-
-class TaskType:
-    """Names of a cluster's jobs."""
-
-    MASTER = "master"
-    PS = "ps"
-    WORKER = "worker"
-    CHIEF = "chief"
-    EVALUATOR = "evaluator"
 
 
 @dataclasses.dataclass(frozen=True)

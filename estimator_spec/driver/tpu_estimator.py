@@ -140,6 +140,8 @@ class TPUEstimator(Estimator):
         tpu_checks.check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
         if use_tpu:
             tpu_checks.check_input_pipeline(tpu_config, embedding_config_spec)
+        else:
+            roles.check_resolver(config)
         on_tpu = use_tpu and not host_fallback.host_instead_of_tpu()
         on_servers = not use_tpu and roles.is_distributed(config)
         if embedding_shards is None:

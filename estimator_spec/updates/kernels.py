@@ -115,8 +115,9 @@ def apply_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
     """
     kernel = find_kernel(op)
     assert kernel is not None
-    ids, gradient = inputs["indices"], inputs["grad"]
     table, *slots = kernel.variables
+    inputs = inputs | {name: _beside(inputs[table], inputs[name]) for name in ("indices", "grad")}
+    ids, gradient = inputs["indices"], inputs["grad"]
     # Like a kernel, read variables after all other inputs are available.
     others = (value for name, value in inputs.items() if name not in kernel.variables)
     with tf.control_dependencies([value for value in others if not _is_constant(value)]):
@@ -126,6 +127,14 @@ def apply_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
         old_rows |= {name: gathers.gather_rows(inputs[name], ids, gradient.dtype) for name in slots}
         new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
         return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
+
+
+def _beside(variable: Any, value: Any) -> Any:
+    """Returns a value on the device of a variable.
+
+    Ops there that wait for the value itself would each have a message from its device.
+    """
+    return value if value.op.device == variable.op.device else tf.identity(value)
 
 
 def _is_constant(value: Any) -> bool:

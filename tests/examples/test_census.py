@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from estimator_spec import checkpoints
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "census"
+BRIEF = ("--train_steps=300", "--learning_rate=0.003")
 
 pytestmark = pytest.mark.slow
 
@@ -23,9 +26,7 @@ pytestmark = pytest.mark.slow
 def finished(tmp_path_factory):
     """Runs the program briefly in a process of its own; returns its model_dir and output."""
     model_dir = tmp_path_factory.mktemp("census")
-    output = run(
-        "census.py", f"--model_dir={model_dir}", "--train_steps=300", "--learning_rate=0.003"
-    )
+    output = run("census.py", f"--model_dir={model_dir}", *BRIEF)
     return model_dir, output
 
 
@@ -53,12 +54,23 @@ def test_it_ends_with_a_row_for_each_column(finished):
     assert cells["occupation"] == ["tbl_occupation", "14 x 8", "cpu", "cpu"]
 
 
-def run(program, *arguments):
+def test_a_cluster_learns_as_one_process(finished, tmp_path):
+    """A chief, two workers, two servers and an evaluator reach the AUC of one process."""
+    size = ("-m", "estimator_spec", "launch", "--workers=2", "--ps=2", "--evaluator")
+    options = (f"--model_dir={tmp_path}", *BRIEF)
+    output = run("census_cluster.py", "--", *options, before=size)
+    found = re.search(r"^evaluator 0: test AUC (\S+) at step", output, re.MULTILINE)
+    alone = re.search(r"test AUC.*\n.*\n(\S+)", finished[1])
+    assert abs(float(found[1]) - float(alone[1])) < 0.005
+    assert checkpoints.inspect(str(tmp_path)).global_step >= 300
+
+
+def run(program, *arguments, before=()):
     """Runs a program of the example in a process of its own; returns its output."""
-    command = [sys.executable, str(EXAMPLE / program), *arguments]
+    command = [sys.executable, *before, str(EXAMPLE / program), *arguments]
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment["PYTHONPATH"] = str(ROOT)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout
 

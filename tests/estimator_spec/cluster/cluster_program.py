@@ -112,7 +112,7 @@ class PrintSteps(tf1.train.SessionRunHook):
     def before_run(self, run_context):
         """Fetches the loss of the graph."""
         graph = run_context.session.graph
-        return tf1.train.SessionRunArgs(graph.get_collection(tf1.GraphKeys.LOSSES)[0])
+        return tf1.train.SessionRunArgs(graph.get_collection(tf1.GraphKeys.LOSSES)[-1])
 
     def after_run(self, run_context, run_values):
         """Prints the fetched loss."""

@@ -3,23 +3,56 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import functools
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import forks as forks_lib
 from estimator_spec.cluster import local_cluster
 
-HERE = Path(__file__).resolve().parent
-PROGRAM = HERE / "cluster_program.py"
-ROOT = HERE.parents[2]
+PROGRAM = "cluster_program"
+ROOT = Path(__file__).resolve().parents[3]
 LIMIT = 240  # seconds until a test gives up
+
+
+class Process:
+    """A process that writes its output to a file.
+
+    Args:
+        forks: starts it.
+        program: name of the program.
+        arguments: its model_dir and options.
+        environment: its environment variables.
+        log: path of the file.
+    """
+
+    def __init__(self, forks, program, arguments, environment, log):
+        self._forks = forks
+        self._id = forks.start(program, arguments, environment, log)
+
+    @property
+    def status(self):
+        """Exit status; None while the process runs."""
+        return self._forks.poll(self._id)
+
+    def wait(self, until=float("inf")):
+        """Waits for the end of the process, or a time; returns the status."""
+        while self.status is None and time.monotonic() < until:
+            time.sleep(0.02)
+        return self.status
+
+    def send(self, number):
+        """Sends a signal to the process and its children, unless it has ended."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._id, number)
 
 
 class Cluster:
@@ -27,31 +60,30 @@ class Cluster:
 
     Args:
         directory: a new directory of this cluster.
-        program: the interpreter, the program and its model_dir.
+        forks: returns the `Forks` that start its processes, perhaps with a preloaded library.
+        program: name of the program.
+        model_dir: its model_dir.
         options: options of the program.
         environments: environment variables by task, such as 'worker 0'.
     """
 
-    def __init__(self, directory, program, options, environments):
+    def __init__(self, directory, forks, program, model_dir, options, environments):
         self.environments = environments
         self._directory = directory
+        self._forks = forks
         self._program = program
+        self._model_dir = str(model_dir)
         self._options = options
         self._processes = {}
 
     def start(self, *tasks, preload=None, **options):
         """Starts the processes of tasks, or of all; one that ran before writes on."""
-        command = [*self._program, json.dumps(self._options | options)]
+        forks = self._forks(preload)
+        arguments = [self._model_dir, self._options | options]
         for task in tasks or self.environments:
-            more = {"LD_PRELOAD": str(preload)} if preload else {}
-            with open(self._log(task), "ab") as log:
-                self._processes[task] = subprocess.Popen(
-                    command,
-                    env=self.environments[task] | more,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
+            self._processes[task] = Process(
+                forks, self._program, arguments, self.environments[task], self._log(task)
+            )
 
     def run(self):
         """Runs all tasks; ends the servers after training and evaluation."""
@@ -70,7 +102,7 @@ class Cluster:
         """Waits until a task has written lines that match a pattern; returns the matches."""
         end = time.monotonic() + LIMIT
         while True:
-            ended = self._processes[task].poll() is not None
+            ended = self._processes[task].status is not None
             found = re.findall(text, self.output(task))
             if len(found) >= times:
                 return found
@@ -80,32 +112,35 @@ class Cluster:
 
     def terminate(self, task):
         """Sends SIGTERM to the process of a task."""
-        self._processes[task].send_signal(signal.SIGTERM)
+        self._processes[task].send(signal.SIGTERM)
 
     def kill(self, task):
         """Kills the process of a task."""
-        self._processes[task].kill()
+        self._processes[task].send(signal.SIGKILL)
         self._processes[task].wait()
 
     def finish(self, *tasks, status=0):
-        """Waits until tasks have ended with a status."""
+        """Waits until tasks have ended with a status; one that fails ends the waiting."""
         end = time.monotonic() + LIMIT
-        for task in tasks:
-            try:
-                found = self._processes[task].wait(max(end - time.monotonic(), 1))
-            except subprocess.TimeoutExpired:
-                pytest.fail(f"{task} doesn't end:\n{self.output(task)[-4000:]}")
-            assert found == status, f"{task}:\n{self.output(task)[-6000:]}"
+        waiting = list(tasks)
+        while waiting:
+            for task in waiting:
+                found = self._processes[task].status
+                assert found in (None, status), f"{task}:\n{self.output(task)[-6000:]}"
+            late = time.monotonic() > end
+            assert not late, f"{waiting[0]} doesn't end:\n{self.output(waiting[0])[-4000:]}"
+            waiting = [task for task in waiting if self._processes[task].status is None]
+            time.sleep(0.02)
 
     def kill_all(self):
         """Kills all processes that still run, with their children."""
-        for process in self._processes.values():
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        for task in self._processes:
+            self.kill(task)
 
     def _log(self, task):
-        return self._directory / (task.replace(" ", "-") + ".log")
+        path = self._directory / (task.replace(" ", "-") + ".log")
+        path.touch()
+        return path
 
 
 def variables_of(side, variables):
@@ -116,12 +151,33 @@ def variables_of(side, variables):
     return found
 
 
+@pytest.fixture(scope="session")
+def forks():
+    """Returns a function of a python, None for this one, that returns its `Forks`."""
+    made = {}
+
+    def get(python=None, preload=None):
+        if (python, preload) not in made:
+            side = "reference" if python else "ours"
+            more = {"LD_PRELOAD": str(preload)} if preload else {}
+            made[python, preload] = forks_lib.Forks(
+                python or sys.executable, PROGRAM, variables_of(side, os.environ) | more
+            )
+        return made[python, preload]
+
+    yield get
+    for each in made.values():
+        each.close()
+
+
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(tmp_path, forks):
     """Returns a function that makes a cluster, whose processes aren't started."""
     clusters = []
 
-    def make(model_dir, workers=0, servers=1, evaluator=False, python=None, **options):
+    def make(
+        model_dir, workers=0, servers=1, evaluator=False, python=None, program=PROGRAM, **options
+    ):
         size = local_cluster.Size(workers, servers, evaluator)
         side = "reference" if python else "ours"
         environments = {
@@ -130,8 +186,8 @@ def cluster(tmp_path):
         }
         directory = tmp_path / f"logs-{len(clusters)}"
         directory.mkdir()
-        program = [python or sys.executable, str(PROGRAM), str(model_dir)]
-        clusters.append(Cluster(directory, program, options, environments))
+        get = functools.partial(forks, python)
+        clusters.append(Cluster(directory, get, program, model_dir, options, environments))
         return clusters[-1]
 
     try:
@@ -142,19 +198,18 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
-def alone():
-    """Returns a function that runs the program in one process, and returns its output."""
+def alone(tmp_path, forks):
+    """Returns a function that runs a program in one process, and returns its output."""
 
-    def run(model_dir, python=None, **options):
+    def run(model_dir, python=None, program=PROGRAM, **options):
         environment = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
-        done = subprocess.run(
-            [python or sys.executable, str(PROGRAM), str(model_dir), json.dumps(options)],
-            env=variables_of("reference" if python else "ours", environment),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-        return done.stdout
+        environment = variables_of("reference" if python else "ours", environment)
+        log = tmp_path / "alone.log"
+        log.unlink(missing_ok=True)
+        process = Process(forks(python), program, [str(model_dir), options], environment, log)
+        status = process.wait(time.monotonic() + LIMIT)
+        process.send(signal.SIGKILL)
+        assert status == 0, log.read_text()[-4000:]
+        return log.read_text()
 
     return run

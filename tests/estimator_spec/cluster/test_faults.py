@@ -28,8 +28,7 @@ def go(model_dir):
 
 def test_a_worker_is_killed(cluster, tmp_path):
     """Training goes on without a killed worker; started again, it trains on."""
-    model_dir = tmp_path / "model"
-    made = cluster(model_dir, workers=1, servers=2, max_steps=3000, save_steps=1000)
+    made = cluster(tmp_path / "model", workers=1, servers=2, max_steps=10**6)
     made.start()
     made.wait_for("worker 0", r"step \d+ loss")
     made.kill("worker 0")
@@ -37,9 +36,7 @@ def test_a_worker_is_killed(cluster, tmp_path):
     made.wait_for("chief 0", r"step \d+ loss", times=seen + 10)
     before = len(re.findall(r"step \d+ loss", made.output("worker 0")))
     made.start("worker 0")
-    made.finish("chief 0", "worker 0")
-    assert global_step(model_dir) >= 3000
-    assert before > 0
+    made.wait_for("worker 0", r"step \d+ loss", times=before + 10)
 
 
 def test_a_server_is_killed(cluster, tmp_path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -177,6 +178,32 @@ def test_an_interruption_ends_all(script, number):
     thread.start()
     assert launch.main([str(path)]) == 128 + number
     thread.join()
+
+
+def test_a_killed_launcher(tmp_path):
+    """Even if the launcher is killed, all processes and their children are ended."""
+    path = tmp_path / "script.py"
+    path.write_text(
+        textwrap.dedent(
+            """
+            import fcntl, os, subprocess, sys, time
+            lock = open(__file__)
+            fcntl.flock(lock, fcntl.LOCK_SH)  # until this process and its child have ended
+            sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+            subprocess.Popen(sleep, pass_fds=[lock.fileno()])
+            print("waits", flush=True)
+            time.sleep(600)
+            """
+        )
+    )
+    command = [sys.executable, "-m", "estimator_spec", "launch", str(path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as launcher:
+        for _ in range(3):
+            assert launcher.stdout.readline().endswith("waits\n")
+        launcher.kill()
+    with open(path) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def test_long_lines(script, capsys):

@@ -94,3 +94,34 @@ def test_sessions_of_a_tpu_estimator_on_a_cpu(place, tmp_path):
     assert config.master == "grpc://b:1"
     assert config.evaluation_master == ""
     assert list(config.session_config.device_filters) == ["/job:ps", "/job:worker/task:0"]
+
+
+def make_estimator(resolver):
+    """Returns an estimator without a TPU whose configuration has a cluster resolver."""
+    return estimator_spec.TPUEstimator(
+        lambda features, labels, mode, params: None,
+        config=estimator_spec.RunConfig(cluster=resolver),
+        use_tpu=False,
+    )
+
+
+def test_a_resolver_that_hides_the_cluster(place):
+    """A resolver with other addresses than TF_CONFIG's is refused in each task."""
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"tpu_worker": ["d:1"]}), master="grpc://d:1"
+    )
+    for task_type in ("chief", "worker", "ps"):
+        place({"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, task_type)
+        message = f"a SimpleClusterResolver, has the jobs tpu_worker, but.*{task_type} 0 of another"
+        with pytest.raises(ValueError, match=message):
+            make_estimator(resolver)
+    place({"chief": ["a:1"]})
+    make_estimator(resolver)  # TF_CONFIG has no other process
+
+
+def test_a_resolver_without_a_cluster(place):
+    """A resolver of this machine hides TF_CONFIG's cluster: the process trains alone."""
+    place({"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]})
+    config = make_estimator(tf.distribute.cluster_resolver.TPUClusterResolver("local")).config
+    assert config.master == ""
+    assert not roles.is_distributed(config)

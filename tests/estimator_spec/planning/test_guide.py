@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/plan.md: its commands print what it shows."""
+"""docs/plan.md and docs/cluster.md: commands of `plan` print what the pages show."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from estimator_spec import planning
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"^```bash\n(.*?)\n```\n\n```text\n(.*?)\n```", TEXT, re.DOTALL | re.MULTILINE)
+CLUSTER = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+SHOWN = re.findall(
+    r"^```bash\n(.*? plan .*?)\n```\n\n```text\n(.*?)\n```",
+    TEXT + CLUSTER,
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def test_there_are_commands():
     """The test below has something to run, and no block is without its output."""
-    assert len(SHOWN) == TEXT.count("```bash") == 3
+    assert len(SHOWN) == TEXT.count("```bash") + 1 == 4
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=range(len(SHOWN)))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models other than the tests' own on clusters of real processes: a DLRM, canned estimators."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_spec import checkpoints
+
+pytestmark = pytest.mark.slow
+
+
+def auc(output):
+    """Returns the AUC that the program printed."""
+    return float(re.search(r"^AUC (\S+)$", output, re.MULTILINE)[1])
+
+
+def losses(output):
+    """Returns the printed losses by step."""
+    return {int(step): float(loss) for step, loss in re.findall(r"step (\d+) loss (\S+)", output)}
+
+
+@pytest.mark.skipif(tf.__version__.startswith("2.15."), reason="on the newest TensorFlow only")
+def test_a_dlrm_learns_as_in_one_process(cluster, alone, tmp_path):
+    """A DLRM trained by 6 processes reaches the AUC of one."""
+    options = {"program": "dlrm_program", "max_steps": 600}
+    expected = auc(alone(tmp_path / "alone", **options))
+    made = cluster(tmp_path / "cluster", workers=2, servers=2, evaluator=True, **options)
+    made.run()
+    assert expected > 0.8
+    assert abs(auc(made.output("evaluator 0")) - expected) < 0.005
+    assert checkpoints.inspect(str(tmp_path / "cluster")).global_step >= 600
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_canned_estimators(cluster, alone, tmp_path, generation):
+    """A single trainer has the losses of one process; with a worker, it goes on from there."""
+    options = {"program": "canned_program", "generation": generation}
+    expected = losses(alone(tmp_path / "alone", max_steps=20, **options))
+    made = cluster(tmp_path / "cluster", servers=1, max_steps=20, **options)
+    made.run()
+    found = losses(made.output("chief 0"))
+    assert list(found) == list(expected) == list(range(1, 21))
+    np.testing.assert_allclose(list(found.values()), list(expected.values()), rtol=1e-5)
+    made = cluster(tmp_path / "cluster", workers=1, servers=1, max_steps=40, **options)
+    made.run()
+    assert "done chief 0" in made.output("chief 0")
+    assert "done worker 0" in made.output("worker 0")
+    assert tf.train.load_variable(str(tmp_path / "cluster"), "global_step") >= 40
