@@ -46,7 +46,6 @@ _ANY_VERSION = (
     "estimator_spec/migrate",
     "estimator_spec/planning",
     "estimator_spec/test_html_page.py",
-    "examples/test_census_cluster.py",
     "examples/test_census_rewritten.py",
     "examples/test_wide_deep.py",
     "hostile/test_damage.py",

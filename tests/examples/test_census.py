@@ -54,6 +54,7 @@ def test_it_ends_with_a_row_for_each_column(finished):
     assert cells["occupation"] == ["tbl_occupation", "14 x 8", "cpu", "cpu"]
 
 
+@pytest.mark.any_version
 def test_a_cluster_learns_as_one_process(finished, tmp_path):
     """A chief, two workers, two servers and an evaluator reach the AUC of one process."""
     size = ("-m", "estimator_spec", "launch", "--workers=2", "--ps=2", "--evaluator")
