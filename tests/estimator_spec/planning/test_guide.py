@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
 CLUSTER = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
 SHOWN = re.findall(
-    r"^```bash\n(.*? plan .*?)\n```\n\n```text\n(.*?)\n```",
+    r"^```bash\n([^`]* plan [^`]*)\n```\n\n```text\n(.*?)\n```",
     TEXT + CLUSTER,
     re.DOTALL | re.MULTILINE,
 )
