@@ -150,7 +150,9 @@ def graph_outcome(heads, case):
             weight = tf1.get_variable("weight", [], initializer=tf1.ones_initializer())
             logits = tf.nest.map_structure(weight.__mul__, batch["logits"])
             labels = tf.nest.map_structure(tf.constant, batch["labels"])
-            options = {"regularization_losses": [0.5 * weight]}
+            # The only head without this argument.
+            is_multi_head = case["head"] == "multi_head"
+            options = {} if is_multi_head else {"regularization_losses": [0.5 * weight]}
             if mode == "train":
                 options.update(training(step, weight, case["head"]))
             head = made(heads, case["head"], case["arguments"])

@@ -13,6 +13,7 @@ from estimator_spec.heads.first_generation import canned, metrics
 from estimator_spec.heads.first_generation.base import HeadV1
 from estimator_spec.heads.first_generation.multi import MultiHeadV1
 from estimator_spec.heads.first_generation.wrapped import WrappedHead
+from estimator_spec.heads.keys import PredictionKeys
 from estimator_spec.heads.multi_label import MultiLabelHead
 from estimator_spec.heads.regression import LogisticRegressionHead
 
@@ -99,7 +100,8 @@ def multi_label_head(
         classes_for_class_based_metrics,
         name,
     )
-    return WrappedHead(head, loss_reduction, metrics.multi_label_metrics)
+    keys = [PredictionKeys.LOGITS, PredictionKeys.PROBABILITIES]
+    return WrappedHead(head, loss_reduction, metrics.multi_label_metrics, keys)
 
 
 def regression_head(

@@ -43,13 +43,21 @@ class WrappedHead(HeadV1):
         head: the head of TensorFlow 2. Its reduction isn't used.
         loss_reduction: reduction of the losses, a value of `tf.compat.v1.losses.Reduction`.
         metric_fn: function that returns the metrics of predictions and labels.
+        prediction_keys: names of the predictions; None: those of `head`.
 
     Raises:
         ValueError: the reduction is unknown.
     """
 
-    def __init__(self, head: SingleHead, loss_reduction: str, metric_fn: MetricFn) -> None:
+    def __init__(
+        self,
+        head: SingleHead,
+        loss_reduction: str,
+        metric_fn: MetricFn,
+        prediction_keys: Sequence[str] | None = None,
+    ) -> None:
         check_reduction(loss_reduction)
+        self._prediction_keys = prediction_keys
         self._head = head
         self._loss_reduction = loss_reduction
         self._metric_fn = metric_fn
@@ -86,7 +94,7 @@ class WrappedHead(HeadV1):
     ) -> TPUEstimatorSpec:
         """Returns the model as a `TPUEstimatorSpec`; see `HeadV1.create_estimator_spec`."""
         with tf1.name_scope(self.name, "head"):
-            predictions = self._head.predictions(logits)
+            predictions = self._head.predictions(logits, self._prediction_keys)
             if mode == ModeKeys.PREDICT:
                 outputs = self._head.export_outputs(predictions)
                 outputs[PREDICT_SIGNATURE] = PredictOutput(predictions)
@@ -98,9 +106,11 @@ class WrappedHead(HeadV1):
                 return TPUEstimatorSpec(mode, predictions, loss, eval_metrics=metrics)
             update_ops = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
             train_op = train_ops.make_train_op(loss, optimizer, train_op_fn, update_ops)
-            total = tf.reduce_sum(batch.unreduced_loss * batch.weights)
-            weights = broadcast_weights(batch.unreduced_loss, batch.weights)
-            mean_loss = tf.math.divide_no_nan(total, tf.reduce_sum(weights))
+            mean_loss = None
+            if self._loss_reduction == tf1.losses.Reduction.SUM:
+                total = tf.reduce_sum(batch.unreduced_loss * batch.weights)
+                weights = broadcast_weights(batch.unreduced_loss, batch.weights)
+                mean_loss = tf.math.divide_no_nan(total, tf.reduce_sum(weights))
         add_loss_summaries(loss, regularization_losses, self.name, mean_loss)
         return TPUEstimatorSpec(mode, predictions, loss, train_op)
 
