@@ -19,7 +19,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture
 def census(monkeypatch):
-    """Returns the example's modules without dropout, whose seed depends on the graph.
+    """Returns the example's modules.
 
     Its activation is replaced by a smooth one: with ReLU, rounding decides whether a unit's
     gradient is zero.
@@ -27,18 +27,20 @@ def census(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLE))
     data = importlib.import_module("census_data")
     model = importlib.import_module("census_model")
-    monkeypatch.setattr(model, "DROPOUT", 0.0)
     monkeypatch.setattr(tf.nn, "relu", tf.nn.softplus)
     monkeypatch.setattr(tf1.train, "AdamOptimizer", tf1.train.GradientDescentOptimizer)
     return data, model
 
 
 def estimator(census, model_dir, core):
-    """Returns the example's estimator with gradient descent for all variables."""
+    """Returns the example's estimator with gradient descent for all variables.
+
+    It is without dropout, whose seed depends on the graph.
+    """
     data, model = census
     columns = model.embedding_columns(data.DATA_DIR)
     made = es.TPUEstimator(
-        model.model_fn_builder(columns, str(model_dir), 0.1, 100, False),
+        model.model_fn_builder(columns, str(model_dir), 0.1, 100, use_tpu=False, dropout=0.0),
         config=es.RunConfig(model_dir=str(model_dir), tf_random_seed=1, log_step_count_steps=None),
         use_tpu=False,
         train_batch_size=128,
