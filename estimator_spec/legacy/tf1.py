@@ -147,16 +147,18 @@ def is_only_in_tf1(name: str) -> bool:
     Args:
         name: relative to `tensorflow`.
     """
-    first, *rest = name.split(".")
-    if first in (*_SHARED, "contrib", "estimator"):
+    parts = name.split(".")
+    if parts[0] in (*_SHARED, "contrib", "estimator"):
         return False  # the same in both
-    if not hasattr(tf, first):
-        return hasattr(tf1, first)
-    now, then = vars(tf).get(first), vars(tf1).get(first)
-    # Lazily loaded modules are Keras, which must not be loaded here.
-    if not rest or not is_plain_module(now) or not is_plain_module(then):
-        return False
-    return not hasattr(now, rest[0]) and hasattr(then, rest[0])
+    now, then = tf, tf1
+    for part in parts:
+        if not hasattr(now, part):
+            return hasattr(then, part)
+        now, then = vars(now).get(part), vars(then).get(part)
+        # Lazily loaded modules are Keras, which must not be loaded here.
+        if not is_plain_module(now) or not is_plain_module(then):
+            return False
+    return False
 
 
 def is_plain_module(value: Any) -> bool:

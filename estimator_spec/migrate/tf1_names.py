@@ -140,6 +140,7 @@ MODULES = {
         "CrossShardOptimizer PaddingSpec batch_parallel bfloat16_scope core cross_replica_sum "
         "initialize_system outside_compilation replicate rewrite shard shutdown_system"
     ),
+    "tpu.experimental": "embedding_column shared_embedding_columns",
     "train": (
         "AdadeltaOptimizer AdagradDAOptimizer AdagradOptimizer AdamOptimizer "
         "CheckpointSaverHook CheckpointSaverListener ChiefSessionCreator FeedFnHook "
@@ -178,5 +179,7 @@ def is_only_in_tf1(name: str) -> bool:
     Args:
         name: relative to `tensorflow`.
     """
-    first, _, rest = name.partition(".")
-    return first in TOP or rest.partition(".")[0] in _IN_MODULES.get(first, ())
+    parts = name.split(".")
+    return parts[0] in TOP or any(
+        parts[end] in _IN_MODULES.get(".".join(parts[:end]), ()) for end in range(1, len(parts))
+    )
