@@ -108,6 +108,24 @@ class Evaluator:
         if checkpoint == self._evaluated:
             self._warn("No new checkpoint ready for evaluation. Skip the current evaluation pass.")
             return EvaluationResult(EvaluationStatus.NO_NEW_CHECKPOINT)
+        try:
+            metrics, exports = self._evaluate(checkpoint)
+        except (ValueError, CheckpointError, tf.errors.OpError):
+            is_evaluator = self._estimator.config.task_type == TaskType.EVALUATOR
+            if not is_evaluator or tf.io.gfile.exists(f"{checkpoint}.index"):
+                raise
+            self._warn(
+                f"Training has deleted {checkpoint} before its evaluation ended: it keeps "
+                f"{self._estimator.config.keep_checkpoint_max} checkpoints "
+                "(RunConfig.keep_checkpoint_max). The evaluation goes on with a later one."
+            )
+            return EvaluationResult(EvaluationStatus.MISSING_CHECKPOINT)
+        self._evaluated = checkpoint
+        self._warned = float("-inf")
+        return EvaluationResult(EvaluationStatus.EVALUATED, metrics, checkpoint, exports)
+
+    def _evaluate(self, checkpoint: str) -> tuple[dict[str, Any], list[Any]]:
+        """Returns the metrics of a checkpoint, and the results of the exporters."""
         metrics = self._estimator.evaluate(
             input_fn=self._spec.input_fn,
             steps=self._spec.steps,
@@ -116,10 +134,7 @@ class Evaluator:
             hooks=self._spec.hooks,
         )
         _check_metrics(metrics)
-        exports = [self._export(exporter, checkpoint, metrics) for exporter in self._spec.exporters]
-        self._evaluated = checkpoint
-        self._warned = float("-inf")
-        return EvaluationResult(EvaluationStatus.EVALUATED, metrics, checkpoint, exports)
+        return metrics, [self._export(each, checkpoint, metrics) for each in self._spec.exporters]
 
     def is_last(self, metrics: Mapping[str, Any]) -> bool:
         """Returns whether these metrics are of the last step of training."""

@@ -460,6 +460,31 @@ def test_an_evaluator_does_not_hurry(ours, place, waits, tf_log):
     assert len([line for line in tf_log if "Estimator is not trained yet" in line]) == 1
 
 
+def test_training_deletes_what_is_evaluated(ours, place, waits, tf_log):
+    """A checkpoint that goes away while its evaluation starts isn't an error of an evaluator."""
+    trainer = every_two(ours)
+    place("evaluator", chief=1)
+    trainer.train(ours.input_fn, max_steps=2)
+    index = Path(ours.model_dir, "model.ckpt-2.index")
+    aside = Path(ours.model_dir, "aside")
+
+    def input_fn():
+        if index.exists():
+            index.rename(aside)
+        return ours.input_fn()
+
+    def go_on(count):
+        aside.rename(index)
+        trainer.train(ours.input_fn, max_steps=6)
+
+    waits.then = go_on
+    train, evaluate = specs(ours, evaluate={"start_delay_secs": 0, "input_fn": input_fn})
+    metrics, _ = ours.api.train_and_evaluate(every_two(ours), train, evaluate)
+    assert metrics["global_step"] == 6
+    assert waits == [1]
+    assert "model.ckpt-2 before its evaluation ended: it keeps 5 checkpoints" in "\n".join(tf_log)
+
+
 PROGRAM = """
 import sys
 import numpy as np

@@ -79,7 +79,8 @@ def test_heads_of_both_generations_agree(name):
         if not key.startswith("auc_precision_recall"):  # TensorFlow 1 interpolates otherwise
             np.testing.assert_allclose(actual["metrics"][key], value, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(actual["loss"], expected["loss"], rtol=1e-6)
-    assert sorted(actual["said"]) == sorted(expected["said"])
+    later = {"classes"} if name == "multi-label" else set()  # predictions that contrib's lacks
+    assert sorted(actual["said"]) == sorted(set(expected["said"]) - later)
 
 
 def test_multi_head():
