@@ -51,6 +51,7 @@ _ANY_VERSION = (
     "hostile/test_damage.py",
     "hostile/test_full_disk.py",
     "hostile/test_kills.py",
+    "reference/test_heads.py",
     "test_architecture.py",
     "test_routing_page.py",
     "test_site.py",
