@@ -87,7 +87,8 @@ def make_model_fn(
             optimizer = optimizers.keras_training_optimizer(
                 linear_optimizer, mode, _LINEAR_LEARNING_RATE, counts_steps=not dnn_columns
             )
-            with graph_variables.collecting() as wide:
+            others = [variable for _, part in trainers for variable in part.variables]
+            with graph_variables.collecting(others) as wide:
                 logits.append(wide_fn(features))
             hidden_layers.summarize(linear.SCOPE, logits[-1])
             trainers.append((optimizer, wide))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -28,24 +28,36 @@ class Added:
 
 
 @contextlib.contextmanager
-def collecting() -> Iterator[Added]:
+def collecting(others: Iterable[Any] = ()) -> Iterator[Added]:
     """Yields an `Added`, which has the variables and ops once the context has ended.
 
-    Unlike a search by scope, this finds a table of shared columns, whose name has no scope. Unlike
-    one by collection, it finds the variables on each replica of a `MirroredStrategy`: when the
-    second one asks for them, the first has put them into the collection.
+    Unlike a search by scope, this finds a table of shared columns, whose name has no scope.
+
+    Args:
+        others: variables of other parts of the model, which this one may use, too.
     """
-    added = Added()
+    added, known = Added(), {id(variable) for variable in others}
+
+    def add(variables: Iterable[Any]) -> None:
+        for variable in variables:
+            if variable.trainable and id(variable) not in known:
+                known.add(id(variable))
+                added.variables.append(variable)
 
     def get(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         variable = getter(*args, **kwargs)
-        parts = list(variable) if storage.is_partitioned(variable) else [variable]
-        known = {id(each) for each in added.variables}
-        added.variables += [part for part in parts if part.trainable and id(part) not in known]
+        add(variable if storage.is_partitioned(variable) else [variable])
         return variable
 
+    kinds = (tf1.GraphKeys.TRAINABLE_VARIABLES, tf1.GraphKeys.UPDATE_OPS)
+    before = [len(tf1.get_collection(kind)) for kind in kinds]
+    # When the second replica of a MirroredStrategy gets its variables, the first one has put them
+    # into the collection.
     scope = tf1.get_variable_scope()
-    before = len(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
     with tf1.variable_scope(scope, custom_getter=get, auxiliary_name_scope=False):
         yield added
-    added.update_ops = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)[before:]
+    # What a column makes by tf.Variable isn't got by name.
+    variables, added.update_ops = (
+        tf1.get_collection(kind)[start:] for kind, start in zip(kinds, before, strict=True)
+    )
+    add(variables)
