@@ -129,15 +129,22 @@ def _read_global_step_before_increment(graph: tf.Graph) -> None:
     """Adds control dependencies from the reads of the global step to the ops that increment it.
 
     Hooks expect the value before this step, or before this loop of steps, from the tensor that
-    TensorFlow's hooks share and from the variable itself. If the ops ran in any order, hooks would
-    see this step or the next at random (or one within the loop), and could write a summary one step
-    late.
+    TensorFlow's hooks share and from the variable itself; host calls, from any read by the model.
+    If the ops ran in any order, they would see this step or the next at random (or one within the
+    loop), and could write a summary one step late.
     """
     step = tf1.train.get_global_step(graph)
-    reads = [private.get_or_create_global_step_read(graph).op, graph.as_graph_element(step).op]
-    for op in step.op.outputs[0].consumers():
-        if op.type in _INCREMENT_OPS and graph_surgery.control_flow_context(op) is None:
-            for read in reads:
+    reads = {private.get_or_create_global_step_read(graph).op, graph.as_graph_element(step).op}
+    users = [
+        op
+        for op in step.op.outputs[0].consumers()
+        if graph_surgery.control_flow_context(op) is None
+    ]
+    # A read with control inputs may come after the increment, or run what isn't part of a step.
+    reads.update(op for op in users if op.type == "ReadVariableOp" and not op.control_inputs)
+    for op in users:
+        if op.type in _INCREMENT_OPS:
+            for read in sorted(reads, key=lambda read: read.name):
                 graph_surgery.add_control_input(op, read)
 
 

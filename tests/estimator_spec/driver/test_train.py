@@ -450,6 +450,28 @@ def test_host_call(make, line):
     assert values == ["custom"] * 3
 
 
+def test_a_host_call_gets_the_step_before(make):
+    """A host call gets the step before its increment, even if no other op orders the two."""
+    seen = []
+
+    def model_fn(features, labels, mode, params):
+        step = tf1.train.get_global_step()
+        increment = step.assign_add(1, read_value=False)
+        read = tf.reshape(step, [1])
+        return estimator_spec.TPUEstimatorSpec(
+            mode,
+            loss=tf.zeros([]),
+            train_op=increment,
+            host_call=(lambda step: tf1.py_func(seen.append, [step[0]], []), [read]),
+        )
+
+    def input_fn(params):
+        return tf.data.Dataset.from_tensors(({"x": tf.zeros([1])}, tf.zeros([1]))).repeat()
+
+    make(model_fn).train(input_fn, steps=300)
+    assert seen == list(range(300))
+
+
 def test_without_a_batch_size(make, line, tf_log):
     """A CPU needs no train_batch_size; then there is no examples/sec."""
     estimator = make(train_batch_size=None, config={"log_step_count_steps": 2})
