@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -15,6 +19,8 @@ from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 
+PROGRAMS = Path(__file__).parent
+ROOT = PROGRAMS.parents[2]
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1", "e:1", "f:1"]}
 
 
@@ -55,6 +61,23 @@ def test_shards_are_spread_with_their_slots(place, resource):
         assert {v.op.name: server_of(v) for v in slots} == {
             f"table/part_{k}/Adagrad": k for k in range(3)
         }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sparse", "dense", "weighted"])
+def test_a_server_gets_each_id_once(kind):
+    """A step sends each distinct id, and its gradient, once to the server of its row."""
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "transfers_program.py", kind],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    # Server 0 has the rows of the ids 7 and 8, server 1 that of 60. Sizes are sorted as text.
+    ids_and_gradients = {"0": ["16B", "32B"], "1": ["16B", "8B"]}
+    assert json.loads(done.stdout.splitlines()[-1]) == ids_and_gradients
 
 
 def test_other_ops_are_on_the_task(place):
