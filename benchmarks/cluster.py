@@ -3,12 +3,15 @@
 
     TPU_COLUMNS_REFERENCE_PYTHON=.../python python benchmarks/cluster.py --servers 1,2,4
 
-A chief trains with parameter servers on loopback addresses of this machine. Sides: `ours`; `plain`,
-TensorFlow's own partitioned lookups and updates (`plain=True`); `reference`. Prints for each side
-and number of servers, as medians of several rounds in turn: rows of the batch a second; the
-processor time of all processes in a step, which other programs on the machine change little; the
-bytes on the loopback interface in a step (of the whole machine, so let nothing else use it); and
-the resident memory of the largest server, without what it has when it begins to serve.
+A chief trains with parameter servers on loopback addresses of this machine. Each table has a shard
+on each server (`ours`; `plain`, TensorFlow's own partitioned lookups and updates, `plain=True`;
+`reference`, which needs a partitioner for that), or is whole, on one server (`ours-whole`,
+`embedding_shards=1`; `reference-whole`, its default). Prints for each side and number of servers,
+as medians of several rounds in turn: rows of the batch a second, and the ratio to the reference
+with the same tables; the processor time of all processes in a step, which other programs on the
+machine change little; the bytes on the loopback interface in a step (of the whole machine, so let
+nothing else use it); and the resident memory of the largest server, without what it has when it
+begins to serve.
 """
 
 from __future__ import annotations
@@ -30,7 +33,14 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-SIDES = ("ours", "plain", "reference")
+# Name of each side's counterpart of the reference.
+SIDES = {
+    "ours": "reference",
+    "plain": "reference",
+    "reference": "reference",
+    "ours-whole": "reference-whole",
+    "reference-whole": "reference-whole",
+}
 WARM_UP = 30
 GOAL = 0.8  # of the reference's rows a second
 
@@ -72,16 +82,21 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
     import tensorflow as tf
 
     tf1 = tf.compat.v1
-    if side == "reference":
+    partitioner = None
+    if side.startswith("reference"):
         tpu, names, columns = tf1.estimator.tpu, tf1.estimator, tf1.tpu.experimental
         spec_class, adagrad = tpu.experimental.EmbeddingConfigSpec, columns.AdagradParameters
         more: dict[str, Any] = {}
+        if side == "reference" and options["shards"] > 1:
+            partitioner = tf1.fixed_size_partitioner(options["shards"])
     else:
         import estimator_spec as tpu
         import tpu_columns as columns
 
         names, spec_class, adagrad = tpu, tpu.EmbeddingConfigSpec, tpu.AdagradParameters
         more = {"plain": side == "plain"}
+        if side == "ours-whole":
+            more["embedding_shards"] = 1
     batch, tables, rows, width = (options[key] for key in ("batch", "tables", "rows", "width"))
     save_steps = options.get("save_steps")
     marks: list[tuple[float, int, float]] = []
@@ -118,7 +133,8 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
 
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
         del params
-        inputs = tf1.feature_column.input_layer(features, embedded)
+        with tf1.variable_scope("embedded", partitioner=partitioner):
+            inputs = tf1.feature_column.input_layer(features, embedded)
         kernel = tf1.get_variable("kernel", [tables * width, 1])
         loss = tf1.losses.sigmoid_cross_entropy(labels, tf.matmul(inputs, kernel))
         train_op = tf1.train.AdagradOptimizer(0.05).minimize(loss, tf1.train.get_global_step())
@@ -149,13 +165,14 @@ def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -
     """Runs a chief with servers; returns its measurements, those of a step and of a server."""
     from estimator_spec.cluster import local_cluster
 
+    options = options | {"shards": servers}
     environments = local_cluster.make_environments(local_cluster.Size(0, servers, False))
     running: list[subprocess.Popen[str]] = []
 
     def start(environment: dict[str, str], **more: Any) -> subprocess.Popen[str]:
-        path = "" if side == "reference" else str(ROOT)
+        path = "" if side.startswith("reference") else str(ROOT)
         environment = environment | {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        if side == "reference":
+        if side.startswith("reference"):
             environment.pop("TF_USE_LEGACY_KERAS", None)
         command = [python, __file__, "--task", side, model_dir, json.dumps(options | more)]
         chief = "servers" in more
@@ -213,7 +230,8 @@ def main() -> None:
     options = {key: getattr(given, key) for key in ("steps", "tables", "rows", "width", "ids")}
     options["batch"] = given.batch
     pythons = dict.fromkeys(SIDES, sys.executable)
-    pythons["reference"] = os.environ.get("TPU_COLUMNS_REFERENCE_PYTHON", "")
+    for side in set(SIDES.values()):
+        pythons[side] = os.environ.get("TPU_COLUMNS_REFERENCE_PYTHON", "")
     sides = [side for side in given.sides.split(",") if pythons[side]]
     print(
         "| servers | side | rows/s | of the reference | CPU ms a step | KiB a step | MiB a server |"
@@ -228,8 +246,8 @@ def main() -> None:
             side: {key: statistics.median(run[key] for run in each) for key in each[0]}
             for side, each in runs.items()
         }
-        base = found.get("reference", {}).get("rows")
         for side, values in found.items():
+            base = found.get(SIDES[side], {}).get("rows")
             share = f"{values['rows'] / base:.2f}" if base else ""
             print(
                 f"| {servers} | {side} | {values['rows']:,.0f} | {share} | "

@@ -106,10 +106,12 @@ class Rewriter:
                 text += "\n\n"
             yield Edit(at, at, text, rule_of_imports or rules[0])
         at = max(program.after_imports, at)
-        ending = "" if at == 0 or program.source[at - 1] == "\n" else "\n"
+        # A blank line separates them from the imports.
+        line_ends = len(program.source[:at]) - len(program.source[:at].rstrip("\n"))
+        blank = "\n" * max(0, 2 - line_ends) if at else ""
         for rule, line in later:
-            yield Edit(at, at, ending + line, rule)
-            ending = ""
+            yield Edit(at, at, blank + line, rule)
+            blank = ""
 
     # Decisions.
 
