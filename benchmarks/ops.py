@@ -31,7 +31,7 @@ from training_time import workloads
 tf1 = tf.compat.v1
 
 IN_A_ROW, ROUNDS, TABLE_ROWS = 200, 8, 10_000
-TABLES, BATCHES, PASSES = 26, 8, 12
+TABLES, BATCHES, PASSES, SHARDS = 26, 8, 12, 8
 
 
 def fed(value: Any) -> Any:
@@ -63,6 +63,7 @@ def ops(ids: int, width: int) -> dict[str, Callable[[], Any]]:
         for name in ("table", "slot")
     )
     missing = fed(np.zeros(ids, bool))
+    shards = fed((places % SHARDS).astype(np.int32))
     raw = tf.raw_ops
 
     def product(dense: Any, adjoint: bool) -> Any:
@@ -100,6 +101,9 @@ def ops(ids: int, width: int) -> dict[str, Callable[[], Any]]:
         "ResourceScatterAdd": lambda: raw.ResourceScatterAdd(
             resource=table.handle, indices=ids_of_table, updates=rows
         ),
+        f"DynamicPartition of the ids, {SHARDS} shards": lambda: tf.dynamic_partition(
+            index, shards, SHARDS
+        )[0],
         "Rsqrt": lambda: tf.math.rsqrt(rows),
         "Mul": lambda: rows * rows,
     }
