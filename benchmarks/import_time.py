@@ -26,7 +26,7 @@ IMPORTS: dict[str, tuple[str, float | None]] = {
         "import tpu_columns\n"
         "from estimator_spec import EmbeddingConfigSpec, RunConfig, TPUConfig, TPUEstimator, "
         "TPUEstimatorSpec",
-        0.15,
+        None,
     ),
     "... and every name": ("import tpu_columns\nfrom estimator_spec import *", None),
 }
