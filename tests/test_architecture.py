@@ -84,6 +84,7 @@ KNOWN_PRIVATE = {
         "tensorflow.python.tpu._pywrap_sparse_core_layout": "a C++ class without a public name",
         "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",
         "tensorflow.python.tpu.training_loop": "the loops of tensorflow.contrib.tpu",
+        "tensorflow.python.training.saving.saveable_object": "what savers save beside variables",
         "tensorflow.python.training.training_util._get_or_create_global_step_read": (
             "op seeds depend on when it is created"
         ),

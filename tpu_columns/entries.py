@@ -96,7 +96,11 @@ def from_dense(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool)
 
 
 def from_padded(
-    ids: tf.Tensor, combiner: str, trained: bool, may_update_row_0: bool = False
+    ids: tf.Tensor,
+    combiner: str,
+    trained: bool,
+    may_update_row_0: bool = False,
+    kept: tf.Tensor | None = None,
 ) -> Entries:
     """Returns the entries of a dense matrix; masks zeros, which are padding on an embedding core.
 
@@ -106,15 +110,20 @@ def from_padded(
         trained: whether an optimizer updates the rows that are read.
         may_update_row_0: whether padding may update row 0 with a gradient of zero; else padding
             updates no row.
+        kept: bool, [B, n]: entries that aren't padding; None: those other than 0.
 
     Raises:
         ValueError: n isn't known.
     """
-    kept = tf.not_equal(ids, 0)
+    counted = ids
+    if kept is None:
+        kept = tf.not_equal(ids, 0)
+    else:
+        counted = tf1.where(kept, ids, tf.fill(tf.shape(ids), ids.dtype.min))
     entries = _dense_entries(ids, kept, combiner)
     if not trained or may_update_row_0:
         return entries
-    filler = tf.reduce_max(ids)
+    filler = tf.reduce_max(counted)
     entries = entries._replace(ids=_fill_dropped(filler, entries.ids, kept))
     # If all ids are padding, there is no id to replace them by: return no entries.
     size = tf.where(tf.reduce_any(kept), tf.size(ids), 0)

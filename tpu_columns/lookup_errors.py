@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -31,6 +32,30 @@ _REFUSED = re.compile(r"assertion failed: \[(Column .*?:)\] \[(-?\d+)")
 _NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
+class Marked(NamedTuple):
+    """How ids out of range are marked in a lookup of several columns at once.
+
+    Attributes:
+        added: what is added to the id; the sum tells the column.
+        limit: before, the id is clipped to ± this limit.
+    """
+
+    added: int
+    limit: int
+
+    def read(self, marked: int) -> str | None:
+        """Returns the id that was marked, for a message; None: it was marked otherwise.
+
+        >>> Marked(-4000, 1000).read(-3993), Marked(-4000, 1000).read(-3000)
+        ('7', '1000 or more')
+        """
+        number = marked - self.added
+        if abs(number) > self.limit:
+            return None
+        ends = {self.limit: " or more", -self.limit: " or less"}
+        return f"{number}{ends.get(number, '')}"
+
+
 @dataclasses.dataclass(frozen=True)
 class LookupSite:
     """Record of a lookup in a graph, for errors that name the column.
@@ -40,12 +65,14 @@ class LookupSite:
         column_name: name of the column.
         feature_key: key of its ids in the features dict.
         num_rows: vocabulary size.
+        marked: how ids out of range are marked, if several columns have the same scope.
     """
 
     scope: str
     column_name: str
     feature_key: str
     num_rows: int
+    marked: Marked | None = None
 
 
 class IdOutOfRangeError(tf.errors.InvalidArgumentError, ValueError):
@@ -84,11 +111,13 @@ def _weight_count_error(column_name: str, feature_key: str) -> WeightCountError:
     )
 
 
-def record_site(scope: str, column_name: str, feature_key: str, num_rows: int) -> None:
+def record_site(
+    scope: str, column_name: str, feature_key: str, num_rows: int, marked: Marked | None = None
+) -> None:
     """Records a lookup in the default graph; does nothing in eager mode."""
     if not tf.executing_eagerly():
         sites = tf1.get_default_graph().get_collection_ref(LOOKUP_SITES)
-        sites.append(LookupSite(scope, column_name, feature_key, num_rows))
+        sites.append(LookupSite(scope, column_name, feature_key, num_rows, marked))
 
 
 def explain(
@@ -123,10 +152,15 @@ def explain(
         if counts_differ and any(f"/{site.scope}" in f"/{node}" for node in nodes):
             return _weight_count_error(site.column_name, site.feature_key)
         if match and any(node.startswith(site.scope) for node in nodes):
+            number: str | None = match.group(match.lastindex or 0)
+            if site.marked is not None:
+                number = site.marked.read(int(str(number)))
+            if number is None:  # another column's
+                continue
             return IdOutOfRangeError(
                 error.node_def,
                 error.op,
-                f"Column {site.column_name!r}: id {match.group(match.lastindex or 0)} of feature "
+                f"Column {site.column_name!r}: id {number} of feature "
                 f"{site.feature_key!r} is outside of the vocabulary, whose size is "
                 f"{site.num_rows} (valid: 0 to {site.num_rows - 1}). Correct the input, give the "
                 "categorical column a default_value, or enlarge its num_buckets.",

@@ -25,6 +25,7 @@ class Optimization(enum.Enum):
     DIRECT_SUMS = "TPU_COLUMNS_DIRECT_SUMS"
     INITIAL_VALUES = "TPU_COLUMNS_INITIAL_VALUES"
     SKIPPED_HOOKS = "TPU_COLUMNS_SKIP_HOOKS"
+    STACKED_TABLES = "TPU_COLUMNS_STACKED_TABLES"
 
 
 # Those that rewrite a finished graph.
@@ -43,20 +44,27 @@ _current: contextvars.ContextVar[frozenset[Optimization] | None] = contextvars.C
 )
 
 
-def choose(plain: bool | None = None, fast_updates: bool | None = None) -> frozenset[Optimization]:
+def choose(
+    plain: bool | None = None,
+    fast_updates: bool | None = None,
+    stacked_tables: bool | None = None,
+) -> frozenset[Optimization]:
     """Returns the optimizations that arguments and environment leave on.
 
     Args:
         plain: whether all are off; None leaves it to the environment variable TPU_COLUMNS_PLAIN.
         fast_updates: whether `REWRITES` may be on; None leaves it to TPU_COLUMNS_FAST_UPDATES.
+        stacked_tables: whether `STACKED_TABLES` is on; None leaves it to its variable.
 
     Raises:
-        ValueError: an environment variable isn't a boolean, or both arguments are true.
+        ValueError: an environment variable isn't a boolean, or `plain` and another argument are
+            true.
     """
-    if plain and fast_updates:
-        raise ValueError(
-            "plain=True turns off all optimizations, and fast_updates=True turns some on; set one."
-        )
+    for name, value in (("fast_updates", fast_updates), ("stacked_tables", stacked_tables)):
+        if plain and value:
+            raise ValueError(
+                f"plain=True turns off all optimizations, and {name}=True turns some on; set one."
+            )
     if plain is None:
         plain = environment.is_on(environment.PLAIN, default=False)
     if fast_updates is None:
@@ -64,6 +72,9 @@ def choose(plain: bool | None = None, fast_updates: bool | None = None) -> froze
     chosen = frozenset(each for each in Optimization if environment.is_on(each.value))
     if plain:
         return frozenset()
+    if stacked_tables is not None:
+        chosen -= {Optimization.STACKED_TABLES}
+        chosen |= {Optimization.STACKED_TABLES} if stacked_tables else set()
     return chosen if fast_updates else chosen - REWRITES
 
 

@@ -26,9 +26,9 @@ def batches_of(workload: Workload) -> list[tuple[Any, Any]]:
     """Returns the concatenated ids of all features, and the offset of each row."""
     found = []
     for number in range(workloads.BATCHES):
-        arrays = workloads.batch_of(workload, number)
+        arrays = workloads.batch_of(workload, number, workload.batch_size)
         ids = np.concatenate([arrays[f.name].ravel() for f in workload.features])
-        count = len(workload.features) * workloads.BATCH_SIZE
+        count = len(workload.features) * workload.batch_size
         offsets = np.arange(count + 1, dtype=np.int64) * workload.features[0].ids
         found.append((torch.from_numpy(ids), torch.from_numpy(offsets)))
     return found
@@ -49,7 +49,7 @@ def run(workload: Workload) -> dict[str, Any]:
     )
     batches = batches_of(workload)
     width = sum(feature.width for feature in workload.features)
-    gradient = torch.ones(workloads.BATCH_SIZE, width)
+    gradient = torch.ones(workload.batch_size, width)
     marks = []
     steps = workloads.STEPS_PER_LOG * (workload.intervals + 1)
     for step in range(steps + 1):

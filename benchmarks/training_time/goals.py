@@ -14,7 +14,7 @@ ONE = [name for name in WORKLOADS if name.startswith("grid/1id")]
 TEN = [name for name in WORKLOADS if name.startswith("grid/10ids")]
 OPTIMIZERS = [name for name in WORKLOADS if name.startswith(("adam/", "sgd/"))]
 CANNED = [name for name in WORKLOADS if name.startswith("canned/")]
-OTHERS = ["weighted", "sequences", "mixed-300", "huge/1id", "huge/10ids", "census"]
+OTHERS = ["weighted", "sequences", "mixed-300", "small-300", "huge/1id", "huge/10ids", "census"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,6 +179,10 @@ def goals(results: Results) -> list[Goal]:
         for letter, verb in zip("abc", ("evaluate", "predict", "serve"), strict=True)
     ]
     found += [
+        Goal(
+            "8. Host core, 300 small tables, one id: ≤ 0.35 × reference",
+            _ratios(results, ("small-300",), "host", "reference", 0.35),
+        ),
         Goal(
             "7a. Canned estimators whose tables dominate: ≤ 0.67 × reference",
             _of_default(results, ("canned/linear-1e6",), 0.67),

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from training_time import batches, clocks, workloads
+from training_time import batches, clocks
 from training_time.workloads import Workload
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -34,7 +34,7 @@ def dataset_of(workload: Workload) -> Any:
         found = tf.where(tf.ones(tensor.shape, tf.bool))
         return tf.SparseTensor(found, tf.reshape(tensor, [-1]), tensor.shape)
 
-    made = batches.dataset_of(workload, workloads.BATCH_SIZE, give)
+    made = batches.dataset_of(workload, workload.batch_size, give)
     return made.repeat().prefetch(2)
 
 
@@ -43,7 +43,7 @@ def model_of(workload: Workload) -> Any:
     import keras
     import keras_rs
 
-    size = workloads.BATCH_SIZE
+    size = workload.batch_size
     configs = {
         feature.name: keras_rs.layers.FeatureConfig(
             name=feature.name,

@@ -28,7 +28,10 @@ COLOURS = {
 GROUPS = (
     ("Training, 26 tables × 16, batch 1,024, Adagrad", ("grid/",)),
     ("Other optimizers", ("adam/", "sgd/")),
-    ("Other inputs and sizes", ("weighted", "sequences", "mixed-300", "huge/", "census")),
+    (
+        "Other inputs and sizes",
+        ("weighted", "sequences", "mixed-300", "small-300", "huge/", "census"),
+    ),
     ("Canned estimators, 26 columns, batch 1,024", ("canned/",)),
     ("Evaluate and predict: ms for 1,024 examples", ("evaluate/", "predict/")),
     ("Embedding part alone: look up, constant gradient, update", ("embedding/",)),

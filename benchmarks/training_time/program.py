@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_spec as tpu_estimator
 import tpu_columns
-from training_time import batches, workloads
+from training_time import batches
 from training_time.workloads import Feature, Workload
 
 tf1 = tf.compat.v1
@@ -215,9 +215,9 @@ def make(workload: Workload, model_dir: str, core: dict[str, Any]) -> tuple[Any,
         config=config,
         params={},
         use_tpu=False,
-        train_batch_size=workloads.BATCH_SIZE,
-        eval_batch_size=workloads.BATCH_SIZE,
-        predict_batch_size=workloads.BATCH_SIZE,
+        train_batch_size=workload.batch_size,
+        eval_batch_size=workload.batch_size,
+        predict_batch_size=workload.batch_size,
         export_to_tpu=False,
         embedding_config_spec=tpu_estimator.EmbeddingConfigSpec(
             feature_columns=columns, optimization_parameters=parameters_of(workload)

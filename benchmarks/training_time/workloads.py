@@ -95,6 +95,7 @@ class Workload:
         intervals: how many are timed, after a first one.
         interval: steps of each.
         program: `tables`, `census`, or `canned` (estimators without a model_fn).
+        batch_size: examples of a step; of program `tables` only.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Workload:
     intervals: int = 8
     interval: int = STEPS_PER_LOG
     program: str = "tables"
+    batch_size: int = BATCH_SIZE
 
     @property
     def table_bytes(self) -> int:
@@ -156,6 +158,7 @@ def _all() -> list[Workload]:
         Workload("weighted", weighted, intervals=2),
         Workload("sequences", sequences, intervals=2),
         Workload("mixed-300", _mixed(300), intervals=2),
+        Workload("small-300", of_table(300, rows=2_000), intervals=2, batch_size=512),
         Workload("huge/1id", (Feature("item", rows=10**7, width=32),)),
         Workload("huge/10ids", (Feature("item", rows=10**7, width=32, ids=10),)),
         Workload("census", program="census", intervals=4),

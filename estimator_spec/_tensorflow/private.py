@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -52,6 +52,7 @@ __all__ = [
     "keras_is_loaded",
     "keras_learning_rate",
     "prefer_keras_package",
+    "saveable_tensors",
     "saver_listeners",
     "saver_of_objects",
     "sparse_core_layout_stacker",
@@ -231,3 +232,25 @@ def sparse_core_layout_stacker(**arguments: Any) -> Any:
     from tensorflow.python.tpu import _pywrap_sparse_core_layout
 
     return _pywrap_sparse_core_layout.SparseCoreLayoutStacker(**arguments)
+
+
+def saveable_tensors(owner: Any, tensors: Mapping[str, Any], restore: Callable[..., Any]) -> Any:
+    """Returns an object for the collection SAVEABLE_OBJECTS: tensors that savers save by name.
+
+    Args:
+        owner: the resource of a variable that has the tensors' values.
+        tensors: what is saved, by name in the checkpoint.
+        restore: function of the restored tensors, in the same order, that returns the op that
+            assigns them.
+    """
+    # Savers take variables and these objects; only their functions for iterators are public.
+    from tensorflow.python.training.saving import saveable_object
+
+    class Tensors(saveable_object.SaveableObject):  # type: ignore[misc]  # TensorFlow has no types
+        def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
+            del restored_shapes
+            return restore(restored_tensors)
+
+    specs = [saveable_object.SaveSpec(tensor, "", name) for name, tensor in tensors.items()]
+    # The name of an op: it stands for the object in exported meta graphs.
+    return Tensors(owner, specs, owner.op.name)

@@ -126,9 +126,14 @@ def _check(program: Program, label: str) -> None:
 
 def _environment(program: Program, run_dir: str) -> dict[str, str]:
     """Returns the environment variables of a program's process."""
+    # Imported when used: it loads TensorFlow.
+    from tpu_columns.optimizations import Optimization
+
     variables = dict(os.environ)
     # Temporary model_dirs belong to the run, and are removed with it.
     variables["TMPDIR"] = os.path.join(run_dir, "tmp")
+    # The collector reads and assigns tables as variables of the graph.
+    variables[Optimization.STACKED_TABLES.value] = "0"
     if program.python is None:
         root = str(_FOLDER.parents[1])
         paths = [root, *filter(None, [variables.get("PYTHONPATH")])]

@@ -192,3 +192,31 @@ def _weights(
             f"{weights.dtype.name}. Convert them in input_fn, for example by tf.strings.to_number."
         )
     return tf.cast(weights, tf.float32)
+
+
+def truncate(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
+    """Truncates ids [B, T] or [B, T, n] to L steps.
+
+    Args:
+        ids: ids or weights of a sequence feature.
+        length: L.
+    """
+    shape = ids.dense_shape
+    size = tf.concat([shape[:1], tf.minimum(shape[1:2], length), shape[2:]], 0)
+    return tf.sparse.slice(ids, tf.zeros_like(size), size)
+
+
+def steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
+    """Truncates ids [B, T] or [B, T, n] to L steps, and reshapes them to [B·L, 1] or [B·L, n].
+
+    Args:
+        ids: ids or weights of a sequence feature.
+        length: L.
+    """
+    multivalent = ids.shape.rank == 3
+    ids = truncate(ids, length)
+    row = ids.indices[:, 0] * length + ids.indices[:, 1]
+    column = ids.indices[:, 2] if multivalent else tf.zeros_like(row)
+    width = ids.dense_shape[2] if multivalent else tf.constant(1, tf.int64)
+    shape = tf.stack([ids.dense_shape[0] * length, width])
+    return tf.SparseTensor(tf.stack([row, column], 1), ids.values, shape)

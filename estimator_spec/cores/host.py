@@ -8,9 +8,11 @@ One step of training, for each table:
                                  │           └────────────▶ update rule ◀── gradients ◀──┘
                                  └────────────────▶ scatter rows and slots
 
-Rows are gathered once, so their gradient is the sum over the occurrences of an id; without gradient
-accumulation, once for each replica. Tables aren't trainable variables, so the model's optimizers
-don't update them; `activation_gradients` captures their gradients.
+Small tables of one width and optimizer are stacked in one variable, and go this way together: see
+`table_groups`, `stacked_tables` and `stacked_lookup`. Rows are gathered once, so their gradient is
+the sum over the occurrences of an id; without gradient accumulation, once for each replica. Tables
+aren't trainable variables, so the model's optimizers don't update them; `activation_gradients`
+captures their gradients.
 """
 
 from __future__ import annotations
@@ -20,9 +22,17 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import enqueue, host_updates, update_rules
+from estimator_spec.cores import (
+    enqueue,
+    host_updates,
+    stacked_lookup,
+    stacked_tables,
+    table_groups,
+    update_rules,
+)
 from estimator_spec.cores.activation_gradients import ActivationGradients
 from estimator_spec.cores.host_updates import GatheredRows, TableUpdate
+from estimator_spec.cores.stacked_tables import StackedTable
 from estimator_spec.cores.table_variables import create_variable, op_name, variable_names
 from estimator_spec.embedding import optimizers
 from estimator_spec.embedding.spec import (
@@ -55,6 +65,8 @@ class HostCore:
             checkpoint holds the concatenated shards.
         on_servers: whether each shard is a variable of its own, on a parameter server, that other
             processes may update, too. Then updates aren't pipelined.
+        stack: whether tables that are trained alike may share variables and ops; see
+            `table_groups`.
 
     Raises:
         ValueError: a table has no optimizer, or `tables_and_features` raises it.
@@ -67,8 +79,11 @@ class HostCore:
         training: bool,
         num_shards: int = 1,
         on_servers: bool = False,
+        stack: bool = False,
     ) -> None:
         self._spec = spec
+        # A strategy mirrors variables; servers hold a variable for each shard of a table.
+        self._stacking = stack and training and not on_servers and not tf.distribute.has_strategy()
         self._on_servers = on_servers
         self._training = training
         self._tables, self._features = tables_and_features(spec)
@@ -96,6 +111,12 @@ class HostCore:
         self._gathered: dict[str, GatheredRows] = {}
         self._names: dict[str, str] = {}
         self._sharded: dict[str, storage.ShardedTable] = {}  # by positions in the shards
+        self._users: dict[str, list[str]] = {key: [] for key in self._tables}
+        for name, feature in self._features.items():
+            self._users[feature.table_id].append(name)
+        # By the key of a stack's first table, as in `_gathered` and `_combined`.
+        self._stacks: dict[str, StackedTable] = {}
+        self._stack_uses: dict[str, list[stacked_lookup.Use]] = {}
         self._step: Any = None
         self._num_replicas = 0
 
@@ -131,7 +152,7 @@ class HostCore:
             self._activations[key].append(activation)
             found[key] = activation
             if length:
-                ids = _truncate(enqueued.ids, length)
+                ids = enqueue.truncate(enqueued.ids, length)
                 lengths = lookup.sequence_lengths(ids)
                 lengths.set_shape([batch])
                 found[categorical.sequence_length_key(key)] = lengths
@@ -157,16 +178,20 @@ class HostCore:
             RuntimeError: a column of the spec is in no feature layer of the model.
         """
         self._names = names = variable_names(self._spec, self._tables)
+        stacks = {keys[0]: keys for keys in self._choose_stacks()}
+        stacked = {key for keys in stacks.values() for key in keys}
         for key, table in sorted(self._tables.items()):
-            users = [f for f, feature in self._features.items() if feature.table_id == key]
-            shape = (table.vocabulary_size, table.dimension)
-            variable = self._create_table(key, names[key], shape)
             storage.record_layout(names[key], self._partitions[key])
-            self._gathered[key] = self._look_up_table(key, variable, users)
+            if key in stacks:
+                self._gathered[key] = self._look_up_stack(stacks[key])
+            elif key not in stacked:
+                shape = (table.vocabulary_size, table.dimension)
+                variable = self._create_table(key, names[key], shape)
+                self._gathered[key] = self._look_up_table(key, variable)
 
     def variable_names(self) -> dict[str, str]:
         """Returns the full name of each table's variable, by table key."""
-        return {key: self._names[key] for key in self._gathered}
+        return {key: self._names[key] for key in self._tables if key in self._names}
 
     def update(self) -> Any:
         """Returns the op that trains all tables once.
@@ -188,7 +213,10 @@ class HostCore:
             with tf.name_scope(f"update_{op_name(key)}") as scope:
                 # An id out of range may raise here first.
                 self._record_site(scope, key)
-                if key in self._sharded:
+                if key in self._stacks:
+                    slots = self._stacks[key].slots
+                    ops.append(host_updates.apply(update, self._optimizer(key), slots=slots))
+                elif key in self._sharded:
                     optimizer = self._optimizer(key)
                     ops.append(host_updates.apply_on_shards(update, self._sharded[key], optimizer))
                 elif self._spec.pipeline_execution_with_tensor_core:
@@ -256,17 +284,84 @@ class HostCore:
         return tf.where(in_range, position, ids)
 
     def _record_site(self, scope: str, key: str) -> None:
-        users = ", ".join(f for f, feature in self._features.items() if feature.table_id == key)
+        if key in self._stack_uses:
+            stacked_lookup.record_sites(scope, self._stack_uses[key])
+            return
+        users = ", ".join(self._users[key])
         lookup_errors.record_site(scope, users, users, self._tables[key].vocabulary_size)
 
-    def _look_up_table(self, key: str, variable: Any, users: list[str]) -> GatheredRows:
+    def _choose_stacks(self) -> list[list[str]]:
+        """Returns the keys of the tables of each stack."""
+        # Without gradient accumulation replicas update a row in turns; a pipelined update is held
+        # back by table.
+        if not self._stacking or self._num_replicas != 1:
+            return []
+        if self._spec.pipeline_execution_with_tensor_core:
+            return []
+        return table_groups.stacks([self._candidate(key) for key in sorted(self._tables)])
+
+    def _candidate(self, key: str) -> table_groups.Candidate:
+        """Returns what decides whether a table is stacked."""
+        table, partition = self._tables[key], self._partitions[key]
+        rate = table_learning_rate(self._spec, table)
+        shards = 1 if partition.in_row_order else partition.num_shards
+        kind = self._optimizer(key), id(rate) if callable(rate) else rate, shards
+        features = [self._enqueued[feature][0] for feature in self._users[key]]
+        counts = [stacked_lookup.num_ids(enqueued) for enqueued in features]
+        num_ids = None if None in counts else sum(counts)  # type: ignore[arg-type]
+        can_stack = bool(features) and all(map(stacked_lookup.can_join, features))
+        return table_groups.Candidate(
+            key, kind if can_stack else key, table.dimension, table.vocabulary_size, num_ids
+        )
+
+    def _look_up_stack(self, keys: list[str]) -> GatheredRows:
+        """Creates a stack of tables and gathers its rows once; connects the activations."""
+        first = keys[0]
+        members = [
+            stacked_tables.Member(
+                self._names[key],
+                self._partitions[key],
+                self._initializer(key, self._tables[key]),
+            )
+            for key in keys
+        ]
+        parameters = self._optimizer(first)
+        stack = StackedTable(members, self._tables[first].dimension, parameters)
+        self._stacks[first] = stack
+        users = [
+            (key, offset, turn, feature)
+            for key, offset in zip(keys, stack.offsets, strict=True)
+            for turn, feature in enumerate(self._users[key])
+        ]
+        uses = self._stack_uses[first] = [
+            stacked_lookup.Use(
+                feature,
+                self._enqueued[feature][0],
+                self._activations[feature][0],
+                self._partitions[key],
+                offset,
+                turn,
+                place,
+            )
+            for place, (key, offset, turn, feature) in enumerate(users)
+        ]
+        with tf.name_scope(f"look_up_{op_name(first)}_and_{len(keys) - 1}_more") as scope:
+            self._record_site(scope, first)
+            may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(parameters)
+            gathered, values = stacked_lookup.look_up(stack.variable, uses, may_update_row_0)
+        for use, value in values:
+            graph_surgery.replace_input(use.activation.op, value)
+        self._combined[first] = [(use.feature, 0, value) for use, value in values]
+        return gathered
+
+    def _look_up_table(self, key: str, variable: Any) -> GatheredRows:
         """Gathers a table's rows once for all its features; connects their activations."""
         with tf.name_scope(f"look_up_{op_name(key)}") as scope:
             self._record_site(scope, key)
             # By feature, then by replica: the order of one large batch.
             uses = [
                 (feature, replica, enqueued, self._activations[feature][replica])
-                for feature in users
+                for feature in self._users[key]
                 for replica, enqueued in enumerate(self._enqueued[feature])
             ]
             batches = [self._entries(key, enqueued) for _, _, enqueued, _ in uses]
@@ -306,8 +401,8 @@ class HostCore:
         """Returns the entries of a feature; each step of a truncated sequence is a row."""
         ids, weights, combiner, length, matrix = enqueued
         if length:
-            ids = _steps_as_rows(ids, length)
-            weights = None if weights is None else _steps_as_rows(weights, length)
+            ids = enqueue.steps_as_rows(ids, length)
+            weights = None if weights is None else enqueue.steps_as_rows(weights, length)
         elif matrix is not None and matrix.shape.as_list()[1] and self._sums_gradients(key):
             may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
             return entries.from_padded(matrix, combiner, self._training, may_update_row_0)
@@ -372,21 +467,3 @@ class HostCore:
 
 def _empty_like(values: list[Any]) -> list[Any]:
     return [tf.zeros([n or 0 for n in value.shape.as_list()], value.dtype) for value in values]
-
-
-def _truncate(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
-    """Truncates ids [B, T] or [B, T, n] to L steps."""
-    shape = ids.dense_shape
-    size = tf.concat([shape[:1], tf.minimum(shape[1:2], length), shape[2:]], 0)
-    return tf.sparse.slice(ids, tf.zeros_like(size), size)
-
-
-def _steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
-    """Truncates ids [B, T] or [B, T, n] to L steps, and reshapes them to [B·L, 1] or [B·L, n]."""
-    multivalent = ids.shape.rank == 3
-    ids = _truncate(ids, length)
-    row = ids.indices[:, 0] * length + ids.indices[:, 1]
-    column = ids.indices[:, 2] if multivalent else tf.zeros_like(row)
-    width = ids.dense_shape[2] if multivalent else tf.constant(1, tf.int64)
-    shape = tf.stack([ids.dense_shape[0] * length, width])
-    return tf.SparseTensor(tf.stack([row, column], 1), ids.values, shape)

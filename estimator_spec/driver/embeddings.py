@@ -23,7 +23,8 @@ from estimator_spec.embedding.spec import (
     tensor_core_tables,
 )
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
-from tpu_columns import placement, storage
+from tpu_columns import optimizations, placement, storage
+from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, Mode
 from tpu_columns.storage import TableStorage
@@ -129,15 +130,21 @@ class HostEmbeddings(PlainEmbeddings):
         spec: the embedding specification.
         shards: as for `PlainEmbeddings`.
         on_servers: whether the shards are on parameter servers.
+        warm_start: whether training may start from values of another checkpoint.
     """
 
     _spec: EmbeddingConfigSpec
 
     def __init__(
-        self, spec: EmbeddingConfigSpec, shards: int = 1, on_servers: bool = False
+        self,
+        spec: EmbeddingConfigSpec,
+        shards: int = 1,
+        on_servers: bool = False,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(spec, shards)
         self._on_servers = on_servers
+        self._warm_start = warm_start
 
     def hardware(self, mode: Mode) -> Hardware:
         """Returns TPU, except in a graph that is exported for serving on a CPU."""
@@ -154,7 +161,9 @@ class HostEmbeddings(PlainEmbeddings):
         """Implements `ModelEmbeddings`; in training, the train_op also updates the tables."""
         if exporting:
             return super().call_model(model, features, mode, exporting)
-        core = self.make_loop_core(mode, None)
+        # TensorFlow's warm start initializes variables, which stacked tables don't have.
+        stack = optimizations.is_used(Optimization.STACKED_TABLES) and not self._warm_start
+        core = HostLoopCore(self, self.make_core(mode, stack))
         (features,) = core.feed([features])
         features = core.receive(features)
         with activation_gradients.keeping_slots_local():
@@ -162,13 +171,18 @@ class HostEmbeddings(PlainEmbeddings):
         ops = core.finish(mode == ModeKeys.TRAIN)
         return built._replace(train_op=tf.group(built.train_op, *ops)) if ops else built
 
-    def make_core(self, mode: str) -> EmbeddingCore | None:
-        """Makes the host core of a new graph; None if no feature is looked up on it."""
+    def make_core(self, mode: str, stack: bool = False) -> EmbeddingCore | None:
+        """Makes the host core of a new graph; None if no feature is looked up on it.
+
+        Args:
+            mode: one of `ModeKeys`.
+            stack: whether tables may be stacked in training.
+        """
         set_default_strategy(self._spec.partition_strategy)
         spec = spec_of_embedding_core(self._spec, Mode(mode))
         if spec is None:
             return None
-        return HostCore(spec, mode == ModeKeys.TRAIN, self._shards, self._on_servers)
+        return HostCore(spec, mode == ModeKeys.TRAIN, self._shards, self._on_servers, stack)
 
     def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
         """Returns the model's features: with activations, and ids padded for the tensor core."""
@@ -269,6 +283,7 @@ def choose_embeddings(
     use_tpu: bool,
     shards: int = 1,
     on_servers: bool = False,
+    warm_start: bool = False,
 ) -> PlainEmbeddings:
     """Returns the embeddings that the arguments of `TPUEstimator` select.
 
@@ -278,6 +293,7 @@ def choose_embeddings(
         use_tpu: whether the program runs on a TPU, which has an embedding core of its own.
         shards: number of shards of each table.
         on_servers: whether training runs in a cluster of parameter servers.
+        warm_start: whether training may start from values of another checkpoint.
 
     Raises:
         ValueError: the core is unknown, or a core or shards are given without a spec or with
@@ -306,7 +322,7 @@ def choose_embeddings(
             f"embedding_core={core!r} runs on the host, but use_tpu is True, and a TPU has an "
             "embedding core of its own. Set use_tpu=False."
         )
-    return HostEmbeddings(spec, shards, on_servers)
+    return HostEmbeddings(spec, shards, on_servers, warm_start)
 
 
 class ApplyHeldUpdates(TablesListener):

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.cores import stacked_tables
 from estimator_spec.driver import evaluation
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.estimator import Estimator
@@ -91,11 +92,14 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Evaluates the initial variables."""
         del coord
-        if tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS):
+        graph = tf1.get_default_graph()
+        saveables = tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS)
+        if len(saveables) > len(stacked_tables.variables(graph)):
             raise ValueError(
                 "InMemoryEvaluator does not support saveables other than global variables."
             )
         trained = {v.name: v for v in tf1.global_variables()}
+        trained.update({f"{name}:0": v for name, v in stacked_tables.slices(graph).items()})
         self._trained = {name: trained[name] for name in self._eval_variables if name in trained}
         with self._graph.as_default():
             self._fed = {

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
+from estimator_spec.cores import stacked_tables
 
 tf1 = tf.compat.v1
 
@@ -35,7 +36,8 @@ def replace_large_constants(graph: tf.Graph) -> None:
 
 def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
     """Yields the ops that initialize large float32 variables."""
-    for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
+    found = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    for variable in [*found, *stacked_tables.variables(graph)]:
         assign = getattr(variable, "initializer", None)
         # A warm start replaces the initializer.
         if not isinstance(assign, tf.Operation) or assign.type not in _ASSIGN:

@@ -9,6 +9,7 @@ import re
 import tensorflow as tf
 
 from estimator_spec.checkpoints import records
+from estimator_spec.cores import stacked_tables
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import storage
@@ -34,9 +35,11 @@ class TableRecordListener(TablesListener):
 
     def begin(self) -> None:
         """Reads the layouts of the finished graph."""
-        layouts = storage.layouts(tf1.get_default_graph())
+        graph = tf1.get_default_graph()
+        layouts = storage.layouts(graph)
         keys = records.keys_of(self._spec, layouts)
         shapes = {_SHARD_SUFFIX.sub("", v.op.name): v.shape for v in tf1.global_variables()}
+        shapes.update({name: part.shape for name, part in stacked_tables.slices(graph).items()})
         tables = {
             name: records.TableRecord(layout, int(shapes[name][-1]), keys.get(name))
             for name, layout in layouts.items()

@@ -31,7 +31,8 @@ from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
 from estimator_spec.model.warm_start import WarmStartSettings
-from tpu_columns import placement
+from estimator_spec.validation.checks import check_optional_flag
+from tpu_columns import optimizations, placement
 
 tf1 = tf.compat.v1
 
@@ -92,6 +93,10 @@ class TPUEstimator(Estimator):
         plain: as for `Estimator`. With `embedding_core='host'`, whose semantics TensorFlow's own
             estimator doesn't have on a CPU, the core's ops are TensorFlow's, too.
         invalid_ids: as for `Estimator`; also for features of dictionaries.
+        stacked_tables: whether tables of one width and optimizer may share variables and ops while
+            `embedding_core='host'` trains them. Checkpoints have single tables, and numbers are the
+            same, but `tf.compat.v1.global_variables()` of the training graph lacks these tables.
+            None: yes, unless the environment variable TPU_COLUMNS_STACKED_TABLES is 0.
 
     Raises:
         ValueError: an argument is invalid; the message names it.
@@ -126,6 +131,7 @@ class TPUEstimator(Estimator):
         fast_updates: bool | None = None,
         plain: bool | None = None,
         invalid_ids: str | int | None = None,
+        stacked_tables: bool | None = None,
     ) -> None:
         if not isinstance(config, TPURunConfig):
             raise ValueError(
@@ -148,7 +154,12 @@ class TPUEstimator(Estimator):
             has_tables = embedding_config_spec is not None
             embedding_shards = max(config.num_ps_replicas, 1) if on_servers and has_tables else 1
         self._embeddings = embeddings.choose_embeddings(
-            embedding_config_spec, embedding_core, use_tpu, embedding_shards, on_servers
+            embedding_config_spec,
+            embedding_core,
+            use_tpu,
+            embedding_shards,
+            on_servers,
+            warm_start_from is not None,
         )
         tpu_checks.check_embeddings(tpu_config, embedding_config_spec)
         if host_replicas is not None:
@@ -182,6 +193,8 @@ class TPUEstimator(Estimator):
             plain=plain,
             invalid_ids=invalid_ids,
         )
+        check_optional_flag("stacked_tables", stacked_tables)
+        self._optimizations = optimizations.choose(plain, fast_updates, stacked_tables)
         strategy_graphs.check_no_replicas(self._config)
         self._ctx = RunContext(
             self._config,

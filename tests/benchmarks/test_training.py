@@ -63,7 +63,7 @@ def test_ids_are_log_uniform():
 def test_a_batch_has_what_the_features_say():
     """Batches differ, with ids inside of their tables, and weights and lengths."""
     workloads = part("workloads")
-    for name in ("weighted", "sequences", "mixed-300"):
+    for name in ("weighted", "sequences", "mixed-300", "small-300"):
         workload = workloads.by_name(name)
         first, second = (workloads.batch_of(workload, number, 8) for number in (0, 1))
         for feature in workload.features:

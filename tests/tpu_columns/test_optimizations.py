@@ -32,6 +32,9 @@ SPEED = Path(__file__).resolve().parents[2] / "docs" / "speed.md"
         ({}, {"fast_updates": False, "plain": True}, frozenset()),
         ({environment.PLAIN: "true"}, {"fast_updates": True}, frozenset()),
         ({Optimization.LOOKUPS.value: "false"}, {}, ALL - {Optimization.LOOKUPS}),
+        ({}, {"stacked_tables": False}, ALL - {Optimization.STACKED_TABLES}),
+        ({Optimization.STACKED_TABLES.value: "0"}, {"stacked_tables": True}, ALL),
+        ({environment.PLAIN: "1"}, {"stacked_tables": True}, frozenset()),
     ],
 )
 def test_arguments_and_environment(monkeypatch, variables, arguments, expected):
@@ -50,9 +53,10 @@ def test_values_of_the_environment(monkeypatch, name):
 
 
 def test_contradicting_arguments():
-    """`plain=True` with `fast_updates=True` is an error."""
-    with pytest.raises(ValueError, match="plain=True turns off all optimizations"):
-        optimizations.choose(plain=True, fast_updates=True)
+    """`plain=True` with `fast_updates=True` or `stacked_tables=True` is an error."""
+    for name in ("fast_updates", "stacked_tables"):
+        with pytest.raises(ValueError, match=f"plain=True turns off all.*, and {name}=True"):
+            optimizations.choose(plain=True, **{name: True})
 
 
 def test_the_innermost_context_counts(monkeypatch):

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the host core that share variables and ops in training, seen from outside."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec as es
+from estimator_spec.checkpoints import records
+from tpu_columns import IdOutOfRangeError
+
+tf1 = tf.compat.v1
+ROWS, DIM, BATCH, LENGTH = 13, 8, 10, 3
+OPTIMIZERS = {
+    "sgd": es.StochasticGradientDescentParameters(0.05),
+    "adagrad": es.AdagradParameters(0.05),
+    "adagrad_momentum": es.AdagradMomentumParameters(0.05, 0.6),
+    "proximal_adagrad": es.ProximalAdagradParameters(0.05, l1_regularization_strength=0.01),
+    "adam": es.AdamParameters(0.05),
+    "adam_of_all_rows": es.AdamParameters(0.05, lazy_adam=False, weight_decay_factor=0.01),
+    "ftrl": es.FtrlParameters(0.05),
+    "proximal_yogi": es.ProximalYogiParameters(0.05),
+    "momentum": es.MomentumParameters(0.05, 0.8),
+    "rms_prop": es.RMSPropParameters(0.05, rho=0.9, momentum=0.5, epsilon=1e-3),
+    "frequency": es.FrequencyEstimatorParameters(0.3, 5.0, 1.5, 1.0),
+}
+
+
+def spec_of(optimizers, strategy="div"):
+    """Returns a spec with three tables for each optimizer, and features of every kind."""
+    tables, features = {}, {}
+    for number, (name, parameters) in enumerate(optimizers.items()):
+        for place, suffix in enumerate("abc"):
+            tables[f"{name}_{suffix}"] = es.TableConfig(
+                ROWS + 2 * place,
+                DIM,
+                initializer=tf1.random_uniform_initializer(0.1, 0.9, seed=10 * number + place),
+                combiner=("mean", "sqrtn", "mean")[place],
+                optimization_parameters=parameters,
+            )
+        features |= {
+            f"{name}_one": es.FeatureConfig(f"{name}_a"),
+            f"{name}_two": es.FeatureConfig(f"{name}_a"),
+            f"{name}_sparse": es.FeatureConfig(f"{name}_a"),
+            f"{name}_steps": es.FeatureConfig(f"{name}_b", max_sequence_length=LENGTH),
+            f"{name}_some": es.FeatureConfig(f"{name}_b"),
+            f"{name}_weighted": es.FeatureConfig(f"{name}_c", weight_key=f"{name}_weights"),
+        }
+    return es.EmbeddingConfigSpec(
+        feature_to_config_dict=features,
+        table_to_config_dict=tables,
+        partition_strategy=strategy,
+    )
+
+
+def input_fn_of(optimizers, change=None):
+    """Returns an input_fn of random ids: dense, sparse, weighted and sequences."""
+    kinds = {"one": 1, "two": 2, "sparse": 4, "steps": 5, "some": 3, "weighted": 4}
+
+    def input_fn(params):
+        rng = np.random.RandomState(5)
+        steps = 24
+        arrays = {
+            f"{name}_{kind}": rng.randint(0, ROWS, [steps, BATCH, count])
+            for name in optimizers
+            for kind, count in kinds.items()
+        }
+        arrays["present"] = rng.uniform(size=[steps, BATCH, 5]) < 0.6
+        if change is not None:
+            change(arrays)
+        weights = tf.constant(rng.uniform(0.5, 2, [BATCH, 5]).astype(np.float32))
+
+        def as_features(batch):
+            present = batch.pop("present")
+            features = dict(batch)
+            for name in optimizers:
+                for kind in ("sparse", "steps", "weighted"):
+                    ids = batch[f"{name}_{kind}"]
+                    mask = present[:, : ids.shape[1]]
+                    where, shape = tf.where(mask), ids.shape.as_list()
+                    features[f"{name}_{kind}"] = tf.SparseTensor(
+                        where, tf.boolean_mask(ids, mask), shape
+                    )
+                    if kind == "weighted":
+                        values = tf.boolean_mask(weights[:, : ids.shape[1]], mask)
+                        features[f"{name}_weights"] = tf.SparseTensor(where, values, shape)
+            return features, tf.ones([BATCH, 1])
+
+        return tf.data.Dataset.from_tensor_slices(arrays).map(as_features).repeat()
+
+    return input_fn
+
+
+def model_fn(features, labels, mode, params):
+    """A linear model over all activations."""
+    keys = sorted(key for key, value in features.items() if value.dtype == tf.float32)
+    layer = tf.concat([tf.reshape(features[key], [BATCH, -1]) for key in keys], 1)
+    kernel = tf1.get_variable(
+        "kernel", [layer.shape[1], 1], initializer=tf1.random_normal_initializer(seed=4)
+    )
+    output = tf.matmul(layer, kernel) / 10
+    loss = None if mode == es.ModeKeys.PREDICT else tf.reduce_mean((output - labels) ** 2)
+    train_op = None
+    if mode == es.ModeKeys.TRAIN:
+        optimizer = tf1.train.GradientDescentOptimizer(0.01)
+        train_op = optimizer.minimize(loss, tf1.train.get_global_step())
+    return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op, predictions={"output": output})
+
+
+def make(model_dir, optimizers, layout=("div", 1), config=None, **kwargs):
+    """Returns an estimator on the host core."""
+    return es.TPUEstimator(
+        model_fn,
+        config=es.RunConfig(model_dir=str(model_dir), tf_random_seed=1, **(config or {})),
+        use_tpu=False,
+        train_batch_size=BATCH,
+        eval_batch_size=BATCH,
+        predict_batch_size=BATCH,
+        embedding_config_spec=spec_of(optimizers, layout[0]),
+        embedding_core="host",
+        embedding_shards=layout[1],
+        **kwargs,
+    )
+
+
+def values_of(estimator):
+    """Returns all values of the latest checkpoint by name."""
+    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+
+
+def check_equal(found, expected):
+    """Checks that two checkpoints have the same names and numbers, bit for bit."""
+    assert set(found) == set(expected)
+    different = [name for name in found if not np.array_equal(found[name], expected[name])]
+    assert not different
+
+
+class Searches(tf1.train.SessionRunHook):
+    """Counts the ops of the graph that find repeated ids: one for each table or stack."""
+
+    count = 0
+
+    def begin(self):
+        operations = tf1.get_default_graph().get_operations()
+        self.count = sum(op.type == "UniqueWithCounts" for op in operations)
+
+
+class Kill(tf1.train.SessionRunHook):
+    """Ends a training by an exception after some steps."""
+
+    def __init__(self, steps):
+        self._steps = steps
+
+    def after_run(self, run_context, run_values):
+        self._steps -= 1
+        if not self._steps:
+            raise KeyboardInterrupt
+
+
+FEW = {name: OPTIMIZERS[name] for name in ("adagrad", "momentum")}
+
+
+@pytest.mark.parametrize(
+    ("optimizers", "steps", "layout"),
+    [
+        pytest.param(FEW, 20, ("mod", 3), id="few"),
+        *(
+            pytest.param(OPTIMIZERS, 200, layout, id=name, marks=pytest.mark.slow)
+            for name, layout in (("one", ("div", 1)), ("div", ("div", 3)), ("mod", ("mod", 3)))
+        ),
+    ],
+)
+def test_tables_and_slots_equal_those_of_single_tables(tmp_path, optimizers, steps, layout):
+    """A run gives the same bits if parts of it have stacks, and others go on from them.
+
+    One part is killed, so that the next one goes on from an earlier checkpoint.
+    """
+    found = {}
+    for run, parts in {"single": (False,) * 4, "mixed": (True, True, False, True)}.items():
+        config = {"save_checkpoints_steps": steps // 5}
+        estimators = [
+            make(tmp_path / run, optimizers, layout, config, stacked_tables=stacked)
+            for stacked in parts
+        ]
+        input_fn = input_fn_of(optimizers)
+        estimators[0].train(input_fn, steps=steps // 4)
+        estimators[1].train(input_fn, steps=steps // 4)
+        with pytest.raises(KeyboardInterrupt):
+            estimators[2].train(input_fn, steps=steps // 2, hooks=[Kill(steps * 3 // 10)])
+        assert steps // 2 < estimators[2].get_variable_value("global_step") < steps * 4 // 5
+        estimators[3].train(input_fn, max_steps=steps)
+        found[run] = values_of(estimators[3])
+    assert "momentum_b/Momentum" in found["single"]
+    assert not any(np.isnan(value).any() for value in found["single"].values())
+    check_equal(found["mixed"], found["single"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "expected"),
+    [
+        ({}, {}, 4),  # for each optimizer a stack and a table with weights
+        ({"stacked_tables": False}, {}, 6),
+        ({}, {"TPU_COLUMNS_STACKED_TABLES": "0"}, 6),
+        ({"stacked_tables": True}, {"TPU_COLUMNS_STACKED_TABLES": "0"}, 4),
+        ({"plain": True}, {}, 6),
+        ({"warm_start_from": "start"}, {}, 6),
+        ({"host_replicas": 1}, {}, 6),
+    ],
+    ids=str,
+)
+def test_switches(tmp_path, monkeypatch, arguments, variables, expected):
+    """Arguments and the environment turn stacks off; warm starts and replicas have none."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if "warm_start_from" in arguments:
+        start = make(tmp_path / "start", FEW)
+        start.train(input_fn_of(FEW), steps=1)
+        arguments = {"warm_start_from": start.model_dir}
+    searches = Searches()
+    estimator = make(tmp_path / "model", FEW, **arguments)
+    estimator.train(input_fn_of(FEW), hooks=[searches], steps=1)
+    assert searches.count == expected
+
+
+def test_a_wrong_type(tmp_path):
+    """`stacked_tables` must be a bool or None."""
+    with pytest.raises(TypeError, match="stacked_tables"):
+        make(tmp_path, FEW, stacked_tables="yes")
+
+
+@pytest.mark.parametrize("wrong", [-1, ROWS, 2**40, 2**60, -(2**63)])
+@pytest.mark.parametrize("feature", ["momentum_one", "adagrad_two", "adagrad_some"])
+def test_an_id_out_of_range(tmp_path, feature, wrong):
+    """The error names the feature, its id and the vocabulary size, not those of the stack."""
+    rows = ROWS + (2 if feature.endswith("some") else 0)
+    wrong = rows if wrong == ROWS else wrong
+
+    def change(arrays):
+        arrays[feature][1, 2, 0] = wrong
+
+    shown = {2**60: f"{2**46} or more", -(2**63): f"-{2**46} or less"}.get(wrong, wrong)
+    estimator = make(tmp_path, FEW)
+    with pytest.raises(IdOutOfRangeError) as error:
+        estimator.train(input_fn_of(FEW, change), steps=3)
+    assert f"Column {feature!r}: id {shown} of feature {feature!r}" in str(error.value)
+    assert f"whose size is {rows} " in str(error.value)
+
+
+def test_padding_updates_no_row(tmp_path):
+    """A table whose ids are all padding keeps its rows, as a table alone does."""
+
+    def change(arrays):
+        for key in ("one", "two", "some"):
+            arrays[f"momentum_{key}"][:] = 0
+        arrays["present"][:] = False
+        arrays["present"][:, 0] = True
+
+    found = []
+    for stacked in (True, False):
+        estimator = make(tmp_path / str(stacked), FEW, stacked_tables=stacked)
+        estimator.train(input_fn_of(FEW, change), steps=5)
+        found.append(values_of(estimator))
+    check_equal(*found)
+
+
+def test_outside_of_training_tables_are_single(tmp_path):
+    """Evaluation, prediction, records and a run in memory see each table of a stack."""
+    found = []
+    for stacked in (True, False):
+        estimator = make(tmp_path / str(stacked), FEW, stacked_tables=stacked)
+        input_fn = input_fn_of(FEW)
+        evaluator = es.experimental.InMemoryEvaluatorHook(
+            estimator, input_fn, steps=2, every_n_iter=3
+        )
+        estimator.train(input_fn, hooks=[evaluator], steps=4)
+        metrics = estimator.evaluate(input_fn, steps=2)
+        (event_file,) = (tmp_path / str(stacked) / "eval").glob("events*")
+        in_memory = [
+            value.simple_value
+            for event in tf1.train.summary_iterator(str(event_file))
+            for value in event.summary.value
+            if value.tag == "loss"
+        ]
+        predictions = next(iter(estimator.predict(input_fn)))["output"]
+        record = records.read(estimator.latest_checkpoint())
+        found.append((metrics, in_memory, predictions, record))
+    assert found[0] == found[1]
+    assert set(found[0][3].tables) == {f"{name}_{table}" for name in FEW for table in "abc"}
+
+
+def test_a_checkpoint_with_another_number_of_rows(tmp_path):
+    """A table of another size in the checkpoint is an error that names it."""
+    make(tmp_path, FEW).train(input_fn_of(FEW), steps=1)
+    spec = spec_of(FEW)
+    tables = dict(spec.table_to_config_dict)
+    tables["momentum_a"] = tables["momentum_a"]._replace(vocabulary_size=ROWS + 1)
+    os.remove(records.path_of(tf.train.latest_checkpoint(tmp_path)))
+    estimator = es.TPUEstimator(
+        model_fn,
+        config=es.RunConfig(model_dir=str(tmp_path)),
+        use_tpu=False,
+        train_batch_size=BATCH,
+        embedding_config_spec=es.EmbeddingConfigSpec(
+            feature_to_config_dict=spec.feature_to_config_dict, table_to_config_dict=tables
+        ),
+        embedding_core="host",
+    )
+    with pytest.raises(Exception, match="momentum_a"):
+        estimator.train(input_fn_of(FEW), steps=1)
+
+
+def test_exported_meta_graphs_can_be_imported(tmp_path):
+    """The meta graph beside a checkpoint restores the stacked tables."""
+    estimator = make(tmp_path, FEW)
+    estimator.train(input_fn_of(FEW), steps=2)
+    checkpoint = estimator.latest_checkpoint()
+    with tf.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
+        saver = tf1.train.import_meta_graph(checkpoint + ".meta")
+        saver.restore(session, checkpoint)
+        copy = saver.save(session, str(tmp_path / "copy"))
+    names = {name for name, _ in tf.train.list_variables(checkpoint)}
+    for name in names:
+        before, after = (tf.train.load_variable(each, name) for each in (checkpoint, copy))
+        np.testing.assert_array_equal(before, after)
