@@ -139,7 +139,7 @@ def combine(
         weights = tf.cast(weights, rows.dtype)
     if by_product:
         rows_only = trained and not entries.weights_from_user
-        with _gradient_of_rows_only() if rows_only else contextlib.nullcontext():
+        with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
             summed = sum_rows(rows, row_indices, segments, num_sums, weights, size)
     else:
         gathered = tf.gather(rows, row_indices)
@@ -187,8 +187,23 @@ def sum_rows(
     weights = (
         tf.ones_like(row_indices, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
     )
-    products = [sparse_matmul(indices, weights, shape, piece) for piece in _split_columns(rows)]
+    products = split_products(indices, weights, shape, rows)
     return products[0] if len(products) == 1 else tf.concat(products, 1)
+
+
+def split_products(indices: Any, weights: Any, shape: Any, rows: Any) -> list[Any]:
+    """Multiplies the transpose of a sparse matrix by rows, in blocks of their columns.
+
+    Args:
+        indices: as in `sparse_matmul`.
+        weights: floats, [N].
+        shape: int64, [2].
+        rows: floats, [shape[0], D].
+
+    Returns:
+        Floats, [shape[1], d], the widths d of which add up to D.
+    """
+    return [sparse_matmul(indices, weights, shape, piece) for piece in _split_columns(rows)]
 
 
 def summing_matrix(
@@ -210,8 +225,8 @@ def summing_matrix(
     """
     num_rows = tf.cast(num_rows, tf.int64)
     if transposed:
-        return _zip_int32(row_indices, segments), tf.stack([size, num_rows])
-    return _zip_int32(segments, row_indices), tf.stack([num_rows, size])
+        return zip_int32(row_indices, segments), tf.stack([size, num_rows])
+    return zip_int32(segments, row_indices), tf.stack([num_rows, size])
 
 
 def sum_scalars(numbers: Any, segments: Any, num_rows: Any) -> Any:
@@ -225,7 +240,7 @@ def sum_scalars(numbers: Any, segments: Any, num_rows: Any) -> Any:
     Returns:
         Floats, [num_rows, 1].
     """
-    indices = _zip_int32(segments)
+    indices = zip_int32(segments)
     shape = tf.stack([tf.cast(num_rows, tf.int64), tf.constant(1, tf.int64)])
     return sparse_matmul(indices, numbers, shape, tf.ones([1, 1], numbers.dtype), transposed=False)
 
@@ -237,7 +252,7 @@ def _gradient_of_rows(op: Any, gradient: Any) -> tuple[None, None, None, Any]:
     return None, None, None, sparse_matmul(indices, values, shape, gradient, not transposed)
 
 
-def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
+def gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
     """Overrides the gradient in the driver's graphs by one of rows only: a dozen ops fewer."""
     # Graphs of other programs may be saved, and loaded where this gradient isn't registered.
     if tf.executing_eagerly() or placement.current() is None:
@@ -267,15 +282,15 @@ def sparse_matmul(
     )
 
 
-def _zip_int32(first: Any, second: Any = None) -> Any:
+def zip_int32(first: Any, second: Any = None) -> Any:
     """Returns int32 pairs [N, 2] of int64 below 2³¹, [N]; faster than `tf.stack`.
 
     Args:
-        first: [N].
-        second: [N], or None for zeros.
+        first: [N], or of higher rank.
+        second: of the shape of `first`, or None for zeros.
     """
     if sys.byteorder == "big":
-        return tf.stack([first, tf.zeros_like(first) if second is None else second], 1)
+        return tf.stack([first, tf.zeros_like(first) if second is None else second], -1)
     if second is not None:
         second = tf.bitwise.left_shift(second, tf.constant(32, tf.int64))
         first = tf.bitwise.bitwise_or(first, second)
