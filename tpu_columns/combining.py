@@ -115,7 +115,7 @@ def rows_to_read(
     all_ids = ids if extra_ids is None else tf.concat([ids, extra_ids], 0)
     # With counts: Grappler would turn `tf.unique` into a copy of the whole table.
     rows, row_indices, _ = tf.unique_with_counts(all_ids, out_idx=tf.int64)
-    return rows, row_indices if extra_ids is None else row_indices[: tf.size(ids)]
+    return rows, row_indices if extra_ids is None else tf.slice(row_indices, [0], tf.shape(ids))
 
 
 def combine(
@@ -137,8 +137,8 @@ def combine(
     by_product = optimizations.is_used(Optimization.LOOKUPS)
     if weights is not None:
         weights = tf.cast(weights, rows.dtype)
+    rows_only = by_product and trained and not entries.weights_from_user
     if by_product:
-        rows_only = trained and not entries.weights_from_user
         with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
             summed = sum_rows(rows, row_indices, segments, num_sums, weights, size)
     else:
@@ -148,7 +148,7 @@ def combine(
         summed = tf.math.unsorted_segment_sum(gathered, segments, num_sums)
     if entries.masked:
         # Its gradient is a concatenation; that of a strided slice takes twenty times as long.
-        summed, _ = tf.split(summed, tf.stack([num_sums - 1, 1]))
+        summed, _ = tf.split(summed, tf.stack([tf.cast(entries.num_rows, tf.int64), 1]))
     if entries.combiner == "sum":
         return summed
     totals = entries.totals
@@ -162,7 +162,9 @@ def combine(
             totals = tf.math.unsorted_segment_sum(counted, segments, num_sums)[:, tf.newaxis]
         totals = totals[:-1] if entries.masked else totals
     totals = tf.cast(totals, rows.dtype)
-    return tf.math.divide_no_nan(summed, tf.sqrt(totals) if entries.combiner == "sqrtn" else totals)
+    divisors = tf.sqrt(totals) if entries.combiner == "sqrtn" else totals
+    with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
+        return tf.math.divide_no_nan(summed, divisors)
 
 
 def sum_rows(
@@ -252,12 +254,23 @@ def _gradient_of_rows(op: Any, gradient: Any) -> tuple[None, None, None, Any]:
     return None, None, None, sparse_matmul(indices, values, shape, gradient, not transposed)
 
 
+@tf.RegisterGradient("TpuColumnsQuotientOfRows")
+def _gradient_of_quotient(op: Any, gradient: Any) -> tuple[Any, None]:
+    return tf.math.divide_no_nan(gradient, op.inputs[1]), None
+
+
 def gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
-    """Overrides the gradient in the driver's graphs by one of rows only: a dozen ops fewer."""
+    """Overrides gradients of sums and quotients in the driver's graphs by those of rows only.
+
+    Weights and divisors have none: a dozen ops fewer for each sum, and for each quotient.
+    """
     # Graphs of other programs may be saved, and loaded where this gradient isn't registered.
     if tf.executing_eagerly() or placement.current() is None:
         return contextlib.nullcontext()
-    kinds = {"SparseTensorDenseMatMul": "TpuColumnsSumOfRows"}
+    kinds = {
+        "SparseTensorDenseMatMul": "TpuColumnsSumOfRows",
+        "DivNoNan": "TpuColumnsQuotientOfRows",
+    }
     return tf1.get_default_graph().gradient_override_map(kinds)
 
 

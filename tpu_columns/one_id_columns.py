@@ -17,7 +17,15 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import column_lookup, combining, invalid_ids, lookup, optimizations, placement
+from tpu_columns import (
+    categorical,
+    column_lookup,
+    combining,
+    invalid_ids,
+    lookup,
+    optimizations,
+    placement,
+)
 from tpu_columns.column_types import TPUEmbeddingColumn
 from tpu_columns.optimizations import Optimization
 from tpu_columns.placement import LookupDevice
@@ -56,10 +64,10 @@ class OneIdColumns:
         if not found:
             return
         with tf.name_scope("one_id_columns"):
-            features = [builder.get(column._feature.feature_key) for column in found]
-            ids = tf.stack([tf.cast(feature, tf.int64) for feature in features])
-            self._batch = features[0].shape.as_list()[0]
-            ids = tf.reshape(ids, [len(found), -1 if self._batch is None else self._batch])
+            matrices = [_ids(column, builder) for column in found]
+            self._batch = matrices[0].shape.as_list()[0]
+            batch = -1 if self._batch is None else self._batch
+            ids = tf.reshape(tf.stack(matrices), [len(found), batch])
             self._missing = ids < 0
             self._ids = tf.unstack(tf.maximum(ids, 0))
             shape = tf.shape(ids, out_type=tf.int64)
@@ -136,26 +144,22 @@ def _find(columns: Iterable[Any], features: Any) -> list[Any]:
     if not optimizations.is_used(Optimization.LOOKUPS):
         return []
     found = [column for column in columns if _has_one_id(column, features)]
-    if len(found) < 2:
-        return []
-    first = features[found[0]._feature.feature_key].shape
-    same = all(_shape(column, features) == first.as_list() for column in found)
-    return found if same else []
+    batches = {tuple(_feature(column, features).shape.as_list()[:1]) for column in found}
+    return found if len(found) > 1 and len(batches) == 1 else []
 
 
 def _has_one_id(column: Any, features: Any) -> bool:
-    """Returns whether the CPU looks up a column whose feature is an integer matrix [B, 1]."""
+    """Returns whether the CPU looks up a column whose feature is dense, [B, 1] or [B]."""
     if not isinstance(column, TPUEmbeddingColumn):
         return False
-    ids = column.categorical_column
-    if type(ids) is not private.IdentityCategoricalColumn or ids.default_value is not None:
+    if not categorical.maps_entries(column.categorical_column):
         return False
-    feature = features.get(column._feature.feature_key)
+    feature = _feature(column, features)
     return (
         isinstance(feature, tf.Tensor)
-        and feature.dtype in (tf.int32, tf.int64)
-        and feature.shape.rank == 2
-        and feature.shape.as_list()[1] == 1
+        and feature.shape.rank in (1, 2)
+        and feature.shape.as_list()[1:] in ([], [1])
+        and categorical.takes_dtype(column.categorical_column, feature.dtype)
         and column.use_safe_embedding_lookup
         and lookup.is_combiner(column.combiner)
         and invalid_ids.rule_for_column(column) is None
@@ -163,5 +167,11 @@ def _has_one_id(column: Any, features: Any) -> bool:
     )
 
 
-def _shape(column: Any, features: Any) -> list[int | None]:
-    return features[column._feature.feature_key].shape.as_list()
+def _feature(column: Any, features: Any) -> Any:
+    return features.get(column._feature.feature_key)
+
+
+def _ids(column: Any, builder: Any) -> tf.Tensor:
+    """Returns the ids of a column, int64 [B, 1]; negative where they are missing."""
+    entries = builder.get(column._feature.feature_key)
+    return categorical.negative_if_missing(column.categorical_column, entries, None)

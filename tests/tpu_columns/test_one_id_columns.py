@@ -49,6 +49,17 @@ def mixed_columns():
         tpu_columns.embedding_column(identity("many"), 3, initializer=init(5)),
         tpu_columns.embedding_column(identity("d", default_value=0), 2, initializer=init(7)),
         tpu_columns.embedding_column(identity("z"), 40, initializer=init(8)),
+        tpu_columns.embedding_column(identity("flat"), 3, initializer=init(9)),
+        tpu_columns.embedding_column(
+            fc.categorical_column_with_vocabulary_list("words", ["x", ""], num_oov_buckets=2),
+            2,
+            initializer=init(10),
+        ),
+        tpu_columns.embedding_column(
+            fc.categorical_column_with_vocabulary_list("numbers", [7, -1], tf.int64),
+            2,
+            initializer=init(11),
+        ),
     ]
 
 
@@ -68,6 +79,13 @@ def batch(known=True, dtype=tf.int64):
         )
         for key, rows in values.items()
     }
+    features["flat"] = tf1.placeholder_with_default(
+        tf.constant([3, -1, 3, 0, 8], dtype), [5 if known else None]
+    )
+    words = tf.constant([["x"], [""], ["y"], ["z"], ["x"]])
+    features["words"] = tf1.placeholder_with_default(words, [5 if known else None, 1])
+    numbers = tf.constant([[7], [-1], [8], [7], [-1]], dtype)
+    features["numbers"] = tf1.placeholder_with_default(numbers, [5 if known else None, 1])
     features["a_words"] = tf.constant([["x"], [""], ["y"], ["new"], ["x"]])
     features["b_number"] = tf.reshape(tf.range(10.0), [5, 2])
     return features
