@@ -159,7 +159,7 @@ def _input_layer(
     """Builds an input layer from few ops; see `input_layer`."""
     columns = sorted(columns, key=lambda column: column.name)
     collections = _variable_collections(weight_collections)
-    tensors: dict[str, tf.Tensor] = {}
+    tensors: dict[str, tf.Tensor | None] = {}
     with tf1.variable_scope(None, default_name="input_layer"):
         builder = private.LazyBuilder(features)
         together = one_id_columns.OneIdColumns(columns, builder)
@@ -167,40 +167,33 @@ def _input_layer(
             with tf1.variable_scope(None, default_name=private.scope_name(column)) as scope:
                 if column in together:
                     table = column._input_layer_table(collections, trainable)
-                    tensor = together.gather(column, table)
+                    tensors[column.name] = together.gather(column, table)
                 else:
-                    tensor = _flat(private.dense_tensor(column, builder, collections, trainable))
-                if tensor is not None:
-                    tensors[column.name] = tensor
+                    tensor = private.dense_tensor(column, builder, collections, trainable)
+                    tensors[column.name] = _flat(column, tensor)
                 if cols_to_vars is not None:
                     variables = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope.name)
                     cols_to_vars[column] = variables
-        widths = together.widths()
-        if len(widths) == len(columns) and cols_to_output_tensors is None:
+        if cols_to_output_tensors is None and not any(map(tf.is_tensor, tensors.values())):
             return together.join()
-        if widths:
-            parts = tf.split(together.join(), list(widths.values()), 1)
-            tensors |= zip(widths, parts, strict=True)
-        ordered = {column: tensors[column.name] for column in columns}
+        tensors |= together.join_and_split()
         if cols_to_output_tensors is not None:
-            cols_to_output_tensors.update(ordered)
-        _check_batch_sizes(ordered)
-        return tf.concat(list(ordered.values()), 1)
+            cols_to_output_tensors.update((column, tensors[column.name]) for column in columns)
+        _check_batch_sizes(tensors)
+        return tf.concat(list(tensors.values()), 1)
 
 
-def _flat(tensor: tf.Tensor) -> tf.Tensor:
+def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
     """Returns a column's tensor as a matrix [batch, elements]."""
-    if tensor.shape.rank == 2:
+    elements = private.variable_shape(column).num_elements()
+    if tensor.shape.rank == 2 and tensor.shape.as_list()[1] == elements:
         return tensor
-    elements = tensor.shape[1:].num_elements()
-    flat = tf.reshape(tensor, [tf.shape(tensor)[0], elements])
-    flat.set_shape([tensor.shape.as_list()[0], elements])
-    return flat
+    return tf.reshape(tensor, [tf.shape(tensor)[0], elements])
 
 
-def _check_batch_sizes(tensors: dict[Any, tf.Tensor]) -> None:
+def _check_batch_sizes(tensors: dict[str, Any]) -> None:
     """Checks that columns have as many rows, where the graph knows the numbers."""
-    sizes = {column.name: tensor.shape.as_list()[0] for column, tensor in tensors.items()}
+    sizes = {name: tensor.shape.as_list()[0] for name, tensor in tensors.items()}
     known = {name: size for name, size in sizes.items() if size is not None}
     if len(set(known.values())) > 1:
         raise ValueError(

@@ -131,9 +131,12 @@ class OneIdColumns:
         embeddings.set_shape([self._batch, None])
         return embeddings
 
-    def widths(self) -> dict[str, int]:
-        """Returns the dimension of each gathered column by name, in the order of `join`."""
-        return {name: each.rows.shape.as_list()[1] for name, each in self._gathered.items()}
+    def join_and_split(self) -> dict[str, tf.Tensor]:
+        """Returns the embeddings [B, D] of the gathered columns by name; none without columns."""
+        if not self._gathered:
+            return {}
+        widths = [each.rows.shape.as_list()[1] for each in self._gathered.values()]
+        return dict(zip(self._gathered, tf.split(self.join(), widths, 1), strict=True))
 
 
 def _find(columns: Iterable[Any], features: Any) -> list[Any]:
