@@ -63,6 +63,7 @@ KNOWN_PRIVATE = {
         _INTERNAL + "deserialize_feature_column": "exported for the Keras outside of TensorFlow",
         _INTERNAL + "serialize_feature_column": "exported for the Keras outside of TensorFlow",
         "._features": "TensorFlow's transformation caches refuse ragged features",
+        "._get_dense_tensor": _V1_COLUMN,
         "._get_sequence_dense_tensor": _V1_COLUMN,
         "._var_scope_name": _V1_COLUMN,
         "._variable_shape": _V1_COLUMN,

@@ -49,6 +49,18 @@ serialize_feature_column = tf.__internal__.feature_column.serialize_feature_colu
 deserialize_feature_column = tf.__internal__.feature_column.deserialize_feature_column
 
 
+def dense_tensor(
+    column: Any, builder: LazyBuilder, weight_collections: list[str], trainable: bool
+) -> tf.Tensor:
+    """Returns a dense column's tensor.
+
+    TF1's feature-column protocol has only this method for it.
+    """
+    return column._get_dense_tensor(
+        builder, weight_collections=weight_collections, trainable=trainable
+    )
+
+
 def sequence_tensor(
     column: Any, builder: LazyBuilder, weight_collections: list[str], trainable: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -96,6 +108,7 @@ __all__ = [
     "VocabularyFileCategoricalColumn",
     "VocabularyListCategoricalColumn",
     "WeightedCategoricalColumn",
+    "dense_tensor",
     "deserialize_feature_column",
     "features_of",
     "register_feature_column",

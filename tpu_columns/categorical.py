@@ -179,7 +179,7 @@ def dense_ids(
             (without a rule), or an id that the rule drops.
         None instead of both, if the feature is sparse, wider or weighted.
     """
-    if type(column) not in _ELEMENTWISE:
+    if not maps_entries(column):
         return None
     entries = cache.get(column.key, state_manager)
     if not isinstance(entries, tf.Tensor) or entries.shape.rank != 2:
@@ -187,18 +187,57 @@ def dense_ids(
     width = tf.compat.dimension_value(entries.shape[1])
     if width is None or not 0 < width <= max_width:
         return None
-    ids = column.get_sparse_tensors(_AllEntries(entries), state_manager).id_tensor.values
-    ids = tf.reshape(tf.cast(ids, tf.int64), [-1, width])
     if rule is not None:
+        ids = _map_entries(column, entries, state_manager)
         return rule.apply_dense(ids, tf.equal(entries, _ignored_entry(entries)))
-    missing = ids < 0
-    # An identity column without a default keeps -1. Other columns may have -1 in their vocabulary,
-    # or map it to the id of unknown entries.
-    if isinstance(column, private.IdentityCategoricalColumn) and column.default_value is None:
-        return tf.maximum(ids, 0), missing
-    missing |= tf.equal(entries, _ignored_entry(entries))
+    ids = negative_if_missing(column, entries, state_manager)
+    return tf.maximum(ids, 0), ids < 0
+
+
+def maps_entries(column: Any) -> bool:
+    """Returns whether a categorical column maps each entry to its id independently of others."""
+    return type(column) in _ELEMENTWISE
+
+
+def takes_dtype(column: Any, dtype: tf.DType) -> bool:
+    """Returns whether a column for which `maps_entries` holds takes entries of a dtype."""
+    if isinstance(column, private.IdentityCategoricalColumn):
+        return bool(dtype.is_integer)
+    return bool(dtype.is_integer == column.dtype.is_integer)
+
+
+def negative_if_missing(column: Any, entries: tf.Tensor, state_manager: Any) -> tf.Tensor:
+    """Returns the id of each entry, or a negative number for an entry without one.
+
+    Args:
+        column: a column for which `maps_entries` holds.
+        entries: the feature, [batch, n].
+        state_manager: owner of vocabulary tables, or None in a TF1 graph.
+
+    Returns:
+        int64, [batch, n]; negative where the entry is -1 or '', or not in the vocabulary.
+    """
+    ids = _map_entries(column, entries, state_manager)
+    if _keeps_entries(column):
+        return ids
+    # Other columns may have -1 in their vocabulary, or map it to the id of unknown entries.
+    ignored = tf.equal(entries, _ignored_entry(entries))
     # TF2's `where` broadcasts, which takes ten times as long.
-    return tf.compat.v1.where(missing, tf.zeros_like(ids), ids), missing
+    return tf.compat.v1.where(ignored, tf.fill(tf.shape(ids), tf.constant(-1, tf.int64)), ids)
+
+
+def _keeps_entries(column: Any) -> bool:
+    """Returns whether ids are the entries themselves, -1 included."""
+    return isinstance(column, private.IdentityCategoricalColumn) and column.default_value is None
+
+
+def _map_entries(column: Any, entries: tf.Tensor, state_manager: Any) -> tf.Tensor:
+    """Returns the ids of entries; -1 for those not in the vocabulary, if the column says so."""
+    if _keeps_entries(column) and entries.dtype.is_integer:
+        return tf.cast(entries, tf.int64)
+    ids = column.get_sparse_tensors(_AllEntries(entries), state_manager).id_tensor.values
+    width = tf.compat.dimension_value(entries.shape[1])
+    return tf.reshape(tf.cast(ids, tf.int64), [-1, width])
 
 
 def _ignored_entry(entries: tf.Tensor) -> tf.Tensor:

@@ -115,7 +115,7 @@ def rows_to_read(
     all_ids = ids if extra_ids is None else tf.concat([ids, extra_ids], 0)
     # With counts: Grappler would turn `tf.unique` into a copy of the whole table.
     rows, row_indices, _ = tf.unique_with_counts(all_ids, out_idx=tf.int64)
-    return rows, row_indices if extra_ids is None else row_indices[: tf.size(ids)]
+    return rows, row_indices if extra_ids is None else tf.slice(row_indices, [0], tf.shape(ids))
 
 
 def combine(
@@ -137,9 +137,9 @@ def combine(
     by_product = optimizations.is_used(Optimization.LOOKUPS)
     if weights is not None:
         weights = tf.cast(weights, rows.dtype)
+    rows_only = by_product and trained and not entries.weights_from_user
     if by_product:
-        rows_only = trained and not entries.weights_from_user
-        with _gradient_of_rows_only() if rows_only else contextlib.nullcontext():
+        with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
             summed = sum_rows(rows, row_indices, segments, num_sums, weights, size)
     else:
         gathered = tf.gather(rows, row_indices)
@@ -148,7 +148,7 @@ def combine(
         summed = tf.math.unsorted_segment_sum(gathered, segments, num_sums)
     if entries.masked:
         # Its gradient is a concatenation; that of a strided slice takes twenty times as long.
-        summed, _ = tf.split(summed, tf.stack([num_sums - 1, 1]))
+        summed, _ = tf.split(summed, tf.stack([tf.cast(entries.num_rows, tf.int64), 1]))
     if entries.combiner == "sum":
         return summed
     totals = entries.totals
@@ -162,7 +162,9 @@ def combine(
             totals = tf.math.unsorted_segment_sum(counted, segments, num_sums)[:, tf.newaxis]
         totals = totals[:-1] if entries.masked else totals
     totals = tf.cast(totals, rows.dtype)
-    return tf.math.divide_no_nan(summed, tf.sqrt(totals) if entries.combiner == "sqrtn" else totals)
+    divisors = tf.sqrt(totals) if entries.combiner == "sqrtn" else totals
+    with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
+        return tf.math.divide_no_nan(summed, divisors)
 
 
 def sum_rows(
@@ -187,8 +189,23 @@ def sum_rows(
     weights = (
         tf.ones_like(row_indices, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
     )
-    products = [sparse_matmul(indices, weights, shape, piece) for piece in _split_columns(rows)]
+    products = split_products(indices, weights, shape, rows)
     return products[0] if len(products) == 1 else tf.concat(products, 1)
+
+
+def split_products(indices: Any, weights: Any, shape: Any, rows: Any) -> list[Any]:
+    """Multiplies the transpose of a sparse matrix by rows, in blocks of their columns.
+
+    Args:
+        indices: as in `sparse_matmul`.
+        weights: floats, [N].
+        shape: int64, [2].
+        rows: floats, [shape[0], D].
+
+    Returns:
+        Floats, [shape[1], d], the widths d of which add up to D.
+    """
+    return [sparse_matmul(indices, weights, shape, piece) for piece in _split_columns(rows)]
 
 
 def summing_matrix(
@@ -210,8 +227,8 @@ def summing_matrix(
     """
     num_rows = tf.cast(num_rows, tf.int64)
     if transposed:
-        return _zip_int32(row_indices, segments), tf.stack([size, num_rows])
-    return _zip_int32(segments, row_indices), tf.stack([num_rows, size])
+        return zip_int32(row_indices, segments), tf.stack([size, num_rows])
+    return zip_int32(segments, row_indices), tf.stack([num_rows, size])
 
 
 def sum_scalars(numbers: Any, segments: Any, num_rows: Any) -> Any:
@@ -225,7 +242,7 @@ def sum_scalars(numbers: Any, segments: Any, num_rows: Any) -> Any:
     Returns:
         Floats, [num_rows, 1].
     """
-    indices = _zip_int32(segments)
+    indices = zip_int32(segments)
     shape = tf.stack([tf.cast(num_rows, tf.int64), tf.constant(1, tf.int64)])
     return sparse_matmul(indices, numbers, shape, tf.ones([1, 1], numbers.dtype), transposed=False)
 
@@ -237,12 +254,23 @@ def _gradient_of_rows(op: Any, gradient: Any) -> tuple[None, None, None, Any]:
     return None, None, None, sparse_matmul(indices, values, shape, gradient, not transposed)
 
 
-def _gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
-    """Overrides the gradient in the driver's graphs by one of rows only: a dozen ops fewer."""
+@tf.RegisterGradient("TpuColumnsQuotientOfRows")
+def _gradient_of_quotient(op: Any, gradient: Any) -> tuple[Any, None]:
+    return tf.math.divide_no_nan(gradient, op.inputs[1]), None
+
+
+def gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
+    """Overrides gradients of sums and quotients in the driver's graphs by those of rows only.
+
+    Weights and divisors have none: a dozen ops fewer for each sum, and for each quotient.
+    """
     # Graphs of other programs may be saved, and loaded where this gradient isn't registered.
     if tf.executing_eagerly() or placement.current() is None:
         return contextlib.nullcontext()
-    kinds = {"SparseTensorDenseMatMul": "TpuColumnsSumOfRows"}
+    kinds = {
+        "SparseTensorDenseMatMul": "TpuColumnsSumOfRows",
+        "DivNoNan": "TpuColumnsQuotientOfRows",
+    }
     return tf1.get_default_graph().gradient_override_map(kinds)
 
 
@@ -267,15 +295,15 @@ def sparse_matmul(
     )
 
 
-def _zip_int32(first: Any, second: Any = None) -> Any:
+def zip_int32(first: Any, second: Any = None) -> Any:
     """Returns int32 pairs [N, 2] of int64 below 2³¹, [N]; faster than `tf.stack`.
 
     Args:
-        first: [N].
-        second: [N], or None for zeros.
+        first: [N], or of higher rank.
+        second: of the shape of `first`, or None for zeros.
     """
     if sys.byteorder == "big":
-        return tf.stack([first, tf.zeros_like(first) if second is None else second], 1)
+        return tf.stack([first, tf.zeros_like(first) if second is None else second], -1)
     if second is not None:
         second = tf.bitwise.left_shift(second, tf.constant(32, tf.int64))
         first = tf.bitwise.bitwise_or(first, second)

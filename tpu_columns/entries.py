@@ -152,8 +152,9 @@ def _mask(entries: Entries, kept: tf.Tensor) -> Entries:
 
 def _fill_dropped(filler: tf.Tensor, values: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
     """Returns values [N] with `filler` in place of those that aren't kept."""
+    flat = kept if kept.shape.rank == 1 else tf.reshape(kept, [-1])
     # TF2's `where` broadcasts, which takes ten times as long.
-    return tf1.where(tf.reshape(kept, [-1]), values, tf.fill(tf.shape(values), filler))
+    return tf1.where(flat, values, tf.fill(tf.shape(values), filler))
 
 
 def _has_empty_row(totals: tf.Tensor) -> tf.Tensor:
@@ -166,6 +167,9 @@ def _has_empty_row(totals: tf.Tensor) -> tf.Tensor:
 
 
 def _empty_row_id(totals: tf.Tensor, filler: tf.Tensor) -> tf.Tensor:
-    """Returns id 0, [1], if some row of the batch is empty; else an id that is read anyway."""
+    """Returns id 0, [1], if some row of the batch is empty; else an id that is read anyway.
+
+    Returns no id, [0], for a batch without rows.
+    """
     one = tf.where(_has_empty_row(totals), tf.zeros_like(filler), filler)
-    return one[tf.newaxis][: tf.shape(totals)[0]]
+    return tf.fill([tf.minimum(tf.size(totals), 1)], one)

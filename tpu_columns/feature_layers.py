@@ -9,7 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
+from tpu_columns import one_id_columns, optimizations, placement
 from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -46,7 +48,8 @@ def input_layer(
     """
     _check_features(features)
     columns = _as_list(feature_columns)
-    tensor = tf1.feature_column.input_layer(
+    build = _input_layer if _takes_few_ops(columns) else tf1.feature_column.input_layer
+    tensor = build(
         features,
         columns,
         weight_collections=weight_collections,
@@ -89,10 +92,7 @@ def sequence_input_layer(
     columns = _as_list(feature_columns)
     _check_sequence_columns(columns)
     columns.sort(key=lambda column: column.name)
-    collections = list(weight_collections or [])
-    for key in (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES):
-        if key not in collections:
-            collections.append(key)
+    collections = _variable_collections(weight_collections)
     with tf1.variable_scope(None, default_name="sequence_input_layer"):
         builder = private.LazyBuilder(features)
         tensors, lengths = [], []
@@ -131,6 +131,84 @@ def _legacy_keras_layer(name: str) -> Any:
             "version and set TF_USE_LEGACY_KERAS=1 before anything uses tf.keras."
         )
     return found
+
+
+def _takes_few_ops(columns: list[Any]) -> bool:
+    """Returns whether `_input_layer` may replace TensorFlow's function, which makes more ops.
+
+    TensorFlow's raises the errors of columns that aren't dense, or have the same name.
+    """
+    return (
+        not tf.executing_eagerly()
+        and placement.current() is not None
+        and optimizations.is_used(Optimization.INPUT_LAYERS)
+        and all(isinstance(column, private.DenseColumnV1) for column in columns)
+        and len({column.name for column in columns}) == len(columns)
+    )
+
+
+def _input_layer(
+    features: dict[str, Any],
+    columns: list[Any],
+    *,
+    weight_collections: Iterable[str] | None,
+    trainable: bool,
+    cols_to_vars: dict[Any, Any] | None,
+    cols_to_output_tensors: dict[Any, Any] | None,
+) -> tf.Tensor:
+    """Builds an input layer from few ops; see `input_layer`."""
+    columns = sorted(columns, key=lambda column: column.name)
+    collections = _variable_collections(weight_collections)
+    tensors: dict[str, tf.Tensor | None] = {}
+    with tf1.variable_scope(None, default_name="input_layer"):
+        builder = private.LazyBuilder(features)
+        together = one_id_columns.OneIdColumns(columns, builder)
+        for column in columns:
+            with tf1.variable_scope(None, default_name=private.scope_name(column)) as scope:
+                if column in together:
+                    table = column._input_layer_table(collections, trainable)
+                    tensors[column.name] = together.gather(column, table)
+                else:
+                    tensor = private.dense_tensor(column, builder, collections, trainable)
+                    tensors[column.name] = _flat(column, tensor)
+                if cols_to_vars is not None:
+                    variables = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope.name)
+                    cols_to_vars[column] = variables
+        if cols_to_output_tensors is None and not any(map(tf.is_tensor, tensors.values())):
+            return together.join()
+        tensors |= together.join_and_split()
+        if cols_to_output_tensors is not None:
+            cols_to_output_tensors.update((column, tensors[column.name]) for column in columns)
+        _check_batch_sizes(tensors)
+        return tf.concat(list(tensors.values()), 1)
+
+
+def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns a column's tensor as a matrix [batch, elements]."""
+    elements = private.variable_shape(column).num_elements()
+    if tensor.shape.rank == 2 and tensor.shape.as_list()[1] == elements:
+        return tensor
+    return tf.reshape(tensor, [tf.shape(tensor)[0], elements])
+
+
+def _check_batch_sizes(tensors: dict[str, Any]) -> None:
+    """Checks that columns have as many rows, where the graph knows the numbers."""
+    sizes = {name: tensor.shape.as_list()[0] for name, tensor in tensors.items()}
+    known = {name: size for name, size in sizes.items() if size is not None}
+    if len(set(known.values())) > 1:
+        raise ValueError(
+            f"Batch size (first dimension) of each feature must be same, got {known} by column. "
+            "Return features with as many rows in input_fn."
+        )
+
+
+def _variable_collections(names: Iterable[str] | None) -> list[str]:
+    """Returns the graph collections of a layer's variables."""
+    collections = list(names or [])
+    for key in (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES):
+        if key not in collections:
+            collections.append(key)
+    return collections
 
 
 def _check_features(features: Any) -> None:

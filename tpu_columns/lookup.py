@@ -9,11 +9,12 @@ training step. UniqueWithCounts prevents that.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import combining, entries, optimizations, storage
+from tpu_columns import combining, entries, optimizations, row_gradients, storage
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -116,7 +117,7 @@ def dense_lookup(
         return _plain_lookup(table, sparse, None, combiner, safe=True)
     with tf.name_scope("dense_lookup"):
         if ids.shape[1] == 1 and not unique:
-            rows = _gather_rows(table, tf.reshape(ids, [-1]))
+            rows = gather_rows(table, tf.reshape(ids, [-1]))
             # TF1's `where` selects whole rows; TF2's broadcasts, which takes twice as long.
             return tf1.where(tf.reshape(missing, [-1]), tf.zeros_like(rows), rows)
         batch = entries.from_dense(ids, missing, combiner, trained=unique)
@@ -224,21 +225,31 @@ def _look_up_single_ids(table: Any, ids: tf.SparseTensor, unique: bool) -> tf.Te
 
 def _gather_and_combine(table: Any, batch: combining.Entries, unique: bool) -> tf.Tensor:
     ids, row_indices = combining.rows_to_read(batch.ids, unique, batch.extra_ids)
-    rows = _gather_rows(table, ids, unique)
+    rows = gather_rows(table, ids, unique)
     if not unique:
         combining.record_sum(rows, ids, batch, table)
     size = tf.size(ids, out_type=tf.int64)
     return combining.combine(rows, row_indices, batch, trained=unique, size=size)
 
 
-def _gather_rows(table: Any, ids: tf.Tensor, unique: bool = False) -> tf.Tensor:
-    """Gathers rows [n, D] of a table in any storage."""
-    if isinstance(table, storage.ShardedTable):
-        return table.gather(ids, unique)
+def gather_rows(table: Any, ids: tf.Tensor, unique: bool = False) -> tf.Tensor:
+    """Gathers rows of a table in any storage.
+
+    Args:
+        table: as in `pooled_lookup`, [rows, D].
+        ids: integers, [n].
+        unique: whether the ids are unique, and the table is trained.
+
+    Returns:
+        Floats, [n, D].
+    """
     if isinstance(table, storage.QuantizedTable):
         return table.gather(ids)
-    # The rows of a variable with a partitioner lie by div, as TensorFlow's columns read them.
-    return tf1.nn.embedding_lookup(table, ids, partition_strategy="div")
+    with row_gradients.without_reshapes() if unique else contextlib.nullcontext():
+        if isinstance(table, storage.ShardedTable):
+            return table.gather(ids, unique)
+        # The rows of a variable with a partitioner lie by div, as TensorFlow's columns read them.
+        return tf1.nn.embedding_lookup(table, ids, partition_strategy="div")
 
 
 def _truncate(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:

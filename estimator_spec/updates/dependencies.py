@@ -52,10 +52,15 @@ def replacing(op: Any, suffix: str, control_inputs: Iterable[Any] | None = None)
         yield
 
 
-def collect_ancestors(op: Any) -> frozenset[Any]:
-    """Returns all ops that run when `op` does, itself included; an empty set for other objects."""
+def collect_ancestors(op: Any, known: Container[Any] = ()) -> frozenset[Any]:
+    """Returns all ops that run when `op` does, itself included; an empty set for other objects.
+
+    Args:
+        op: an op or a tensor, or any other object.
+        known: ops that are left out, with those that only they depend on.
+    """
     op = op.op if isinstance(op, tf.Tensor) else op
-    return frozenset(_ancestors([op])) if isinstance(op, tf.Operation) else frozenset()
+    return frozenset(_ancestors([op], known)) if isinstance(op, tf.Operation) else frozenset()
 
 
 def collect_control_inputs(ends: Iterable[Any], starts: Iterable[Any]) -> list[Any]:
@@ -124,7 +129,7 @@ def _is_initialization(op: Any) -> bool:
 
 
 def _ancestors(
-    ops: list[Any], known: Iterable[Any] = (), through_controls: bool = True
+    ops: list[Any], known: Container[Any] = (), through_controls: bool = True
 ) -> dict[Any, None]:
     """Returns ops and all ops that they depend on; the search stops at known ops."""
     found: dict[Any, None] = {}

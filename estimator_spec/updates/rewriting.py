@@ -66,9 +66,10 @@ def optimize_training_graph(
         if not _skip_second_search(op):
             _sum_by_product(op)
         _skip_reshapes(op)
+    before_updates: set[Any] = set()
     for op in updates if Optimization.UPDATE_FORMULAS in chosen else ():
         if _is_only_writer(op, step) and kernel_choice.formula_is_faster(op):
-            replaced[op] = _replace_by_formula(op)
+            replaced[op] = _replace_by_formula(op, before_updates)
             kernels.disable_update(op, replaced[op])
     if replaced:
         tf1.logging.info("Replaced %d ops that update tables by faster ones.", len(replaced))
@@ -200,14 +201,14 @@ def _origin(ids: Any) -> Any:
     return ids
 
 
-def _replace_by_formula(op: Any) -> Any:
+def _replace_by_formula(op: Any, before_updates: set[Any]) -> Any:
     """Returns an op that updates rows as `op` does, by reading, computing and writing them."""
     with dependencies.replacing(op, "_by_formula"):
         inputs = kernels.inputs_by_name(op)
-        return kernels.apply_formula(op, inputs, _find_gathered_rows(inputs))
+        return kernels.apply_formula(op, inputs, _find_gathered_rows(inputs, before_updates))
 
 
-def _find_gathered_rows(inputs: dict[str, Any]) -> Any:
+def _find_gathered_rows(inputs: dict[str, Any], before_updates: set[Any]) -> Any:
     """Returns the rows of an update's ids that a lookup reads in the same step, or None."""
     ids = _origin(inputs["indices"])
     for user in gathers.find_gathers(inputs["var"]):
@@ -215,7 +216,20 @@ def _find_gathered_rows(inputs: dict[str, Any]) -> Any:
             continue
         gathered_ids = user.inputs[1]
         if gathered_ids.shape.rank == 1 and _origin(gathered_ids).name == ids.name:
-            # A gather after an update may run after this one, or after one that waits for it.
-            waits = any(map(kernels.find_kernel, dependencies.collect_ancestors(user)))
-            return None if waits else user.outputs[0]
+            return None if _may_follow_an_update(user, before_updates) else user.outputs[0]
     return None
+
+
+def _may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
+    """Returns whether a gather runs after an update of this table, or of one it waits for.
+
+    Args:
+        gather: the op.
+        before_updates: ops that are known to follow no update; those found are added. Lookups
+            have many ops in common, which are searched once.
+    """
+    ancestors = dependencies.collect_ancestors(gather, before_updates)
+    if any(map(kernels.find_kernel, ancestors)):
+        return True
+    before_updates |= ancestors
+    return False

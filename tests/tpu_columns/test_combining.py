@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpu_columns import combining
+from tpu_columns import Hardware, Mode, combining, lookup, placement
+
+tf1 = tf.compat.v1
 
 
 @settings(deadline=None, max_examples=40)
@@ -58,3 +62,31 @@ def test_products_are_narrow_where_wide_ones_are_slow(monkeypatch, slow, widths,
     assert sum(found) == width
     assert len(found) == len(widths) + (more if slow else 0)
     assert max(found) < 32 or not slow
+
+
+@pytest.mark.parametrize("combiner", ["mean", "sqrtn"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_gradients_of_means_take_few_ops(combiner, sparse):
+    """In a driver's graph rows have the same gradients in every bit, from fewer ops."""
+
+    def build(around):
+        with tf.Graph().as_default() as graph, around:
+            table = tf1.get_variable("table", initializer=tf.reshape(tf.range(18.0), [6, 3]))
+            ids = tf.constant([[1, 2], [5, -1], [-1, -1], [5, 5]], tf.int64)
+            if sparse:
+                known = tf.sparse.from_dense(ids + 1)
+                known = known.with_values(known.values - 1)
+                rows = lookup.pooled_lookup(table, known, combiner=combiner)
+            else:
+                rows = lookup.dense_lookup(table, tf.maximum(ids, 0), ids < 0, combiner)
+            before = len(graph.get_operations())
+            (gradient,) = tf1.gradients(tf.reduce_sum(rows * rows), [table])
+            count = len(graph.get_operations()) - before
+            with tf1.Session(graph=graph) as session:
+                session.run(tf1.global_variables_initializer())
+                return session.run(tf.convert_to_tensor(gradient)), count
+
+    many, many_ops = build(contextlib.nullcontext())
+    few, few_ops = build(placement.running(Mode.TRAIN, Hardware.CPU))
+    np.testing.assert_array_equal(few, many)
+    assert few_ops <= many_ops - 20

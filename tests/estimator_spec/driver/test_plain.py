@@ -11,7 +11,7 @@ import estimator_spec
 import tpu_columns
 from estimator_spec import updates
 from estimator_spec.driver import hookless_steps, initial_values
-from tpu_columns import environment
+from tpu_columns import environment, feature_layers
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -87,6 +87,7 @@ def used(monkeypatch):
 
         monkeypatch.setattr(module, name, recording)
 
+    record(feature_layers, "_input_layer")
     record(updates.rewriting.gathers, "replace_gathers")
     record(updates.rewriting.direct_sums, "sum_from_tables")
     record(updates.rewriting.adam, "fuse_adam")
@@ -98,6 +99,7 @@ def used(monkeypatch):
 
 
 PARTS = {
+    Optimization.INPUT_LAYERS: "_input_layer",
     Optimization.GATHERS: "replace_gathers",
     Optimization.DIRECT_SUMS: "sum_from_tables",
     Optimization.FUSED_ADAM: "fuse_adam",

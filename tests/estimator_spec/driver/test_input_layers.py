@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training with input layers of few ops: tables and slots in every bit, and errors of bad ids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+import tpu_columns
+from tpu_columns.optimizations import Optimization
+
+tf1 = tf.compat.v1
+
+ROWS, BATCH = 50, 16
+OPTIMIZERS = {
+    "Adagrad": lambda: tf1.train.AdagradOptimizer(0.1),
+    "Adam": lambda: tf1.train.AdamOptimizer(0.1),
+    "Ftrl": lambda: tf1.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
+    "GradientDescent": lambda: tf1.train.GradientDescentOptimizer(0.1),
+    "Momentum": lambda: tf1.train.MomentumOptimizer(0.01, 0.9),
+    "RMSProp": lambda: tf1.train.RMSPropOptimizer(0.01),
+}
+
+
+def train(directory, optimizer, highest=ROWS):
+    """Trains tables of several widths, one of them shared; returns all variables by name."""
+    rng = np.random.default_rng(0)
+    ids = {key: rng.integers(-1, highest, (64, 1)) for key in "abcd"}
+    labels = rng.normal(size=(64, 1)).astype(np.float32)
+    identity = tf.feature_column.categorical_column_with_identity
+    columns = [
+        tpu_columns.embedding_column(
+            identity(key, ROWS), width, initializer=tf1.random_normal_initializer(seed=width)
+        )
+        for key, width in (("a", 8), ("b", 40))
+    ]
+    columns += tpu_columns.shared_embedding_columns(
+        [identity(key, ROWS) for key in "cd"],
+        4,
+        initializer=tf1.random_normal_initializer(seed=3),
+    )
+
+    def input_fn(params):
+        data = tf.data.Dataset.from_tensor_slices((ids, labels))
+        return data.repeat().batch(params["batch_size"], drop_remainder=True)
+
+    def model_fn(features, labels, mode, params):
+        layer = tpu_columns.input_layer(features, columns)
+        ones = tf1.ones_initializer()
+        output = tf.matmul(layer, tf1.get_variable("weights", [layer.shape[1], 1], None, ones))
+        loss = tf1.losses.mean_squared_error(labels, output)
+        train_op = optimizer().minimize(loss, tf1.train.get_global_step())
+        return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = estimator_spec.TPUEstimator(
+        model_fn,
+        config=estimator_spec.RunConfig(model_dir=str(directory), tf_random_seed=1),
+        use_tpu=False,
+        train_batch_size=BATCH,
+        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
+            feature_columns=columns, optimization_parameters=estimator_spec.AdagradParameters(0.1)
+        ),
+    )
+    estimator.train(input_fn, steps=20)
+    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_tables_and_slots_are_equal_in_every_bit(tmp_path, monkeypatch, optimizer):
+    """Layers of few ops train tables and slots to the same bits as TensorFlow's layer."""
+    few = train(tmp_path / "few", OPTIMIZERS[optimizer])
+    monkeypatch.setenv(Optimization.INPUT_LAYERS.value, "0")
+    many = train(tmp_path / "many", OPTIMIZERS[optimizer])
+    assert few.keys() == many.keys()
+    for name, value in many.items():
+        np.testing.assert_array_equal(few[name], value, name)
+
+
+def test_an_id_out_of_range_is_explained(tmp_path):
+    """The error of an id beyond the vocabulary names the column and the id."""
+    with pytest.raises(ValueError, match=r"Column '._(shared_)?embedding': id \d+ of feature '.'"):
+        train(tmp_path, OPTIMIZERS["Adagrad"], highest=ROWS * 10)
