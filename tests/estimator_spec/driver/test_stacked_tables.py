@@ -208,12 +208,11 @@ def test_tables_and_slots_equal_those_of_single_tables(tmp_path, optimizers, ste
         ({"stacked_tables": True}, {"TPU_COLUMNS_STACKED_TABLES": "0"}, 4),
         ({"plain": True}, {}, 6),
         ({"warm_start_from": "start"}, {}, 6),
-        ({"host_replicas": 1}, {}, 6),
     ],
     ids=str,
 )
 def test_switches(tmp_path, monkeypatch, arguments, variables, expected):
-    """Arguments and the environment turn stacks off; warm starts and replicas have none."""
+    """Arguments and the environment turn stacks off; a warm start has none."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     if "warm_start_from" in arguments:
