@@ -27,7 +27,7 @@ PREFIX = "TPU_COLUMNS_"
 # host core.
 WORKLOADS = {
     Optimization.LOOKUPS.value: "grid/10ids-sparse-1e5",
-    Optimization.INPUT_LAYERS.value: "first-step/100",
+    Optimization.INPUT_LAYERS.value: "small-300",
     Optimization.UPDATE_FORMULAS.value: "grid/10ids-dense-1e5",
     Optimization.GRADIENT_SUMS.value: "grid/10ids-dense-1e5",
     Optimization.FUSED_ADAM.value: "adam/1id-dense-1e5",

@@ -33,6 +33,11 @@ from tpu_columns.placement import LookupDevice
 tf1 = tf.compat.v1
 
 
+MIN_COLUMNS = 64
+"""Fewest columns that are looked up together: with fewer, a step takes longer, as the products of
+the first tables wait for the ids of the last, and the first step is hardly shorter."""
+
+
 class _Gathered(NamedTuple):
     """Rows of one column's table, one for each id.
 
@@ -148,7 +153,7 @@ def _find(columns: Iterable[Any], features: Any) -> list[Any]:
         return []
     found = [column for column in columns if _has_one_id(column, features)]
     batches = {tuple(_feature(column, features).shape.as_list()[:1]) for column in found}
-    return found if len(found) > 1 and len(batches) == 1 else []
+    return found if len(found) >= MIN_COLUMNS and len(batches) == 1 else []
 
 
 def _has_one_id(column: Any, features: Any) -> bool:

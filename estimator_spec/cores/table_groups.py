@@ -20,10 +20,11 @@ VECTOR = 8
 elements that are left at the end by other instructions, whose roots differ in the last bit."""
 MAX_TABLES = 32
 """Most tables of a stack: with more, its `Unique` and sums take longer than the ops saved."""
-WANTED_STACKS = 8
-"""Stacks that run at the same time, if each has at least `MIN_TABLES`."""
-MIN_TABLES = 4
-"""Tables of a stack that make up for fewer stacks than `WANTED_STACKS`."""
+MIN_TABLES = 64
+"""Fewest tables of one kind that are stacked: with fewer, the ops saved don't make up for stacks
+that wait for all their ids, and the first step is hardly shorter."""
+MIN_STACKS = 8
+"""Stacks of one kind, which run at the same time."""
 MAX_IDS = 1 << 13
 """Most ids a step of a table in a stack: with more, the work on them outweighs the ops."""
 MAX_TABLE_BYTES = 1 << 26
@@ -67,11 +68,10 @@ class Candidate(NamedTuple):
 def stacks(candidates: Sequence[Candidate]) -> list[list[str]]:
     """Returns the keys of each stack's tables; tables in none stay alone.
 
-    >>> stacks([Candidate(key, "sgd", 16, 100, 512) for key in "abcdefghij"])
-    [['a', 'b', 'c', 'd', 'e'], ['f', 'g', 'h', 'i', 'j']]
-    >>> stacks([Candidate("a", "sgd", 16, 100, 512), Candidate("b", "sgd", 8, 100, 512)])
-    []
-    >>> stacks([Candidate("a", "sgd", 16, 100, 512), Candidate("b", "sgd", 16, 100, 100_000)])
+    >>> tables = [Candidate(f"table_{i}", "sgd", 16, 100, 512) for i in range(100)]
+    >>> [len(keys) for keys in stacks(tables)]
+    [12, 13, 12, 13, 12, 13, 12, 13]
+    >>> stacks(tables[:MIN_TABLES - 1])
     []
 
     Args:
@@ -81,14 +81,15 @@ def stacks(candidates: Sequence[Candidate]) -> list[list[str]]:
     for candidate in candidates:
         if candidate.can_stack:
             by_kind.setdefault((candidate.width, candidate.kind), []).append(candidate)
-    found = [part for tables in by_kind.values() for part in _cut(tables)]
+    found = [
+        part for tables in by_kind.values() if len(tables) >= MIN_TABLES for part in _cut(tables)
+    ]
     return [[candidate.key for candidate in part] for part in found if len(part) > 1]
 
 
 def _cut(tables: list[Candidate]) -> list[list[Candidate]]:
     """Cuts the tables of one kind into stacks of almost equal numbers of tables."""
-    wanted = min(WANTED_STACKS, max(len(tables) // MIN_TABLES, 1))
-    count = max(wanted, -(-len(tables) // MAX_TABLES))
+    count = max(MIN_STACKS, -(-len(tables) // MAX_TABLES))
     ends = [len(tables) * place // count for place in range(count + 1)]
     parts: list[list[Candidate]] = []
     for begin, end in itertools.pairwise(ends):

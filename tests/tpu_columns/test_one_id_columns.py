@@ -8,12 +8,18 @@ import pytest
 import tensorflow as tf
 
 import tpu_columns
-from tpu_columns import Hardware, Mode, placement, storage
+from tpu_columns import Hardware, Mode, one_id_columns, placement, storage
 from tpu_columns.optimizations import Optimization
 
 fc = tf.feature_column
 tf1 = tf.compat.v1
 ROWS = 9
+
+
+@pytest.fixture(autouse=True)
+def join_few(monkeypatch):
+    """Lets two columns be looked up together."""
+    monkeypatch.setattr(one_id_columns, "MIN_COLUMNS", 2)
 
 
 def init(seed):
@@ -156,6 +162,17 @@ def test_a_column_takes_few_ops():
     ]
     counts = [run(columns[:number])[3] for number in (2, 3, 4)]
     assert counts[2] - counts[1] == counts[1] - counts[0] <= 25
+
+
+@pytest.mark.parametrize(("fewest", "joined"), [(3, True), (4, False)])
+def test_few_columns_are_looked_up_one_by_one(monkeypatch, fewest, joined):
+    """Columns are looked up together only if there are enough of them."""
+    monkeypatch.setattr(one_id_columns, "MIN_COLUMNS", fewest)
+    columns = plain_columns()
+    with tf.Graph().as_default() as graph, placement.running(Mode.TRAIN, Hardware.CPU):
+        tpu_columns.input_layer(batch(), columns)
+    names = {op.name for op in graph.get_operations()}
+    assert any("one_id_columns" in name for name in names) == joined
 
 
 def test_outputs_and_variables_by_column(monkeypatch):

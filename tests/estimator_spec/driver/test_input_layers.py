@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import estimator_spec
 import tpu_columns
+from tpu_columns import one_id_columns
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -22,6 +23,12 @@ OPTIMIZERS = {
     "Momentum": lambda: tf1.train.MomentumOptimizer(0.01, 0.9),
     "RMSProp": lambda: tf1.train.RMSPropOptimizer(0.01),
 }
+
+
+@pytest.fixture(autouse=True)
+def join_few(monkeypatch):
+    """Lets two columns be looked up together."""
+    monkeypatch.setattr(one_id_columns, "MIN_COLUMNS", 2)
 
 
 def train(directory, optimizer, highest=ROWS):

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 from estimator_spec.checkpoints import records
+from estimator_spec.cores import table_groups
 from tpu_columns import IdOutOfRangeError
 
 tf1 = tf.compat.v1
@@ -28,6 +29,13 @@ OPTIMIZERS = {
     "rms_prop": es.RMSPropParameters(0.05, rho=0.9, momentum=0.5, epsilon=1e-3),
     "frequency": es.FrequencyEstimatorParameters(0.3, 5.0, 1.5, 1.0),
 }
+
+
+@pytest.fixture(autouse=True)
+def stack_few(monkeypatch):
+    """Lets two tables make a stack."""
+    monkeypatch.setattr(table_groups, "MIN_TABLES", 2)
+    monkeypatch.setattr(table_groups, "MIN_STACKS", 1)
 
 
 def spec_of(optimizers, strategy="div"):
