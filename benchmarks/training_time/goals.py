@@ -180,13 +180,17 @@ def goals(results: Results) -> list[Goal]:
     ]
     found += [
         Goal(
-            "8. Host core, 300 small tables, one id: ≤ 0.35 × reference",
-            _ratios(results, ("small-300",), "host", "reference", 0.35),
-        ),
-        Goal(
             "7a. Canned estimators whose tables dominate: ≤ 0.67 × reference",
             _of_default(results, ("canned/linear-1e6",), 0.67),
         ),
         Goal("7b. Canned estimators: ≤ reference's", _of_default(results, CANNED, 1.0)),
+        Goal(
+            "8a. 300 small tables, default: ≤ 0.6 × reference",
+            _of_default(results, ("small-300",), 0.6),
+        ),
+        Goal(
+            "8b. 300 small tables, host core: ≤ 0.35 × reference",
+            _ratios(results, ("small-300",), "host", "reference", 0.35),
+        ),
     ]
     return found
