@@ -245,8 +245,16 @@ def test_a_wrong_type(tmp_path):
         make(tmp_path, FEW, stacked_tables="yes")
 
 
-@pytest.mark.parametrize("wrong", [-1, ROWS, 2**40, 2**60, -(2**63)])
-@pytest.mark.parametrize("feature", ["momentum_one", "adagrad_two", "adagrad_some"])
+@pytest.mark.parametrize(
+    ("feature", "wrong"),
+    [
+        ("momentum_one", -1),
+        ("momentum_one", 2**60),
+        ("adagrad_two", ROWS),
+        ("adagrad_some", ROWS),
+        ("adagrad_some", -(2**63)),
+    ],
+)
 def test_an_id_out_of_range(tmp_path, feature, wrong):
     """The error names the feature, its id and the vocabulary size, not those of the stack."""
     rows = ROWS + (2 if feature.endswith("some") else 0)
@@ -255,6 +263,7 @@ def test_an_id_out_of_range(tmp_path, feature, wrong):
     def change(arrays):
         arrays[feature][1, 2, 0] = wrong
 
+    # Ids are clipped before they are marked.
     shown = {2**60: f"{2**46} or more", -(2**63): f"-{2**46} or less"}.get(wrong, wrong)
     estimator = make(tmp_path, FEW)
     with pytest.raises(IdOutOfRangeError) as error:

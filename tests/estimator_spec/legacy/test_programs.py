@@ -289,6 +289,7 @@ def test_every_program_is_run() -> None:
     assert sorted(path.stem for path in PROGRAMS.glob("*.py")) == sorted(ALL)
 
 
+@pytest.mark.any_version  # as tests/estimator_spec/migrate
 @every_program
 def test_same_after_migration(ours: Runs, migrated: Runs, name: str) -> None:
     """A rewritten program says what it said unedited, without `run` and without `install()`."""
