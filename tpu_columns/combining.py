@@ -295,6 +295,15 @@ def sparse_matmul(
     )
 
 
+def not_inferred(tensor: Any) -> Any:
+    """Returns a tensor whose value shape inference doesn't look for; it isn't a constant.
+
+    TensorFlow searches the graph behind a tensor that says an output's shape, at each op that reads
+    it: with 1,000 ops and as many tables behind each, that takes longer than making them.
+    """
+    return tf1.placeholder_with_default(tensor, tensor.shape)
+
+
 def zip_int32(first: Any, second: Any = None) -> Any:
     """Returns int32 pairs [N, 2] of int64 below 2³¹, [N]; faster than `tf.stack`.
 

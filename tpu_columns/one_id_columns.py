@@ -121,7 +121,7 @@ class OneIdColumns:
             pairs = combining.zip_int32(tf.stack([each.row_indices for each in found]), sums)
             sizes = tf.stack(tf.shape_n([each.ids for each in found], out_type=tf.int64))
             num_sums = tf.fill([len(found), 1], self._count + 1)
-            shapes = tf.unstack(tf.concat([sizes, num_sums], 1))
+            shapes = tf.unstack(combining.not_inferred(tf.concat([sizes, num_sums], 1)))
             ones = tf.ones_like(found[0].row_indices, found[0].rows.dtype)
             num_rows = None if self._batch is None else self._batch + 1
             products: list[tf.Tensor] = []

@@ -6,7 +6,7 @@ No public method changes a graph. TensorFlow's own while loops are built by the 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 
@@ -27,9 +27,22 @@ def replace_input(op: Any, value: Any, position: int = 0) -> None:
 
 def replace_output(old: Any, new: Any) -> None:
     """Replaces a tensor by another one in all ops that read it; see `replace_input`."""
-    for user in old.consumers():
-        for position, value in enumerate(user.inputs):
-            if value is old:
+    replace_outputs([(old, new)])
+
+
+def replace_outputs(pairs: Iterable[tuple[Any, Any]]) -> None:
+    """Replaces tensors by others in all ops that read them; see `replace_input`.
+
+    Args:
+        pairs: the tensors, each with its replacement.
+    """
+    new_tensors = {old.ref(): new for old, new in pairs}
+    users = dict.fromkeys(user for old in new_tensors for user in old.deref().consumers())
+    for user in users:
+        # Read once: a change of one input makes TensorFlow read all of them again.
+        for position, value in enumerate(tuple(user.inputs)):
+            new = new_tensors.get(value.ref())
+            if new is not None:
                 replace_input(user, new, position)
 
 

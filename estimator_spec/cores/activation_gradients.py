@@ -28,6 +28,7 @@ tf1 = tf.compat.v1
 # The name of the stand-ins in `tf.estimator`: programs may select variables by it.
 PREFIX = "tpu_embedding_dummy_table_variable_"
 
+_ALL_TABLES = "of_all_tables"
 _GRADIENT = "EstimatorSpecActivation"
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 _CAPTURES = ("estimator_spec", "activation_gradients")
@@ -40,11 +41,16 @@ class ActivationGradients:
 
     Args:
         tables: the table of each feature, by the feature's key.
+        share: whether one stand-in serves all tables, so that a graph of hundreds of tables has
+            fewer ops. A `var_list` can then select all tables or none.
     """
 
-    def __init__(self, tables: Mapping[str, str]) -> None:
-        self._tables = tables
-        self._stand_ins = {table: _create_stand_in(table) for table in sorted(set(tables.values()))}
+    def __init__(self, tables: Mapping[str, str], share: bool = False) -> None:
+        # The stand-in of each feature, by the feature's key.
+        self._names = dict.fromkeys(tables, _ALL_TABLES) if share else dict(tables)
+        names = sorted(set(self._names.values()))
+        self._stand_ins = {name: _create_stand_in(name) for name in names}
+        self._with_gradient: set[tuple[str, int]] = set()  # stand-ins by name and replica
         self._features: dict[str, tuple[str, int]] = {}  # feature and replica, by name of the op
         self._connected: list[tuple[Any, Any]] = []  # activations with and without a stand-in
         self._gradients: dict[tuple[str, int], Any] = {}
@@ -63,11 +69,11 @@ class ActivationGradients:
         captures = graph.get_collection_ref(_CAPTURES)
         if self not in captures:
             captures.append(self)
-        stand_ins = {table: tf.convert_to_tensor(v) for table, v in self._stand_ins.items()}
+        stand_ins = {name: tf.convert_to_tensor(v) for name, v in self._stand_ins.items()}
         connected = {}
         for key, activation in activations.items():
             with graph.gradient_override_map({"IdentityN": _GRADIENT}):
-                inputs = [stand_ins[self._tables[key]], activation]
+                inputs = [stand_ins[self._names[key]], activation]
                 connected[key] = tf.raw_ops.IdentityN(input=inputs)[1]
             self._features[connected[key].op.name] = key, replica
             self._connected.append((connected[key], activation))
@@ -82,8 +88,7 @@ class ActivationGradients:
 
         Call it when the models of all replicas are built.
         """
-        for connected, activation in self._connected:
-            graph_surgery.replace_output(connected, activation)
+        graph_surgery.replace_outputs(self._connected)
         self._skip_updates()
         variables = tf1.get_collection_ref(tf1.GraphKeys.TRAINABLE_VARIABLES)
         stand_ins = {v.name for v in self._stand_ins.values()}
@@ -95,7 +100,7 @@ class ActivationGradients:
                 "gradients of zero. Either the loss doesn't depend on them, or the optimizer's "
                 "var_list lacks the variables %s* of tf.compat.v1.trainable_variables().",
                 missing,
-                "their tables are" if len(missing) < len(self._tables) else "no table learns: all",
+                "their tables are" if len(missing) < len(self._names) else "no table learns: all",
                 PREFIX,
             )
 
@@ -108,18 +113,23 @@ class ActivationGradients:
             for op in tf1.get_default_graph().get_operations():
                 graph_surgery.remove_control_inputs(op, updates)
 
-    def add(self, op: Any, gradient: Any) -> bool:
-        """Captures the gradient of an activation, if `op` is one of this object's.
+    def owns(self, op: Any) -> bool:
+        """Returns whether an `IdentityN` connects an activation of this object."""
+        return op.name in self._features
+
+    def add(self, op: Any, gradient: Any) -> Any:
+        """Captures the gradient of an activation.
 
         Args:
             op: the `IdentityN` that connects the activation.
             gradient: gradient of its output.
 
+        Returns:
+            The gradient of the stand-in: zeros for its first activation on a replica, then None.
+
         Raises:
             RuntimeError: there is a gradient already, or this one is inside of control flow.
         """
-        if op.name not in self._features:
-            return False
         key, replica = self._features[op.name]
         if (key, replica) in self._gradients:
             raise RuntimeError(
@@ -139,23 +149,29 @@ class ActivationGradients:
                 "gradients outside; apply_gradients may be inside."
             )
         self._gradients[key, replica] = gradient
-        return True
+        stand_in = self._names[key], replica
+        if stand_in in self._with_gradient:
+            return None
+        self._with_gradient.add(stand_in)
+        return tf.zeros([1])
 
 
 @tf.RegisterGradient(_GRADIENT)
 def _capture_gradient(op: Any, _: Any, gradient: Any) -> list[Any]:
-    """Captures the gradient of an activation; returns the gradient of its stand-in: zeros."""
-    any(captures.add(op, gradient) for captures in op.graph.get_collection(_CAPTURES))
+    """Captures the gradient of an activation; returns the gradient of its stand-in."""
+    for captures in op.graph.get_collection(_CAPTURES):
+        if captures.owns(op):
+            return [captures.add(op, gradient), None]
     return [tf.zeros([1]), None]
 
 
-def _create_stand_in(table: str) -> Any:
+def _create_stand_in(name: str) -> Any:
     """Creates the stand-in of a table, which no checkpoint holds."""
     return tf1.Variable(
         lambda: tf.zeros([1]),
         trainable=True,  # a strategy takes None for False
         dtype=tf.float32,
-        name=PREFIX + op_name(table),
+        name=PREFIX + op_name(name),
         use_resource=True,
         collections=[tf1.GraphKeys.LOCAL_VARIABLES],
     )

@@ -11,8 +11,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -31,22 +33,33 @@ class _Table(Protocol):
     def combiner(self) -> str | None: ...
 
 
-class Enqueued(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Enqueued:
     """The ids of one feature in one step.
 
     Attributes:
-        ids: integers, SparseTensor [B, n].
+        sparse: integers, SparseTensor [B, n]; None if there is only the matrix.
         weights: float32 SparseTensor with the same indices, or None.
         combiner: 'mean', 'sum' or 'sqrtn'.
         max_sequence_length: steps L if each id has an embedding of its own, else 0.
         matrix: the dense ids, [B, n], whose zeros are padding; None for other ids.
     """
 
-    ids: tf.SparseTensor
+    sparse: tf.SparseTensor | None
     weights: tf.SparseTensor | None
     combiner: str
     max_sequence_length: int
     matrix: tf.Tensor | None = None
+
+    @functools.cached_property
+    def ids(self) -> tf.SparseTensor:
+        """Sparse ids [B, n]; if there is only the matrix, its conversion, eight ops."""
+        return tf.sparse.from_dense(self.matrix) if self.sparse is None else self.sparse
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        """Static shape of the ids."""
+        return self.ids.shape if self.matrix is None else self.matrix.shape
 
 
 def take(
@@ -71,13 +84,15 @@ def take(
     ids, matrix = _ids(key, feature, features, table.combiner)
     dense = matrix is not None
     weights = _weights(key, feature.weight_key, features, dense, table.combiner)
-    lookup_errors.check_counts(key, key, ids, weights)
-    if rule is not None:
-        ids, weights, matrix = _apply_rule(rule, ids, weights, matrix, table.combiner)
-    length = feature.max_sequence_length
-    if table.combiner is None or not optimizations.is_used(Optimization.LOOKUPS):
-        matrix = None
-    return Enqueued(ids, weights, table.combiner or "sum", length, matrix)
+    keep_matrix = table.combiner is not None and optimizations.is_used(Optimization.LOOKUPS)
+    if ids is None and (rule is not None or not keep_matrix):
+        ids = tf.sparse.from_dense(matrix)
+    if ids is not None:
+        lookup_errors.check_counts(key, key, ids, weights)
+        if rule is not None:
+            ids, weights, matrix = _apply_rule(rule, ids, weights, matrix, table.combiner)
+    matrix = matrix if keep_matrix else None
+    return Enqueued(ids, weights, table.combiner or "sum", feature.max_sequence_length, matrix)
 
 
 def _apply_rule(
@@ -102,8 +117,13 @@ def _apply_rule(
 
 def _ids(
     key: str, feature: FeatureConfig, features: MutableMapping[str, Any], combiner: str | None
-) -> tuple[tf.SparseTensor, tf.Tensor | None]:
-    """Takes a feature's ids out of `features`; also returns them as a matrix if they are dense."""
+) -> tuple[tf.SparseTensor | None, tf.Tensor | None]:
+    """Takes a feature's ids out of `features`.
+
+    Returns:
+        The sparse ids, and the dense ones as a matrix; both for one dense id a row without a
+        combiner.
+    """
     if key not in features:
         raise ValueError(
             f"Feature {key!r} of the embedding_config_spec is missing. input_fn gave "
@@ -133,7 +153,7 @@ def _ids(
         )
     if rank == 1:
         ids = ids[:, tf.newaxis]
-    return tf.sparse.from_dense(ids), ids
+    return None, ids
 
 
 def _one_id_each(key: str, ids: Any) -> tf.SparseTensor:

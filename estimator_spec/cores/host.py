@@ -107,7 +107,8 @@ class HostCore:
         # The combined rows of each activation, by table: feature, replica and value.
         self._combined: dict[str, list[tuple[str, int, Any]]] = {}
         tables = {key: feature.table_id for key, feature in self._features.items()}
-        self._gradients = ActivationGradients(tables) if training else None
+        share = self._stacking and len(self._tables) >= table_groups.MIN_TABLES
+        self._gradients = ActivationGradients(tables, share) if training else None
         self._gathered: dict[str, GatheredRows] = {}
         self._names: dict[str, str] = {}
         self._sharded: dict[str, storage.ShardedTable] = {}  # by positions in the shards
@@ -142,7 +143,7 @@ class HostCore:
             table = self._tables[feature.table_id]
             enqueued = enqueue.take(key, feature, table, found, rules[key])
             self._enqueued[key].append(enqueued)
-            batch, length = enqueued.ids.shape[0], enqueued.max_sequence_length
+            batch, length = enqueued.shape[0], enqueued.max_sequence_length
             shape = [batch, length, table.dimension] if length else [batch, table.dimension]
             # The name of the table's variable depends on the layer that uses the column, so
             # `attach` creates the lookup later and replaces this placeholder by its result.
@@ -399,14 +400,16 @@ class HostCore:
 
     def _entries(self, key: str, enqueued: enqueue.Enqueued) -> combining.Entries:
         """Returns the entries of a feature; each step of a truncated sequence is a row."""
-        ids, weights, combiner, length, matrix = enqueued
+        matrix, combiner = enqueued.matrix, enqueued.combiner
+        length, weights = enqueued.max_sequence_length, enqueued.weights
         if length:
-            ids = enqueue.steps_as_rows(ids, length)
+            steps = enqueue.steps_as_rows(enqueued.ids, length)
             weights = None if weights is None else enqueue.steps_as_rows(weights, length)
-        elif matrix is not None and matrix.shape.as_list()[1] and self._sums_gradients(key):
+            return entries.from_sparse(steps, weights, combiner)
+        if matrix is not None and matrix.shape.as_list()[1] and self._sums_gradients(key):
             may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
             return entries.from_padded(matrix, combiner, self._training, may_update_row_0)
-        return entries.from_sparse(ids, weights, combiner)
+        return entries.from_sparse(enqueued.ids, weights, combiner)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]

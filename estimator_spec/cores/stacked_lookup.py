@@ -127,10 +127,9 @@ def join(uses: Sequence[Use], may_update_row_0: bool) -> list[Batch]:
 
 def num_ids(enqueued: enqueue.Enqueued) -> int | None:
     """Returns the most ids that a feature can have in a step; None: unknown."""
-    shape = (enqueued.ids if enqueued.matrix is None else enqueued.matrix).shape
-    if shape.rank is None:
+    if enqueued.shape.rank is None:
         return None
-    sizes = shape.as_list()
+    sizes = enqueued.shape.as_list()
     if enqueued.max_sequence_length:
         sizes[1] = enqueued.max_sequence_length
     return None if None in sizes else int(np.prod(sizes, dtype=np.int64))

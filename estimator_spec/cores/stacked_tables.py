@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.embedding import optimizers
-from tpu_columns import initializers, storage
+from tpu_columns import callables, initializers, storage
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -100,7 +101,15 @@ class StackedTable:
 
     def _initial_rows(self) -> Any:
         """Returns the initial values of all tables."""
-        return tf.concat([_initial_value(each, self._width) for each in self.members], 0)
+        parts = []
+        for kind, group in itertools.groupby(self.members, _elementwise_kind):
+            members = list(group)
+            if kind is None:
+                parts += [_initial_value(each, self._width) for each in members]
+            else:
+                num_rows = sum(each.layout.num_rows for each in members)
+                parts.append(members[0].initializer([num_rows, self._width], dtype=tf.float32))
+        return tf.concat(parts, 0)
 
     def _constant(self, value: float) -> Any:
         return tf1.constant_initializer(value)([sum(self._sizes), self._width], tf.float32)
@@ -139,6 +148,24 @@ class StackedTable:
 
         saveable = private.saveable_tensors(variable.handle, found, restore)
         tf1.add_to_collection(tf1.GraphKeys.SAVEABLE_OBJECTS, saveable)
+
+
+# Initializers that draw each element alike, and independently if they have no seed of their own.
+_ELEMENTWISE = (
+    tf1.truncated_normal_initializer,
+    tf1.random_normal_initializer,
+    tf1.random_uniform_initializer,
+    tf1.zeros_initializer,
+    tf1.ones_initializer,
+)
+
+
+def _elementwise_kind(member: Member) -> Any:
+    """Returns what tables have in common whose rows may be drawn by one op; None: draw alone."""
+    initializer = member.initializer
+    if type(initializer) not in _ELEMENTWISE or getattr(initializer, "seed", None) is not None:
+        return None
+    return callables.equality_key(initializer)
 
 
 def _initial_value(member: Member, width: int) -> Any:
