@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import re
 import types
 
@@ -111,9 +112,9 @@ WAYS = {
 }
 
 
-def ours(features):
+def ours(features, share=False):
     """Connects features to our stand-ins; returns them, and a function of their gradients."""
-    captures = activation_gradients.ActivationGradients(TABLES)
+    captures = activation_gradients.ActivationGradients(TABLES, share)
     connected = captures.connect(features, 0)
     return connected, lambda: {key: captures.captured(key, 0) for key in TABLES}
 
@@ -173,6 +174,24 @@ def test_captured_gradients_are_the_references(way, used):
     assert way != "twice"
     found, our_names = capture(ours, WAYS[way], used)
     assert our_names == names
+    for key, value in wanted.items():
+        np.testing.assert_array_equal(found[key], value, err_msg=key)
+
+
+@pytest.mark.parametrize("used", ["abc", "ac"])
+@pytest.mark.parametrize(
+    "way", [way for way in WAYS if way not in ("one table", "an optimizer for each table")]
+)
+def test_one_stand_in_for_all_tables(way, used):
+    """A stand-in that all tables share captures the same gradients, and has the same errors."""
+    try:
+        wanted, names = capture(ours, WAYS[way], used)
+    except (RuntimeError, ValueError) as error:
+        with pytest.raises(type(error)):
+            capture(functools.partial(ours, share=True), WAYS[way], used)
+        return
+    found, shared_names = capture(functools.partial(ours, share=True), WAYS[way], used)
+    assert shared_names == [f"{PREFIX}of_all_tables", *(n for n in names if PREFIX not in n)]
     for key, value in wanted.items():
         np.testing.assert_array_equal(found[key], value, err_msg=key)
 

@@ -289,6 +289,83 @@ def test_padding_updates_no_row(tmp_path):
     check_equal(*found)
 
 
+ONE_ID = {f"table_{i:02}": 5 + i for i in range(12)}  # rows
+
+
+def train_one_id_tables(model_dir, initializer_of, hooks=()):
+    """Trains tables of one dense id an example for a step; returns the values by name."""
+    spec = es.EmbeddingConfigSpec(
+        feature_to_config_dict={f"id_{key}": es.FeatureConfig(key) for key in ONE_ID},
+        table_to_config_dict={
+            key: es.TableConfig(rows, DIM, initializer=initializer_of(key), combiner="mean")
+            for key, rows in ONE_ID.items()
+        },
+        optimization_parameters=es.AdagradParameters(0.05),
+    )
+
+    def input_fn(params):
+        ids = {f"id_{key}": tf.ones([BATCH, 1], tf.int64) for key in ONE_ID}
+        return tf.data.Dataset.from_tensors((ids, tf.ones([BATCH, 1])))
+
+    estimator = es.TPUEstimator(
+        model_fn,
+        config=es.RunConfig(model_dir=str(model_dir), tf_random_seed=1),
+        use_tpu=False,
+        train_batch_size=BATCH,
+        embedding_config_spec=spec,
+        embedding_core="host",
+    )
+    estimator.train(input_fn, hooks=list(hooks), steps=1)
+    return values_of(estimator)
+
+
+def test_initial_values(tmp_path):
+    """Tables without a seed get different rows of the initializer's range, alike for those alike.
+
+    Initializers of other kinds, and those with seeds, are called for each table.
+    """
+    calls = []
+
+    def own(shape, dtype=tf.float32):
+        calls.append(shape)
+        return tf.fill(shape, 7.0)
+
+    kinds = [
+        None,
+        tf1.random_uniform_initializer(0.25, 0.5),
+        tf1.random_uniform_initializer(0.5, 0.75, seed=3),
+        own,
+        tf1.zeros_initializer(),
+        None,
+    ]
+    values = train_one_id_tables(tmp_path, lambda key: kinds[int(key[-2:]) % len(kinds)])
+    # Row 1 was trained.
+    rows = {key: np.delete(values[key], 1, axis=0) for key in ONE_ID}
+    for number, key in enumerate(ONE_ID):
+        kind = number % len(kinds)
+        low, high = [(-0.8, 0.8), (0.25, 0.5), (0.5, 0.75), (7, 7), (0, 0), (-0.8, 0.8)][kind]
+        assert rows[key].min() >= low and rows[key].max() <= high, key
+    assert sorted(calls) == [[ONE_ID[key], DIM] for key in ("table_03", "table_09")]
+    drawn = np.concatenate([rows[f"table_{i:02}"] for i in (0, 1, 5, 6, 7, 11)])
+    assert len(np.unique(drawn)) > 0.99 * drawn.size
+    # The same seed and shape give the same rows, as tables alone have them.
+    assert np.array_equal(rows["table_02"][0], rows["table_08"][0])
+
+
+def test_ops_of_a_table(tmp_path):
+    """A table of one dense id an example costs few ops, none of them of sparse tensors."""
+    found = []
+
+    class Count(tf1.train.SessionRunHook):
+        def begin(self):
+            found.extend(op.type for op in tf1.get_default_graph().get_operations())
+
+    train_one_id_tables(tmp_path, lambda key: None, [Count()])
+    assert "Where" not in found and "GatherNd" not in found
+    assert found.count("TruncatedNormal") == 1
+    assert sum(kind == "ResourceApplyGradientDescent" for kind in found) == 2  # kernel, stand-in
+
+
 def test_outside_of_training_tables_are_single(tmp_path):
     """Evaluation, prediction, records and a run in memory see each table of a stack."""
     found = []
