@@ -129,12 +129,7 @@ def binary_or_multi_class_head(
 ) -> Head:
     """Returns a `BinaryClassHead` for two classes, and a `MultiClassHead` for more.
 
-    Args:
-        n_classes: number of classes.
-        weight_column: as in the heads.
-        label_vocabulary: as in the heads.
-        loss_reduction: as in the heads.
-        loss_fn: as in the heads.
+    `n_classes` is the number of classes; the other arguments are as in the heads.
     """
     if n_classes == 2:
         return BinaryClassHead(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the checkpoint that a Keras model starts from; saves models as `tf.train.Checkpoint` does."""
+"""Writes a Keras model's initial checkpoint; makes savers in `tf.train.Checkpoint`'s format."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ def binary_logistic_or_multi_class_head(
 ) -> HeadV1:
     """Returns the head of a classifier, by its number of classes.
 
-    Arguments are as in `binary_or_multi_class_head` of `estimator_spec.heads`, but `loss_reduction`
-    is a value of `tf.compat.v1.losses.Reduction`.
+    Arguments are as in `estimator_spec.heads.binary_or_multi_class_head`, but `loss_reduction` is a
+    value of `tf.compat.v1.losses.Reduction`.
     """
     options = {
         "weight_column": weight_column,
