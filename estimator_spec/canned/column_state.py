@@ -36,17 +36,7 @@ class ScopedState:
         use_resource: bool = True,
         initializer: Any = None,
     ) -> Any:
-        """Creates and returns a variable of a column.
-
-        Args:
-            feature_column: the column.
-            name: name of the variable within the current scope.
-            shape: its shape.
-            dtype: its dtype; None: float32.
-            trainable: whether optimizers see it.
-            use_resource: ignored; the scope decides.
-            initializer: its initializer.
-        """
+        """Creates and returns a variable of a column; its kind is that of the scope."""
         del use_resource
         variable = tf1.get_variable(
             name, tuple(shape), dtype or tf.float32, initializer, trainable=trainable
@@ -55,11 +45,7 @@ class ScopedState:
         return variable
 
     def get_variable(self, feature_column: Any, name: str) -> Any:
-        """Returns a variable that a column created.
-
-        Raises:
-            ValueError: it has no such variable.
-        """
+        """Returns a variable that a column created, or raises a ValueError."""
         if (feature_column, name) not in self._variables:
             raise ValueError(f"Column {feature_column.name!r} has no variable {name!r}.")
         return self._variables[feature_column, name]
@@ -73,11 +59,7 @@ class ScopedState:
         return (feature_column, name) in self._resources
 
     def get_resource(self, feature_column: Any, name: str) -> Any:
-        """Returns a resource of a column.
-
-        Raises:
-            ValueError: it has no such resource.
-        """
+        """Returns a resource of a column, or raises a ValueError."""
         if not self.has_resource(feature_column, name):
             raise ValueError(f"Column {feature_column.name!r} has no resource {name!r}.")
         return self._resources[feature_column, name]

@@ -8,13 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.canned import (
-    column_state,
-    graph_variables,
-    hidden_layers,
-    input_layer,
-    optimizers,
-)
+from estimator_spec.canned import hidden_layers, input_layer
+from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
@@ -74,39 +69,6 @@ def check_units(units: Any) -> None:
         raise ValueError(f"units must be an int. Given type: {type(units)}")
 
 
-def make_model_fn(
-    head: Head,
-    hidden_units: Iterable[int],
-    feature_columns: Any,
-    optimizer: Any,
-    activation_fn: Any,
-    dropout: float | None,
-    batch_norm: bool,
-) -> Callable[..., Any]:
-    """Returns the model_fn of a deep model, for the arguments of `DNNEstimator`."""
-    logit_fn = dnn_logit_fn_builder(
-        head.logits_dimension, hidden_units, feature_columns, activation_fn, dropout, batch_norm
-    )
-
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
-        del config
-        column_state.check_features(features)
-        trainer = optimizers.keras_training_optimizer(optimizer, mode)
-        with graph_variables.collecting() as added:
-            logits = logit_fn(features, mode)
-        return head.create_estimator_spec(
-            features=features,
-            mode=mode,
-            labels=labels,
-            optimizer=trainer,
-            logits=logits,
-            trainable_variables=added.variables,
-            update_ops=added.update_ops,
-        )
-
-    return model_fn
-
-
 class DNNEstimator(Estimator):
     """A deep model with any head.
 
@@ -150,31 +112,26 @@ class DNNEstimator(Estimator):
         warm_start_from: str | WarmStartSettings | None = None,
         batch_norm: bool = False,
     ) -> None:
-        model_fn = make_model_fn(
-            head, hidden_units, feature_columns, optimizer, activation_fn, dropout, batch_norm
+        units = head.logits_dimension
+        logit_fn = dnn_logit_fn_builder(
+            units, hidden_units, feature_columns, activation_fn, dropout, batch_norm
         )
+        model_fn = make_model_fn(head, logit_fn, optimizer)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
 class DNNClassifier(DNNEstimator):
     """A deep model of classes.
 
+    Arguments not listed here are as in `estimator_spec.DNNEstimator`.
+
     Args:
-        hidden_units: as for `DNNEstimator`.
-        feature_columns: as for `DNNEstimator`.
-        model_dir: as for `Estimator`.
         n_classes: number of classes. The labels are ids in [0, n_classes), or strings of
             `label_vocabulary`.
         weight_column: name of the feature with the weight of each example, or its numeric column;
             None: weights of 1.
         label_vocabulary: strings of the classes, in the order of their ids; None: labels are ids.
-        optimizer: as for `DNNEstimator`.
-        activation_fn: as for `DNNEstimator`.
-        dropout: as for `DNNEstimator`.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
         loss_reduction: a `tf.keras.losses.Reduction`; how the losses of a batch become one.
-        batch_norm: as for `DNNEstimator`.
 
     Raises:
         ValueError: as for `DNNEstimator`, or an argument of the head is wrong.
@@ -196,36 +153,17 @@ class DNNClassifier(DNNEstimator):
         loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
     ) -> None:
-        super().__init__(
-            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
-            hidden_units,
-            feature_columns,
-            model_dir,
-            optimizer,
-            activation_fn,
-            dropout,
-            config,
-            warm_start_from,
-            batch_norm,
-        )
+        super().__init__(**with_head(binary_or_multi_class_head, locals()))
 
 
 class DNNRegressor(DNNEstimator):
     """A deep model of numbers.
 
+    `weight_column` and `loss_reduction` are as in `estimator_spec.DNNClassifier`, other arguments
+    not listed here as in `estimator_spec.DNNEstimator`.
+
     Args:
-        hidden_units: as for `DNNEstimator`.
-        feature_columns: as for `DNNEstimator`.
-        model_dir: as for `Estimator`.
         label_dimension: number of values of a label, [batch, label_dimension].
-        weight_column: as for `DNNClassifier`.
-        optimizer: as for `DNNEstimator`.
-        activation_fn: as for `DNNEstimator`.
-        dropout: as for `DNNEstimator`.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: as for `DNNClassifier`.
-        batch_norm: as for `DNNEstimator`.
 
     Raises:
         ValueError: as for `DNNEstimator`, or an argument of the head is wrong.
@@ -246,15 +184,4 @@ class DNNRegressor(DNNEstimator):
         loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
     ) -> None:
-        super().__init__(
-            RegressionHead(label_dimension, weight_column, loss_reduction),
-            hidden_units,
-            feature_columns,
-            model_dir,
-            optimizer,
-            activation_fn,
-            dropout,
-            config,
-            warm_start_from,
-            batch_norm,
-        )
+        super().__init__(**with_head(RegressionHead, locals()))

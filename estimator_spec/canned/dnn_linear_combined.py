@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ from estimator_spec.canned import (
     linear,
     optimizers,
 )
+from estimator_spec.canned.construction import ModelFn, with_head
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import (
@@ -25,73 +26,66 @@ from estimator_spec.heads import (
     losses,
     train_ops,
 )
-from estimator_spec.model.model_spec import ModeKeys
 from estimator_spec.model.warm_start import WarmStartSettings
 
 _LINEAR_LEARNING_RATE = 0.005
 
 
-def check_parts(linear_feature_columns: Any, dnn_feature_columns: Any, hidden_units: Any) -> None:
-    """Checks that there are columns, and hidden layers for those of the deep part.
+def checked_columns(
+    linear_feature_columns: Any, dnn_feature_columns: Any, hidden_units: Any
+) -> tuple[list[Any], list[Any]]:
+    """Returns the columns of both parts, after a check that there are columns and hidden layers.
 
     Raises:
         ValueError: something is missing.
     """
-    if not linear_feature_columns and not dnn_feature_columns:
+    linear_columns = list(linear_feature_columns or [])
+    dnn_columns = list(dnn_feature_columns or [])
+    if not linear_columns and not dnn_columns:
         raise ValueError(
             "Either linear_feature_columns or dnn_feature_columns must be defined. Pass the "
             "columns of at least one part."
         )
-    if dnn_feature_columns and not hidden_units:
+    if dnn_columns and not hidden_units:
         raise ValueError(
             "dnn_hidden_units must be defined when dnn_feature_columns is specified, for instance "
             "dnn_hidden_units=[100, 50]."
         )
+    return linear_columns, dnn_columns
 
 
-def make_model_fn(
-    head: Head,
-    linear_feature_columns: Any,
-    linear_optimizer: Any,
-    dnn_feature_columns: Any,
-    dnn_optimizer: Any,
-    dnn_hidden_units: Iterable[int] | None,
-    dnn_activation_fn: Any,
-    dnn_dropout: float | None,
-    batch_norm: bool,
-    linear_sparse_combiner: str,
-) -> Callable[..., Any]:
-    """Returns the model_fn of a combined model, for the arguments of `DNNLinearCombinedEstimator`.
+class Part(NamedTuple):
+    """A part of a combined model, with an optimizer of its own for its own variables.
 
-    Each part has an optimizer of its own for its own variables; the loss is that of the sum.
+    Attributes:
+        logit_fn: function of features and mode, and of the config in the first generation, that
+            returns the part's logits.
+        optimizer: as the estimator takes it.
+        learning_rate: that of an optimizer given by name; None: its class' default.
     """
-    linear_columns = list(linear_feature_columns or [])
-    dnn_columns = list(dnn_feature_columns or [])
-    check_parts(linear_columns, dnn_columns, dnn_hidden_units)
-    units = head.logits_dimension
-    deep_fn = dnn.dnn_logit_fn_builder(
-        units, dnn_hidden_units or (), dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
-    )
-    wide_fn = linear.linear_logit_fn_builder(units, linear_columns, linear_sparse_combiner)
+
+    logit_fn: Callable[..., Any]
+    optimizer: Any
+    learning_rate: Any = None
+
+
+def _make_model_fn(head: Head, parts: list[Part]) -> ModelFn:
+    """Returns the model_fn of a combined model, whose loss is that of the parts' sum."""
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
         del config
         column_state.check_features(features)
-        logits, trainers = [], []
-        if dnn_columns:
-            optimizer = optimizers.keras_training_optimizer(dnn_optimizer, mode)
-            with graph_variables.collecting() as deep:
-                logits.append(deep_fn(features, mode))
-            trainers.append((optimizer, deep))
-        if linear_columns:
+        logits: list[Any] = []
+        trainers: list[Any] = []
+        variables: list[Any] = []
+        for part in parts:
             optimizer = optimizers.keras_training_optimizer(
-                linear_optimizer, mode, _LINEAR_LEARNING_RATE, counts_steps=not dnn_columns
+                part.optimizer, mode, part.learning_rate, counts_steps=not trainers
             )
-            others = [variable for _, part in trainers for variable in part.variables]
-            with graph_variables.collecting(others) as wide:
-                logits.append(wide_fn(features))
-            hidden_layers.summarize(linear.SCOPE, logits[-1])
-            trainers.append((optimizer, wide))
+            with graph_variables.collecting(variables) as added:
+                logits.append(part.logit_fn(features, mode))
+            trainers.append((optimizer, added))
+            variables += added.variables
 
         def train_op_fn(loss: Any) -> Any:
             ops: list[Any] = []
@@ -105,7 +99,7 @@ def make_model_fn(
             features=features,
             mode=mode,
             labels=labels,
-            train_op_fn=train_op_fn if mode == ModeKeys.TRAIN else None,
+            train_op_fn=train_op_fn,
             logits=tf.add_n(logits),
         )
 
@@ -161,41 +155,36 @@ class DNNLinearCombinedEstimator(Estimator):
         *,
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
-        model_fn = make_model_fn(
-            head,
-            linear_feature_columns,
-            linear_optimizer,
-            dnn_feature_columns,
-            dnn_optimizer,
-            dnn_hidden_units,
-            dnn_activation_fn,
-            dnn_dropout,
-            batch_norm,
-            linear_sparse_combiner,
+        linear_columns, dnn_columns = checked_columns(
+            linear_feature_columns, dnn_feature_columns, dnn_hidden_units
         )
+        units = head.logits_dimension
+        deep = dnn.dnn_logit_fn_builder(
+            units, dnn_hidden_units or (), dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
+        )
+        wide_fn = linear.linear_logit_fn_builder(units, linear_columns, linear_sparse_combiner)
+
+        def wide(features: Any, mode: str) -> Any:
+            del mode
+            logits = wide_fn(features)
+            hidden_layers.summarize(linear.SCOPE, logits)
+            return logits
+
+        parts = []
+        if dnn_columns:
+            parts.append(Part(deep, dnn_optimizer))
+        if linear_columns:
+            parts.append(Part(wide, linear_optimizer, _LINEAR_LEARNING_RATE))
+        model_fn = _make_model_fn(head, parts)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
 class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
     """A wide and deep model of classes.
 
-    Args:
-        model_dir: as for `Estimator`.
-        linear_feature_columns: as for `DNNLinearCombinedEstimator`.
-        linear_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_feature_columns: as for `DNNLinearCombinedEstimator`.
-        dnn_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_hidden_units: as for `DNNLinearCombinedEstimator`.
-        dnn_activation_fn: as for `DNNEstimator`.
-        dnn_dropout: as for `DNNEstimator`.
-        n_classes: as for `DNNClassifier`.
-        weight_column: as for `DNNClassifier`.
-        label_vocabulary: as for `DNNClassifier`.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: as for `DNNClassifier`.
-        batch_norm: as for `DNNEstimator`.
-        linear_sparse_combiner: as for `DNNLinearCombinedEstimator`.
+    `n_classes`, `weight_column`, `label_vocabulary` and `loss_reduction` are as in
+    `estimator_spec.DNNClassifier`, the other arguments as in
+    `estimator_spec.DNNLinearCombinedEstimator`.
 
     Raises:
         ValueError: as for `DNNLinearCombinedEstimator`, or an argument of the head is wrong.
@@ -220,42 +209,14 @@ class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        super().__init__(
-            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
-            model_dir,
-            linear_feature_columns,
-            linear_optimizer,
-            dnn_feature_columns,
-            dnn_optimizer,
-            dnn_hidden_units,
-            dnn_activation_fn,
-            dnn_dropout,
-            config,
-            batch_norm,
-            linear_sparse_combiner,
-            warm_start_from=warm_start_from,
-        )
+        super().__init__(**with_head(binary_or_multi_class_head, locals()))
 
 
 class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
     """A wide and deep model of numbers.
 
-    Args:
-        model_dir: as for `Estimator`.
-        linear_feature_columns: as for `DNNLinearCombinedEstimator`.
-        linear_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_feature_columns: as for `DNNLinearCombinedEstimator`.
-        dnn_optimizer: as for `DNNLinearCombinedEstimator`.
-        dnn_hidden_units: as for `DNNLinearCombinedEstimator`.
-        dnn_activation_fn: as for `DNNEstimator`.
-        dnn_dropout: as for `DNNEstimator`.
-        label_dimension: as for `DNNRegressor`.
-        weight_column: as for `DNNClassifier`.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: as for `DNNClassifier`.
-        batch_norm: as for `DNNEstimator`.
-        linear_sparse_combiner: as for `DNNLinearCombinedEstimator`.
+    `label_dimension`, `weight_column` and `loss_reduction` are as in `estimator_spec.DNNRegressor`,
+    the other arguments as in `estimator_spec.DNNLinearCombinedEstimator`.
 
     Raises:
         ValueError: as for `DNNLinearCombinedEstimator`, or an argument of the head is wrong.
@@ -279,18 +240,4 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
         batch_norm: bool = False,
         linear_sparse_combiner: str = "sum",
     ) -> None:
-        super().__init__(
-            RegressionHead(label_dimension, weight_column, loss_reduction),
-            model_dir,
-            linear_feature_columns,
-            linear_optimizer,
-            dnn_feature_columns,
-            dnn_optimizer,
-            dnn_hidden_units,
-            dnn_activation_fn,
-            dnn_dropout,
-            config,
-            batch_norm,
-            linear_sparse_combiner,
-            warm_start_from=warm_start_from,
-        )
+        super().__init__(**with_head(RegressionHead, locals()))

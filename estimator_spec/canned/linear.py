@@ -8,13 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.canned import (
-    column_state,
-    dnn,
-    graph_variables,
-    linear_model,
-    optimizers,
-)
+from estimator_spec.canned import dnn, linear_model
+from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.linear_model import LinearOutput
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
@@ -65,31 +60,6 @@ def summarize(output: LinearOutput) -> None:
     tf1.summary.scalar("fraction_of_zero_weights", tf.add_n(zeros) / sum(sizes))
 
 
-def make_model_fn(
-    head: Head, feature_columns: Any, optimizer: Any, sparse_combiner: str
-) -> Callable[..., Any]:
-    """Returns the model_fn of a linear model, for the arguments of `LinearEstimator`."""
-    logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
-
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
-        del config
-        column_state.check_features(features)
-        trainer = optimizers.keras_training_optimizer(optimizer, mode, _LEARNING_RATE)
-        with graph_variables.collecting() as added:
-            logits = logit_fn(features)
-        return head.create_estimator_spec(
-            features=features,
-            mode=mode,
-            labels=labels,
-            optimizer=trainer,
-            logits=logits,
-            trainable_variables=added.variables,
-            update_ops=added.update_ops,
-        )
-
-    return model_fn
-
-
 class LinearEstimator(Estimator):
     """A linear model with any head.
 
@@ -123,24 +93,18 @@ class LinearEstimator(Estimator):
         sparse_combiner: str = "sum",
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
-        model_fn = make_model_fn(head, feature_columns, optimizer, sparse_combiner)
+        logits = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
+        model_fn = make_model_fn(
+            head, lambda features, mode: logits(features), optimizer, _LEARNING_RATE
+        )
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
 class LinearClassifier(LinearEstimator):
     """A linear model of classes.
 
-    Args:
-        feature_columns: as for `LinearEstimator`.
-        model_dir: as for `Estimator`.
-        n_classes: as for `DNNClassifier`.
-        weight_column: as for `DNNClassifier`.
-        label_vocabulary: as for `DNNClassifier`.
-        optimizer: as for `LinearEstimator`.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: as for `DNNClassifier`.
-        sparse_combiner: as for `LinearEstimator`.
+    `n_classes`, `weight_column`, `label_vocabulary` and `loss_reduction` are as in
+    `estimator_spec.DNNClassifier`, the other arguments as in `estimator_spec.LinearEstimator`.
 
     Raises:
         ValueError: as for `LinearEstimator`, or an argument of the head is wrong.
@@ -159,30 +123,14 @@ class LinearClassifier(LinearEstimator):
         loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
         sparse_combiner: str = "sum",
     ) -> None:
-        super().__init__(
-            binary_or_multi_class_head(n_classes, weight_column, label_vocabulary, loss_reduction),
-            feature_columns,
-            model_dir,
-            optimizer,
-            config,
-            sparse_combiner,
-            warm_start_from,
-        )
+        super().__init__(**with_head(binary_or_multi_class_head, locals()))
 
 
 class LinearRegressor(LinearEstimator):
     """A linear model of numbers.
 
-    Args:
-        feature_columns: as for `LinearEstimator`.
-        model_dir: as for `Estimator`.
-        label_dimension: as for `DNNRegressor`.
-        weight_column: as for `DNNClassifier`.
-        optimizer: as for `LinearEstimator`.
-        config: as for `Estimator`.
-        warm_start_from: as for `Estimator`.
-        loss_reduction: as for `DNNClassifier`.
-        sparse_combiner: as for `LinearEstimator`.
+    `label_dimension`, `weight_column` and `loss_reduction` are as in `estimator_spec.DNNRegressor`,
+    the other arguments as in `estimator_spec.LinearEstimator`.
 
     Raises:
         ValueError: as for `LinearEstimator`, or an argument of the head is wrong.
@@ -200,12 +148,4 @@ class LinearRegressor(LinearEstimator):
         loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
         sparse_combiner: str = "sum",
     ) -> None:
-        super().__init__(
-            RegressionHead(label_dimension, weight_column, loss_reduction),
-            feature_columns,
-            model_dir,
-            optimizer,
-            config,
-            sparse_combiner,
-            warm_start_from,
-        )
+        super().__init__(**with_head(RegressionHead, locals()))

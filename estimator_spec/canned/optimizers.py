@@ -14,19 +14,12 @@ from estimator_spec.model.model_spec import ModeKeys
 tf1 = tf.compat.v1
 
 # By name, the classes of `tf.compat.v1.train` and of `tf.keras.optimizers.legacy`.
-_TF1_CLASSES = {
-    "Adagrad": "AdagradOptimizer",
-    "Adam": "AdamOptimizer",
-    "Ftrl": "FtrlOptimizer",
-    "RMSProp": "RMSPropOptimizer",
-    "SGD": "GradientDescentOptimizer",
-}
-_KERAS_CLASSES = {
-    "Adagrad": "Adagrad",
-    "Adam": "Adam",
-    "Ftrl": "Ftrl",
-    "RMSProp": "RMSprop",
-    "SGD": "SGD",
+_CLASSES = {
+    "Adagrad": ("AdagradOptimizer", "Adagrad"),
+    "Adam": ("AdamOptimizer", "Adam"),
+    "Ftrl": ("FtrlOptimizer", "Ftrl"),
+    "RMSProp": ("RMSPropOptimizer", "RMSprop"),
+    "SGD": ("GradientDescentOptimizer", "SGD"),
 }
 
 
@@ -43,8 +36,8 @@ def tf1_optimizer(optimizer: Any, learning_rate: float) -> Any:
         ValueError: the name is unknown, or the object no such optimizer.
     """
     if isinstance(optimizer, str):
-        _check_name(optimizer, _TF1_CLASSES)
-        return getattr(tf1.train, _TF1_CLASSES[optimizer])(learning_rate=learning_rate)
+        name, _ = _class_names(optimizer)
+        return getattr(tf1.train, name)(learning_rate=learning_rate)
     if not isinstance(optimizer, tf1.train.Optimizer) and callable(optimizer):
         optimizer = optimizer()
     if not isinstance(optimizer, tf1.train.Optimizer):
@@ -70,9 +63,9 @@ def keras_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
     """
     classes = legacy_keras.keras_2().optimizers.legacy
     if isinstance(optimizer, str):
-        _check_name(optimizer, _KERAS_CLASSES)
+        _, name = _class_names(optimizer)
         options = {} if learning_rate is None else {"learning_rate": learning_rate}
-        return getattr(classes, _KERAS_CLASSES[optimizer])(**options)
+        return getattr(classes, name)(**options)
     if isinstance(optimizer, classes.Optimizer):
         # A built one belongs to another graph. A copy keeps functions and schedules as they are.
         if optimizer.weights:
@@ -114,8 +107,9 @@ def keras_training_optimizer(
     return made
 
 
-def _check_name(name: str, classes: dict[str, str]) -> None:
-    if name not in classes:
+def _class_names(name: str) -> tuple[str, str]:
+    if name not in _CLASSES:
         raise ValueError(
-            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(classes))}"
+            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(_CLASSES))}"
         )
+    return _CLASSES[name]

@@ -10,14 +10,13 @@ from estimator_spec.heads.base import Head
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
 from estimator_spec.heads.multi import MultiHead
-from estimator_spec.heads.multi_class import MultiClassHead
+from estimator_spec.heads.multi_class import MultiClassHead, binary_or_multi_class_head
 from estimator_spec.heads.multi_label import MultiLabelHead
 from estimator_spec.heads.regression import (
     LogisticRegressionHead,
     PoissonRegressionHead,
     RegressionHead,
 )
-from estimator_spec.heads.utils import binary_or_multi_class_head
 
 __all__ = [
     "BinaryClassHead",

@@ -9,14 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.heads import classes, inputs, losses
-from estimator_spec.heads.keys import (
-    CLASSIFY_SIGNATURE,
-    REGRESS_SIGNATURE,
-    MetricKeys,
-    PredictionKeys,
+from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
+from estimator_spec.heads.metrics import (
+    MetricFactory,
+    broadcast_weights,
+    update_areas_and_thresholds,
+    update_mean,
 )
-from estimator_spec.heads.metrics import MetricFactory, broadcast_weights, update_mean
-from estimator_spec.heads.single import DEFAULT_SIGNATURE, Losses, SingleHead, checked_keys
+from estimator_spec.heads.single import Losses, SingleHead, check_keys
 from estimator_spec.model.export_outputs import RegressionOutput
 
 
@@ -103,17 +103,13 @@ class BinaryClassHead(SingleHead):
             labels = classes.labels_to_ids(labels, self._label_vocabulary)
         return classes.check_range(tf.cast(labels, tf.float32), 2)
 
-    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
+    def default_loss(self, labels: Any, logits: Any) -> Any:
         """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""
-        if self._loss_fn is not None:
-            return losses.call_loss_fn(
-                self._loss_fn, labels, logits, features, self._loss_reduction
-            )
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits, probability of class 1, probabilities of both classes, and classes."""
-        checked_keys(keys, self.prediction_keys)
+        check_keys(keys, self.prediction_keys)
         predictions: dict[str, Any] = {}
         if PredictionKeys.LOGITS in keys:
             predictions[PredictionKeys.LOGITS] = logits
@@ -127,15 +123,9 @@ class BinaryClassHead(SingleHead):
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns outputs of Classify requests (the default) and of Regress requests."""
-        classify = classes.classification_output(
-            predictions[PredictionKeys.PROBABILITIES], 2, self._label_vocabulary
-        )
+        outputs = classes.classify_outputs(predictions, 2, self._label_vocabulary)
         regress = RegressionOutput(value=predictions[PredictionKeys.LOGISTIC])
-        return {
-            DEFAULT_SIGNATURE: classify,
-            CLASSIFY_SIGNATURE: classify,
-            REGRESS_SIGNATURE: regress,
-        }
+        return {**outputs, REGRESS_SIGNATURE: regress}
 
     def add_metrics(self, factory: MetricFactory) -> None:
         """Adds the metrics of the class docstring."""
@@ -144,8 +134,7 @@ class BinaryClassHead(SingleHead):
         factory.add("Recall", MetricKeys.RECALL)
         factory.add_means(MetricKeys.PREDICTION_MEAN, MetricKeys.LABEL_MEAN)
         factory.add_majority_share(MetricKeys.ACCURACY_BASELINE, MetricKeys.LABEL_MEAN)
-        factory.add_auc(MetricKeys.AUC, "ROC")
-        factory.add_auc(MetricKeys.AUC_PR, "PR")
+        factory.add_areas(MetricKeys.AUC, MetricKeys.AUC_PR)
         factory.add_thresholds(self.thresholds)
 
     def update_prediction_metrics(
@@ -163,15 +152,7 @@ class BinaryClassHead(SingleHead):
         label_mean = metric(MetricKeys.LABEL_MEAN)
         update = update_mean(label_mean, batch.labels, weights)
         self._update_baseline(metric(MetricKeys.ACCURACY_BASELINE), label_mean, update)
-        for key in (MetricKeys.AUC, MetricKeys.AUC_PR):
-            metric(key).update_state(batch.labels, logistic, sample_weight=weights)
-        for threshold in self.thresholds:
-            for name in (
-                MetricKeys.ACCURACY_AT_THRESHOLD,
-                MetricKeys.PRECISION_AT_THRESHOLD,
-                MetricKeys.RECALL_AT_THRESHOLD,
-            ):
-                metric(name % threshold).update_state(batch.labels, logistic, sample_weight=weights)
+        update_areas_and_thresholds(metric, batch.labels, logistic, weights, self.thresholds)
 
     def _update_baseline(self, baseline: Any, label_mean: Any, update: Any) -> None:
         """Updates the accuracy of always predicting the class that is more frequent so far.

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.heads.inputs import verified
-from estimator_spec.heads.keys import PredictionKeys
+from estimator_spec.heads.keys import CLASSIFY_SIGNATURE, DEFAULT_SIGNATURE, PredictionKeys
 from estimator_spec.model.export_outputs import ClassificationOutput
 
 
@@ -127,18 +127,22 @@ def repeated_for_each_example(row: Any, logits: Any) -> Any:
     return tf.tile(row[tf.newaxis], [tf.shape(logits)[0], 1])
 
 
-def classification_output(
-    scores: Any, n_classes: int, label_vocabulary: Any = None
-) -> ClassificationOutput:
-    """Returns the output of Classify requests: a score and a label for each class.
+def classify_outputs(
+    predictions: dict[str, Any], n_classes: int, label_vocabulary: Any
+) -> dict[str, Any]:
+    """Returns an output of Classify requests under the default name and its own.
+
+    It has a score and a label for each class.
 
     Args:
-        scores: probabilities `[B, n_classes]`.
+        predictions: all predictions of the head; with probabilities `[B, n_classes]`.
         n_classes: number of classes.
         label_vocabulary: the labels, or None.
     """
-    labels = class_strings(n_classes, label_vocabulary)
-    return ClassificationOutput(scores=scores, classes=repeated_for_each_example(labels, scores))
+    scores = predictions[PredictionKeys.PROBABILITIES]
+    labels = repeated_for_each_example(class_strings(n_classes, label_vocabulary), scores)
+    output = ClassificationOutput(scores=scores, classes=labels)
+    return {DEFAULT_SIGNATURE: output, CLASSIFY_SIGNATURE: output}
 
 
 def class_predictions(

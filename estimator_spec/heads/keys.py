@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow as tf
+
 
 class MetricKeys:
     """Names of metrics; `MetricKeys.ACCURACY_AT_THRESHOLD % 0.5` and its kin have parameters."""
@@ -53,7 +55,8 @@ class PredictionKeys:
     TOP_K = "top_k"
 
 
-# Names of the signatures that heads export, beside the default one.
+# Names of the signatures that heads export.
+DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 CLASSIFY_SIGNATURE = "classification"
 REGRESS_SIGNATURE = "regression"
 PREDICT_SIGNATURE = "predict"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -63,9 +63,10 @@ class MetricFactory:
         name = with_head_name(key, self._head_name)
         self.created[name] = MajorityShare(name=name)
 
-    def add_auc(self, key: str, curve: str) -> None:
-        """Adds the area under a curve, 'ROC' or 'PR'."""
-        self.add("AUC", key, curve=curve)
+    def add_areas(self, roc_key: str, pr_key: str) -> None:
+        """Adds the areas under the ROC curve and the precision-recall curve."""
+        self.add("AUC", roc_key, curve="ROC")
+        self.add("AUC", pr_key, curve="PR")
 
     def add_thresholds(self, thresholds: Iterable[float]) -> None:
         """Adds accuracy, precision and recall at each threshold of the positive class."""
@@ -99,3 +100,28 @@ def update_mean(metric: Any, values: Any, weights: Any) -> Any:
     """
     values = tf.cast(values, tf.float32)
     return metric.update_state(values=values, sample_weight=broadcast_weights(values, weights))
+
+
+def update_areas_and_thresholds(
+    metric: Callable[[str], Any],
+    labels: Any,
+    probabilities: Any,
+    weights: Any,
+    thresholds: Iterable[float],
+) -> None:
+    """Updates the areas under both curves, and the metrics at each threshold.
+
+    Args:
+        metric: function that returns the metric of a key.
+        labels: tensor of 0 and 1.
+        probabilities: tensor of the same shape.
+        weights: tensor of the same shape.
+        thresholds: probabilities of the positive class.
+    """
+    keys = [MetricKeys.AUC, MetricKeys.AUC_PR]
+    for threshold in thresholds:
+        keys.append(MetricKeys.ACCURACY_AT_THRESHOLD % threshold)
+        keys.append(MetricKeys.PRECISION_AT_THRESHOLD % threshold)
+        keys.append(MetricKeys.RECALL_AT_THRESHOLD % threshold)
+    for key in keys:
+        metric(key).update_state(labels, probabilities, sample_weight=weights)

@@ -10,9 +10,14 @@ import tensorflow as tf
 
 from estimator_spec.heads import losses, train_ops
 from estimator_spec.heads.base import Head
-from estimator_spec.heads.keys import PREDICT_SIGNATURE, MetricKeys, with_head_name
+from estimator_spec.heads.keys import (
+    DEFAULT_SIGNATURE,
+    PREDICT_SIGNATURE,
+    MetricKeys,
+    with_head_name,
+)
 from estimator_spec.heads.metrics import MetricFactory, Metrics
-from estimator_spec.heads.single import DEFAULT_SIGNATURE, add_loss_summaries
+from estimator_spec.heads.single import add_loss_summaries
 from estimator_spec.model.export_outputs import PredictOutput
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 
@@ -264,13 +269,7 @@ class MultiHead(Head):
             if mode == ModeKeys.PREDICT:
                 outputs = self._export_outputs(features, logits, predictions)
                 return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
-            loss = self.loss(
-                labels,
-                logits,
-                features=features,
-                mode=mode,
-                regularization_losses=regularization_losses,
-            )
+            loss = self.loss(labels, logits, features, mode, regularization_losses)
             if mode == ModeKeys.EVAL:
                 metrics = self.update_metrics(
                     self.metrics(regularization_losses=regularization_losses),

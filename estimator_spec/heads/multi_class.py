@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines `MultiClassHead`."""
+"""Defines `MultiClassHead`; chooses the head of a classifier by its number of classes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.heads import classes, inputs, losses
-from estimator_spec.heads.keys import CLASSIFY_SIGNATURE, MetricKeys, PredictionKeys
+from estimator_spec.heads.base import Head
+from estimator_spec.heads.binary_class import BinaryClassHead
+from estimator_spec.heads.keys import MetricKeys, PredictionKeys
 from estimator_spec.heads.metrics import MetricFactory, broadcast_weights
-from estimator_spec.heads.single import (
-    ALL_CLASS_KEYS,
-    DEFAULT_SIGNATURE,
-    Losses,
-    SingleHead,
-    checked_keys,
-)
+from estimator_spec.heads.single import Losses, SingleHead, check_keys
 
 
 class MultiClassHead(SingleHead):
@@ -49,7 +45,14 @@ class MultiClassHead(SingleHead):
         TypeError: the weight column is something else.
     """
 
-    prediction_keys = ALL_CLASS_KEYS
+    prediction_keys = (
+        PredictionKeys.LOGITS,
+        PredictionKeys.PROBABILITIES,
+        PredictionKeys.CLASS_IDS,
+        PredictionKeys.CLASSES,
+        PredictionKeys.ALL_CLASS_IDS,
+        PredictionKeys.ALL_CLASSES,
+    )
 
     def __init__(
         self,
@@ -80,12 +83,8 @@ class MultiClassHead(SingleHead):
         ids = classes.labels_to_ids(labels, self._label_vocabulary)
         return classes.check_range(ids, self._n_classes)
 
-    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
+    def default_loss(self, labels: Any, logits: Any) -> Any:
         """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""
-        if self._loss_fn is not None:
-            return losses.call_loss_fn(
-                self._loss_fn, labels, logits, features, self._loss_reduction
-            )
         entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=tf.squeeze(labels, -1), logits=logits
         )
@@ -93,7 +92,7 @@ class MultiClassHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits, probabilities and classes."""
-        checked_keys(keys, self.prediction_keys)
+        check_keys(keys, self.prediction_keys)
         predictions: dict[str, Any] = {}
         if PredictionKeys.LOGITS in keys:
             predictions[PredictionKeys.LOGITS] = logits
@@ -106,10 +105,7 @@ class MultiClassHead(SingleHead):
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns an output of Classify requests under the default name and its own."""
-        output = classes.classification_output(
-            predictions[PredictionKeys.PROBABILITIES], self._n_classes, self._label_vocabulary
-        )
-        return {DEFAULT_SIGNATURE: output, CLASSIFY_SIGNATURE: output}
+        return classes.classify_outputs(predictions, self._n_classes, self._label_vocabulary)
 
     def add_metrics(self, factory: MetricFactory) -> None:
         """Adds the accuracy."""
@@ -122,3 +118,24 @@ class MultiClassHead(SingleHead):
         weights = broadcast_weights(batch.labels, batch.weights)
         ids = self.predictions(logits, [PredictionKeys.CLASS_IDS])[PredictionKeys.CLASS_IDS]
         metric(MetricKeys.ACCURACY).update_state(batch.labels, ids, sample_weight=weights)
+
+
+def binary_or_multi_class_head(
+    n_classes: int,
+    weight_column: Any,
+    label_vocabulary: Sequence[str] | None,
+    loss_reduction: str = losses.SUM_OVER_BATCH_SIZE,
+    loss_fn: Callable[..., Any] | None = None,
+) -> Head:
+    """Returns a `BinaryClassHead` for two classes, and a `MultiClassHead` for more.
+
+    `n_classes` is the number of classes; the other arguments are as in the heads.
+    """
+    if n_classes == 2:
+        return BinaryClassHead(
+            weight_column,
+            label_vocabulary=label_vocabulary,
+            loss_reduction=loss_reduction,
+            loss_fn=loss_fn,
+        )
+    return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn)

@@ -10,14 +10,14 @@ import tensorflow as tf
 
 from estimator_spec.heads import classes, inputs, losses
 from estimator_spec.heads.binary_class import check_thresholds
-from estimator_spec.heads.keys import CLASSIFY_SIGNATURE, MetricKeys, PredictionKeys
-from estimator_spec.heads.metrics import MetricFactory, broadcast_weights, update_mean
-from estimator_spec.heads.single import (
-    DEFAULT_SIGNATURE,
-    Losses,
-    SingleHead,
-    checked_keys,
+from estimator_spec.heads.keys import MetricKeys, PredictionKeys
+from estimator_spec.heads.metrics import (
+    MetricFactory,
+    broadcast_weights,
+    update_areas_and_thresholds,
+    update_mean,
 )
+from estimator_spec.heads.single import Losses, SingleHead, check_keys
 
 
 class MultiLabelHead(SingleHead):
@@ -135,12 +135,8 @@ class MultiLabelHead(SingleHead):
         ids = tf.SparseTensor(labels.indices, values, labels.dense_shape)
         return tf.cast(tf.sparse.to_indicator(ids, self._n_classes), tf.int64)
 
-    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
+    def default_loss(self, labels: Any, logits: Any) -> Any:
         """Returns the mean cross entropies `[D0, …, DN, 1]`; see the class."""
-        if self._loss_fn is not None:
-            return losses.call_loss_fn(
-                self._loss_fn, labels, logits, features, self._loss_reduction
-            )
         entropies = tf.nn.sigmoid_cross_entropy_with_logits(
             labels=tf.cast(labels, tf.float32), logits=logits
         )
@@ -148,7 +144,7 @@ class MultiLabelHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits and probabilities of all classes."""
-        checked_keys(keys, self.prediction_keys)
+        check_keys(keys, self.prediction_keys)
         predictions: dict[str, Any] = {}
         if PredictionKeys.LOGITS in keys:
             predictions[PredictionKeys.LOGITS] = logits
@@ -161,21 +157,16 @@ class MultiLabelHead(SingleHead):
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns an output of Classify requests under the default name and its own."""
-        output = classes.classification_output(
-            predictions[PredictionKeys.PROBABILITIES], self._n_classes, self._label_vocabulary
-        )
-        return {DEFAULT_SIGNATURE: output, CLASSIFY_SIGNATURE: output}
+        return classes.classify_outputs(predictions, self._n_classes, self._label_vocabulary)
 
     def add_metrics(self, factory: MetricFactory) -> None:
         """Adds the metrics of the class docstring."""
-        factory.add_auc(MetricKeys.AUC, "ROC")
-        factory.add_auc(MetricKeys.AUC_PR, "PR")
+        factory.add_areas(MetricKeys.AUC, MetricKeys.AUC_PR)
         factory.add_thresholds(self.thresholds)
         for class_id in self.classes_with_metrics:
-            probability, auc, auc_pr = self.class_metric_keys(class_id)
+            probability, *areas = self.class_metric_keys(class_id)
             factory.add_means(probability)
-            factory.add_auc(auc, "ROC")
-            factory.add_auc(auc_pr, "PR")
+            factory.add_areas(*areas)
 
     def class_metric_keys(self, class_id: int) -> tuple[str, str, str]:
         """Returns the names of a class' metrics: mean probability, and areas under two curves."""
@@ -199,17 +190,7 @@ class MultiLabelHead(SingleHead):
         predictions = self.predictions(logits, [PredictionKeys.PROBABILITIES])
         probabilities = predictions[PredictionKeys.PROBABILITIES]
         weights = broadcast_weights(batch.labels, batch.weights)
-        for key in (MetricKeys.AUC, MetricKeys.AUC_PR):
-            metric(key).update_state(batch.labels, probabilities, sample_weight=weights)
-        for threshold in self.thresholds:
-            for name in (
-                MetricKeys.ACCURACY_AT_THRESHOLD,
-                MetricKeys.PRECISION_AT_THRESHOLD,
-                MetricKeys.RECALL_AT_THRESHOLD,
-            ):
-                metric(name % threshold).update_state(
-                    batch.labels, probabilities, sample_weight=weights
-                )
+        update_areas_and_thresholds(metric, batch.labels, probabilities, weights, self.thresholds)
         for class_id in self.classes_with_metrics:
             probability, auc, auc_pr = self.class_metric_keys(class_id)
             labels, values, shares = (

@@ -9,9 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.heads import inputs, losses
-from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
+from estimator_spec.heads.keys import (
+    DEFAULT_SIGNATURE,
+    REGRESS_SIGNATURE,
+    MetricKeys,
+    PredictionKeys,
+)
 from estimator_spec.heads.metrics import MetricFactory, update_mean
-from estimator_spec.heads.single import DEFAULT_SIGNATURE, Losses, SingleHead
+from estimator_spec.heads.single import Losses, SingleHead
 from estimator_spec.model.export_outputs import RegressionOutput
 
 
@@ -74,26 +79,8 @@ class RegressionHead(SingleHead):
         labels = inputs.dense_labels(labels, logits, self._logits_dimension)
         return tf.cast(labels, tf.float32)
 
-    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
-        """Returns the losses `[D0, …, DN, label_dimension]`."""
-        if self._loss_fn is not None:
-            return losses.call_loss_fn(
-                self._loss_fn,
-                labels,
-                logits,
-                features,
-                self._loss_reduction,
-                self._logits_dimension,
-            )
-        return self.default_loss(labels, logits)
-
     def default_loss(self, labels: Any, logits: Any) -> Any:
-        """Returns the losses without a `loss_fn`.
-
-        Args:
-            labels: float tensor of the logits' shape.
-            logits: checked logits.
-        """
+        """Returns the squared errors `[D0, …, DN, label_dimension]`."""
         return tf.math.squared_difference(logits, labels)
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
@@ -132,14 +119,10 @@ class PoissonRegressionHead(RegressionHead):
     for a label y and a logit z: the negative log-likelihood, with Stirling's approximation of
     $\ln y!$ in brackets (0 for y ≤ 1). Shapes and metrics are those of `RegressionHead`.
 
+    Arguments not listed here are as in `RegressionHead`.
+
     Args:
-        label_dimension: number of values of a label; also the logits' last dimension.
-        weight_column: name of the feature with the examples' weights, or a numeric column; None
-            stands for weights of 1.
-        loss_reduction: reduction of the losses to a scalar, a value of
-            `tf.keras.losses.Reduction`.
         compute_full_loss: includes the term in brackets.
-        name: name of the head, or None.
 
     Raises:
         ValueError, TypeError: as `RegressionHead`.
@@ -172,12 +155,7 @@ class LogisticRegressionHead(RegressionHead):
     Metrics are those of `RegressionHead`. `BinaryClassHead` has the same loss for labels of two
     classes, and more metrics.
 
-    Args:
-        weight_column: name of the feature with the examples' weights, or a numeric column; None
-            stands for weights of 1.
-        loss_reduction: reduction of the losses to a scalar, a value of
-            `tf.keras.losses.Reduction`.
-        name: name of the head, or None.
+    Arguments are as in `RegressionHead`.
 
     Raises:
         ValueError, TypeError: as `RegressionHead`.

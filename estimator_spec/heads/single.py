@@ -11,14 +11,12 @@ import tensorflow as tf
 
 from estimator_spec.heads import inputs, losses, train_ops
 from estimator_spec.heads.base import Head
-from estimator_spec.heads.keys import PREDICT_SIGNATURE, MetricKeys, PredictionKeys, with_head_name
+from estimator_spec.heads.keys import PREDICT_SIGNATURE, MetricKeys, with_head_name
 from estimator_spec.heads.metrics import MetricFactory, Metrics, update_mean
 from estimator_spec.model.export_outputs import PredictOutput
 from estimator_spec.model.model_spec import ModeKeys, TPUEstimatorSpec
 
 tf1 = tf.compat.v1
-
-DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class Losses(NamedTuple):
@@ -38,21 +36,10 @@ class Losses(NamedTuple):
 class SingleHead(Head):
     """A head with one loss, whose subclasses define that loss, the predictions and their metrics.
 
-    Args:
-        weight_column: name of the feature with the examples' weights, or a numeric column; None
-            stands for weights of 1.
-        loss_reduction: reduction of the losses to a scalar, a value of
-            `tf.keras.losses.Reduction`.
-        loss_fn: function of `labels` and `logits`, and of any of `features` and `loss_reduction`,
-            that returns the losses of the examples; None stands for the head's own.
-        name: name of the head, or None.
-
-    Raises:
-        ValueError: the reduction or the arguments of `loss_fn` don't fit.
-        TypeError: the weight column is something else.
+    Arguments and errors are as in `BinaryClassHead`.
     """
 
-    # Names of all predictions of the head, and whether each logit may have a weight.
+    # Names of all predictions of the head, and whether each logit has a loss and may have a weight.
     prediction_keys: tuple[str, ...] = ()
     weights_per_logit = False
 
@@ -91,13 +78,12 @@ class SingleHead(Head):
         """
 
     @abc.abstractmethod
-    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
-        """Returns the losses of the examples, `[D0, …, DN, d]`.
+    def default_loss(self, labels: Any, logits: Any) -> Any:
+        """Returns the losses of the examples, `[D0, …, DN, d]`, without a `loss_fn`.
 
         Args:
             labels: processed labels.
             logits: checked logits.
-            features: tensors by name.
         """
 
     @abc.abstractmethod
@@ -146,22 +132,17 @@ class SingleHead(Head):
             features: tensors by name.
         """
         labels = self._processed_labels(logits, labels)
-        unreduced, weights = self._unweighted_loss_and_weights(logits, labels, features)
-        return Losses(unreduced, weights, labels)
-
-    def _unweighted_loss_and_weights(self, logits: Any, labels: Any, features: Any) -> Any:
-        """Returns the losses of the examples and their weights.
-
-        Args:
-            logits: checked logits.
-            labels: processed labels.
-            features: tensors by name.
-        """
-        unreduced = self.unreduced_loss(labels, logits, features)
+        if self._loss_fn is None:
+            unreduced = self.default_loss(labels, logits)
+        else:
+            dimension = self.logits_dimension if self.weights_per_logit else 1
+            unreduced = losses.call_loss_fn(
+                self._loss_fn, labels, logits, features, self._loss_reduction, dimension
+            )
         weights = inputs.example_weights(
             features, self._weight_column, logits, self.weights_per_logit
         )
-        return unreduced, weights
+        return Losses(unreduced, weights, labels)
 
     def loss(
         self,
@@ -237,13 +218,7 @@ class SingleHead(Head):
                 outputs = self.export_outputs(predictions)
                 outputs[PREDICT_SIGNATURE] = PredictOutput(predictions)
                 return TPUEstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
-            loss = self.loss(
-                labels,
-                logits,
-                features=features,
-                mode=mode,
-                regularization_losses=regularization_losses,
-            )
+            loss = self.loss(labels, logits, features, mode, regularization_losses)
             if mode == ModeKeys.EVAL:
                 metrics = self._eval_metrics(features, logits, labels, regularization_losses)
                 return TPUEstimatorSpec(mode, predictions, loss, eval_metrics=metrics)
@@ -321,27 +296,15 @@ def add_loss_summaries(
                 tf1.summary.scalar(with_head_name(key, head_name), value)
 
 
-def checked_keys(keys: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Returns names of predictions, after a check.
+def check_keys(keys: Iterable[str], known: Sequence[str]) -> None:
+    """Checks names of predictions.
 
     Raises:
         ValueError: a name is unknown.
     """
-    wanted = list(keys)
-    unknown = [key for key in wanted if key not in known]
-    if unknown:
-        raise ValueError(
-            f"Prediction key must be in PredictionKeys, given: {unknown[0]}. "
-            f"Valid prediction keys include {list(known)}."
-        )
-    return wanted
-
-
-ALL_CLASS_KEYS = (
-    PredictionKeys.LOGITS,
-    PredictionKeys.PROBABILITIES,
-    PredictionKeys.CLASS_IDS,
-    PredictionKeys.CLASSES,
-    PredictionKeys.ALL_CLASS_IDS,
-    PredictionKeys.ALL_CLASSES,
-)
+    for key in keys:
+        if key not in known:
+            raise ValueError(
+                f"Prediction key must be in PredictionKeys, given: {key}. "
+                f"Valid prediction keys include {list(known)}."
+            )

@@ -13,18 +13,6 @@ from estimator_spec.heads import losses
 tf1 = tf.compat.v1
 
 
-def check_trainer(optimizer: Any, train_op_fn: Any) -> None:
-    """Checks that exactly one of the arguments that make a train op is given.
-
-    Raises:
-        ValueError: both are given, or neither.
-    """
-    if optimizer is not None and train_op_fn is not None:
-        raise ValueError("train_op_fn and optimizer cannot both be set; pass one of them.")
-    if optimizer is None and train_op_fn is None:
-        raise ValueError("train_op_fn and optimizer cannot both be None; training needs one.")
-
-
 def make_train_op(
     loss: Any,
     optimizer: Any = None,
@@ -53,7 +41,10 @@ def make_train_op(
         ValueError: both `optimizer` and `train_op_fn` are given, or neither; a Keras optimizer
             gets no variables; or the optimizer is of another kind.
     """
-    check_trainer(optimizer, train_op_fn)
+    if optimizer is not None and train_op_fn is not None:
+        raise ValueError("train_op_fn and optimizer cannot both be set; pass one of them.")
+    if optimizer is None and train_op_fn is None:
+        raise ValueError("train_op_fn and optimizer cannot both be None; training needs one.")
     if train_op_fn is not None:
         train_op = train_op_fn(loss)
     elif isinstance(optimizer, tf1.train.Optimizer):

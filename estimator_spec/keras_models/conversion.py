@@ -11,7 +11,7 @@ from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import keras_models
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator, resolve_config
-from estimator_spec.keras_models import initial_checkpoint
+from estimator_spec.keras_models import checkpoints
 from estimator_spec.keras_models.model_fn import KerasModelFn
 
 _FORMATS = ("checkpoint", "saver")
@@ -86,7 +86,7 @@ def model_to_estimator(
         metric_names=metric_names_map,
         export_outputs=export_outputs,
     )
-    start = initial_checkpoint.write(
+    start = checkpoints.write_initial(
         package, model, custom_objects, str(config.model_dir), as_objects
     )
     return Estimator(model_fn, config=config, warm_start_from=start)

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import keras_models
-from estimator_spec.keras_models import object_checkpoints, tensors
+from estimator_spec.keras_models import checkpoints, tensors
 from estimator_spec.keras_models.optimizers import OptimizerCopies
 from estimator_spec.model.export_outputs import PredictOutput
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
@@ -66,7 +66,7 @@ class KerasModelFn:
             train_op = keras_models.training_op(model) if mode == ModeKeys.TRAIN else None
             scaffold = None
             if self._object_checkpoints:
-                scaffold = object_checkpoints.make_scaffold(model, config)
+                scaffold = checkpoints.make_scaffold(model, config)
             return EstimatorSpec(
                 mode=mode,
                 predictions=predictions,

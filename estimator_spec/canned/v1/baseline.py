@@ -3,44 +3,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.canned import baseline_model, column_state, optimizers
+from estimator_spec.canned import baseline_model
+from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.heads import first_generation
+from estimator_spec.heads.first_generation import (
+    binary_logistic_or_multi_class_head,
+    regression_head,
+)
 
 tf1 = tf.compat.v1
 
 _LEARNING_RATE = 0.3
 
 
-def make_model_fn(head: Any, optimizer: Any) -> Callable[..., Any]:
-    """Returns the model_fn of a baseline model, for the arguments of `BaselineEstimator`."""
-
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
-        del config
-        column_state.check_features(features)
-        trainer = optimizers.tf1_optimizer(optimizer, _LEARNING_RATE)
-        logits = baseline_model.build(features, head.logits_dimension)
-        return head.create_estimator_spec(
-            features=features, mode=mode, labels=labels, optimizer=trainer, logits=logits
-        )
-
-    return model_fn
-
-
 class BaselineEstimator(Estimator):
     """A baseline model with any head.
 
+    Arguments not listed here are as in `estimator_spec.BaselineEstimator`.
+
     Args:
         head: a head of either generation.
-        model_dir: as for `Estimator`.
-        optimizer: as for `DNNEstimator`. By name, the learning rate is 0.3.
-        config: as for `Estimator`.
+        optimizer: as for `estimator_spec.canned.v1.DNNEstimator`. By name, the learning rate is
+            0.3.
 
     Raises:
         ValueError: as for `Estimator`. Features and optimizer are checked when the model is built.
@@ -53,20 +43,24 @@ class BaselineEstimator(Estimator):
         optimizer: Any = "Ftrl",
         config: RunConfig | None = None,
     ) -> None:
-        super().__init__(make_model_fn(head, optimizer), model_dir, config)
+        def logit_fn(features: Any, mode: str, config: Any) -> Any:
+            del mode, config
+            return baseline_model.build(features, head.logits_dimension)
+
+        def scope(config: Any) -> Any:
+            del config
+            return contextlib.nullcontext()
+
+        model_fn = make_model_fn_v1(head, logit_fn, optimizer, _LEARNING_RATE, scope)
+        super().__init__(model_fn, model_dir, config)
 
 
 class BaselineClassifier(BaselineEstimator):
     """A model that predicts the frequency of each class.
 
-    Args:
-        model_dir: as for `Estimator`.
-        n_classes: as for `DNNClassifier`.
-        weight_column: as for `DNNClassifier`.
-        label_vocabulary: as for `DNNClassifier`.
-        optimizer: as for `BaselineEstimator`.
-        config: as for `Estimator`.
-        loss_reduction: as for `DNNClassifier`.
+    `n_classes`, `weight_column`, `label_vocabulary` and `loss_reduction` are as in
+    `estimator_spec.canned.v1.DNNClassifier`, the other arguments as in
+    `estimator_spec.canned.v1.BaselineEstimator`.
 
     Raises:
         ValueError: as for `BaselineEstimator`, or an argument of the head is wrong.
@@ -82,22 +76,15 @@ class BaselineClassifier(BaselineEstimator):
         config: RunConfig | None = None,
         loss_reduction: str = tf1.losses.Reduction.SUM,
     ) -> None:
-        head = first_generation.binary_logistic_or_multi_class_head(
-            n_classes, weight_column, label_vocabulary, loss_reduction
-        )
-        super().__init__(head, model_dir, optimizer, config)
+        super().__init__(**with_head(binary_logistic_or_multi_class_head, locals()))
 
 
 class BaselineRegressor(BaselineEstimator):
     """A model that predicts the mean of the labels.
 
-    Args:
-        model_dir: as for `Estimator`.
-        label_dimension: as for `DNNRegressor`.
-        weight_column: as for `DNNClassifier`.
-        optimizer: as for `BaselineEstimator`.
-        config: as for `Estimator`.
-        loss_reduction: as for `DNNClassifier`.
+    `label_dimension`, `weight_column` and `loss_reduction` are as in
+    `estimator_spec.canned.v1.DNNRegressor`, the other arguments as in
+    `estimator_spec.canned.v1.BaselineEstimator`.
 
     Raises:
         ValueError: as for `BaselineEstimator`, or an argument of the head is wrong.
@@ -112,5 +99,4 @@ class BaselineRegressor(BaselineEstimator):
         config: RunConfig | None = None,
         loss_reduction: str = tf1.losses.Reduction.SUM,
     ) -> None:
-        head = first_generation.regression_head(weight_column, label_dimension, loss_reduction)
-        super().__init__(head, model_dir, optimizer, config)
+        super().__init__(**with_head(regression_head, locals()))

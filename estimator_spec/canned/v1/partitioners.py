@@ -17,21 +17,12 @@ _MIN_TABLE_BYTES = 64 << 20
 
 
 def for_layers(config: Any) -> Any:
-    """Returns the partitioner of hidden layers.
-
-    Args:
-        config: a `RunConfig`.
-    """
+    """Returns the partitioner of hidden layers, for a `RunConfig`."""
     return tf1.min_max_variable_partitioner(max_partitions=config.num_ps_replicas)
 
 
 def for_columns(config: Any, given: Any = None) -> Any:
-    """Returns the partitioner of the variables of feature columns.
-
-    Args:
-        config: a `RunConfig`.
-        given: the user's partitioner, or None.
-    """
+    """Returns the given partitioner of the columns' variables, or one for a `RunConfig`."""
     return given or tf1.min_max_variable_partitioner(
         max_partitions=config.num_ps_replicas, min_slice_size=_MIN_TABLE_BYTES
     )

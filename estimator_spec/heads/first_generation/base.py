@@ -82,21 +82,8 @@ class HeadV1:
     ) -> EstimatorSpec:
         """Returns what a `model_fn` returns.
 
-        Args:
-            features: tensors by name.
-            mode: one of `ModeKeys`.
-            logits: tensor `[D0, …, DN, logits_dimension]`; some heads take tensors by name.
-            labels: labels of the examples; training and evaluation need them.
-            optimizer: a `tf.compat.v1.train.Optimizer`.
-            train_op_fn: function of the loss that returns the train op, instead of an optimizer.
-            regularization_losses: scalars to add to the loss.
-
-        Returns:
-            An `EstimatorSpec`.
-
-        Raises:
-            ValueError: training gets both an optimizer and a `train_op_fn`, or neither; or labels
-                or logits have another shape than the head expects.
+        Arguments, result and errors are as in `estimator_spec.heads.Head`. The optimizer is a
+        `tf.compat.v1.train.Optimizer`.
         """
         return self._create_tpu_estimator_spec(
             features=features,

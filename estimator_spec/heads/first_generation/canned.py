@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.heads import losses
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.first_generation import metrics
 from estimator_spec.heads.first_generation.base import HeadV1
@@ -30,27 +29,13 @@ def binary_logistic_head_with_sigmoid_cross_entropy_loss(
 ) -> HeadV1:
     """Returns the head of a classification with two classes, by one logit.
 
-    Args:
-        weight_column: as in `BinaryClassHead`.
-        thresholds: as in `BinaryClassHead`.
-        label_vocabulary: as in `BinaryClassHead`.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as in `BinaryClassHead`.
-        name: name of the head, or None.
+    Arguments are as in `BinaryClassHead`, but `loss_reduction` is a value of
+    `tf.compat.v1.losses.Reduction`.
 
     Raises:
         ValueError, TypeError: as `BinaryClassHead`.
     """
-    losses.check_loss_fn(loss_fn, first_generation=True)
-    head = BinaryClassHead(
-        weight_column,
-        thresholds,
-        label_vocabulary,
-        losses.SUM,
-        loss_fn,
-        name,
-    )
-    return WrappedHead(head, loss_reduction, metrics.binary_class_metrics)
+    return WrappedHead(BinaryClassHead, metrics.binary_class_metrics, locals())
 
 
 def multi_class_head_with_softmax_cross_entropy_loss(
@@ -63,27 +48,13 @@ def multi_class_head_with_softmax_cross_entropy_loss(
 ) -> HeadV1:
     """Returns the head of a classification with more than two classes.
 
-    Args:
-        n_classes: number of classes, at least 3.
-        weight_column: as in `MultiClassHead`.
-        label_vocabulary: as in `MultiClassHead`.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as in `MultiClassHead`.
-        name: name of the head, or None.
+    Arguments are as in `MultiClassHead`, but `loss_reduction` is a value of
+    `tf.compat.v1.losses.Reduction`.
 
     Raises:
         ValueError, TypeError: as `MultiClassHead`.
     """
-    losses.check_loss_fn(loss_fn, first_generation=True)
-    head = MultiClassHead(
-        n_classes,
-        weight_column,
-        label_vocabulary,
-        losses.SUM,
-        loss_fn,
-        name,
-    )
-    return WrappedHead(head, loss_reduction, metrics.multi_class_metrics)
+    return WrappedHead(MultiClassHead, metrics.multi_class_metrics, locals())
 
 
 def binary_logistic_or_multi_class_head(
@@ -95,12 +66,8 @@ def binary_logistic_or_multi_class_head(
 ) -> HeadV1:
     """Returns the head of a classifier, by its number of classes.
 
-    Args:
-        n_classes: number of classes.
-        weight_column: as in the heads.
-        label_vocabulary: as in the heads.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as in the heads.
+    Arguments are as in `estimator_spec.heads.binary_or_multi_class_head`, but `loss_reduction` is a
+    value of `tf.compat.v1.losses.Reduction`.
     """
     options = {
         "weight_column": weight_column,
@@ -123,27 +90,13 @@ def regression_head(
 ) -> HeadV1:
     """Returns the head of a regression.
 
-    Args:
-        weight_column: as in `RegressionHead`.
-        label_dimension: as in `RegressionHead`.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as in `RegressionHead`.
-        inverse_link_fn: as in `RegressionHead`.
-        name: name of the head, or None.
+    Arguments are as in `RegressionHead`, but `loss_reduction` is a value of
+    `tf.compat.v1.losses.Reduction`.
 
     Raises:
         ValueError, TypeError: as `RegressionHead`.
     """
-    losses.check_loss_fn(loss_fn, first_generation=True)
-    head = RegressionHead(
-        label_dimension,
-        weight_column,
-        losses.SUM,
-        loss_fn,
-        inverse_link_fn,
-        name,
-    )
-    return WrappedHead(head, loss_reduction, metrics.regression_metrics)
+    return WrappedHead(RegressionHead, metrics.regression_metrics, locals())
 
 
 def poisson_regression_head(
@@ -155,17 +108,10 @@ def poisson_regression_head(
 ) -> HeadV1:
     """Returns the head of a Poisson regression.
 
-    Args:
-        weight_column: as in `PoissonRegressionHead`.
-        label_dimension: as in `PoissonRegressionHead`.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        compute_full_loss: as in `PoissonRegressionHead`.
-        name: name of the head, or None.
+    Arguments are as in `PoissonRegressionHead`, but `loss_reduction` is a value of
+    `tf.compat.v1.losses.Reduction`.
 
     Raises:
         ValueError, TypeError: as `PoissonRegressionHead`.
     """
-    head = PoissonRegressionHead(
-        label_dimension, weight_column, losses.SUM, compute_full_loss, name
-    )
-    return WrappedHead(head, loss_reduction, metrics.regression_metrics)
+    return WrappedHead(PoissonRegressionHead, metrics.regression_metrics, locals())

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.heads import losses
 from estimator_spec.heads.first_generation import canned, metrics
 from estimator_spec.heads.first_generation.base import HeadV1
 from estimator_spec.heads.first_generation.multi import MultiHeadV1
@@ -18,53 +18,27 @@ from estimator_spec.heads.multi_label import MultiLabelHead
 from estimator_spec.heads.regression import LogisticRegressionHead
 
 MEAN = tf.compat.v1.losses.Reduction.SUM_OVER_BATCH_SIZE
+_MULTI_LABEL_KEYS = (PredictionKeys.LOGITS, PredictionKeys.PROBABILITIES)
 _LossFn = Callable[..., Any] | None
 
 
-def binary_classification_head(
-    weight_column: Any = None,
-    thresholds: Sequence[float] | None = None,
-    label_vocabulary: Sequence[str] | None = None,
-    loss_reduction: str = MEAN,
-    loss_fn: _LossFn = None,
-    name: str | None = None,
-) -> HeadV1:
-    """Returns the head of a classification with two classes; see `BinaryClassHead`.
-
-    Args:
-        weight_column: as there.
-        thresholds: as there.
-        label_vocabulary: as there.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as there.
-        name: name of the head, or None.
-    """
-    return canned.binary_logistic_head_with_sigmoid_cross_entropy_loss(
-        weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
-    )
+def _with_mean(make_head: Any, name: str) -> Any:
+    """Returns a copy of a function that makes a head, whose default reduction is the mean."""
+    defaults = tuple(MEAN if value == canned.SUM else value for value in make_head.__defaults__)
+    copy = types.FunctionType(make_head.__code__, make_head.__globals__, name, defaults)
+    copy.__doc__, copy.__annotations__ = make_head.__doc__, make_head.__annotations__
+    copy.__module__, copy.__qualname__ = __name__, name
+    return copy
 
 
-def multi_class_head(
-    n_classes: int,
-    weight_column: Any = None,
-    label_vocabulary: Sequence[str] | None = None,
-    loss_reduction: str = MEAN,
-    loss_fn: _LossFn = None,
-    name: str | None = None,
-) -> HeadV1:
-    """Returns the head of a classification with more than two classes; see `MultiClassHead`.
-
-    Args:
-        n_classes: as there.
-        weight_column: as there.
-        label_vocabulary: as there.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as there.
-        name: name of the head, or None.
-    """
-    return canned.multi_class_head_with_softmax_cross_entropy_loss(
-        n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
-    )
+binary_classification_head = _with_mean(
+    canned.binary_logistic_head_with_sigmoid_cross_entropy_loss, "binary_classification_head"
+)
+multi_class_head = _with_mean(
+    canned.multi_class_head_with_softmax_cross_entropy_loss, "multi_class_head"
+)
+regression_head = _with_mean(canned.regression_head, "regression_head")
+poisson_regression_head = _with_mean(canned.poisson_regression_head, "poisson_regression_head")
 
 
 def multi_label_head(
@@ -77,89 +51,23 @@ def multi_label_head(
     classes_for_class_based_metrics: Sequence[Any] | None = None,
     name: str | None = None,
 ) -> HeadV1:
-    """Returns the head of a classification with any number of classes; see `MultiLabelHead`.
+    """Returns the head of a classification with any number of classes.
 
-    Args:
-        n_classes: as there.
-        weight_column: as there.
-        thresholds: as there.
-        label_vocabulary: as there.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as there.
-        classes_for_class_based_metrics: as there.
-        name: name of the head, or None.
+    Arguments are as in `MultiLabelHead`, but `loss_reduction` is a value of
+    `tf.compat.v1.losses.Reduction`.
     """
-    losses.check_loss_fn(loss_fn, first_generation=True)
-    head = MultiLabelHead(
-        n_classes,
-        weight_column,
-        thresholds,
-        label_vocabulary,
-        losses.SUM,
-        loss_fn,
-        classes_for_class_based_metrics,
-        name,
-    )
-    keys = [PredictionKeys.LOGITS, PredictionKeys.PROBABILITIES]
-    return WrappedHead(head, loss_reduction, metrics.multi_label_metrics, keys)
-
-
-def regression_head(
-    weight_column: Any = None,
-    label_dimension: int = 1,
-    loss_reduction: str = MEAN,
-    loss_fn: _LossFn = None,
-    inverse_link_fn: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-) -> HeadV1:
-    """Returns the head of a regression; see `RegressionHead`.
-
-    Args:
-        weight_column: as there.
-        label_dimension: as there.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        loss_fn: as there.
-        inverse_link_fn: as there.
-        name: name of the head, or None.
-    """
-    return canned.regression_head(
-        weight_column, label_dimension, loss_reduction, loss_fn, inverse_link_fn, name
-    )
-
-
-def poisson_regression_head(
-    weight_column: Any = None,
-    label_dimension: int = 1,
-    loss_reduction: str = MEAN,
-    compute_full_loss: bool = True,
-    name: str | None = None,
-) -> HeadV1:
-    """Returns the head of a Poisson regression; see `PoissonRegressionHead`.
-
-    Args:
-        weight_column: as there.
-        label_dimension: as there.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        compute_full_loss: as there.
-        name: name of the head, or None.
-    """
-    return canned.poisson_regression_head(
-        weight_column, label_dimension, loss_reduction, compute_full_loss, name
-    )
+    return WrappedHead(MultiLabelHead, metrics.multi_label_metrics, locals(), _MULTI_LABEL_KEYS)
 
 
 def logistic_regression_head(
     weight_column: Any = None, loss_reduction: str = MEAN, name: str | None = None
 ) -> HeadV1:
-    """Returns the head of a logistic regression; see `LogisticRegressionHead`.
+    """Returns the head of a logistic regression.
 
-    Args:
-        weight_column: as there.
-        loss_reduction: a value of `tf.compat.v1.losses.Reduction`.
-        name: name of the head, or None.
+    Arguments are as in `LogisticRegressionHead`, but `loss_reduction` is a value of
+    `tf.compat.v1.losses.Reduction`.
     """
-    head = LogisticRegressionHead(weight_column, losses.SUM, name)
-    return WrappedHead(head, loss_reduction, metrics.regression_metrics)
+    return WrappedHead(LogisticRegressionHead, metrics.regression_metrics, locals())
 
 
 def multi_head(heads: Sequence[HeadV1], head_weights: Sequence[float] | None = None) -> HeadV1:

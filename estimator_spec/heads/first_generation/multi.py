@@ -53,7 +53,12 @@ class MultiHeadV1(HeadV1):
 
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
         """Returns the weighted sum of the heads' losses, and the parts by name of the head."""
-        specs = self._losses_of_each(features, mode, logits, labels)
+        labels = check_labels(labels, self._heads)
+        parts = split_logits(logits, self._heads)
+        specs = {
+            head.name: head.create_loss(features, mode, parts[head.name], labels[head.name])
+            for head in self._heads
+        }
         total = weighted_sum([spec.training_loss for spec in specs.values()], self._head_weights)
         return LossSpec(
             total,
@@ -61,16 +66,6 @@ class MultiHeadV1(HeadV1):
             {name: spec.weights for name, spec in specs.items()},
             {name: spec.processed_labels for name, spec in specs.items()},
         )
-
-    def _losses_of_each(
-        self, features: Any, mode: str, logits: Any, labels: Any
-    ) -> dict[str, LossSpec]:
-        labels = check_labels(labels, self._heads)
-        parts = split_logits(logits, self._heads)
-        return {
-            head.name: head.create_loss(features, mode, parts[head.name], labels[head.name])
-            for head in self._heads
-        }
 
     def create_estimator_spec(
         self,
@@ -92,7 +87,8 @@ class MultiHeadV1(HeadV1):
                 mode=mode,
                 logits=parts[head.name],
                 labels=labels[head.name] if mode != ModeKeys.PREDICT else None,
-                train_op_fn=_no_op,
+                # The heads' losses are minimized as one sum.
+                train_op_fn=lambda loss: tf.no_op(),
             )
             for head in self._heads
         }
@@ -130,9 +126,3 @@ class MultiHeadV1(HeadV1):
             found[key] = tf1.metrics.mean(spec.loss, name=key)
             found |= spec.eval_metric_ops
         return found
-
-
-def _no_op(loss: Any) -> Any:
-    """Returns an op without effect: the heads' losses are minimized as one sum."""
-    del loss
-    return tf.no_op()

@@ -40,27 +40,29 @@ class WrappedHead(HeadV1):
     """A head of TensorFlow 1 with the labels, losses and predictions of one of TensorFlow 2.
 
     Args:
-        head: the head of TensorFlow 2. Its reduction isn't used.
-        loss_reduction: reduction of the losses, a value of `tf.compat.v1.losses.Reduction`.
+        kind: class of the head of TensorFlow 2.
         metric_fn: function that returns the metrics of predictions and labels.
-        prediction_keys: names of the predictions; None: those of `head`.
+        arguments: those of the class, with a `tf.compat.v1.losses.Reduction`.
+        prediction_keys: names of the predictions; None: those of `kind`.
 
     Raises:
-        ValueError: the reduction is unknown.
+        ValueError, TypeError: an argument doesn't fit.
     """
 
     def __init__(
         self,
-        head: SingleHead,
-        loss_reduction: str,
+        kind: Callable[..., SingleHead],
         metric_fn: MetricFn,
+        arguments: dict[str, Any],
         prediction_keys: Sequence[str] | None = None,
     ) -> None:
-        check_reduction(loss_reduction)
-        self._prediction_keys = prediction_keys
-        self._head = head
-        self._loss_reduction = loss_reduction
+        losses.check_loss_fn(arguments.get("loss_fn"), first_generation=True)
+        # Its reduction isn't used.
+        self._head = kind(**{**arguments, "loss_reduction": losses.SUM})
+        self._loss_reduction = arguments["loss_reduction"]
+        check_reduction(self._loss_reduction)
         self._metric_fn = metric_fn
+        self._prediction_keys = prediction_keys
 
     @property
     def name(self) -> str | None:

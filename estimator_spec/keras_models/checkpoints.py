@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a Keras model's weights as the checkpoint that its estimator starts from."""
+"""Writes a Keras model's initial checkpoint; makes savers in `tf.train.Checkpoint`'s format."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import keras_models
-from estimator_spec.keras_models import object_checkpoints
+from estimator_spec._tensorflow import keras_models, private
 from estimator_spec.model.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
@@ -19,7 +18,7 @@ tf1 = tf.compat.v1
 _DIRECTORY, _NAME = "keras", "keras_model.ckpt"
 
 
-def write(
+def write_initial(
     package: Any, model: Any, custom_objects: Any, model_dir: str, as_objects: bool
 ) -> WarmStartSettings | None:
     """Writes the model's weights, unless it has none.
@@ -51,7 +50,7 @@ def write(
         copy = keras_models.clone(package, model, None, custom_objects)
         variables = copy.weights
         if as_objects:
-            saver = object_checkpoints.make_saver(copy, save_relative_paths=True)
+            saver = make_saver(copy, save_relative_paths=True)
         else:
             step = tf1.train.get_or_create_global_step()
             saved = [*variables, step]
@@ -64,3 +63,30 @@ def write(
     names = [variable.op.name for variable in variables]
     # By name: the default expression takes trainable variables only, without batch norm's means.
     return WarmStartSettings(prefix, [f"{re.escape(name)}(:0)?$" for name in names])
+
+
+def make_saver(model: Any, **options: Any) -> Any:
+    """Returns a saver of a model and the global step; `Checkpoint(root=model)` restores the model.
+
+    Args:
+        model: the finished model of the default graph.
+        **options: arguments of `tf.compat.v1.train.Saver`.
+    """
+    # The key of the step in the checkpoints is the attribute's name.
+    model.estimator_global_step = tf1.train.get_or_create_global_step()
+    return private.saver_of_objects(model, **options)
+
+
+def make_scaffold(model: Any, config: Any) -> Any:
+    """Returns a scaffold that saves and restores object checkpoints.
+
+    Args:
+        model: the finished model of the default graph.
+        config: the `RunConfig`, which says how many checkpoints are kept.
+    """
+    saver = make_saver(
+        model,
+        max_to_keep=config.keep_checkpoint_max,
+        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+    )
+    return tf1.train.Scaffold(saver=saver)
