@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import html
-import os
-import tempfile
 from collections.abc import Sequence
+
+from estimator_spec import local_files
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1d2733; --paper: #ffffff; --line: #c9d1da;
@@ -208,16 +208,7 @@ class Page:
         Raises:
             OSError: the file can't be written.
         """
-        directory = os.path.dirname(os.path.abspath(path))
-        handle, temporary = tempfile.mkstemp(".html.tmp", dir=directory)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.render())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        local_files.write_atomically(path, self.render().encode())
 
 
 def _list(items: Sequence[str], ordered: bool) -> str:
@@ -226,9 +217,5 @@ def _list(items: Sequence[str], ordered: bool) -> str:
 
 
 def _cell(text: str) -> str:
-    is_number = text[:1].isdigit()
-    return (
-        f'<td class="number">{html.escape(text)}</td>'
-        if is_number
-        else (f"<td>{html.escape(text)}</td>")
-    )
+    opening = '<td class="number">' if text[:1].isdigit() else "<td>"
+    return f"{opening}{html.escape(text)}</td>"

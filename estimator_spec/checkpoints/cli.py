@@ -19,7 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import checkpoints, program_objects
+from estimator_spec import checkpoints, command_line, program_objects
 from estimator_spec.checkpoints.objects import TARGETS
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
@@ -66,12 +66,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m estimator_spec checkpoint",
-        description="Looks at checkpoints, checks them, and converts them; never changes one.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Looks at checkpoints, checks them, and converts them; never changes one."
+    parser = command_line.new_parser("checkpoint", description, _EXAMPLES)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     inspect = commands.add_parser("inspect", help="lists tables, slots, and what is missing")

@@ -7,7 +7,6 @@ refuses, 2 for an error in the command line.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -15,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from estimator_spec import command_line
 from estimator_spec.doctor.breakages import Finding, Level, diagnose
 from estimator_spec.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.doctor.script_names import ScriptNames, read_names
@@ -66,10 +66,10 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the command line after `python -m estimator_spec doctor`.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m estimator_spec doctor",
-        description="Finds versions that don't fit together, known breakages, and their cures.",
-        epilog="exit status: 0 nothing is wrong, 1 a problem or a refused name, 2 error",
+    parser = command_line.new_parser(
+        "doctor",
+        "Finds versions that don't fit together, known breakages, and their cures.",
+        "exit status: 0 nothing is wrong, 1 a problem or a refused name, 2 error",
     )
     parser.add_argument("script", nargs="?", help="a program whose old names are checked, too")
     parser.add_argument("--json", action="store_true", help="print JSON")

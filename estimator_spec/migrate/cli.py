@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from estimator_spec import command_line
 from estimator_spec.migrate import files, reports, runner, verification
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.results import Changed, Failed, Kind, Result
@@ -79,12 +80,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m estimator_spec migrate",
-        description="Rewrites programs that use names which TensorFlow removed.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Rewrites programs that use names which TensorFlow removed."
+    parser = command_line.new_parser("migrate", description, _EPILOG)
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH", help="a Python file, a notebook, or a directory")
     targets = [target.value for target in Target]

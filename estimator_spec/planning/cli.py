@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from absl import flags
 
-from estimator_spec import legacy, legacy_keras, program_objects
+from estimator_spec import command_line, legacy, legacy_keras, program_objects
 from estimator_spec.planning.data import to_data
 from estimator_spec.planning.page import make_page
 from estimator_spec.planning.planner import plan
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the command line after `python -m estimator_spec plan`.
     """
-    own, program = _split(list(arguments))
+    own, program = command_line.split_arguments(arguments)
     options = _parser().parse_args(own)
     # Before the program's first import, as `python -m estimator_spec run` does.
     legacy_keras.select_legacy_keras()
@@ -58,21 +58,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if found.fits else 1
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the arguments before and after `--`; the latter are the program's."""
-    if "--" not in arguments:
-        return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m estimator_spec plan",
-        description="Says before a training what memory its tables need, and what doesn't fit.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Says before a training what memory its tables need, and what doesn't fit."
+    parser = command_line.new_parser("plan", description, _EXAMPLES)
     default = System()
     add = parser.add_argument
     add(
