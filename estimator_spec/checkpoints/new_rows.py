@@ -121,23 +121,9 @@ def slot_initial_value(
         return 1.0 if slot == "ms" else 0.0  # unlike an embedding core's
     if naming.optimizer == "Adadelta":
         return 0.0
-    kind = getattr(optimizers, naming.optimizer + "Parameters", None)
-    if kind is None:
+    default = slots.DEFAULTS.get(naming.optimizer)
+    if default is None:
         return None
-    if not isinstance(parameters, kind):
-        parameters = DEFAULTS[naming.optimizer]
+    if not isinstance(parameters, type(default)):
+        parameters = default
     return optimizers.slot_initial_values(parameters)[slot]
-
-
-# Used for the slots' names and initial values only.
-DEFAULTS: dict[str, OptimizationParameters] = {
-    "Adagrad": optimizers.AdagradParameters(0.1),
-    "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),
-    "ProximalAdagrad": optimizers.ProximalAdagradParameters(0.1),
-    "Adam": optimizers.AdamParameters(0.1),
-    "Ftrl": optimizers.FtrlParameters(0.1),
-    "ProximalYogi": optimizers.ProximalYogiParameters(0.1),
-    "Momentum": optimizers.MomentumParameters(0.1, 0.9),
-    "RMSProp": optimizers.RMSPropParameters(0.1, 0.9, 0.0, 1e-10),
-    "FrequencyEstimator": optimizers.FrequencyEstimatorParameters(0.1, 0.1, 0.1, 0.1),
-}

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.checkpoints.output_variables import PieceShapes, Step, chunks
+from estimator_spec.checkpoints.output_variables import Writes, chunks
+from estimator_spec.checkpoints.row_mapping import PieceShapes
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 from tpu_columns.partition import RowPartition
@@ -100,7 +101,7 @@ class QuantizedTable:
         rows, width = self.variable.shape
         return table_bytes(rows, width, self.dtype)
 
-    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
+    def writes(self, source: Checkpoint, target: CheckpointWriter) -> Writes:
         """See `output_variables.OutputVariable`."""
         rows, width = self.variable.shape
         dtype = tf.as_dtype(self.dtype)
@@ -110,28 +111,23 @@ class QuantizedTable:
             pieces = [((), (rows, 1), rows * 4)]
             writers += target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
         reader = RowReader(source, self.variable, self.before)
-        for first, last in chunks(max(rows, 1), self.variable.rows_in(_CHUNK)):
-            step = functools.partial(self._quantize, reader, writers, first, min(last, rows))
-            yield step, (min(last, rows) - first) * self.num_bytes // max(rows, 1)
+        for first, last in chunks(rows, self.variable.rows_in(_CHUNK)):
+            parts = self._quantize(reader.read(first, last).view(np.float32), first)
+            size = (last - first) * self.num_bytes // rows
+            yield functools.partial(_write_all, writers, parts), size
+        reader.finish()
 
-    def _quantize(
-        self, reader: RowReader, writers: Sequence[PieceWriter], first: int, last: int
-    ) -> Callable[[], None]:
-        """Reads and quantizes rows, and returns the function that writes values and scales."""
-        rows = reader.read(first, last).view(np.float32)
-        if last == self.variable.num_rows:
-            reader.finish()
+    def _quantize(self, rows: np.ndarray, first: int) -> Sequence[np.ndarray]:
+        """Returns the values of rows, for int8 their scales, too; `first` is the first's index."""
         _check_finite(rows, first, self.variable.name, self.dtype)
         values, dequantized, scales = (to_int8 if self.dtype == "int8" else to_float16)(rows)
         self.stats.add(rows, dequantized)
+        return (values,) if scales is None else (values, scales)
 
-        parts = (values,) if scales is None else (values, scales)
 
-        def write() -> None:
-            for writer, part in zip(writers, parts, strict=True):
-                writer.write(part)
-
-        return write
+def _write_all(writers: Sequence[PieceWriter], parts: Sequence[np.ndarray]) -> None:
+    for writer, part in zip(writers, parts, strict=True):
+        writer.write(part)
 
 
 def _check_finite(rows: np.ndarray, first: int, name: str, dtype: str) -> None:
