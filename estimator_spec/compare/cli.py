@@ -119,27 +119,20 @@ def _programs(options: argparse.Namespace, arguments: list[str]) -> tuple[Progra
     for path in (options.old, new):
         if not _is_program(path):
             raise ValueError(f"{path!r} isn't the file of a program, but the other one is.")
+
+    def program(script: str, python: str | None, more: str) -> Program:
+        all_arguments = (*arguments, *shlex.split(more))
+        return Program(os.path.abspath(script), all_arguments, python, tuple(options.run_option))
+
     return (
-        _program(options.old, options.old_python, arguments, options.old_args, options),
-        _program(new, options.new_python, arguments, options.new_args, options),
+        program(options.old, options.old_python, options.old_args),
+        program(new, options.new_python, options.new_args),
     )
-
-
-def _program(
-    script: str, python: str | None, arguments: list[str], more: str, options: argparse.Namespace
-) -> Program:
-    all_arguments = (*arguments, *shlex.split(more))
-    return Program(os.path.abspath(script), all_arguments, python, tuple(options.run_option))
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    return Limits(
-        steps=options.steps,
-        eval_steps=options.eval_steps,
-        examples=options.examples,
-        seed=options.seed,
-        checkpoint=options.checkpoint,
-    )
+    names = ("steps", "eval_steps", "examples", "seed", "checkpoint")
+    return Limits(**{name: getattr(options, name) for name in names})
 
 
 def _are_programs(options: argparse.Namespace) -> bool:

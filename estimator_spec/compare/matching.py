@@ -58,7 +58,7 @@ def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool)
     """
     title = old.title
     if old.kind == "train" or not training:
-        yield from _compare_variables(title, old.variables, new.variables)
+        yield from compare_variables(old.variables, new.variables, f"{title}: ")
         yield from _compare_group(Stage.INITIAL_VALUES, "initial", old, new, tolerances)
     if old.kind == "train":
         if "losses" in old.arrays and "losses" in new.arrays:
@@ -74,15 +74,16 @@ def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool)
     yield from _compare_signatures(title, old.signatures, new.signatures)
 
 
-def _compare_variables(
-    title: str, old: Mapping[str, Variable], new: Mapping[str, Variable]
+def compare_variables(
+    old: Mapping[str, Variable], new: Mapping[str, Variable], prefix: str = ""
 ) -> Iterator[Item]:
+    """Yields the items of variables by name; the items' names begin with `prefix`."""
     stage = Stage.VARIABLES
     if len(old) != len(new):
         text = f"{len(old)} and {len(new)}"
-        yield Item(stage, f"{title}: number of variables", Outcome.DIFFERS, text)
+        yield Item(stage, f"{prefix}number of variables", Outcome.DIFFERS, text)
     for name in _names(old, new):
-        item_name = f"{title}: {name}"
+        item_name = f"{prefix}{name}"
         lone = _lone(stage, item_name, name in old, name in new)
         if lone is not None:
             yield lone

@@ -8,6 +8,7 @@ error.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
 import sys
@@ -108,15 +109,8 @@ def _size(text: str) -> int:
 
 
 def _plan(options: argparse.Namespace, program: list[str]) -> Plan:
-    system = System(
-        hosts=options.hosts,
-        cores=options.cores,
-        hbm=options.hbm,
-        host_memory=options.host_memory,
-        reserved=options.reserved,
-        sparse_cores=options.sparse_cores,
-        hardware=Hardware(options.hardware),
-    )
+    sizes = {field.name: getattr(options, field.name) for field in dataclasses.fields(System)}
+    system = System(**{**sizes, "hardware": Hardware(options.hardware)})
     file = options.spec.rpartition(":")[0]
     found = program_objects.load_object(options.spec, "plan")
     if not flags.FLAGS.is_parsed():

@@ -156,13 +156,11 @@ def limits_row(limits: SparseCoreLimits) -> list[str]:
     ]
 
 
-def limits_note() -> str:
-    """Returns how to use the limits."""
-    return (
-        "Pass them to to_tpu_embedding_v2 as max_ids_per_table and max_unique_ids_per_table; "
-        f"TPUEmbeddingV2 takes {DEFAULT_LIMIT} for a table that isn't named. A stack of tables "
-        "needs the sum of theirs at most."
-    )
+LIMITS_NOTE = (
+    "Pass them to to_tpu_embedding_v2 as max_ids_per_table and max_unique_ids_per_table; "
+    f"TPUEmbeddingV2 takes {DEFAULT_LIMIT} for a table that isn't named. A stack of tables needs "
+    "the sum of theirs at most."
+)
 
 
 def format_plan(
@@ -183,7 +181,7 @@ def format_plan(
         parts.append(format_table(header, balance_rows(balances)))
     if limits:
         rows = [limits_row(found) for found in limits]
-        parts.append(f"{format_table(LIMITS_HEADER, rows)}\n{limits_note()}")
+        parts.append(f"{format_table(LIMITS_HEADER, rows)}\n{LIMITS_NOTE}")
     parts += [f"{'PROBLEM' if problem.is_error else 'warning'}, {problem}" for problem in problems]
     return "\n\n".join(parts)
 
