@@ -20,7 +20,7 @@ from estimator_spec.checkpoints import crc32c, index_file
 from estimator_spec.checkpoints.bundle import Checkpoint, Piece, StoredVariable
 from estimator_spec.checkpoints.new_rows import RowSource
 from estimator_spec.checkpoints.row_mapping import RowMapping, slices
-from estimator_spec.checkpoints.rows import RowReader, RowWriter
+from estimator_spec.checkpoints.rows import RowReader, RowWriter, chunks
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 
 _CHUNK = 1 << 20
@@ -179,16 +179,9 @@ class RewrittenTable:
             reader.finish()
 
     def _read(self, reader: RowReader, first: int, last: int, made: int) -> tuple[np.ndarray, int]:
-        """Returns rows of the target, and how many of the rows up to them are new.
+        """Returns rows of the target, and how many of the rows before `last` are new.
 
-        Args:
-            reader: reader of the source's rows.
-            first: index of the first row.
-            last: index after the last row.
-            made: number of new rows before `first`.
-
-        Returns:
-            (uint8, [last - first, bytes of a row]; the number of new rows before `last`).
+        Rows are uint8, [last - first, bytes of a row]; `made` new ones are before `first`.
         """
         rows_from = self.rows.rows_from
         if rows_from is None:
@@ -216,16 +209,6 @@ class RewrittenTable:
         assert self.new_rows is not None
         values = np.ascontiguousarray(self.new_rows(made, made + count))
         return values.view(np.uint8).reshape(count, self.variable.row_bytes)
-
-
-def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yields the ranges of length `size` in `count`, the last one shorter.
-
-    >>> list(chunks(5, 2))
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    for first in range(0, count, size):
-        yield first, min(first + size, count)
 
 
 def write_all(

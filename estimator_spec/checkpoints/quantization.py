@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.checkpoints.output_variables import Writes, chunks
+from estimator_spec.checkpoints.output_variables import Writes
 from estimator_spec.checkpoints.row_mapping import PieceShapes
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
@@ -111,11 +111,10 @@ class QuantizedTable:
             pieces = [((), (rows, 1), rows * 4)]
             writers += target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
         reader = RowReader(source, self.variable, self.before)
-        for first, last in chunks(rows, self.variable.rows_in(_CHUNK)):
-            parts = self._quantize(reader.read(first, last).view(np.float32), first)
-            size = (last - first) * self.num_bytes // rows
+        for first, block in reader.blocks(_CHUNK):
+            parts = self._quantize(block.view(np.float32), first)
+            size = len(block) * self.num_bytes // rows
             yield functools.partial(_write_all, writers, parts), size
-        reader.finish()
 
     def _quantize(self, rows: np.ndarray, first: int) -> Sequence[np.ndarray]:
         """Returns the values of rows, for int8 their scales, too; `first` is the first's index."""

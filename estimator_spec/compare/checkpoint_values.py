@@ -10,7 +10,6 @@ import numpy as np
 
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.differences import Side as StoredSide
-from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.compare import comparison, gaps, values
 from estimator_spec.compare.comparison import Comparison, Item, Outcome
 from estimator_spec.compare.gaps import Gap, GapBuilder
@@ -109,11 +108,9 @@ def _describe_rows(
 
 def _blocks(side: StoredSide, name: str) -> Iterator[np.ndarray]:
     """Yields the rows of a variable, [n, …] each."""
-    variable, reader = side.variable(name), side.reader(name)
-    for first, last in chunks(variable.num_rows, variable.rows_in(_CHUNK)):
-        rows = reader.read(first, last)
-        yield _numbers(rows, variable).reshape(last - first, *variable.shape[1:])
-    reader.finish()
+    variable = side.variable(name)
+    for _, rows in side.reader(name).blocks(_CHUNK):
+        yield _numbers(rows, variable).reshape(len(rows), *variable.shape[1:])
 
 
 def _whole(side: StoredSide, name: str) -> np.ndarray:

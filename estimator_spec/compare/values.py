@@ -18,15 +18,7 @@ _MAX_SERIES = 1000
 
 
 def compare_values(stage: Stage, name: str, old: Array, new: Array, tolerances: Tolerances) -> Item:
-    """Returns the item of an array that both sides have.
-
-    Args:
-        stage: the item's stage.
-        name: the item's name.
-        old: the array of the old side.
-        new: the array of the new side.
-        tolerances: bounds of what agrees.
-    """
+    """Returns the item of an array that both sides have."""
     tolerance = tolerances.of(stage, name)
     if old.dtype != new.dtype:
         return Item(stage, name, Outcome.DIFFERS, f"{old.dtype} and {new.dtype}")
@@ -43,14 +35,7 @@ def compare_values(stage: Stage, name: str, old: Array, new: Array, tolerances: 
 
 
 def compare_losses(title: str, old: Array, new: Array, tolerances: Tolerances) -> Iterator[Item]:
-    """Yields the items of two trainings' losses: that of the first step, and of all steps.
-
-    Args:
-        title: the call's title.
-        old: losses of the old side, [steps].
-        new: losses of the new side.
-        tolerances: bounds of what agrees.
-    """
+    """Yields the items of two trainings' losses, [steps]: of the first step, and of all steps."""
     a, b = old.load(), new.load()
     if len(a) and len(b):
         name = f"{title}: loss of the first step"

@@ -65,8 +65,8 @@ def read_batch(
         _summarize(queue, kept, max(capacity - kept, 1))
     dequeue = queue.dequeue_many if num_epochs is None else queue.dequeue_up_to
     _, *batch = dequeue(batch_size)
-    fed = dict(zip(features, batch, strict=False))
-    return fed, dict(zip(labels, batch[len(features) :], strict=True))
+    values = dict(zip(features, batch, strict=False))
+    return values, dict(zip(labels, batch[len(features) :], strict=True))
 
 
 def _row_numbers(length: int, start: int, size: int, epochs: int | None) -> Iterator[Any]:

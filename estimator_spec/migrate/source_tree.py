@@ -12,11 +12,7 @@ from estimator_spec.migrate.program import Call, Program
 
 
 class SourceTree:
-    """The syntax tree of a program.
-
-    Args:
-        program: the program.
-    """
+    """The syntax tree of a program."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -101,12 +101,7 @@ PROPOSERS: tuple[Proposer, ...] = (
 
 
 def propose_fixes(estimate: Estimate, place: Place) -> tuple[Fix, ...]:
-    """Returns the fixes of a place whose tables don't fit, those that solve it first.
-
-    Args:
-        estimate: the tables on their system.
-        place: the place.
-    """
+    """Returns the fixes of a place whose tables don't fit, those that solve it first."""
     found = [fix for propose in PROPOSERS for fix in propose(estimate, place)]
     return tuple(sorted(found, key=lambda fix: not fix.solves))
 
