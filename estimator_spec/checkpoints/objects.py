@@ -135,10 +135,9 @@ class ObjectCheckpoint:
             key: key of the table.
             attribute: name of the slot in the object; '' for the table itself.
         """
+        slots_of_table = self._slots.setdefault(key, [])
         if attribute:
-            self._slots[key].append(attribute)
-        else:
-            self._slots[key] = []
+            slots_of_table.append(attribute)
         return self._named(key, attribute)
 
     def _named(self, key: str, attribute: str = "") -> str:

@@ -11,7 +11,6 @@ import dataclasses
 import re
 from typing import Any
 
-from estimator_spec.migrate import edits
 from estimator_spec.migrate.migration import Migrated, Options, migrate
 from estimator_spec.migrate.results import Finding, Rewrite
 from estimator_spec.optional_packages import load_extra
@@ -82,7 +81,6 @@ class _Cells:
             self.cells.append(cell)
             self._numbers.append(number)
         self.source = "".join(parts)
-        self._lines = edits.Lines(self.source)
 
     @staticmethod
     def _is_python(source: str) -> bool:

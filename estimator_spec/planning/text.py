@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from estimator_spec.planning.balance import Balance
 from estimator_spec.planning.memory import Estimate, MemoryUse
 from estimator_spec.planning.problems import Problem
-from estimator_spec.planning.sparse_core import DEFAULT_LIMIT, SparseCoreLimits
+from estimator_spec.planning.sparse_core import DEFAULT_LIMIT, LIMITS, SparseCoreLimits
 from estimator_spec.planning.system import System
 from estimator_spec.planning.tables import Lookup, Table
 from estimator_spec.terminal import format_size, format_table
@@ -147,13 +147,7 @@ LIMITS_HEADER = (
 
 def limits_row(limits: SparseCoreLimits) -> list[str]:
     """Returns the cells of one table, as in `LIMITS_HEADER`."""
-    return [
-        limits.table,
-        str(limits.most_ids),
-        str(limits.max_ids_per_partition),
-        str(limits.most_unique_ids),
-        str(limits.max_unique_ids_per_partition),
-    ]
+    return [limits.table, *(str(getattr(limits, name)) for name in LIMITS)]
 
 
 LIMITS_NOTE = (
