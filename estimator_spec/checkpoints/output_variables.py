@@ -11,13 +11,13 @@ import concurrent.futures
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import crc32c, index_file
-from estimator_spec.checkpoints.bundle import Checkpoint, Piece, StoredVariable
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.new_rows import RowSource
 from estimator_spec.checkpoints.row_mapping import RowMapping, slices
 from estimator_spec.checkpoints.rows import RowReader, RowWriter, chunks
@@ -32,41 +32,28 @@ Progress = Callable[[int], None]
 Writes = Iterator[tuple[Callable[[], None], int]]
 
 
-class OutputVariable(Protocol):
-    """A variable of the target."""
-
-    @property
-    def name(self) -> str:
-        """Name in the target."""
-        ...
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        ...
-
-    def writes(self, source: Checkpoint, target: CheckpointWriter) -> Writes:
-        """Adds the variable to the target; reads its chunks in order, and yields each to write."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True)
-class CopiedVariable:
-    """A variable that is copied with its slices, perhaps under a new name."""
+class OutputVariable:
+    """A variable of the target.
+
+    Attributes:
+        name: name in the target.
+        num_bytes: number of bytes to write.
+        writes: adds the variable to the target; reads its chunks from the source in order, and
+            yields each to write.
+    """
 
     name: str
-    variable: StoredVariable
+    num_bytes: int
+    writes: Callable[[Checkpoint, CheckpointWriter], Writes]
 
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        return self.variable.num_bytes
 
-    def writes(self, source: Checkpoint, target: CheckpointWriter) -> Writes:
-        """See `OutputVariable`."""
-        variable = self.variable
+def copied(name: str, variable: StoredVariable) -> OutputVariable:
+    """Returns a variable that is copied with its slices, perhaps under a new name."""
+
+    def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
         shapes = [(piece.extents, piece.shape, piece.size) for piece in variable.pieces]
-        writers = target.add(self.name, variable.dtype, variable.shape, shapes)
+        writers = target.add(name, variable.dtype, variable.shape, shapes)
         for piece, writer in zip(variable.pieces, writers, strict=True):
             if not variable.is_numbers:  # the checksum isn't that of the bytes
                 data = source.read_piece(variable, piece)
@@ -75,57 +62,28 @@ class CopiedVariable:
             for start, end in chunks(piece.size, _CHUNK):
                 data = np.empty(end - start, np.uint8)
                 source.read_into(data, piece, start)
+                check = functools.partial(source.check, variable, piece)
                 is_last = end == piece.size
-                write = functools.partial(self._write, source, piece, writer, data, is_last)
-                yield write, end - start
+                yield functools.partial(_write_part, writer, data, check, is_last), end - start
 
-    def _write(
-        self, source: Checkpoint, piece: Piece, writer: PieceWriter, data: np.ndarray, is_last: bool
-    ) -> None:
-        """Writes a part of a piece, and checks the whole piece after its last part."""
-        writer.write(data)
-        if is_last:
-            source.check(self.variable, piece, writer.crc)
+    return OutputVariable(name, variable.num_bytes, writes)
 
 
-@dataclasses.dataclass(frozen=True)
-class NewVariable:
-    """A small variable with a given value.
-
-    Attributes:
-        name: name in the target.
-        dtype: its `tf.DType`.
-        shape: its shape.
-        stored: the stored form of the value.
-        crc: its checksum; None: that of the bytes.
-    """
-
-    name: str
-    dtype: Any
-    shape: tuple[int, ...]
-    stored: bytes
-    crc: int | None = None
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        return len(self.stored)
-
-    def writes(self, source: Checkpoint, target: CheckpointWriter) -> Writes:
-        """See `OutputVariable`."""
-        del source
-        pieces = [((), self.shape, self.num_bytes)]
-        (writer,) = target.add(self.name, self.dtype, self.shape, pieces)
-        data = np.frombuffer(self.stored, np.uint8)
-        yield functools.partial(writer.write, data, self.crc), self.num_bytes
+def _write_part(
+    writer: PieceWriter, data: np.ndarray, check: Callable[[int], None], is_last: bool
+) -> None:
+    """Writes a part of a piece, and checks the checksum of the whole piece after its last part."""
+    writer.write(data)
+    if is_last:
+        check(writer.crc)
 
 
-def new_numbers(name: str, value: np.ndarray) -> NewVariable:
-    """Returns a variable of numbers."""
-    return NewVariable(name, tf.as_dtype(value.dtype), value.shape, value.tobytes())
+def new_numbers(name: str, value: np.ndarray) -> OutputVariable:
+    """Returns a small variable of numbers."""
+    return _new(name, tf.as_dtype(value.dtype), value.shape, value.tobytes())
 
 
-def new_string(name: str, value: bytes) -> NewVariable:
+def new_string(name: str, value: bytes) -> OutputVariable:
     """Returns a scalar string, stored as length, checksum of the length, and bytes.
 
     The checksum of all covers the length as an integer, as in TensorFlow's `WriteStringTensor`.
@@ -133,82 +91,75 @@ def new_string(name: str, value: bytes) -> NewVariable:
     length = len(value).to_bytes(4, "little")
     of_length = crc32c.mask(crc32c.extend(0, length)).to_bytes(4, "little")
     stored = index_file.varint(len(value)) + of_length + value
-    return NewVariable(name, tf.string, (), stored, crc32c.extend(0, length + of_length + value))
+    return _new(name, tf.string, (), stored, crc32c.extend(0, length + of_length + value))
 
 
-@dataclasses.dataclass(frozen=True)
-class RewrittenTable:
-    """A table or slot with a new layout, permuted rows, or additional rows.
+def _new(
+    name: str, dtype: Any, shape: tuple[int, ...], stored: bytes, crc: int | None = None
+) -> OutputVariable:
+    """Returns a variable with these bytes; `crc` is their checksum if it isn't computed by them."""
 
-    Attributes:
+    def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
+        del source
+        (writer,) = target.add(name, dtype, shape, [((), shape, len(stored))])
+        yield functools.partial(writer.write, np.frombuffer(stored, np.uint8), crc), len(stored)
+
+    return OutputVariable(name, len(stored), writes)
+
+
+def rewritten(
+    name: str,
+    variable: StoredVariable,
+    rows: RowMapping,
+    new_rows: RowSource | None = None,
+    factor: float = 1.0,
+) -> OutputVariable:
+    """Returns a table or slot with a new layout, permuted rows, or additional rows.
+
+    Args:
         name: name in the target.
         variable: the variable of the source.
         rows: its rows in source and target.
         new_rows: source of the new rows, by their index among the new ones. None if there are none.
         factor: multiplies the old rows; 1 copies them bit by bit.
     """
+    before, after, rows_from = rows.before, rows.after, rows.rows_from
+    width = variable.row_bytes
 
-    name: str
-    variable: StoredVariable
-    rows: RowMapping
-    new_rows: RowSource | None = None
-    factor: float = 1.0
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        return self.rows.after.num_rows * self.variable.row_bytes
-
-    def writes(self, source: Checkpoint, target: CheckpointWriter) -> Writes:
-        """See `OutputVariable`."""
-        variable, before, after = self.variable, self.rows.before, self.rows.after
+    def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
         shape = (after.num_rows, *variable.shape[1:])
-        writers = target.add(self.name, variable.dtype, shape, slices(after, variable))
-        reader = RowReader(source, variable, before)
-        writer = RowWriter(writers, after)
-        if self.rows.rows_from is not None:
+        writers = target.add(name, variable.dtype, shape, slices(after, variable))
+        reader, writer = RowReader(source, variable, before), RowWriter(writers, after)
+        if rows_from is not None:
             # Permuted rows are read in any order, so all checksums are checked first.
             for piece in variable.pieces:
                 source.verify(variable, piece)
         size = max(_CHUNK, max(before.num_shards, after.num_shards) * _PER_SHARD)
         made = 0
         for first, last in chunks(after.num_rows, variable.rows_in(min(size, _MOST))):
-            rows, made = self._read(reader, first, last, made)
-            yield functools.partial(writer.write, first, rows), (last - first) * variable.row_bytes
-        if self.rows.rows_from is None:
+            if rows_from is None:
+                is_old = np.arange(first, last) < before.num_rows
+                block = reader.read(first, first + int(is_old.sum()))
+            else:
+                wanted = rows_from[first:last]
+                is_old = wanted >= 0
+                block = reader.gather(wanted[is_old])
+            if factor != 1.0:
+                values = block.view(variable.dtype.as_numpy_dtype)
+                block = (values * values.dtype.type(factor)).view(np.uint8)
+            count = last - first - len(block)
+            if count:
+                assert new_rows is not None
+                new = np.ascontiguousarray(new_rows(made, made + count))
+                old, block = block, np.empty((last - first, width), np.uint8)
+                block[is_old] = old
+                block[~is_old] = new.view(np.uint8).reshape(count, width)
+                made += count
+            yield functools.partial(writer.write, first, block), (last - first) * width
+        if rows_from is None:
             reader.finish()
 
-    def _read(self, reader: RowReader, first: int, last: int, made: int) -> tuple[np.ndarray, int]:
-        """Returns rows of the target, and how many of the rows before `last` are new.
-
-        Rows are uint8, [last - first, bytes of a row]; `made` new ones are before `first`.
-        """
-        rows_from = self.rows.rows_from
-        if rows_from is None:
-            kept = max(first, min(last, self.rows.before.num_rows))
-            rows = self._scaled(reader.read(first, kept))
-            if kept < last:
-                rows = np.concatenate([rows, self._new(made, last - kept)])
-            return rows, made + last - kept
-        wanted = rows_from[first:last]
-        rows = np.empty((last - first, self.variable.row_bytes), np.uint8)
-        old = wanted >= 0
-        rows[old] = self._scaled(reader.gather(wanted[old]))
-        count = int((~old).sum())
-        if count:
-            rows[~old] = self._new(made, count)
-        return rows, made + count
-
-    def _scaled(self, rows: np.ndarray) -> np.ndarray:
-        if self.factor == 1.0:
-            return rows
-        values = rows.view(self.variable.dtype.as_numpy_dtype)
-        return (values * values.dtype.type(self.factor)).view(np.uint8)
-
-    def _new(self, made: int, count: int) -> np.ndarray:
-        assert self.new_rows is not None
-        values = np.ascontiguousarray(self.new_rows(made, made + count))
-        return values.view(np.uint8).reshape(count, self.variable.row_bytes)
+    return OutputVariable(name, after.num_rows * width, writes)
 
 
 def write_all(

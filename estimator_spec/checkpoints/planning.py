@@ -236,7 +236,7 @@ class _Planner:
             return
         variable = self._variables[name]
         what = change_report.COPIED if name == target else "renamed"
-        output = output_variables.CopiedVariable(target, variable)
+        output = output_variables.copied(target, variable)
         self._put(output, name, variable.shape, what)
 
     def _add_table(self, table: variable_roles.CheckpointTable, target: str) -> None:
@@ -282,7 +282,7 @@ class _Planner:
         for name in sorted(table.slots):
             self._leave_out(name, f"none beside a table of {dtype}")
         stats = self._quantization_stats[target] = quantization.QuantizationStats()
-        output = quantization.QuantizedTable(target, variable, table.layout, dtype, stats)
+        output = quantization.quantized(target, variable, table.layout, dtype, stats)
         self._put(output, table.name, variable.shape, f"as {dtype}")
         self._records[target] = records.TableRecord(
             RowPartition("div", variable.num_rows), variable.shape[1], table.key
@@ -301,11 +301,10 @@ class _Planner:
         variable = self._variables[name]
         shape = (rows.after.num_rows, *variable.shape[1:])
         whats = [what] if what else []
-        output: output_variables.OutputVariable
         if rows.is_as_stored(variable) and factor == 1.0:
-            output = output_variables.CopiedVariable(target, variable)
+            output = output_variables.copied(target, variable)
         else:
-            output = output_variables.RewrittenTable(target, variable, rows, new, factor)
+            output = output_variables.rewritten(target, variable, rows, new, factor)
             whats += rows.describe()
         if name != target and not what:
             whats.insert(0, "renamed")
