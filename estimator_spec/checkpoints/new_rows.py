@@ -55,17 +55,10 @@ def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -
 def from_initializer(
     name: str, initializer: Callable[..., Any], count: int, width: int, dtype: Any, seed: int
 ) -> RowSource:
-    """Returns a source of rows from a TensorFlow initializer.
+    """Returns a source of rows from a TensorFlow initializer; see `truncated_normal`.
 
-    The initializer is called for all new rows at once, or for up to 8 MiB at a time.
-
-    Args:
-        name: name of the table, for messages.
-        initializer: called as `initializer([rows, width], dtype=dtype)`.
-        count: number of new rows.
-        width: number of elements of a row.
-        dtype: a `tf.DType`.
-        seed: seed of the graph that the initializer is called in.
+    It is called as `initializer([rows, width], dtype=dtype)`, in a graph with the seed, for all new
+    rows at once, or for up to 8 MiB at a time.
     """
 
     def block(number: int, size: int) -> np.ndarray:

@@ -84,14 +84,8 @@ def classify(
 ) -> VariableRoles:
     """Classifies the variables of an open checkpoint.
 
-    Args:
-        checkpoint: the checkpoint.
-        spec: its spec, or None.
-        strategy: layout of a checkpoint without a record.
-        shards: its number of shards. None: the number of slices that a table is stored in.
-        tables: full names of the tables, if neither record, spec nor names identify them.
-        may_grow: whether a table may have fewer rows than in the spec.
-        may_shrink: whether a table may have more rows than in the spec.
+    Spec, strategy, shards and tables are those of `inspect`. With `may_grow` a table may have fewer
+    rows than in the spec, with `may_shrink` more.
 
     Raises:
         CheckpointError: the checkpoint lacks a table, or a shape isn't that of record or spec.

@@ -27,12 +27,6 @@ def compare_recordings(
 
     Calls are paired by kind and number: the second evaluation of one side with the second of the
     other.
-
-    Args:
-        old: recording of the old side.
-        new: recording of the new side.
-        sides: names of both.
-        tolerances: bounds of what agrees.
     """
     items: list[Item] = []
     for kind, stage in _STAGE_OF_CALL.items():

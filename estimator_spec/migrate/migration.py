@@ -64,14 +64,10 @@ class Migrated:
 
 
 def migrate(source: str, options: Options = Options()) -> Migrated:
-    """Rewrites a source.
+    """Rewrites the source of a module.
 
     >>> print(migrate("from tensorflow.contrib.tpu import TPUConfig").source)
     from estimator_spec import TPUConfig
-
-    Args:
-        source: the text of a module.
-        options: the rules to apply.
 
     Raises:
         SourceError: the source isn't Python 3.

@@ -31,10 +31,6 @@ class OtherLanguageError(ValueError):
 def migrate_notebook(text: str, options: Options) -> Migrated:
     """Rewrites the code cells of a notebook.
 
-    Args:
-        text: the notebook's JSON.
-        options: the rules to apply.
-
     Returns:
         The notebook's new JSON, with rewrites and findings by cell.
 

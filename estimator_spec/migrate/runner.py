@@ -21,11 +21,7 @@ from estimator_spec.migrate.syntax import SourceError
 
 
 def migrate_file(path: str, options: Options) -> Result:
-    """Returns the migration of a file; the file stays as it is.
-
-    Args:
-        path: a module or a notebook.
-        options: the rules to apply.
+    """Returns the migration of a module or a notebook; the file stays as it is.
 
     Raises:
         ImportError: an optional package isn't installed; the message names the extra.
