@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from estimator_spec.checkpoints import records, slots, spec_tables
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
@@ -224,10 +224,8 @@ def _faults(
         if base is not None and base not in others and base not in tables:
             leftover.append(f"{name}: a slot without its variable {base}")
     for table in tables.values():
-        missing += [
-            f"{table.name}{suffix}: a slot of {_names(table.optimizers)}"
-            for suffix in table.missing
-        ]
+        names = " and ".join(naming.optimizer for naming in table.optimizers)
+        missing += [f"{table.name}{suffix}: a slot of {names}" for suffix in table.missing]
         leftover += [f"{table.name}{suffix}: of no known optimizer" for suffix in table.unknown]
     if spec is None:
         return tuple(missing), tuple(leftover)
@@ -260,10 +258,6 @@ def _against_spec(table: CheckpointTable) -> tuple[list[str], list[str]]:
         if suffix not in table.missing
     ]
     return missing, leftover
-
-
-def _names(namings: Sequence[slots.SlotNaming]) -> str:
-    return " and ".join(naming.optimizer for naming in namings)
 
 
 def find_table(found: VariableRoles, name: str, argument: str, prefix: str) -> str:

@@ -29,20 +29,17 @@ def compare_recordings(
     other.
     """
     items: list[Item] = []
+    training = bool(old.of("train") and new.of("train"))
     for kind, stage in _STAGE_OF_CALL.items():
         calls = old.of(kind), new.of(kind)
         for first, second in zip(*calls, strict=False):
-            items.extend(_compare_calls(first, second, tolerances, _has_training(old, new)))
+            items.extend(_compare_calls(first, second, tolerances, training))
         common = min(map(len, calls))
         for missing, outcome in ((calls[0], Outcome.ONLY_OLD), (calls[1], Outcome.ONLY_NEW)):
             items += [Item(stage, call.title, outcome) for call in missing[common:]]
     order = {stage: number for number, stage in enumerate(Stage)}
     items.sort(key=lambda item: order[item.stage])  # stable: calls stay in their order
     return Comparison(*sides, tuple(items), tuple(_notes(old, new)))
-
-
-def _has_training(old: Recording, new: Recording) -> bool:
-    return bool(old.of("train") and new.of("train"))
 
 
 def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool) -> Iterator[Item]:

@@ -91,13 +91,9 @@ def describe_order(order: np.ndarray) -> str:
             return f"{text}: the new ones are in {shards} mod shards"
         if np.array_equal(order, positions):
             return f"{text}: the old ones are in {shards} mod shards"
-    moved = int((order != rows).sum())
-    return f"{text}: {moved} of {len(order)} moved, the new row {_first_moved(order)}"
-
-
-def _first_moved(order: np.ndarray) -> str:
-    first = int(np.flatnonzero(order != np.arange(len(order)))[0])
-    return f"{first} is the old row {int(order[first])}"
+    moved = np.flatnonzero(order != rows)
+    first = f"the new row {moved[0]} is the old row {order[moved[0]]}"
+    return f"{text}: {len(moved)} of {len(order)} moved, {first}"
 
 
 def _describe_losses(gap: Gap, old: np.ndarray, new: np.ndarray) -> str:

@@ -110,14 +110,11 @@ def _positive(text: str) -> int:
 
 def _written(result: Result, relative: str, tree: str | None) -> Result:
     """Writes a file, in place or below `tree`; returns its result, or the failure."""
-    if isinstance(result, Failed) or (tree is None and not isinstance(result, Changed)):
-        return result
     try:
-        source = files.SourceFile(result.path)
-        if tree is None:
-            if isinstance(result, Changed):
-                source.replace(result.new)
-        else:
+        if tree is None and isinstance(result, Changed):
+            files.SourceFile(result.path).replace(result.new)
+        elif tree is not None and not isinstance(result, Failed):
+            source = files.SourceFile(result.path)
             text = result.new if isinstance(result, Changed) else source.text
             files.write(os.path.join(tree, relative), source.encode(text), like=result.path)
     except OSError as error:
