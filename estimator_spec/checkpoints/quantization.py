@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.output_variables import OutputVariable, Writes
 from estimator_spec.checkpoints.row_mapping import PieceShapes
-from estimator_spec.checkpoints.rows import RowReader
+from estimator_spec.checkpoints.rows import RowReader, chunks
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 from tpu_columns.partition import RowPartition
 from tpu_columns.storage import SCALE, table_bytes
@@ -103,13 +103,16 @@ def quantized(
         if dtype == "int8":
             pieces = [((), (rows, 1), rows * 4)]
             writers += target.add(name + SCALE, tf.float32, (rows, 1), pieces)
-        for first, block in RowReader(source, variable, before).blocks(_CHUNK):
-            values = block.view(np.float32)
+        reader = RowReader(source, variable, before)
+        for first, last in chunks(rows, variable.rows_in(_CHUNK)):
+            values = reader.read(first, last).view(np.float32)
+            if last == rows:
+                reader.finish()  # before the last rows are judged
             _check_finite(values, first, variable.name, dtype)
             narrow, dequantized, scales = (to_int8 if dtype == "int8" else to_float16)(values)
             stats.add(values, dequantized)
             parts = (narrow,) if scales is None else (narrow, scales)
-            yield functools.partial(_write_all, writers, parts), len(block) * num_bytes // rows
+            yield functools.partial(_write_all, writers, parts), (last - first) * num_bytes // rows
 
     return OutputVariable(name, num_bytes, writes)
 

@@ -10,6 +10,7 @@ import numpy as np
 from estimator_spec.checkpoints.bundle import Extents, StoredVariable
 from tpu_columns.partition import RowPartition
 
+# (extents, shape, number of bytes) of each piece of a variable.
 PieceShapes = list[tuple[Extents, tuple[int, ...], int]]
 
 

@@ -93,8 +93,10 @@ class Rule:
 
     def findings(self, program: Program, target: Target) -> Iterator[Finding]:
         """Yields the lines of the report on a program."""
-        lines = Lines(program.source)
-        for offset, reason in self.places(program, target):
+        places = list(self.places(program, target))
+        if places:
+            lines = Lines(program.source)
+        for offset, reason in places:
             yield Finding(*lines.position(offset), self.name, reason, self.guide, self.kind)
 
 
