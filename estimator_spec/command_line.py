@@ -10,14 +10,7 @@ from collections.abc import Sequence
 def new_parser(
     command: str, description: str, epilog: str | None = None, usage: str | None = None
 ) -> argparse.ArgumentParser:
-    """Returns a parser without options, which prints its texts as they are.
-
-    Args:
-        command: the word after `python -m estimator_spec`.
-        description: the text above the options.
-        epilog: the text below them.
-        usage: the first line of the help, in place of the generated one.
-    """
+    """Returns the parser of a command, without options; it prints these texts as they are."""
     return argparse.ArgumentParser(
         f"python -m estimator_spec {command}",
         usage,

@@ -9,12 +9,7 @@ import tempfile
 
 
 def write_atomically(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Writes a temporary file beside a path, and renames it.
-
-    Args:
-        path: the file.
-        data: its contents.
-        mode: its permissions.
+    """Writes a temporary file with these permissions beside a path, and renames it.
 
     Raises:
         OSError: it can't be written; an older file is as it was.
