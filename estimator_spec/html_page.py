@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds self-contained HTML pages: text, tables and bar charts in one file.
+"""Builds self-contained HTML pages: text, tables, bar charts and curves in one file.
 
 A page has no scripts and loads nothing, so that it can be kept, mailed and opened offline. Charts
 are inline SVG, whose bars have their values as titles and beside them as text. Colors follow the
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import html
-import os
-import tempfile
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+
+from estimator_spec import local_files
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1d2733; --paper: #ffffff; --line: #c9d1da;
@@ -44,6 +45,8 @@ polyline.second { stroke: var(--second); stroke-dasharray: 5 3; }
 
 _LABEL, _BAR, _VALUE, _ROW = 250, 520, 250, 24  # pixels
 _LABEL_LENGTH = 28  # characters
+_CURVE_WIDTH, _CURVE_HEIGHT = 640, 200
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 12, 26  # margins of curves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,24 +77,20 @@ def bar_chart(bars: Sequence[Bar], description: str, scale_to: float = 0) -> str
         scale_to: a value that must have room, so that charts can be compared.
     """
     longest = max([scale_to, *(b.value for b in bars), *(b.limit or 0 for b in bars)]) or 1
-    width, height = _LABEL + _BAR + _VALUE, _ROW * len(bars) + 4
-    parts = [
+    drawn = [_draw(bar, 2 + number * _ROW, longest) for number, bar in enumerate(bars)]
+    return _svg(_LABEL + _BAR + _VALUE, _ROW * len(bars) + 4, description, drawn)
+
+
+def _svg(width: int, height: int, description: str, parts: Sequence[str]) -> str:
+    return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}"><title>{html.escape(description)}</title>'
-    ]
-    for number, bar in enumerate(bars):
-        parts.append(_draw(bar, 2 + number * _ROW, longest))
-    return "".join([*parts, "</svg>"])
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def _draw(bar: Bar, top: int, longest: float) -> str:
-    """Returns one bar with its texts and limit.
-
-    Args:
-        bar: the bar.
-        top: distance of its row from the top, in pixels.
-        longest: the value that fills the chart.
-    """
+    """Returns one bar with its texts and limit, `top` pixels from the top."""
     # Dividing first: pixels of a unit would be infinite where the longest value is tiny.
     length, limit = (_BAR * (value / longest) for value in (bar.value, bar.limit or 0))
     middle = top + _ROW / 2
@@ -108,6 +107,31 @@ def _draw(bar: Bar, top: int, longest: float) -> str:
         x = f"{_LABEL + limit:.1f}"
         drawn += f'<line class="limit" x1="{x}" x2="{x}" y1="{top}" y2="{top + _ROW}"/>'
     return drawn + "</g>"
+
+
+def _curves(curves: Mapping[str, Sequence[float]], description: str) -> str:
+    """Returns curves over the steps, from 1, with the smallest and the largest value."""
+    finite = [value for curve in curves.values() for value in curve if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    steps = max(map(len, curves.values()), default=0)
+    across = (_CURVE_WIDTH - _LEFT - _RIGHT) / max(steps - 1, 1)
+    floor = _CURVE_HEIGHT - _BOTTOM
+    up = (floor - _TOP) / ((high - low) or 1.0)
+    labels = (
+        (_LEFT - 6, _TOP + 4, f"{high:.5g}", "end"),
+        (_LEFT - 6, floor, f"{low:.5g}", "end"),
+        (_LEFT, _CURVE_HEIGHT - 8, "step 1", "start"),
+        (_CURVE_WIDTH - _RIGHT, _CURVE_HEIGHT - 8, f"step {steps}", "end"),
+    )
+    parts = [f'<text x="{x}" y="{y}" text-anchor="{a}">{text}</text>' for x, y, text, a in labels]
+    for style, curve in curves.items():
+        points = " ".join(
+            f"{_LEFT + place * across:.1f},{floor - (value - low) * up:.1f}"
+            for place, value in enumerate(curve)
+            if math.isfinite(value)
+        )
+        parts.append(f'<polyline class="{style}" points="{points}"/>')
+    return _svg(_CURVE_WIDTH, _CURVE_HEIGHT, description, parts)
 
 
 def shorten(text: str, length: int) -> str:
@@ -178,15 +202,18 @@ class Page:
             caption: text below the chart.
             scale_to: as in `bar_chart`.
         """
-        self.add_figure(bar_chart(bars, caption, scale_to), caption)
+        self._add_figure(bar_chart(bars, caption, scale_to), caption)
 
-    def add_figure(self, drawing: str, caption: str) -> None:
-        """Adds a drawing with its caption; it scrolls as a table does.
+    def add_curves(self, curves: Mapping[str, Sequence[float]], caption: str) -> None:
+        """Adds curves of numbers by step with their caption; they scroll as a table does.
 
         Args:
-            drawing: an `<svg>` element.
-            caption: plain text.
+            curves: numbers by style, 'first' or 'second'; NaN and infinities are left out.
+            caption: text below the curves.
         """
+        self._add_figure(_curves(curves, caption), caption)
+
+    def _add_figure(self, drawing: str, caption: str) -> None:
         self._parts.append(
             f'<figure><div class="scrolls" tabindex="0">{drawing}</div>'
             f"<figcaption>{html.escape(caption)}</figcaption></figure>"
@@ -208,16 +235,7 @@ class Page:
         Raises:
             OSError: the file can't be written.
         """
-        directory = os.path.dirname(os.path.abspath(path))
-        handle, temporary = tempfile.mkstemp(".html.tmp", dir=directory)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.render())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        local_files.write_atomically(path, self.render().encode())
 
 
 def _list(items: Sequence[str], ordered: bool) -> str:
@@ -226,9 +244,5 @@ def _list(items: Sequence[str], ordered: bool) -> str:
 
 
 def _cell(text: str) -> str:
-    is_number = text[:1].isdigit()
-    return (
-        f'<td class="number">{html.escape(text)}</td>'
-        if is_number
-        else (f"<td>{html.escape(text)}</td>")
-    )
+    opening = '<td class="number">' if text[:1].isdigit() else "<td>"
+    return f"{opening}{html.escape(text)}</td>"

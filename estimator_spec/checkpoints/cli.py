@@ -19,7 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import checkpoints, program_objects
+from estimator_spec import checkpoints, command_line, program_objects
 from estimator_spec.checkpoints.objects import TARGETS
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
@@ -40,6 +40,11 @@ _CHANGES = (
     *("strategy", "shards", "slots", "rename", "rename_regex"),
     *("grow", "vocabulary", "objects", "drop"),
 )
+# Options of `convert` that are its arguments as they are.
+_SAME = (
+    *("strategy", "shards", "slots", "drop", "seed", "source_strategy", "source_shards"),
+    *("objects", "root"),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,9 +54,10 @@ def main(arguments: Sequence[str]) -> int:
         arguments: the command line after `python -m estimator_spec checkpoint`.
     """
     options = _parser().parse_args(list(arguments))
-    run: Callable[[argparse.Namespace], int] = options.run
+    run: Callable[[argparse.Namespace], tuple[object, int]] = options.run
     try:
-        status = run(options)
+        result, status = run(options)
+        sys.stdout.write(f"{result}\n")
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # such as `… | head`
@@ -66,12 +72,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m estimator_spec checkpoint",
-        description="Looks at checkpoints, checks them, and converts them; never changes one.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Looks at checkpoints, checks them, and converts them; never changes one."
+    parser = command_line.new_parser("checkpoint", description, _EXAMPLES)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     inspect = commands.add_parser("inspect", help="lists tables, slots, and what is missing")
@@ -148,14 +150,15 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="for new rows (default: 0)")
 
 
-def _inspect(options: argparse.Namespace) -> int:
+# Each command returns what is printed, and the exit status.
+
+
+def _inspect(options: argparse.Namespace) -> tuple[object, int]:
     found = checkpoints.inspect(options.path, **_layout(options))
-    text = json.dumps(dataclasses.asdict(found), indent=1) if options.json else str(found)
-    sys.stdout.write(text + "\n")
-    return 0
+    return json.dumps(dataclasses.asdict(found), indent=1) if options.json else found, 0
 
 
-def _convert(options: argparse.Namespace) -> int:
+def _convert(options: argparse.Namespace) -> tuple[object, int]:
     rename: Any = dict(_pairs(options.rename, "--rename"))
     patterns = _pairs(options.rename_regex, "--rename-regex")
     if rename and patterns:
@@ -172,18 +175,10 @@ def _convert(options: argparse.Namespace) -> int:
         options.target,
         _spec(options.spec),
         rename=rename or patterns or None,
-        strategy=options.strategy,
-        shards=options.shards,
-        slots=options.slots,
         grow={table: _rows(rows) for table, rows in _pairs(options.grow, "--grow")},
         vocabulary=vocabulary,
-        drop=options.drop,
-        seed=options.seed,
-        source_strategy=options.source_strategy,
-        source_shards=options.source_shards,
         tables=options.table,
-        objects=options.objects,
-        root=options.root,
+        **{name: getattr(options, name) for name in _SAME},
     )
     asked = [name for name in _CHANGES if getattr(options, name)]
     report = convert(dry_run=True)
@@ -194,34 +189,25 @@ def _convert(options: argparse.Namespace) -> int:
             "it is. Nothing was written. `inspect` lists its tables and their layouts; a table "
             "that isn't among them is named by --spec or --table."
         )
-    if not options.dry_run:
-        report = convert()
-    sys.stdout.write(f"{report}\n")
-    return 0
+    return report if options.dry_run else convert(), 0
 
 
-def _repair(options: argparse.Namespace) -> int:
-    found = checkpoints.repair(options.directory, dry_run=options.dry_run)
-    sys.stdout.write(f"{found}\n")
-    return 0
+def _repair(options: argparse.Namespace) -> tuple[object, int]:
+    return checkpoints.repair(options.directory, dry_run=options.dry_run), 0
 
 
-def _diff(options: argparse.Namespace) -> int:
+def _diff(options: argparse.Namespace) -> tuple[object, int]:
     found = checkpoints.diff(options.first, options.second, **_layout(options))
-    sys.stdout.write(f"{found}\n")
-    return 1 if found else 0
+    return found, 1 if found else 0
 
 
-def _verify(options: argparse.Namespace) -> int:
+def _verify(options: argparse.Namespace) -> tuple[object, int]:
     found = checkpoints.verify(options.path)
-    sys.stdout.write(f"{found}\n")
-    return 0 if found.ok else 1
+    return found, 0 if found.ok else 1
 
 
-def _record(options: argparse.Namespace) -> int:
-    path = checkpoints.record(options.path, **_layout(options))
-    sys.stdout.write(f"written: {path}\n")
-    return 0
+def _record(options: argparse.Namespace) -> tuple[object, int]:
+    return f"written: {checkpoints.record(options.path, **_layout(options))}", 0
 
 
 def _pairs(values: Sequence[str] | None, argument: str) -> list[tuple[str, str]]:

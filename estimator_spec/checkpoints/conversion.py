@@ -142,18 +142,10 @@ def write_plan(
     durable: bool = True,
     latest: bool = False,
 ) -> bool:
-    """Writes a planned checkpoint.
-
-    Args:
-        checkpoint: the source, open.
-        prefix: prefix of the target.
-        plan: the plan.
-        progress: as for `convert`.
-        durable: whether to wait until the data is on the disk.
-        latest: whether to write the directory's file `checkpoint`, if there is none.
+    """Writes a planned checkpoint; see `writing.CheckpointWriter` for `durable` and `latest`.
 
     Returns:
-        Whether that file names the new checkpoint.
+        Whether the directory's file `checkpoint` names the new checkpoint.
 
     Raises:
         CheckpointError: the source is damaged.

@@ -10,7 +10,6 @@ import numpy as np
 
 from estimator_spec.checkpoints import records, variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
-from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.terminal import ByteProgress, format_table
@@ -123,14 +122,9 @@ def diff(
 
 
 class Side:
-    """One of two checkpoints that are compared.
+    """One of two checkpoints that are compared; `diff` describes the arguments.
 
-    Args:
-        checkpoint: the open checkpoint.
-        spec: as for `diff`.
-        strategy: as for `diff`; without effect if a record beside the checkpoint has the layout.
-        shards: likewise.
-        tables: as for `diff`.
+    Strategy and shards have no effect if a record beside the checkpoint has the layout.
     """
 
     def __init__(
@@ -176,15 +170,12 @@ def _compare(a: Side, b: Side, name: str) -> Difference | None:
     if not (one.is_rows and other.is_rows):
         return _compare_whole(a, b, name)
     count, largest = 0, 0.0
-    readers = a.reader(name), b.reader(name)
-    for start, end in chunks(one.num_rows, one.rows_in(_CHUNK)):
-        x, y = (reader.read(start, end) for reader in readers)
+    blocks = (side.reader(name).blocks(_CHUNK) for side in (a, b))
+    for (_, x), (_, y) in zip(*blocks, strict=True):
         different = (x != y).any(axis=1)
         if different.any():
             count += int(different.sum())
             largest = max(largest, _largest(x[different], y[different], one))
-    for reader in readers:
-        reader.finish()
     if not count:
         return None
     return Difference(

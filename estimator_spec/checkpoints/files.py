@@ -88,12 +88,6 @@ class DataFile:
         else:
             os.close(self._descriptor)
 
-    def __enter__(self) -> DataFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
 
 def read_file(path: str) -> bytes:
     """Returns the bytes of a small file.
@@ -101,7 +95,7 @@ def read_file(path: str) -> bytes:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    with DataFile(path) as file:
+    with contextlib.closing(DataFile(path)) as file:
         buffer = np.empty(file.size, np.uint8)
         file.read_into(buffer, 0)
         return buffer.tobytes()

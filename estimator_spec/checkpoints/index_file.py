@@ -13,7 +13,7 @@ lists them in its entry, and each slice has its own entry under `slice_key`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf import message
@@ -26,7 +26,6 @@ tensor_bundle_pb2 = private.tensor_bundle_pb2
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
-_TRAILER = 5
 _BLOCK = 64 << 10
 _RESTART_EVERY = 16
 _NO_COMPRESSION = 0
@@ -136,63 +135,51 @@ def read(data: bytes, path: str) -> dict[bytes, bytes]:
 
 def write(entries: Mapping[bytes, bytes]) -> bytes:
     """Returns the bytes of an index file with these keys and values."""
-    builder = _IndexBuilder()
+    file = bytearray()
+    index = [(block[-1][0], _append_block(file, block)) for block in _blocks(entries)]
+    footer = _append_block(file, []) + _append_block(file, index, restart_every=1)
+    return bytes(file + footer.ljust(_FOOTER - 8, b"\0") + struct.pack("<Q", _MAGIC))
+
+
+def _blocks(entries: Mapping[bytes, bytes]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yields keys and values in order of the keys, about `_BLOCK` bytes together."""
+    block: list[tuple[bytes, bytes]] = []
+    size = 0
     for key in sorted(entries):
-        builder.add(key, entries[key])
-    return builder.finish()
+        block.append((key, entries[key]))
+        size += len(key) + len(entries[key])
+        if size >= _BLOCK:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
 
 
-class _IndexBuilder:
-    """An index file under construction."""
-
-    def __init__(self) -> None:
-        self._file = bytearray()
-        self._index: list[tuple[bytes, bytes]] = []
-        self._entries: list[tuple[bytes, bytes]] = []
-        self._size = 0
-
-    def add(self, key: bytes, value: bytes) -> None:
-        self._entries.append((key, value))
-        self._size += len(key) + len(value)
-        if self._size >= _BLOCK:
-            self._end_block()
-
-    def finish(self) -> bytes:
-        self._end_block()
-        footer = self._write([]) + self._write(self._index, restart_every=1)
-        self._file += footer.ljust(_FOOTER - 8, b"\0") + struct.pack("<Q", _MAGIC)
-        return bytes(self._file)
-
-    def _end_block(self) -> None:
-        if self._entries:
-            self._index.append((self._entries[-1][0], self._write(self._entries)))
-        self._entries, self._size = [], 0
-
-    def _write(
-        self, entries: Sequence[tuple[bytes, bytes]], restart_every: int = _RESTART_EVERY
-    ) -> bytes:
-        """Appends a block, and returns its encoded position."""
-        block = bytearray()
-        restarts, last = [], b""
-        for number, (key, value) in enumerate(entries):
-            shared = 0
-            if number % restart_every == 0:
-                restarts.append(len(block))
-            else:
-                limit = min(len(key), len(last))
-                while shared < limit and key[shared] == last[shared]:
-                    shared += 1
-            for count in (shared, len(key) - shared, len(value)):
-                block += varint(count)
-            block += key[shared:] + value
-            last = key
-        restarts = restarts or [0]
-        block += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
-        start = len(self._file)
-        kind = bytes([_NO_COMPRESSION])
-        checksum = crc32c.mask(crc32c.extend(0, bytes(block) + kind))
-        self._file += block + kind + struct.pack("<I", checksum)
-        return varint(start) + varint(len(block))
+def _append_block(
+    file: bytearray, entries: Sequence[tuple[bytes, bytes]], restart_every: int = _RESTART_EVERY
+) -> bytes:
+    """Appends a block, and returns its encoded position."""
+    block = bytearray()
+    restarts, last = [], b""
+    for number, (key, value) in enumerate(entries):
+        shared = 0
+        if number % restart_every == 0:
+            restarts.append(len(block))
+        else:
+            limit = min(len(key), len(last))
+            while shared < limit and key[shared] == last[shared]:
+                shared += 1
+        for count in (shared, len(key) - shared, len(value)):
+            block += varint(count)
+        block += key[shared:] + value
+        last = key
+    restarts = restarts or [0]
+    block += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+    start = len(file)
+    kind = bytes([_NO_COMPRESSION])
+    checksum = crc32c.mask(crc32c.extend(0, bytes(block) + kind))
+    file += block + kind + struct.pack("<I", checksum)
+    return varint(start) + varint(len(block))
 
 
 def _block(data: bytes, handle: tuple[int, int], path: str) -> list[tuple[bytes, bytes]]:

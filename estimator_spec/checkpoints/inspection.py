@@ -96,8 +96,7 @@ class Inspection:
 def _row(entry: Entry) -> list[str]:
     name = entry.name
     if entry.kind == "slot":
-        tail = name.removeprefix(entry.beside) if name.startswith(entry.beside) else name
-        name = f"  {tail}"
+        name = f"  {name.removeprefix(entry.beside)}"
     layout = ""
     if entry.kind == "table":
         layout = f"{entry.strategy} × {entry.shards}"

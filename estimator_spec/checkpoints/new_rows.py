@@ -55,17 +55,10 @@ def truncated_normal(name: str, count: int, width: int, dtype: Any, seed: int) -
 def from_initializer(
     name: str, initializer: Callable[..., Any], count: int, width: int, dtype: Any, seed: int
 ) -> RowSource:
-    """Returns a source of rows from a TensorFlow initializer.
+    """Returns a source of rows from a TensorFlow initializer; see `truncated_normal`.
 
-    The initializer is called for all new rows at once, or for up to 8 MiB at a time.
-
-    Args:
-        name: name of the table, for messages.
-        initializer: called as `initializer([rows, width], dtype=dtype)`.
-        count: number of new rows.
-        width: number of elements of a row.
-        dtype: a `tf.DType`.
-        seed: seed of the graph that the initializer is called in.
+    It is called as `initializer([rows, width], dtype=dtype)`, in a graph with the seed, for all new
+    rows at once, or for up to 8 MiB at a time.
     """
 
     def block(number: int, size: int) -> np.ndarray:
@@ -121,23 +114,9 @@ def slot_initial_value(
         return 1.0 if slot == "ms" else 0.0  # unlike an embedding core's
     if naming.optimizer == "Adadelta":
         return 0.0
-    kind = getattr(optimizers, naming.optimizer + "Parameters", None)
-    if kind is None:
+    default = slots.DEFAULTS.get(naming.optimizer)
+    if default is None:
         return None
-    if not isinstance(parameters, kind):
-        parameters = DEFAULTS[naming.optimizer]
+    if not isinstance(parameters, type(default)):
+        parameters = default
     return optimizers.slot_initial_values(parameters)[slot]
-
-
-# Used for the slots' names and initial values only.
-DEFAULTS: dict[str, OptimizationParameters] = {
-    "Adagrad": optimizers.AdagradParameters(0.1),
-    "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),
-    "ProximalAdagrad": optimizers.ProximalAdagradParameters(0.1),
-    "Adam": optimizers.AdamParameters(0.1),
-    "Ftrl": optimizers.FtrlParameters(0.1),
-    "ProximalYogi": optimizers.ProximalYogiParameters(0.1),
-    "Momentum": optimizers.MomentumParameters(0.1, 0.9),
-    "RMSProp": optimizers.RMSPropParameters(0.1, 0.9, 0.0, 1e-10),
-    "FrequencyEstimator": optimizers.FrequencyEstimatorParameters(0.1, 0.1, 0.1, 0.1),
-}

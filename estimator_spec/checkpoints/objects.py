@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.checkpoints import new_rows, slots, variable_roles
+from estimator_spec.checkpoints import slots, variable_roles
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, tensor_core_tables
 
@@ -112,7 +112,7 @@ class ObjectCheckpoint:
         wanted = table.in_spec.optimizer if table.in_spec else None
         found, _, _ = slots.recognize_optimizers(kept.values())
         for naming in found:
-            parameters = wanted or new_rows.DEFAULTS.get(naming.optimizer)
+            parameters = wanted or slots.DEFAULTS.get(naming.optimizer)
             if parameters is None:
                 continue
             if type(parameters).__name__.removesuffix("Parameters") != naming.optimizer:
@@ -135,10 +135,9 @@ class ObjectCheckpoint:
             key: key of the table.
             attribute: name of the slot in the object; '' for the table itself.
         """
+        slots_of_table = self._slots.setdefault(key, [])
         if attribute:
-            self._slots[key].append(attribute)
-        else:
-            self._slots[key] = []
+            slots_of_table.append(attribute)
         return self._named(key, attribute)
 
     def _named(self, key: str, attribute: str = "") -> str:

@@ -11,266 +11,155 @@ import concurrent.futures
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import crc32c, index_file
-from estimator_spec.checkpoints.bundle import Checkpoint, Extents, Piece, StoredVariable
+from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.new_rows import RowSource
-from estimator_spec.checkpoints.rows import RowReader, RowWriter
+from estimator_spec.checkpoints.row_mapping import RowMapping, slices
+from estimator_spec.checkpoints.rows import RowReader, RowWriter, chunks
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
-from tpu_columns.partition import RowPartition
 
 _CHUNK = 1 << 20
 _MOST = 8 << 20
 _PER_SHARD = 64 << 10
 
 Progress = Callable[[int], None]
-PieceShapes = list[tuple[Extents, tuple[int, ...], int]]
-# Reads a chunk, and returns the function that writes it.
-Step = Callable[[], Callable[[], None]]
-
-
-class OutputVariable(Protocol):
-    """A variable of the target."""
-
-    @property
-    def name(self) -> str:
-        """Name in the target."""
-        ...
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        ...
-
-    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """Adds the variable to the target, and yields its chunks in order, each with its size."""
-        ...
+# Functions that write a variable's chunks, each with the number of its bytes.
+Writes = Iterator[tuple[Callable[[], None], int]]
 
 
 @dataclasses.dataclass(frozen=True)
-class CopiedVariable:
-    """A variable that is copied with its slices, perhaps under a new name."""
-
-    name: str
-    variable: StoredVariable
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        return self.variable.num_bytes
-
-    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `OutputVariable`."""
-        variable = self.variable
-        shapes = [(piece.extents, piece.shape, piece.size) for piece in variable.pieces]
-        writers = target.add(self.name, variable.dtype, variable.shape, shapes)
-        for piece, writer in zip(variable.pieces, writers, strict=True):
-            if not variable.is_numbers:
-                yield functools.partial(_copy_piece, source, variable, piece, writer), piece.size
-                continue
-            for start, end in chunks(piece.size, _CHUNK):
-                yield (
-                    functools.partial(_copy_part, source, variable, piece, writer, start, end),
-                    end - start,
-                )
-
-
-def _copy_piece(
-    source: Checkpoint, variable: StoredVariable, piece: Piece, writer: PieceWriter
-) -> Callable[[], None]:
-    """Copies a piece whose checksum isn't that of its bytes, such as strings."""
-    data = source.read_piece(variable, piece)
-    return lambda: writer.write(data, piece.crc)
-
-
-def _copy_part(
-    source: Checkpoint,
-    variable: StoredVariable,
-    piece: Piece,
-    writer: PieceWriter,
-    start: int,
-    end: int,
-) -> Callable[[], None]:
-    """Copies bytes `start` to `end` of a piece, and checks the whole piece after its last part."""
-    data = np.empty(end - start, np.uint8)
-    source.read_into(data, piece, start)
-
-    def write() -> None:
-        writer.write(data)
-        if end == piece.size:
-            source.check(variable, piece, writer.crc)
-
-    return write
-
-
-@dataclasses.dataclass(frozen=True)
-class NewVariable:
-    """A small variable with a given value."""
-
-    name: str
-    dtype: Any
-    value: np.ndarray
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        return int(self.value.nbytes)
-
-    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `OutputVariable`."""
-        del source
-        shape = self.value.shape
-        (writer,) = target.add(self.name, self.dtype, shape, [((), shape, self.num_bytes)])
-        yield lambda: lambda: writer.write(np.ascontiguousarray(self.value)), self.num_bytes
-
-
-@dataclasses.dataclass(frozen=True)
-class NewString:
-    """A scalar string with a given value."""
-
-    name: str
-    value: bytes
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        return len(self._stored()[0])
-
-    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `OutputVariable`."""
-        del source
-        stored, crc = self._stored()
-        (writer,) = target.add(self.name, tf.string, (), [((), (), len(stored))])
-        yield lambda: lambda: writer.write(np.frombuffer(stored, np.uint8), crc), len(stored)
-
-    def _stored(self) -> tuple[bytes, int]:
-        """Returns the stored form, (length, its checksum, bytes), and the checksum of that.
-
-        The checksum covers the length as an integer, as in TensorFlow's `WriteStringTensor`.
-        """
-        length = len(self.value).to_bytes(4, "little")
-        of_length = crc32c.mask(crc32c.extend(0, length)).to_bytes(4, "little")
-        stored = index_file.varint(len(self.value)) + of_length + self.value
-        return stored, crc32c.extend(0, length + of_length + self.value)
-
-
-@dataclasses.dataclass(frozen=True)
-class RewrittenTable:
-    """A table or slot with a new layout, permuted rows, or additional rows.
+class OutputVariable:
+    """A variable of the target.
 
     Attributes:
         name: name in the target.
-        variable: the variable of the source.
-        before: layout in the source.
-        after: layout in the target.
-        rows_from: for each row of the target the row of the source, -1 for a new row. None: the
-            source's rows in their order, followed by new rows.
-        new_rows: source of the new rows, by their index among the new ones. None if there are none.
-        factor: multiplies the old rows; 1 copies them bit by bit.
+        num_bytes: number of bytes to write.
+        writes: adds the variable to the target; reads its chunks from the source in order, and
+            yields each to write.
     """
 
     name: str
-    variable: StoredVariable
-    before: RowPartition
-    after: RowPartition
-    rows_from: np.ndarray | None = None
-    new_rows: RowSource | None = None
-    factor: float = 1.0
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        return self.after.num_rows * self.variable.row_bytes
-
-    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `OutputVariable`."""
-        variable, after = self.variable, self.after
-        shape = (after.num_rows, *variable.shape[1:])
-        writers = target.add(self.name, variable.dtype, shape, slices(after, variable))
-        reader = RowReader(source, variable, self.before)
-        writer = RowWriter(writers, after)
-        made = 0
-        for first, last in chunks(max(after.num_rows, 1), self._rows_at_once()):
-            last = min(last, after.num_rows)
-            missing = self._count_new(first, last)
-
-            def step(first: int = first, last: int = last, made: int = made) -> Callable[[], None]:
-                if first == 0 and self.rows_from is not None:
-                    # Permuted rows are read in any order, so all checksums are checked first.
-                    for piece in variable.pieces:
-                        source.verify(variable, piece)
-                rows = self._rows(reader, first, last, made)
-                if last == after.num_rows and self.rows_from is None:
-                    reader.finish()
-                return lambda: writer.write(first, rows)
-
-            yield step, (last - first) * variable.row_bytes
-            made += missing
-
-    def _rows_at_once(self) -> int:
-        shards = max(self.before.num_shards, self.after.num_shards)
-        size = min(max(_CHUNK, shards * _PER_SHARD), _MOST)
-        return self.variable.rows_in(size)
-
-    def _count_new(self, first: int, last: int) -> int:
-        if self.rows_from is not None:
-            return int((self.rows_from[first:last] < 0).sum())
-        return max(0, last - max(first, self.before.num_rows))
-
-    def _rows(self, reader: RowReader, first: int, last: int, made: int) -> np.ndarray:
-        """Returns rows of the target as uint8, [last - first, bytes of a row]."""
-        width = self.variable.row_bytes
-        if self.rows_from is None:
-            kept = max(first, min(last, self.before.num_rows))
-            rows = self._scaled(reader.read(first, kept))
-            if kept == last:
-                return rows
-            return np.concatenate([rows, self._new(made, last - kept, width)])
-        wanted = self.rows_from[first:last]
-        rows = np.empty((last - first, width), np.uint8)
-        old = wanted >= 0
-        rows[old] = self._scaled(reader.gather(wanted[old]))
-        count = int((~old).sum())
-        if count:
-            rows[~old] = self._new(made, count, width)
-        return rows
-
-    def _scaled(self, rows: np.ndarray) -> np.ndarray:
-        if self.factor == 1.0:
-            return rows
-        values = rows.view(self.variable.dtype.as_numpy_dtype)
-        return (values * values.dtype.type(self.factor)).view(np.uint8)
-
-    def _new(self, made: int, count: int, width: int) -> np.ndarray:
-        assert self.new_rows is not None
-        values = np.ascontiguousarray(self.new_rows(made, made + count))
-        return values.view(np.uint8).reshape(count, width)
+    num_bytes: int
+    writes: Callable[[Checkpoint, CheckpointWriter], Writes]
 
 
-def slices(layout: RowPartition, variable: StoredVariable) -> PieceShapes:
-    """Returns (extents, shape, bytes) of each shard of a layout; empty shards have no piece."""
-    rest = variable.shape[1:]
-    if layout.num_shards == 1 or layout.num_rows <= 1:
-        return [((), (layout.num_rows, *rest), layout.num_rows * variable.row_bytes)]
-    return [
-        (((start, size), *((0, n) for n in rest)), (size, *rest), size * variable.row_bytes)
-        for start, size in zip(layout.shard_starts, layout.shard_sizes, strict=True)
-        if size
-    ]
+def copied(name: str, variable: StoredVariable) -> OutputVariable:
+    """Returns a variable that is copied with its slices, perhaps under a new name."""
+
+    def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
+        shapes = [(piece.extents, piece.shape, piece.size) for piece in variable.pieces]
+        writers = target.add(name, variable.dtype, variable.shape, shapes)
+        for piece, writer in zip(variable.pieces, writers, strict=True):
+            if not variable.is_numbers:  # the checksum isn't that of the bytes
+                data = source.read_piece(variable, piece)
+                yield functools.partial(writer.write, data, piece.crc), piece.size
+                continue
+            for start, end in chunks(piece.size, _CHUNK):
+                data = np.empty(end - start, np.uint8)
+                source.read_into(data, piece, start)
+                check = functools.partial(source.check, variable, piece)
+                is_last = end == piece.size
+                yield functools.partial(_write_part, writer, data, check, is_last), end - start
+
+    return OutputVariable(name, variable.num_bytes, writes)
 
 
-def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yields the ranges of length `size` in `count`, the last one shorter.
+def _write_part(
+    writer: PieceWriter, data: np.ndarray, check: Callable[[int], None], is_last: bool
+) -> None:
+    """Writes a part of a piece, and checks the checksum of the whole piece after its last part."""
+    writer.write(data)
+    if is_last:
+        check(writer.crc)
 
-    >>> list(chunks(5, 2))
-    [(0, 2), (2, 4), (4, 5)]
+
+def new_numbers(name: str, value: np.ndarray) -> OutputVariable:
+    """Returns a small variable of numbers."""
+    return _new(name, tf.as_dtype(value.dtype), value.shape, value.tobytes())
+
+
+def new_string(name: str, value: bytes) -> OutputVariable:
+    """Returns a scalar string, stored as length, checksum of the length, and bytes.
+
+    The checksum of all covers the length as an integer, as in TensorFlow's `WriteStringTensor`.
     """
-    for first in range(0, count, size):
-        yield first, min(first + size, count)
+    length = len(value).to_bytes(4, "little")
+    of_length = crc32c.mask(crc32c.extend(0, length)).to_bytes(4, "little")
+    stored = index_file.varint(len(value)) + of_length + value
+    return _new(name, tf.string, (), stored, crc32c.extend(0, length + of_length + value))
+
+
+def _new(
+    name: str, dtype: Any, shape: tuple[int, ...], stored: bytes, crc: int | None = None
+) -> OutputVariable:
+    """Returns a variable with these bytes; `crc` is their checksum if it isn't computed by them."""
+
+    def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
+        del source
+        (writer,) = target.add(name, dtype, shape, [((), shape, len(stored))])
+        yield functools.partial(writer.write, np.frombuffer(stored, np.uint8), crc), len(stored)
+
+    return OutputVariable(name, len(stored), writes)
+
+
+def rewritten(
+    name: str,
+    variable: StoredVariable,
+    rows: RowMapping,
+    new_rows: RowSource | None = None,
+    factor: float = 1.0,
+) -> OutputVariable:
+    """Returns a table or slot with a new layout, permuted rows, or additional rows.
+
+    Args:
+        name: name in the target.
+        variable: the variable of the source.
+        rows: its rows in source and target.
+        new_rows: source of the new rows, by their index among the new ones. None if there are none.
+        factor: multiplies the old rows; 1 copies them bit by bit.
+    """
+    before, after, rows_from = rows.before, rows.after, rows.rows_from
+    width = variable.row_bytes
+
+    def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
+        shape = (after.num_rows, *variable.shape[1:])
+        writers = target.add(name, variable.dtype, shape, slices(after, variable))
+        reader, writer = RowReader(source, variable, before), RowWriter(writers, after)
+        if rows_from is not None:
+            # Permuted rows are read in any order, so all checksums are checked first.
+            for piece in variable.pieces:
+                source.verify(variable, piece)
+        size = max(_CHUNK, max(before.num_shards, after.num_shards) * _PER_SHARD)
+        made = 0
+        for first, last in chunks(after.num_rows, variable.rows_in(min(size, _MOST))):
+            if rows_from is None:
+                is_old = np.arange(first, last) < before.num_rows
+                block = reader.read(first, first + int(is_old.sum()))
+            else:
+                wanted = rows_from[first:last]
+                is_old = wanted >= 0
+                block = reader.gather(wanted[is_old])
+            if factor != 1.0:
+                values = block.view(variable.dtype.as_numpy_dtype)
+                block = (values * values.dtype.type(factor)).view(np.uint8)
+            count = last - first - len(block)
+            if count:
+                assert new_rows is not None
+                new = np.ascontiguousarray(new_rows(made, made + count))
+                old, block = block, np.empty((last - first, width), np.uint8)
+                block[is_old] = old
+                block[~is_old] = new.view(np.uint8).reshape(count, width)
+                made += count
+            yield functools.partial(writer.write, first, block), (last - first) * width
+        if rows_from is None:
+            reader.finish()
+
+    return OutputVariable(name, after.num_rows * width, writes)
 
 
 def write_all(
@@ -290,8 +179,7 @@ def write_all(
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         writing: concurrent.futures.Future[None] | None = None
         for output in outputs:
-            for step, size in output.steps(source, target):
-                write = step()
+            for write, size in output.writes(source, target):
                 if writing is not None:
                     writing.result()
                 writing = pool.submit(write)

@@ -130,8 +130,7 @@ class _Planner:
                 self._add_copy(slot, renamed.slot_name(slot, name))
         made = self._slots.beta_powers(self._checkpoint)
         for name, (value, what) in made.items():
-            change = change_report.Change(None, name, None, (), what, int(value.nbytes))
-            self._put(output_variables.NewVariable(name, tf.float32, value), change)
+            self._put(output_variables.new_numbers(name, value), None, (), what)
         renamed.check_used()
 
     def _add_objects(self, objects: ObjectCheckpoint) -> None:
@@ -143,24 +142,15 @@ class _Planner:
                     self._leave_out(name, why)
                 continue
             key = objects.key(table)
-            rows_from, num_rows = self._rows(table)
-            after = RowPartition("div", num_rows)
-            rows = RowMapping(table, after, rows_from)
-            initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
-            target = objects.add_variable(key)
-            self._add_rows(table.name, target, rows, initial, what="object")
-            self._records[target] = records.TableRecord(after, table.variable.shape[1], key)
+            rows, _ = self._add_without_slots(table, objects.add_variable(key), what="object")
             self._add_object_slots(objects, table, key, rows)
         for name, beside in self._found.slots_of.items():
             for other in (name, *beside):
                 self._leave_out(other, "no table")
-        graph = output_variables.NewString(OBJECT_GRAPH, objects.graph())
-        counter = output_variables.NewVariable(SAVE_COUNTER, tf.int64, np.asarray(1, np.int64))
+        graph = output_variables.new_string(OBJECT_GRAPH, objects.graph())
+        counter = output_variables.new_numbers(SAVE_COUNTER, np.asarray(1, np.int64))
         for output in (graph, counter):
-            change = change_report.Change(
-                None, output.name, None, (), "of TF2 objects", output.num_bytes
-            )
-            self._put(output, change)
+            self._put(output, None, (), "of TF2 objects")
 
     def _add_object_slots(
         self,
@@ -202,21 +192,37 @@ class _Planner:
         """Returns whether `drop` matches a variable."""
         return any(pattern.search(name) for pattern in self._drop)
 
-    def _put(self, output: output_variables.OutputVariable, change: change_report.Change) -> None:
-        """Adds an output variable and its change, after checking its name."""
+    def _put(
+        self,
+        output: output_variables.OutputVariable,
+        source: str | None,
+        shape: tuple[int, ...],
+        what: str,
+    ) -> None:
+        """Adds an output variable and its change, after checking its name.
+
+        Args:
+            output: the output variable.
+            source: name in the source; None for a new variable.
+            shape: shape in the target.
+            what: description of the change.
+        """
         if output.name in self._outputs:
             other = next(c.source for c in self._changes if c.target == output.name)
             raise ValueError(
-                f"{change.source!r} and {other!r} would both be named {output.name!r}. Give them "
+                f"{source!r} and {other!r} would both be named {output.name!r}. Give them "
                 "different names."
             )
         if not output.name or output.name.startswith("\0"):
             raise ValueError(
-                f"{change.source!r} can't be named {output.name!r}: a name has one character or "
+                f"{source!r} can't be named {output.name!r}: a name has one character or "
                 "more. To leave a variable out, use `drop`."
             )
         self._outputs[output.name] = output
-        self._changes.append(change)
+        before = None if source is None else self._variables[source].shape
+        self._changes.append(
+            change_report.Change(source, output.name, before, shape, what, output.num_bytes)
+        )
 
     def _leave_out(self, name: str, why: str) -> None:
         """Reports that a variable of the source isn't written."""
@@ -230,10 +236,8 @@ class _Planner:
             return
         variable = self._variables[name]
         what = change_report.COPIED if name == target else "renamed"
-        change = change_report.Change(
-            name, target, variable.shape, variable.shape, what, variable.num_bytes
-        )
-        self._put(output_variables.CopiedVariable(target, variable), change)
+        output = output_variables.copied(target, variable)
+        self._put(output, name, variable.shape, what)
 
     def _add_table(self, table: variable_roles.CheckpointTable, target: str) -> None:
         """Adds a table with its slots, unless it is dropped."""
@@ -244,18 +248,26 @@ class _Planner:
         if self._options.dtype != "float32":
             self._add_quantized(table, target)
             return
-        rows_from, num_rows = self._rows(table)
-        after = self._layout(table, num_rows)
-        rows = RowMapping(table, after, rows_from)
-        initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
-        self._add_rows(table.name, target, rows, initial)
-        self._records[target] = records.TableRecord(after, table.variable.shape[1], table.key)
+        rows, initial = self._add_without_slots(table, target)
         self._add_slots(table, target, rows, initial)
+
+    def _add_without_slots(
+        self, table: variable_roles.CheckpointTable, target: str, what: str = ""
+    ) -> tuple[RowMapping, new_rows.RowSource | None]:
+        """Adds a table and its record; returns its rows, and the source of the new ones."""
+        rows_from, num_rows = self._rows(table)
+        rows = RowMapping(table.layout, self._layout(table, num_rows), rows_from)
+        initial = self._initial_rows(table, rows.count_new) if rows.count_new else None
+        self._add_rows(table.name, target, rows, initial, what=what)
+        self._records[target] = records.TableRecord(rows.after, table.variable.shape[1], table.key)
+        return rows, initial
 
     def _layout(self, table: variable_roles.CheckpointTable, num_rows: int) -> RowPartition:
         options = self._options
-        if table.name in (options.layouts or {}):
-            return options.layouts[table.name]  # type: ignore[index]
+        if options.objects is not None:
+            return RowPartition("div", num_rows)
+        if options.layouts is not None and table.name in options.layouts:
+            return options.layouts[table.name]
         strategy = options.strategy or table.layout.strategy
         return RowPartition(strategy, num_rows, options.shards or table.layout.num_shards)
 
@@ -270,13 +282,8 @@ class _Planner:
         for name in sorted(table.slots):
             self._leave_out(name, f"none beside a table of {dtype}")
         stats = self._quantization_stats[target] = quantization.QuantizationStats()
-        output = quantization.QuantizedTable(target, variable, table.layout, dtype, stats)
-        self._put(
-            output,
-            change_report.Change(
-                table.name, target, variable.shape, variable.shape, f"as {dtype}", output.num_bytes
-            ),
-        )
+        output = quantization.quantized(target, variable, table.layout, dtype, stats)
+        self._put(output, table.name, variable.shape, f"as {dtype}")
         self._records[target] = records.TableRecord(
             RowPartition("div", variable.num_rows), variable.shape[1], table.key
         )
@@ -294,25 +301,14 @@ class _Planner:
         variable = self._variables[name]
         shape = (rows.after.num_rows, *variable.shape[1:])
         whats = [what] if what else []
-        output: output_variables.OutputVariable
         if rows.is_as_stored(variable) and factor == 1.0:
-            output = output_variables.CopiedVariable(target, variable)
+            output = output_variables.copied(target, variable)
         else:
-            output = output_variables.RewrittenTable(
-                target, variable, rows.before, rows.after, rows.rows_from, new, factor
-            )
+            output = output_variables.rewritten(target, variable, rows, new, factor)
             whats += rows.describe()
         if name != target and not what:
             whats.insert(0, "renamed")
-        change = change_report.Change(
-            name,
-            target,
-            variable.shape,
-            shape,
-            ", ".join(whats) or change_report.COPIED,
-            output.num_bytes,
-        )
-        self._put(output, change)
+        self._put(output, name, shape, ", ".join(whats) or change_report.COPIED)
 
     def _rows(self, table: variable_roles.CheckpointTable) -> tuple[np.ndarray | None, int]:
         """Returns the source row of each target row (None: unchanged order), and their number."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.checkpoints.output_variables import PieceShapes, Step, chunks
-from estimator_spec.checkpoints.rows import RowReader
+from estimator_spec.checkpoints.output_variables import OutputVariable, Writes
+from estimator_spec.checkpoints.row_mapping import PieceShapes
+from estimator_spec.checkpoints.rows import RowReader, chunks
 from estimator_spec.checkpoints.writing import CheckpointWriter, PieceWriter
 from tpu_columns.partition import RowPartition
 from tpu_columns.storage import SCALE, table_bytes
@@ -76,62 +77,49 @@ def to_int8(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return narrow, narrow * scales, scales.astype(np.float32)
 
 
-@dataclasses.dataclass(frozen=True)
-class QuantizedTable:
-    """A quantized table, unsharded and in row order; for int8 with the variable of its scales.
+def quantized(
+    name: str,
+    variable: StoredVariable,
+    before: RowPartition,
+    dtype: str,
+    stats: QuantizationStats,
+) -> OutputVariable:
+    """Returns a quantized table, unsharded and in row order; for int8 it writes its scales, too.
 
-    Attributes:
+    Args:
         name: name in the target.
         variable: the variable of the source, float32.
         before: layout in the source.
         dtype: 'float16' or 'int8'.
         stats: quantization error, filled in during writing.
     """
+    rows, width = variable.shape
+    num_bytes = table_bytes(rows, width, dtype)
+    kind = tf.as_dtype(dtype)
 
-    name: str
-    variable: StoredVariable
-    before: RowPartition
-    dtype: str
-    stats: QuantizationStats
-
-    @property
-    def num_bytes(self) -> int:
-        """Number of bytes to write."""
-        rows, width = self.variable.shape
-        return table_bytes(rows, width, self.dtype)
-
-    def steps(self, source: Checkpoint, target: CheckpointWriter) -> Iterator[tuple[Step, int]]:
-        """See `output_variables.OutputVariable`."""
-        rows, width = self.variable.shape
-        dtype = tf.as_dtype(self.dtype)
-        pieces: PieceShapes = [((), (rows, width), rows * width * dtype.size)]
-        writers = target.add(self.name, dtype, (rows, width), pieces)
-        if self.dtype == "int8":
+    def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
+        pieces: PieceShapes = [((), (rows, width), rows * width * kind.size)]
+        writers = target.add(name, kind, (rows, width), pieces)
+        if dtype == "int8":
             pieces = [((), (rows, 1), rows * 4)]
-            writers += target.add(self.name + SCALE, tf.float32, (rows, 1), pieces)
-        reader = RowReader(source, self.variable, self.before)
-        for first, last in chunks(max(rows, 1), self.variable.rows_in(_CHUNK)):
-            step = functools.partial(self._quantize, reader, writers, first, min(last, rows))
-            yield step, (min(last, rows) - first) * self.num_bytes // max(rows, 1)
+            writers += target.add(name + SCALE, tf.float32, (rows, 1), pieces)
+        reader = RowReader(source, variable, before)
+        for first, last in chunks(rows, variable.rows_in(_CHUNK)):
+            values = reader.read(first, last).view(np.float32)
+            if last == rows:
+                reader.finish()  # before the last rows are judged
+            _check_finite(values, first, variable.name, dtype)
+            narrow, dequantized, scales = (to_int8 if dtype == "int8" else to_float16)(values)
+            stats.add(values, dequantized)
+            parts = (narrow,) if scales is None else (narrow, scales)
+            yield functools.partial(_write_all, writers, parts), (last - first) * num_bytes // rows
 
-    def _quantize(
-        self, reader: RowReader, writers: Sequence[PieceWriter], first: int, last: int
-    ) -> Callable[[], None]:
-        """Reads and quantizes rows, and returns the function that writes values and scales."""
-        rows = reader.read(first, last).view(np.float32)
-        if last == self.variable.num_rows:
-            reader.finish()
-        _check_finite(rows, first, self.variable.name, self.dtype)
-        values, dequantized, scales = (to_int8 if self.dtype == "int8" else to_float16)(rows)
-        self.stats.add(rows, dequantized)
+    return OutputVariable(name, num_bytes, writes)
 
-        parts = (values,) if scales is None else (values, scales)
 
-        def write() -> None:
-            for writer, part in zip(writers, parts, strict=True):
-                writer.write(part)
-
-        return write
+def _write_all(writers: Sequence[PieceWriter], parts: Sequence[np.ndarray]) -> None:
+    for writer, part in zip(writers, parts, strict=True):
+        writer.write(part)
 
 
 def _check_finite(rows: np.ndarray, first: int, name: str, dtype: str) -> None:

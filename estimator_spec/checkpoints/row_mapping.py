@@ -7,9 +7,11 @@ import dataclasses
 
 import numpy as np
 
-from estimator_spec.checkpoints import output_variables, variable_roles
-from estimator_spec.checkpoints.bundle import StoredVariable
+from estimator_spec.checkpoints.bundle import Extents, StoredVariable
 from tpu_columns.partition import RowPartition
+
+# (extents, shape, number of bytes) of each piece of a variable.
+PieceShapes = list[tuple[Extents, tuple[int, ...], int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,20 +19,15 @@ class RowMapping:
     """The rows of a table and of its slots in source and target.
 
     Attributes:
-        table: the table of the source.
+        before: layout in the source.
         after: layout in the target.
         rows_from: source row of each target row, -1 for a new row. None: the source's rows in
             their order, followed by new rows.
     """
 
-    table: variable_roles.CheckpointTable
+    before: RowPartition
     after: RowPartition
     rows_from: np.ndarray | None
-
-    @property
-    def before(self) -> RowPartition:
-        """Layout in the source."""
-        return self.table.layout
 
     @property
     def count_new(self) -> int:
@@ -48,7 +45,7 @@ class RowMapping:
         stored = [(piece.first_row, piece.shape[0]) for piece in variable.pieces]
         wanted = [
             (extents[0][0] if extents and extents[0] else 0, shape[0])
-            for extents, shape, _ in output_variables.slices(self.after, variable)
+            for extents, shape, _ in slices(self.after, variable)
         ]
         return self.before.in_row_order and self.after.in_row_order and stored == wanted
 
@@ -63,3 +60,15 @@ class RowMapping:
         if self.count_new:
             whats.append(f"{self.count_new} new rows")
         return whats
+
+
+def slices(layout: RowPartition, variable: StoredVariable) -> PieceShapes:
+    """Returns (extents, shape, bytes) of each shard of a layout; empty shards have no piece."""
+    rest = variable.shape[1:]
+    if layout.num_shards == 1 or layout.num_rows <= 1:
+        return [((), (layout.num_rows, *rest), layout.num_rows * variable.row_bytes)]
+    return [
+        (((start, size), *((0, n) for n in rest)), (size, *rest), size * variable.row_bytes)
+        for start, size in zip(layout.shard_starts, layout.shard_sizes, strict=True)
+        if size
+    ]

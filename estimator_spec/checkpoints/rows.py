@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -68,6 +68,16 @@ class RowReader:
         self._piece_starts = np.array([piece.first_row for piece in variable.pieces])
         bounds = zip(layout.shard_starts, layout.shard_sizes, strict=True)
         self._shards = [self._segments_of(start, start + size) for start, size in bounds]
+
+    def blocks(self, num_bytes: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields all rows in blocks of so many bytes, then checks the checksums.
+
+        Yields:
+            (index of the first row, uint8 [n, bytes of a row]).
+        """
+        for first, last in chunks(self._layout.num_rows, self._variable.rows_in(num_bytes)):
+            yield first, self.read(first, last)
+        self.finish()
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Returns rows `first` to `last`; calls must go from the first row to the last.
@@ -184,6 +194,16 @@ class RowWriter:
                 copy_rows(copied, part)
                 part = copied
             self._writers[shard].write(part)
+
+
+def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of length `size` in `count`, the last one shorter.
+
+    >>> list(chunks(5, 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    for first in range(0, count, size):
+        yield first, min(first + size, count)
 
 
 def spans(layout: RowPartition, first: int, last: int) -> list[tuple[int, int, int, slice]]:

@@ -28,17 +28,18 @@ TPU, CPU = "tpu", "cpu"
 
 BETA_POWERS = ("beta1_power", "beta2_power")
 
-_PARAMETERS = (
-    optimizers.AdagradParameters,
-    optimizers.AdagradMomentumParameters,
-    optimizers.ProximalAdagradParameters,
-    optimizers.AdamParameters,
-    optimizers.FtrlParameters,
-    optimizers.ProximalYogiParameters,
-    optimizers.MomentumParameters,
-    optimizers.RMSPropParameters,
-    optimizers.FrequencyEstimatorParameters,
-)
+# The embedding core's optimizers, for their slots' names and initial values only.
+DEFAULTS: dict[str, OptimizationParameters] = {
+    "Adagrad": optimizers.AdagradParameters(0.1),
+    "AdagradMomentum": optimizers.AdagradMomentumParameters(0.1, 0.9),
+    "ProximalAdagrad": optimizers.ProximalAdagradParameters(0.1),
+    "Adam": optimizers.AdamParameters(0.1),
+    "Ftrl": optimizers.FtrlParameters(0.1),
+    "ProximalYogi": optimizers.ProximalYogiParameters(0.1),
+    "Momentum": optimizers.MomentumParameters(0.1, 0.9),
+    "RMSProp": optimizers.RMSPropParameters(0.1, 0.9, 0.0, 1e-10),
+    "FrequencyEstimator": optimizers.FrequencyEstimatorParameters(0.1, 0.1, 0.1, 0.1),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,11 +57,10 @@ class SlotNaming:
     suffixes: Mapping[str, str]
 
 
-def _name(parameters: type[OptimizationParameters]) -> str:
-    return parameters.__name__.removesuffix("Parameters")
-
-
-_ON_TPU = {_name(kind): {slot.name: slot.suffix for slot in kind.SLOTS} for kind in _PARAMETERS}
+_ON_TPU = {
+    name: {slot.name: slot.suffix for slot in parameters.SLOTS}
+    for name, parameters in DEFAULTS.items()
+}
 # TF1's optimizers name slots after themselves, from the second one on with a number.
 _ON_CPU = {
     "Adagrad": {"accumulator": "/Adagrad"},

@@ -59,14 +59,12 @@ def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
     if not isinstance(spec, EmbeddingConfigSpec):
         raise TypeError(f"spec must be an EmbeddingConfigSpec, got {spec!r}.")
     found: dict[str, SpecTable] = {}
-    columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
-    for column in columns:
-        if isinstance(column, TPUEmbeddingColumn):
-            table = _of_column(column, spec.optimization_parameters)
-            before = found.get(table.key)
-            if before is not None:
-                table = dataclasses.replace(before, features=before.features + table.features)
-            found[table.key] = table
+    for column in embedding_columns(spec):
+        table = _of_column(column, spec.optimization_parameters)
+        before = found.get(table.key)
+        if before is not None:
+            table = dataclasses.replace(before, features=before.features + table.features)
+        found[table.key] = table
     for key, config in (spec.table_to_config_dict or {}).items():
         found[key] = SpecTable(
             key=key,
@@ -81,6 +79,12 @@ def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
             learning_rate_fn=config.learning_rate_fn,
         )
     return [found[key] for key in sorted(found)]
+
+
+def embedding_columns(spec: EmbeddingConfigSpec) -> list[TPUEmbeddingColumn]:
+    """Returns the columns of a spec that have tables, those of the tensor core last."""
+    columns = [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]
+    return [column for column in columns if isinstance(column, TPUEmbeddingColumn)]
 
 
 def _of_column(column: TPUEmbeddingColumn, optimizer: OptimizationParameters | None) -> SpecTable:

@@ -10,7 +10,6 @@ import numpy as np
 
 from estimator_spec.checkpoints import variable_roles
 from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath
-from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.checkpoints.rows import RowReader
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
@@ -75,12 +74,10 @@ def iterate_table(
             table = found.tables[name]
         variable = checkpoint.variables[name]
         reader = RowReader(checkpoint, variable, table.layout)
-        size = rows_at_once or variable.rows_in(4 << 20)
+        size = rows_at_once * variable.row_bytes if rows_at_once else 4 << 20
         kind = variable.dtype.as_numpy_dtype
-        for first, last in chunks(variable.num_rows, size):
-            rows = reader.read(first, last)
-            yield first, rows.view(kind).reshape(last - first, *variable.shape[1:])
-        reader.finish()
+        for first, rows in reader.blocks(size):
+            yield first, rows.view(kind).reshape(len(rows), *variable.shape[1:])
 
 
 def tables_of(

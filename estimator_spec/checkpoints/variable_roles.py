@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from estimator_spec.checkpoints import records, slots, spec_tables
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
@@ -84,14 +84,8 @@ def classify(
 ) -> VariableRoles:
     """Classifies the variables of an open checkpoint.
 
-    Args:
-        checkpoint: the checkpoint.
-        spec: its spec, or None.
-        strategy: layout of a checkpoint without a record.
-        shards: its number of shards. None: the number of slices that a table is stored in.
-        tables: full names of the tables, if neither record, spec nor names identify them.
-        may_grow: whether a table may have fewer rows than in the spec.
-        may_shrink: whether a table may have more rows than in the spec.
+    Spec, strategy, shards and tables are those of `inspect`. With `may_grow` a table may have fewer
+    rows than in the spec, with `may_shrink` more.
 
     Raises:
         CheckpointError: the checkpoint lacks a table, or a shape isn't that of record or spec.
@@ -230,10 +224,8 @@ def _faults(
         if base is not None and base not in others and base not in tables:
             leftover.append(f"{name}: a slot without its variable {base}")
     for table in tables.values():
-        missing += [
-            f"{table.name}{suffix}: a slot of {_names(table.optimizers)}"
-            for suffix in table.missing
-        ]
+        names = " and ".join(naming.optimizer for naming in table.optimizers)
+        missing += [f"{table.name}{suffix}: a slot of {names}" for suffix in table.missing]
         leftover += [f"{table.name}{suffix}: of no known optimizer" for suffix in table.unknown]
     if spec is None:
         return tuple(missing), tuple(leftover)
@@ -266,10 +258,6 @@ def _against_spec(table: CheckpointTable) -> tuple[list[str], list[str]]:
         if suffix not in table.missing
     ]
     return missing, leftover
-
-
-def _names(namings: Sequence[slots.SlotNaming]) -> str:
-    return " and ".join(naming.optimizer for naming in namings)
 
 
 def find_table(found: VariableRoles, name: str, argument: str, prefix: str) -> str:

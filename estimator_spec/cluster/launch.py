@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from estimator_spec import command_line
 from estimator_spec.cluster import local_cluster
 from estimator_spec.cluster.local_cluster import Size, TaskError
 
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the command line after `launch`.
     """
-    own, programs_own = _split(arguments)
+    own, programs_own = command_line.split_arguments(arguments)
     parsed = _parser().parse_args(own)
     if parsed.workers and not parsed.ps:
         _parser().error("workers need a parameter server: give --ps")
@@ -42,21 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     return asyncio.run(_run(command, size, parsed.restarts))
 
 
-def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Splits the command line at the first `--`: ours, and the program's own."""
-    if "--" not in arguments:
-        return arguments, ()
-    place = list(arguments).index("--")
-    return arguments[:place], arguments[place + 1 :]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m estimator_spec launch",
-        usage="%(prog)s [options] (SCRIPT | -m MODULE) [-- ARGUMENTS]",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    usage = "%(prog)s [options] (SCRIPT | -m MODULE) [-- ARGUMENTS]"
+    parser = command_line.new_parser("launch", _DESCRIPTION, usage=usage)
     parser.add_argument("program", nargs="?", metavar="SCRIPT", help="path of the program")
     parser.add_argument("-m", dest="module", metavar="MODULE", help="a module to run instead")
     parser.add_argument(

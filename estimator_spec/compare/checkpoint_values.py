@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 
 from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.differences import Side as StoredSide
-from estimator_spec.checkpoints.output_variables import chunks
 from estimator_spec.compare import comparison, gaps, values
 from estimator_spec.compare.comparison import Comparison, Item, Outcome
 from estimator_spec.compare.gaps import Gap, GapBuilder
+from estimator_spec.compare.matching import compare_variables
+from estimator_spec.compare.recording import Variable
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 
 _CHUNK = 4 << 20
@@ -43,7 +45,7 @@ def compare_checkpoints(old: str, new: str, *, tolerances: Tolerances | None = N
     tolerances = tolerances or Tolerances()
     with Checkpoint(old) as first, Checkpoint(new) as second:
         sides = StoredSide(first), StoredSide(second)
-        items = list(_compare_variables(first, second))
+        items = [*map(_with_reason, compare_variables(_variables(first), _variables(second)))]
         for name, variable in first.variables.items():
             other = second.variables.get(name)
             if other is not None and (variable.shape, variable.dtype) == (other.shape, other.dtype):
@@ -52,25 +54,18 @@ def compare_checkpoints(old: str, new: str, *, tolerances: Tolerances | None = N
         return Comparison(*names, tuple(items))
 
 
-def _compare_variables(old: Checkpoint, new: Checkpoint) -> Iterator[Item]:
-    stage = Stage.VARIABLES
-    if len(old.variables) != len(new.variables):
-        text = f"{len(old.variables)} and {len(new.variables)}"
-        yield Item(stage, "number of variables", Outcome.DIFFERS, text)
-    for name in {**old.variables, **new.variables}:
-        one, other = old.variables.get(name), new.variables.get(name)
-        if one is None or other is None:
-            outcome = Outcome.ONLY_NEW if one is None else Outcome.ONLY_OLD
-            reason = _REASONS.get(name.rpartition("/")[2].rstrip("_0123456789"), "")
-            yield Item(stage, name, outcome, f"{outcome.value}: {reason}" if reason else "")
-            continue
-        texts = []
-        if one.shape != other.shape:
-            texts.append(f"shapes {list(one.shape)} and {list(other.shape)}")
-        if one.dtype != other.dtype:
-            texts.append(f"{one.dtype.name} and {other.dtype.name}")
-        outcome = Outcome.DIFFERS if texts else Outcome.AGREES
-        yield Item(stage, name, outcome, ", ".join(texts))
+def _variables(checkpoint: Checkpoint) -> dict[str, Variable]:
+    return {
+        name: Variable(name, variable.dtype.name, variable.shape, trainable=True)
+        for name, variable in checkpoint.variables.items()
+    }
+
+
+def _with_reason(item: Item) -> Item:
+    reason = _REASONS.get(item.name.rpartition("/")[2].rstrip("_0123456789"))
+    if reason is None or item.outcome not in (Outcome.ONLY_OLD, Outcome.ONLY_NEW):
+        return item
+    return dataclasses.replace(item, text=f"{item.outcome.value}: {reason}")
 
 
 def _compare_values(old: StoredSide, new: StoredSide, name: str, tolerances: Tolerances) -> Item:
@@ -113,11 +108,9 @@ def _describe_rows(
 
 def _blocks(side: StoredSide, name: str) -> Iterator[np.ndarray]:
     """Yields the rows of a variable, [n, …] each."""
-    variable, reader = side.variable(name), side.reader(name)
-    for first, last in chunks(variable.num_rows, variable.rows_in(_CHUNK)):
-        rows = reader.read(first, last)
-        yield _numbers(rows, variable).reshape(last - first, *variable.shape[1:])
-    reader.finish()
+    variable = side.variable(name)
+    for _, rows in side.reader(name).blocks(_CHUNK):
+        yield _numbers(rows, variable).reshape(len(rows), *variable.shape[1:])
 
 
 def _whole(side: StoredSide, name: str) -> np.ndarray:

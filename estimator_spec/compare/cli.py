@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from estimator_spec import command_line
 from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.estimator_collector.options import Limits
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the command line after `python -m estimator_spec compare`.
     """
-    own, of_programs = _split(arguments)
+    own, of_programs = command_line.split_arguments(arguments)
     options = _parser().parse_args(own)
     try:
         if options.dry_run:
@@ -59,19 +60,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if result.agrees else 1
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns the arguments before the first `--`, and those after it."""
-    place = list(arguments).index("--") if "--" in arguments else len(arguments)
-    return list(arguments[:place]), list(arguments[place + 1 :])
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m estimator_spec compare",
-        description="Compares two programs, two checkpoints, or one program in two environments.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Compares two programs, two checkpoints, or one program in two environments."
+    parser = command_line.new_parser("compare", description, _EPILOG)
     add = parser.add_argument
     add("old", help="a program, or the prefix of a checkpoint or a directory with one")
     add("new", nargs="?", help="the other one; without it the old program in this environment")
@@ -128,27 +119,20 @@ def _programs(options: argparse.Namespace, arguments: list[str]) -> tuple[Progra
     for path in (options.old, new):
         if not _is_program(path):
             raise ValueError(f"{path!r} isn't the file of a program, but the other one is.")
+
+    def program(script: str, python: str | None, more: str) -> Program:
+        all_arguments = (*arguments, *shlex.split(more))
+        return Program(os.path.abspath(script), all_arguments, python, tuple(options.run_option))
+
     return (
-        _program(options.old, options.old_python, arguments, options.old_args, options),
-        _program(new, options.new_python, arguments, options.new_args, options),
+        program(options.old, options.old_python, options.old_args),
+        program(new, options.new_python, options.new_args),
     )
-
-
-def _program(
-    script: str, python: str | None, arguments: list[str], more: str, options: argparse.Namespace
-) -> Program:
-    all_arguments = (*arguments, *shlex.split(more))
-    return Program(os.path.abspath(script), all_arguments, python, tuple(options.run_option))
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    return Limits(
-        steps=options.steps,
-        eval_steps=options.eval_steps,
-        examples=options.examples,
-        seed=options.seed,
-        checkpoint=options.checkpoint,
-    )
+    names = ("steps", "eval_steps", "examples", "seed", "checkpoint")
+    return Limits(**{name: getattr(options, name) for name in names})
 
 
 def _are_programs(options: argparse.Namespace) -> bool:

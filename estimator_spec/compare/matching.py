@@ -27,28 +27,19 @@ def compare_recordings(
 
     Calls are paired by kind and number: the second evaluation of one side with the second of the
     other.
-
-    Args:
-        old: recording of the old side.
-        new: recording of the new side.
-        sides: names of both.
-        tolerances: bounds of what agrees.
     """
     items: list[Item] = []
+    training = bool(old.of("train") and new.of("train"))
     for kind, stage in _STAGE_OF_CALL.items():
         calls = old.of(kind), new.of(kind)
         for first, second in zip(*calls, strict=False):
-            items.extend(_compare_calls(first, second, tolerances, _has_training(old, new)))
+            items.extend(_compare_calls(first, second, tolerances, training))
         common = min(map(len, calls))
         for missing, outcome in ((calls[0], Outcome.ONLY_OLD), (calls[1], Outcome.ONLY_NEW)):
             items += [Item(stage, call.title, outcome) for call in missing[common:]]
     order = {stage: number for number, stage in enumerate(Stage)}
     items.sort(key=lambda item: order[item.stage])  # stable: calls stay in their order
     return Comparison(*sides, tuple(items), tuple(_notes(old, new)))
-
-
-def _has_training(old: Recording, new: Recording) -> bool:
-    return bool(old.of("train") and new.of("train"))
 
 
 def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool) -> Iterator[Item]:
@@ -58,7 +49,7 @@ def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool)
     """
     title = old.title
     if old.kind == "train" or not training:
-        yield from _compare_variables(title, old.variables, new.variables)
+        yield from compare_variables(old.variables, new.variables, f"{title}: ")
         yield from _compare_group(Stage.INITIAL_VALUES, "initial", old, new, tolerances)
     if old.kind == "train":
         if "losses" in old.arrays and "losses" in new.arrays:
@@ -74,15 +65,16 @@ def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool)
     yield from _compare_signatures(title, old.signatures, new.signatures)
 
 
-def _compare_variables(
-    title: str, old: Mapping[str, Variable], new: Mapping[str, Variable]
+def compare_variables(
+    old: Mapping[str, Variable], new: Mapping[str, Variable], prefix: str = ""
 ) -> Iterator[Item]:
+    """Yields the items of variables by name; the items' names begin with `prefix`."""
     stage = Stage.VARIABLES
     if len(old) != len(new):
         text = f"{len(old)} and {len(new)}"
-        yield Item(stage, f"{title}: number of variables", Outcome.DIFFERS, text)
+        yield Item(stage, f"{prefix}number of variables", Outcome.DIFFERS, text)
     for name in _names(old, new):
-        item_name = f"{title}: {name}"
+        item_name = f"{prefix}{name}"
         lone = _lone(stage, item_name, name in old, name in new)
         if lone is not None:
             yield lone

@@ -7,7 +7,6 @@ import math
 
 from estimator_spec.compare import gaps, text
 from estimator_spec.compare.comparison import Comparison, Item
-from estimator_spec.compare.curves import draw_curves
 from estimator_spec.compare.stages import Stage
 from estimator_spec.html_page import Bar, Page
 
@@ -47,12 +46,12 @@ def _add_losses(page: Page, item: Item) -> None:
     assert item.series is not None
     old, new = item.series
     caption = f"{item.name}: losses by step, of the old side (solid) and of the new one (dashed)"
-    page.add_figure(draw_curves({"first": old, "second": new}, caption), caption)
+    page.add_curves({"first": old, "second": new}, caption)
     differences = [abs(a - b) for a, b in zip(old, new, strict=False)]
     if any(differences):
         logarithms = [math.log10(gap) if gap else math.nan for gap in differences]
         caption = f"{item.name}: decimal logarithm of the losses' absolute difference, by step"
-        page.add_figure(draw_curves({"first": logarithms}, caption), caption)
+        page.add_curves({"first": logarithms}, caption)
 
 
 def _add_histogram(page: Page, item: Item) -> None:

@@ -57,7 +57,8 @@ def compare_programs(
     if limits.checkpoint is not None:
         if same_start:
             raise ValueError("Give a checkpoint or same_start: both say what trainings start from.")
-        limits = dataclasses.replace(limits, checkpoint=_absolute(limits.checkpoint))
+        if "://" not in limits.checkpoint:  # the programs may run in other directories
+            limits = dataclasses.replace(limits, checkpoint=os.path.abspath(limits.checkpoint))
     with contextlib.ExitStack() as stack:
         if folder is None:
             temporary = tempfile.TemporaryDirectory(prefix="estimator_compare_")
@@ -76,8 +77,3 @@ def compare_programs(
         second = record(new, "new", os.path.join(folder, "new"), options, timeout)
         sides = Side(old.script, first.environment), Side(new.script, second.environment)
         return compare_recordings(first, second, sides, tolerances)
-
-
-def _absolute(path: str) -> str:
-    """Returns a path that holds in other directories, too."""
-    return path if "://" in path else os.path.abspath(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,12 +20,9 @@ _MAX_BAR = 40
 
 def format_text(result: Comparison) -> str:
     """Returns a comparison as one page of text."""
-    lines = [result.headline, ""]
-    for label, side in (("old", result.old), ("new", result.new)):
-        lines.append(
-            f"{label}  {side.name}" + (f" ({side.environment})" if side.environment else "")
-        )
-    lines += ["", _stages(result)]
+    lines = [result.headline, "", *(f"{label}  {text}" for label, text in side_rows(result))]
+    rows = [stage_row(result, stage) for stage in Stage if result.of(stage)]
+    lines += ["", format_table(STAGE_HEADER, rows)]
     differences = [item for item in result.items if not item.agrees]
     if differences:
         lines += ["", *_differences(differences)]
@@ -67,11 +65,6 @@ def stage_row(result: Comparison, stage: Stage) -> list[str]:
 STAGE_HEADER = ("stage", "items", "agree", "largest difference", "relative")
 
 
-def _stages(result: Comparison) -> str:
-    rows = [stage_row(result, stage) for stage in Stage if result.of(stage)]
-    return format_table(STAGE_HEADER, rows)
-
-
 def _differences(differences: list[Item]) -> Iterator[str]:
     rows = [
         [item.stage.title, item.name, item.text or item.outcome.value]
@@ -102,6 +95,6 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

@@ -18,15 +18,7 @@ _MAX_SERIES = 1000
 
 
 def compare_values(stage: Stage, name: str, old: Array, new: Array, tolerances: Tolerances) -> Item:
-    """Returns the item of an array that both sides have.
-
-    Args:
-        stage: the item's stage.
-        name: the item's name.
-        old: the array of the old side.
-        new: the array of the new side.
-        tolerances: bounds of what agrees.
-    """
+    """Returns the item of an array that both sides have."""
     tolerance = tolerances.of(stage, name)
     if old.dtype != new.dtype:
         return Item(stage, name, Outcome.DIFFERS, f"{old.dtype} and {new.dtype}")
@@ -43,14 +35,7 @@ def compare_values(stage: Stage, name: str, old: Array, new: Array, tolerances: 
 
 
 def compare_losses(title: str, old: Array, new: Array, tolerances: Tolerances) -> Iterator[Item]:
-    """Yields the items of two trainings' losses: that of the first step, and of all steps.
-
-    Args:
-        title: the call's title.
-        old: losses of the old side, [steps].
-        new: losses of the new side.
-        tolerances: bounds of what agrees.
-    """
+    """Yields the items of two trainings' losses, [steps]: of the first step, and of all steps."""
     a, b = old.load(), new.load()
     if len(a) and len(b):
         name = f"{title}: loss of the first step"
@@ -106,13 +91,9 @@ def describe_order(order: np.ndarray) -> str:
             return f"{text}: the new ones are in {shards} mod shards"
         if np.array_equal(order, positions):
             return f"{text}: the old ones are in {shards} mod shards"
-    moved = int((order != rows).sum())
-    return f"{text}: {moved} of {len(order)} moved, the new row {_first_moved(order)}"
-
-
-def _first_moved(order: np.ndarray) -> str:
-    first = int(np.flatnonzero(order != np.arange(len(order)))[0])
-    return f"{first} is the old row {int(order[first])}"
+    moved = np.flatnonzero(order != rows)
+    first = f"the new row {moved[0]} is the old row {order[moved[0]]}"
+    return f"{text}: {len(moved)} of {len(order)} moved, {first}"
 
 
 def _describe_losses(gap: Gap, old: np.ndarray, new: np.ndarray) -> str:

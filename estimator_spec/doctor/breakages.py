@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from estimator_spec.doctor.installation import OWN, SHOWN, Installation
 
+_KERAS_VARIABLE = "TF_USE_LEGACY_KERAS"
 # The extra of a distribution that is only installed for it.
 _EXTRAS = {"keras-rs": "keras-rs", "tfrs": "tensorflow-recommenders", "contrib": "tf-slim"}
 
@@ -48,7 +49,8 @@ def diagnose(installation: Installation) -> list[Finding]:
     >>> found[0].cure
     'pip install "tf_keras==2.21.*"'
     """
-    findings = [finding for rule in _RULES if (finding := rule(installation)) is not None]
+    rules = (_wrong_tensorflow, _wrong_keras, _wrong_others)
+    findings = [finding for rule in rules for finding in rule(installation)]
     known = {finding.package for finding in findings if finding.level is Level.PROBLEM}
     for finding in _unmet_requirements(installation):
         if finding.package not in known:
@@ -57,126 +59,93 @@ def diagnose(installation: Installation) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.level is not Level.PROBLEM)
 
 
-def _no_tensorflow(found: Installation) -> Finding | None:
-    if "tensorflow" in found.versions:
-        return None
-    python = Version(found.python)
-    cure = "pip install tensorflow tf_keras"
-    if (python.major, python.minor) >= (3, 14):
-        cure = (
-            "No released TensorFlow has wheels for it: take Python 3.10 to 3.13, or see README, "
-            '"On a nightly build".'
-        )
-    text = f"TensorFlow isn't installed for Python {found.python}."
-    return Finding(Level.PROBLEM, "tensorflow", text, cure)
+def _wrong_tensorflow(found: Installation) -> Iterator[Finding]:
+    """Yields what is wrong if not exactly one distribution provides TensorFlow."""
+    if "tensorflow" not in found.versions:
+        python = Version(found.python)
+        cure = "pip install tensorflow tf_keras"
+        if (python.major, python.minor) >= (3, 14):
+            cure = (
+                "No released TensorFlow has wheels for it: take Python 3.10 to 3.13, or see "
+                'README, "On a nightly build".'
+            )
+        text = f"TensorFlow isn't installed for Python {found.python}."
+        yield Finding(Level.PROBLEM, "tensorflow", text, cure)
+    if len(found.tensorflows) > 1:
+        names = " and ".join(found.tensorflows)
+        text = f"{names} provide the same module, and overwrite each other's files."
+        cure = f"pip uninstall {' '.join(found.tensorflows)}, then install one of them"
+        yield Finding(Level.PROBLEM, "tensorflow", text, cure)
 
 
-def _several_tensorflows(found: Installation) -> Finding | None:
-    if len(found.tensorflows) < 2:
-        return None
-    names = " and ".join(found.tensorflows)
-    text = f"{names} provide the same module, and overwrite each other's files."
-    cure = f"pip uninstall {' '.join(found.tensorflows)}, then install one of them"
-    return Finding(Level.PROBLEM, "tensorflow", text, cure)
-
-
-def _tf_keras(found: Installation) -> Finding | None:
+def _wrong_keras(found: Installation) -> Iterator[Finding]:
+    """Yields what gives `tf.keras` another Keras than the one that TensorFlow's graphs need."""
     tensorflow, keras = found.release("tensorflow"), found.release("tf-keras")
-    if tensorflow is None or tensorflow < (2, 16) or keras == tensorflow:
-        return None
-    release = f"{tensorflow[0]}.{tensorflow[1]}"
-    if keras is None:
-        text = (
-            "tf_keras isn't installed: from TensorFlow 2.16 on tf.keras is Keras 3, which can't "
-            "build the graphs of a model_fn (tf.keras layers, tf.compat.v1.layers, DenseFeatures)."
-        )
-    else:
-        text = (
-            f"tf_keras {found.versions['tf-keras']} isn't made for TensorFlow "
-            f"{found.versions['tensorflow']}: their minor versions must be equal."
-        )
-    return Finding(Level.PROBLEM, "tf-keras", text, f'pip install "tf_keras=={release}.*"')
-
-
-def _legacy_keras_variable(found: Installation) -> Finding | None:
-    name = "TF_USE_LEGACY_KERAS"
+    if tensorflow is not None and tensorflow >= (2, 16) and keras != tensorflow:
+        release = f"{tensorflow[0]}.{tensorflow[1]}"
+        if keras is None:
+            text = (
+                "tf_keras isn't installed: from TensorFlow 2.16 on tf.keras is Keras 3, which "
+                "can't build the graphs of a model_fn (tf.keras layers, tf.compat.v1.layers, "
+                "DenseFeatures)."
+            )
+        else:
+            text = (
+                f"tf_keras {found.versions['tf-keras']} isn't made for TensorFlow "
+                f"{found.versions['tensorflow']}: their minor versions must be equal."
+            )
+        yield Finding(Level.PROBLEM, "tf-keras", text, f'pip install "tf_keras=={release}.*"')
+    name = _KERAS_VARIABLE
     value = found.variables.get(name)
     if value is None:
-        return None
-    is_on = value.lower() in ("1", "true")
-    if found.has("tensorflow", (2, 16)) and not is_on:
+        return
+    if found.has("tensorflow", (2, 16)) and not _selects_legacy_keras(found):
         text = f"{name}={value} makes tf.keras Keras 3, which can't build the graphs of a model_fn."
-        return Finding(Level.PROBLEM, name, text, f"unset {name}, or set it to 1")
-    if found.has("tensorflow", (2, 15), (2, 16)) and is_on:
+        yield Finding(Level.PROBLEM, name, text, f"unset {name}, or set it to 1")
+    if found.has("tensorflow", (2, 15), (2, 16)) and _selects_legacy_keras(found):
         text = f"{name}={value}: TensorFlow 2.15 already has Keras 2, and needs no tf_keras."
-        return Finding(Level.NOTE, name, text, f"unset {name}")
-    return None
+        yield Finding(Level.NOTE, name, text, f"unset {name}")
 
 
-def _protobuf_and_graphs(found: Installation) -> Finding | None:
-    if not (found.has("tensorflow", (2, 20), (2, 21)) and found.has("protobuf", (7, 0))):
-        return None
-    text = (
-        f"TensorFlow {found.versions['tensorflow']} can't write a graph with protobuf "
-        f"{found.versions['protobuf']}: its write_graph passes float_format, which 7 dropped."
-    )
-    return Finding(Level.PROBLEM, "protobuf", text, 'pip install "protobuf<7"')
+def _selects_legacy_keras(found: Installation) -> bool:
+    return found.variables.get(_KERAS_VARIABLE, "").lower() in ("1", "true")
 
 
-def _protobuf_and_embeddings(found: Installation) -> Finding | None:
-    if not (found.has("tensorflow", (2, 21), (2, 22)) and found.has("protobuf", (7, 34))):
-        return None
-    text = (
-        f"With protobuf {found.versions['protobuf']} the optimizers of "
-        "tf.tpu.experimental.embedding fail (low_dimensional_packing_status: Expected an int, got "
-        "a boolean). Those that estimator_spec.convert returns don't."
-    )
-    cure = 'pip install "protobuf<7.34", if your own code makes such optimizers'
-    return Finding(Level.NOTE, "protobuf", text, cure)
-
-
-def _tensorboard(found: Installation) -> Finding | None:
-    if not found.has("tensorflow", (2, 21)) or "tensorboard" in found.versions:
-        return None
-    text = "tf.summary.scalar needs TensorBoard, which TensorFlow 2.21 no longer installs."
-    return Finding(Level.PROBLEM, "tensorboard", text, "pip install tensorboard")
-
-
-def _old_estimator(found: Installation) -> Finding | None:
-    if not found.has("tensorflow", (2, 16)) or "tensorflow-estimator" not in found.versions:
-        return None
-    text = (
-        f"tensorflow_estimator {found.versions['tensorflow-estimator']} fails at import with "
-        f"TensorFlow {found.versions['tensorflow']}."
-    )
-    cure = (
-        "pip uninstall tensorflow-estimator; `python -m estimator_spec run` and install() put its "
-        "names back"
-    )
-    return Finding(Level.NOTE, "tensorflow-estimator", text, cure)
-
-
-def _recommenders(found: Installation) -> Finding | None:
-    if "tensorflow-recommenders" not in found.versions or not found.has("tensorflow", (2, 16)):
-        return None
-    if found.variables.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
-        return None
-    text = "PartialTPUEmbedding of tensorflow-recommenders can't be imported with Keras 3."
-    cure = "set TF_USE_LEGACY_KERAS=1 before its program starts"
-    return Finding(Level.NOTE, "tensorflow-recommenders", text, cure)
-
-
-_RULES: tuple[Callable[[Installation], Finding | None], ...] = (
-    _no_tensorflow,
-    _several_tensorflows,
-    _tf_keras,
-    _legacy_keras_variable,
-    _protobuf_and_graphs,
-    _protobuf_and_embeddings,
-    _tensorboard,
-    _old_estimator,
-    _recommenders,
-)
+def _wrong_others(found: Installation) -> Iterator[Finding]:
+    """Yields other packages that don't fit the installed TensorFlow."""
+    tensorflow, protobuf = (found.versions.get(name) for name in ("tensorflow", "protobuf"))
+    if found.has("tensorflow", (2, 20), (2, 21)) and found.has("protobuf", (7, 0)):
+        text = (
+            f"TensorFlow {tensorflow} can't write a graph with protobuf {protobuf}: its "
+            "write_graph passes float_format, which 7 dropped."
+        )
+        yield Finding(Level.PROBLEM, "protobuf", text, 'pip install "protobuf<7"')
+    if found.has("tensorflow", (2, 21), (2, 22)) and found.has("protobuf", (7, 34)):
+        text = (
+            f"With protobuf {protobuf} the optimizers of tf.tpu.experimental.embedding fail "
+            "(low_dimensional_packing_status: Expected an int, got a boolean). Those that "
+            "estimator_spec.convert returns don't."
+        )
+        cure = 'pip install "protobuf<7.34", if your own code makes such optimizers'
+        yield Finding(Level.NOTE, "protobuf", text, cure)
+    if found.has("tensorflow", (2, 21)) and "tensorboard" not in found.versions:
+        text = "tf.summary.scalar needs TensorBoard, which TensorFlow 2.21 no longer installs."
+        yield Finding(Level.PROBLEM, "tensorboard", text, "pip install tensorboard")
+    if found.has("tensorflow", (2, 16)) and "tensorflow-estimator" in found.versions:
+        text = (
+            f"tensorflow_estimator {found.versions['tensorflow-estimator']} fails at import with "
+            f"TensorFlow {tensorflow}."
+        )
+        cure = (
+            "pip uninstall tensorflow-estimator; `python -m estimator_spec run` and install() put "
+            "its names back"
+        )
+        yield Finding(Level.NOTE, "tensorflow-estimator", text, cure)
+    has_recommenders = "tensorflow-recommenders" in found.versions
+    if has_recommenders and found.has("tensorflow", (2, 16)) and not _selects_legacy_keras(found):
+        text = "PartialTPUEmbedding of tensorflow-recommenders can't be imported with Keras 3."
+        cure = f"set {_KERAS_VARIABLE}=1 before its program starts"
+        yield Finding(Level.NOTE, "tensorflow-recommenders", text, cure)
 
 
 def _unmet_requirements(found: Installation) -> Iterator[Finding]:

@@ -7,14 +7,13 @@ refuses, 2 for an error in the command line.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from estimator_spec import command_line
 from estimator_spec.doctor.breakages import Finding, Level, diagnose
 from estimator_spec.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.doctor.script_names import ScriptNames, read_names
@@ -66,10 +65,10 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the command line after `python -m estimator_spec doctor`.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m estimator_spec doctor",
-        description="Finds versions that don't fit together, known breakages, and their cures.",
-        epilog="exit status: 0 nothing is wrong, 1 a problem or a refused name, 2 error",
+    parser = command_line.new_parser(
+        "doctor",
+        "Finds versions that don't fit together, known breakages, and their cures.",
+        "exit status: 0 nothing is wrong, 1 a problem or a refused name, 2 error",
     )
     parser.add_argument("script", nargs="?", help="a program whose old names are checked, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -83,26 +82,18 @@ def main(arguments: Sequence[str]) -> int:
     is_well = all(finding.level is not Level.PROBLEM for finding in findings)
     is_well = is_well and (names is None or names.is_supported)
     if options.json:
-        data = _plain_data(installation, findings, names, is_well)
+        versions = installation.versions
+        data = {
+            "ok": is_well,
+            "python": installation.python,
+            "versions": {name: versions[name] for name in SHOWN if name in versions},
+            "findings": [
+                {**dataclasses.asdict(each), "level": each.level.value} for each in findings
+            ],
+            "names": None if names is None else dataclasses.asdict(names),
+        }
         shown = json.dumps(data, indent=1)
     else:
         shown = format_text(installation, findings, names, options.script)
     sys.stdout.write(shown + "\n")
     return 0 if is_well else 1
-
-
-def _plain_data(
-    installation: Installation,
-    findings: Sequence[Finding],
-    names: ScriptNames | None,
-    is_well: bool,
-) -> dict[str, Any]:
-    return {
-        "ok": is_well,
-        "python": installation.python,
-        "versions": {n: installation.versions[n] for n in SHOWN if n in installation.versions},
-        "findings": [
-            {**dataclasses.asdict(finding), "level": finding.level.value} for finding in findings
-        ],
-        "names": None if names is None else dataclasses.asdict(names),
-    }

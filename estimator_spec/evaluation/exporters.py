@@ -54,7 +54,7 @@ class Exporter(abc.ABC):
 
 
 class _SavedModelExporter(Exporter):
-    """Base class of exporters that write SavedModels."""
+    """Base class of exporters that write SavedModels, after the evaluations that `_wants` names."""
 
     def __init__(
         self,
@@ -80,8 +80,21 @@ class _SavedModelExporter(Exporter):
         """Directory of the exports, below `<model_dir>/export`."""
         return self._name
 
-    def _write(self, estimator: Any, export_path: str, checkpoint_path: str) -> Any:
-        """Writes a SavedModel, then deletes the oldest ones beyond `exports_to_keep`."""
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Mapping[str, Any],
+        is_the_final_export: bool,
+    ) -> Any:
+        """Exports the checkpoint, or skips it; see the class and `Exporter.export`.
+
+        Then it deletes the oldest exports beyond `exports_to_keep`.
+        """
+        export_path = os.fspath(export_path)
+        if not self._wants(estimator, export_path, eval_result, is_the_final_export):
+            return None
         written = estimator.export_saved_model(
             export_path,
             self._serving_input_receiver_fn,
@@ -96,6 +109,13 @@ class _SavedModelExporter(Exporter):
                 except tf.errors.NotFoundError as error:  # Another process deleted it.
                     tf1.logging.warning("Can not delete %s recursively: %s", path, error.message)
         return written
+
+    def _wants(
+        self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_final: bool
+    ) -> bool:
+        """Returns whether the checkpoint of an evaluation is exported."""
+        del estimator, export_path, eval_result, is_final
+        return True
 
 
 def list_exports(directory: str) -> list[str]:
@@ -134,20 +154,12 @@ class FinalExporter(_SavedModelExporter):
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, None)
 
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> Any:
-        """Exports after the last evaluation; see `Exporter.export`."""
-        del eval_result
-        if not is_the_final_export:
-            return None
-        tf1.logging.info("Performing the final export in the end of training.")
-        return self._write(estimator, export_path, checkpoint_path)
+    def _wants(
+        self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_final: bool
+    ) -> bool:
+        if is_final:
+            tf1.logging.info("Performing the final export in the end of training.")
+        return is_final
 
 
 class LatestExporter(_SavedModelExporter):
@@ -164,18 +176,6 @@ class LatestExporter(_SavedModelExporter):
     Raises:
         ValueError: `exports_to_keep` isn't positive.
     """
-
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> Any:
-        """Exports the checkpoint; see `Exporter.export`."""
-        del eval_result, is_the_final_export
-        return self._write(estimator, export_path, checkpoint_path)
 
 
 def _loss_smaller(
@@ -247,16 +247,9 @@ class BestExporter(_SavedModelExporter):
         self._model_dir: str | None = None
         self._best: Mapping[str, Any] | None = None
 
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Mapping[str, Any],
-        is_the_final_export: bool,
-    ) -> Any:
-        """Exports if the evaluation is the best so far; see `Exporter.export`."""
-        del is_the_final_export
+    def _wants(
+        self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_final: bool
+    ) -> bool:
         if eval_result is None:
             raise ValueError(
                 f"BestExporter {self.name!r}: eval_result is None, but the export depends on it. "
@@ -266,10 +259,10 @@ class BestExporter(_SavedModelExporter):
             self._model_dir = estimator.model_dir
             self._best = self._best_before(export_path, eval_result)
         if self._best is not None and not self._better(self._best, eval_result):
-            return None
+            return False
         tf1.logging.info("Performing best model export.")
         self._best = eval_result
-        return self._write(estimator, export_path, checkpoint_path)
+        return True
 
     def _best_before(
         self, export_path: str, eval_result: Mapping[str, Any]

@@ -47,13 +47,9 @@ class TrainSpec(_TrainFields):
         """Checks the values; see the class."""
         _check_input_fn(input_fn)
         check_at_least("max_steps", max_steps)
-        listeners = tuple(saving_listeners or ())
-        for listener in listeners:
-            if not isinstance(listener, tf1.train.CheckpointSaverListener):
-                raise TypeError(
-                    "All saving_listeners must be `CheckpointSaverListener` instances, given: "
-                    f"{listener}"
-                )
+        rule = "All saving_listeners must be `CheckpointSaverListener` instances"
+        kind = tf1.train.CheckpointSaverListener
+        listeners = tuple(check_instances(saving_listeners or (), kind, rule))
         return super().__new__(cls, input_fn, max_steps, _check_hooks(hooks), listeners)
 
 

@@ -61,9 +61,9 @@ def numpy_input_fn(
         features = _named_features(x)
         labels = _named_labels(y, features)
         _check_lengths(features, labels)
-        columns = {**features, **labels}
-        queue = feeding_queue.build_queue(
-            list(columns.values()),
+        batch, targets = feeding_queue.read_batch(
+            features,
+            labels,
             capacity=queue_capacity,
             shuffle=bool(shuffle),
             min_after_dequeue=queue_capacity / 4,
@@ -71,15 +71,10 @@ def numpy_input_fn(
             batch_size=batch_size,
             num_epochs=num_epochs,
         )
-        batch = dict(zip(columns, _dequeue(queue, batch_size, num_epochs), strict=True))
-        fed: Any = {name: batch[name] for name in features}
-        if isinstance(x, np.ndarray):
-            fed = batch[_DIRECT]
+        fed = batch[_DIRECT] if isinstance(x, np.ndarray) else batch
         if y is None:
             return fed
-        if isinstance(y, dict):
-            return fed, {name: batch[name] for name in labels}
-        return fed, batch[next(iter(labels))]
+        return fed, targets if isinstance(y, dict) else next(iter(targets.values()))
 
     return input_fn
 
@@ -90,13 +85,6 @@ def _check_shuffle(shuffle: Any) -> None:
             "shuffle must be provided and explicitly set as boolean (it is recommended to set it "
             f"as True for training); got {shuffle}"
         )
-
-
-def _dequeue(queue: Any, batch_size: int, num_epochs: int | None) -> Any:
-    """Returns a batch of the columns without the row numbers; of static size without a limit."""
-    if num_epochs is None:
-        return queue.dequeue_many(batch_size)[1:]
-    return queue.dequeue_up_to(batch_size)[1:]
 
 
 def _named_features(x: Any) -> dict[Any, Any]:
@@ -197,14 +185,14 @@ def pandas_input_fn(
         labels = {name: y[name].to_numpy(copy=True) for name in y.columns}
     elif y is not None:
         labels = {target_column: y.to_numpy(copy=True)}
-    columns = [*features.values(), *labels.values()]
     if queue_capacity is None:
         queue_capacity = 4 * len(x) if shuffle else len(x)
     capacity = queue_capacity
 
     def input_fn() -> Any:
-        queue = feeding_queue.build_queue(
-            columns,
+        fed, targets = feeding_queue.read_batch(
+            features,
+            labels,
             capacity=capacity,
             shuffle=bool(shuffle),
             min_after_dequeue=max(capacity / 4, 1),
@@ -212,14 +200,9 @@ def pandas_input_fn(
             batch_size=batch_size,
             num_epochs=num_epochs,
         )
-        batch = _dequeue(queue, batch_size, num_epochs)
-        fed = dict(zip(features, batch[: len(features)], strict=True))
         if y is None:
             return fed
-        targets = batch[len(features) :]
-        if isinstance(y, pd.DataFrame):
-            return fed, dict(zip(labels, targets, strict=True))
-        return fed, targets[0]
+        return fed, targets if isinstance(y, pd.DataFrame) else targets[target_column]
 
     return input_fn
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 
-def build_queue(
-    columns: Sequence[Any],
+def read_batch(
+    features: Mapping[Any, Any],
+    labels: Mapping[Any, Any],
     *,
     capacity: int,
     shuffle: bool,
@@ -24,22 +25,27 @@ def build_queue(
     num_threads: int,
     batch_size: int,
     num_epochs: int | None,
-) -> Any:
-    """Builds a queue in the default graph; an element is a row number and that row of each column.
+) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Returns a batch of features and labels, read from a queue in the default graph.
+
+    An element of the queue is a row number and that row of each array.
 
     Args:
-        columns: arrays of one length.
+        features: arrays of one length, by name.
+        labels: likewise; may be empty.
         capacity: greatest number of rows in the queue.
         shuffle: whether rows are shuffled within the queue, starting at a random one.
         min_after_dequeue: least number of rows in the queue if they are shuffled.
         num_threads: number of threads that fill the queue.
-        batch_size: number of rows that a thread adds at once.
-        num_epochs: number of times that each thread reads all rows. None: no limit.
+        batch_size: number of rows in a batch, and that a thread adds at once.
+        num_epochs: number of times that each thread reads all rows. None: no limit, and batches of
+            static size.
 
     Returns:
-        The queue. A `MonitoredSession` starts the threads, as for every queue runner.
+        Tensors by name. A `MonitoredSession` starts the threads, as for every queue runner.
     """
     _warn_about_threads(num_threads, num_epochs, shuffle)
+    columns = [*features.values(), *labels.values()]
     with tf1.name_scope("enqueue_input"):
         types = [tf.int64, *(tf.as_dtype(column.dtype) for column in columns)]
         shapes = [(), *(column.shape[1:] for column in columns)]
@@ -57,7 +63,10 @@ def build_queue(
             feeds.append((queue.enqueue_many(fed), fed, rows))
         tf1.add_to_collection(tf1.GraphKeys.QUEUE_RUNNERS, _Feeder(queue, feeds, columns))
         _summarize(queue, kept, max(capacity - kept, 1))
-    return queue
+    dequeue = queue.dequeue_many if num_epochs is None else queue.dequeue_up_to
+    _, *batch = dequeue(batch_size)
+    values = dict(zip(features, batch, strict=False))
+    return values, dict(zip(labels, batch[len(features) :], strict=True))
 
 
 def _row_numbers(length: int, start: int, size: int, epochs: int | None) -> Iterator[Any]:

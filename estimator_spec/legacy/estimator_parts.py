@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -148,18 +147,6 @@ class SavedModelExporter(_SavedModelExporter):
         as_text: bool = False,
     ) -> None:
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
-
-    def export(
-        self,
-        estimator: Any,
-        export_path: Any,
-        checkpoint_path: Any,
-        eval_result: Any,
-        is_the_final_export: bool,
-    ) -> Any:
-        """Exports the checkpoint."""
-        del eval_result, is_the_final_export
-        return self._write(estimator, os.fspath(export_path), checkpoint_path)
 
 
 # keras_lib

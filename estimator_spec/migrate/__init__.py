@@ -6,8 +6,8 @@
 `cli` reads the command line, `runner` goes through the files, `files` and `notebooks` read and
 write them. `syntax` parses a source with LibCST to a `program.Program` of plain values: what its
 imports bind, and where these are used. `old_names` says what became of a name, `rewriting` edits
-the program, and each module of `rules` is one rule; `rules.RULES` is their table. `results` has
-the values that a run returns.
+the program, and `rules.RULES` is the table of the rules. `results` has the values that a run
+returns.
 
 Neither TensorFlow nor the driver is imported.
 """

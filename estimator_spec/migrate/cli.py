@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from estimator_spec import command_line
 from estimator_spec.migrate import files, reports, runner, verification
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.results import Changed, Failed, Kind, Result
@@ -79,12 +80,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m estimator_spec migrate",
-        description="Rewrites programs that use names which TensorFlow removed.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Rewrites programs that use names which TensorFlow removed."
+    parser = command_line.new_parser("migrate", description, _EPILOG)
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH", help="a Python file, a notebook, or a directory")
     targets = [target.value for target in Target]
@@ -113,14 +110,11 @@ def _positive(text: str) -> int:
 
 def _written(result: Result, relative: str, tree: str | None) -> Result:
     """Writes a file, in place or below `tree`; returns its result, or the failure."""
-    if isinstance(result, Failed) or (tree is None and not isinstance(result, Changed)):
-        return result
     try:
-        source = files.SourceFile(result.path)
-        if tree is None:
-            if isinstance(result, Changed):
-                source.replace(result.new)
-        else:
+        if tree is None and isinstance(result, Changed):
+            files.SourceFile(result.path).replace(result.new)
+        elif tree is not None and not isinstance(result, Failed):
+            source = files.SourceFile(result.path)
             text = result.new if isinstance(result, Changed) else source.text
             files.write(os.path.join(tree, relative), source.encode(text), like=result.path)
     except OSError as error:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import shutil
-import tempfile
+import stat
 import tokenize
 from collections.abc import Iterator, Sequence
+
+from estimator_spec import local_files
 
 SUFFIXES = (".py", ".ipynb")
 
@@ -59,25 +59,13 @@ class SourceFile:
 
 
 def write(path: str, data: bytes, like: str) -> None:
-    """Writes a file by a temporary one beside it, with the mode of another file.
+    """Writes a file atomically, with the mode of another file; makes its directory.
 
     Raises:
         OSError: it can't be written; an older file is as it was.
     """
-    directory, name = os.path.split(os.path.abspath(path))
-    os.makedirs(directory, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=directory)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copymode(like, temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    local_files.write_atomically(path, data, stat.S_IMODE(os.stat(like).st_mode))
 
 
 def find(paths: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -97,12 +97,7 @@ class _OtherError(Exception):
 
 
 def read(tree: SourceTree, call: ast.Call) -> LiteralSpec | None:
-    """Returns the contents of a spec, or None if they aren't literals.
-
-    Args:
-        tree: the program.
-        call: the call of `EmbeddingConfigSpec`.
-    """
+    """Returns the contents of a call of `EmbeddingConfigSpec`, or None if they aren't literals."""
     try:
         return _Reader(tree).spec(call)
     except (_OtherError, ValueError, TypeError, SyntaxError):

@@ -64,14 +64,10 @@ class Migrated:
 
 
 def migrate(source: str, options: Options = Options()) -> Migrated:
-    """Rewrites a source.
+    """Rewrites the source of a module.
 
     >>> print(migrate("from tensorflow.contrib.tpu import TPUConfig").source)
     from estimator_spec import TPUConfig
-
-    Args:
-        source: the text of a module.
-        options: the rules to apply.
 
     Raises:
         SourceError: the source isn't Python 3.
@@ -81,19 +77,12 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
     if not program.bindings:
         return Migrated(source)
     program = dataclasses.replace(program, exported=program.exported | options.exported)
-    rules = options.rules()
-    found = [finding for rule in rules for finding in rule.findings(program, options.target)]
-    changed: Collection[int] = frozenset()
-    added, replaced = [], []
-    for rule in rules:
-        if rule.changes is not None:
-            changed = rule.changes(program)
-        if rule.adds is not None:
-            added += [(rule.name, statement) for statement in rule.adds(program, options.target)]
+    rules, target = options.rules(), options.target
+    found = [finding for rule in rules for finding in rule.findings(program, target)]
+    changed = frozenset[int]().union(*(rule.changes(program) for rule in rules))
+    added = [(rule.name, each) for rule in rules for each in rule.adds(program, target)]
     program = _with_tf1(program, changed)
-    for rule in rules:
-        if rule.edits is not None:
-            replaced += [(rule.name, edit) for edit in rule.edits(program, options.target)]
+    replaced = [(rule.name, edit) for rule in rules for edit in rule.edits(program, target)]
     by_fate = {fate: rule.name for rule in rules for fate in rule.fates}
     rewriter = rewriting.Rewriter(program, by_fate, changed, added, replaced)
     done, findings = rewriter.run()

@@ -11,7 +11,6 @@ import dataclasses
 import re
 from typing import Any
 
-from estimator_spec.migrate import edits
 from estimator_spec.migrate.migration import Migrated, Options, migrate
 from estimator_spec.migrate.results import Finding, Rewrite
 from estimator_spec.optional_packages import load_extra
@@ -31,10 +30,6 @@ class OtherLanguageError(ValueError):
 
 def migrate_notebook(text: str, options: Options) -> Migrated:
     """Rewrites the code cells of a notebook.
-
-    Args:
-        text: the notebook's JSON.
-        options: the rules to apply.
 
     Returns:
         The notebook's new JSON, with rewrites and findings by cell.
@@ -82,7 +77,6 @@ class _Cells:
             self.cells.append(cell)
             self._numbers.append(number)
         self.source = "".join(parts)
-        self._lines = edits.Lines(self.source)
 
     @staticmethod
     def _is_python(source: str) -> bool:
@@ -96,18 +90,18 @@ class _Cells:
     def _hide_magics(self, source: str) -> str:
         lines, continued = [], False
         for line in source.split("\n"):
-            found = _MAGIC.match(line)
-            if continued or found is not None:
-                token = f"# <magic {len(self._magics)}>"
-                indent = found["indent"] if found is not None and not continued else ""
-                target = (found["target"] or "") if found is not None and not continued else ""
-                hidden = f"{indent}{target or 'pass'}{'None' if target else ''}  {token}"
-                # A line that continues a magic is a comment: its indentation means nothing.
-                self._magics[token] = line
-                lines.append(token if continued else hidden)
-                continued = line.endswith("\\")
-            else:
+            found = None if continued else _MAGIC.match(line)
+            if not continued and found is None:
                 lines.append(line)
+                continue
+            token = f"# <magic {len(self._magics)}>"
+            self._magics[token] = line
+            # A line that continues a magic is a comment: its indentation means nothing.
+            if found is not None:
+                statement = f"{found['target']}None" if found["target"] else "pass"
+                token = f"{found['indent']}{statement}  {token}"
+            lines.append(token)
+            continued = line.endswith("\\")
         return "\n".join(lines)
 
     def split(self, source: str) -> list[str]:
@@ -135,16 +129,14 @@ class _Cells:
 
     def placed(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         """Returns findings with their cells, and the lines in them."""
-        found = []
-        for finding in findings:
-            cell, line = self._place(finding.line)
-            found.append(dataclasses.replace(finding, line=line, cell=cell))
-        return tuple(found)
+        places = [self._place(finding.line) for finding in findings]
+        return tuple(
+            dataclasses.replace(finding, line=line, cell=cell)
+            for finding, (cell, line) in zip(findings, places, strict=True)
+        )
 
     def placed_rewrites(self, rewrites: tuple[Rewrite, ...]) -> tuple[Rewrite, ...]:
         """Returns rewrites with the lines in their cells."""
-        found = []
-        for rewrite in rewrites:
-            _, line = self._place(rewrite.line)
-            found.append(dataclasses.replace(rewrite, line=line))
-        return tuple(found)
+        return tuple(
+            dataclasses.replace(rewrite, line=self._place(rewrite.line)[1]) for rewrite in rewrites
+        )

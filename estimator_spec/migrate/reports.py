@@ -71,11 +71,11 @@ def _object(result: Result) -> dict[str, Any]:
     if isinstance(result, Changed):
         entry["rewrites"] = [dataclasses.asdict(rewrite) for rewrite in result.rewrites]
     entry["findings"] = [
-        {**dataclasses.asdict(finding), "kind": finding.kind.value, "guide": _link(finding)}
+        {
+            **dataclasses.asdict(finding),
+            "kind": finding.kind.value,
+            "guide": f"{GUIDE}#{finding.guide}",
+        }
         for finding in result.findings
     ]
     return entry
-
-
-def _link(finding: Finding) -> str:
-    return f"{GUIDE}#{finding.guide}"

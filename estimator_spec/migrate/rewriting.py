@@ -341,12 +341,7 @@ _MARKER = "# TODO(migrate): "
 
 
 def markers(program: Program, findings: Iterable[Finding]) -> Iterator[Edit]:
-    """Yields comments above the statements with old names that a person has to look at.
-
-    Args:
-        program: the program.
-        findings: lines of the report.
-    """
+    """Yields comments above the statements with old names that a person has to look at."""
     lines = Lines(program.source)
     starts = [use.statement for use in program.uses]
     starts += [statement.start for statement in program.statements]

@@ -40,6 +40,10 @@ class Statement:
     first: bool = False
 
 
+def _nothing(program: Program, target: Target) -> tuple[()]:
+    return ()
+
+
 # Returns an expression for a name of a module: `spell(module, name)`. It may add an import.
 Spell = Callable[[str, str], str]
 
@@ -81,28 +85,23 @@ class Rule:
     guide: str
     targets: frozenset[Target] = EVERY_TARGET
     fates: frozenset[Fate] = frozenset()
-    changes: Callable[[Program], frozenset[int]] | None = None
-    adds: Callable[[Program, Target], Iterable[Statement]] | None = None
-    edits: Callable[[Program, Target], Iterable[Replacement]] | None = None
-    places: Callable[[Program, Target], Iterable[tuple[int, str]]] | None = None
+    changes: Callable[[Program], frozenset[int]] = lambda program: frozenset()
+    adds: Callable[[Program, Target], Iterable[Statement]] = _nothing
+    edits: Callable[[Program, Target], Iterable[Replacement]] = _nothing
+    places: Callable[[Program, Target], Iterable[tuple[int, str]]] = _nothing
     kind: Kind = Kind.NUMERIC
 
     def findings(self, program: Program, target: Target) -> Iterator[Finding]:
         """Yields the lines of the report on a program."""
-        if self.places is None:
-            return
-        lines = Lines(program.source)
-        for offset, reason in self.places(program, target):
+        places = list(self.places(program, target))
+        if places:
+            lines = Lines(program.source)
+        for offset, reason in places:
             yield Finding(*lines.position(offset), self.name, reason, self.guide, self.kind)
 
 
 def calls_of_ours(program: Program, *names: str) -> Iterator[Call]:
-    """Yields the calls of names that are ours now, by their old and by their present names.
-
-    Args:
-        program: the program.
-        *names: present names, without their modules.
-    """
+    """Yields the calls of names that are ours now, given by their present names without modules."""
     for call in program.calls:
         module, _, name = present_name(program.name_of(call)).rpartition(".")
         if name in names and module.split(".")[0] in ("estimator_spec", "tpu_columns"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import concurrent.futures
 import dataclasses
+import functools
 import gc
 import multiprocessing
 import sys
@@ -20,11 +21,7 @@ from estimator_spec.migrate.syntax import SourceError
 
 
 def migrate_file(path: str, options: Options) -> Result:
-    """Returns the migration of a file; the file stays as it is.
-
-    Args:
-        path: a module or a notebook.
-        options: the rules to apply.
+    """Returns the migration of a module or a notebook; the file stays as it is.
 
     Raises:
         ImportError: an optional package isn't installed; the message names the extra.
@@ -102,20 +99,14 @@ def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iter
         min(jobs, len(paths)), context, initializer=_start_worker
     ) as pool:
         chunk = max(1, min(16, len(paths) // (4 * jobs)))
-        yield from pool.map(_Task(options), paths, chunksize=chunk)
+        migrate = functools.partial(_migrate_in_worker, options=options)
+        yield from pool.map(migrate, paths, chunksize=chunk)
 
 
-class _Task:
-    """Migrates a file in another process."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    def __call__(self, path: str) -> Result:
-        """Returns the migration of a file."""
-        result = migrate_file(path, self._options)
-        gc.collect(0)
-        return result
+def _migrate_in_worker(path: str, options: Options) -> Result:
+    result = migrate_file(path, options)
+    gc.collect(0)
+    return result
 
 
 def _start_worker() -> None:

@@ -12,14 +12,9 @@ from estimator_spec.migrate.program import Call, Program
 
 
 class SourceTree:
-    """The syntax tree of a program.
-
-    Args:
-        program: the program.
-    """
+    """The syntax tree of a program."""
 
     def __init__(self, program: Program) -> None:
-        self._program = program
         self._lines = Lines(program.source)
         self._text_lines = program.source.split("\n")
         self._tree = ast.parse(program.source)

@@ -46,12 +46,7 @@ _SAME_OPTIMIZERS = {
 
 
 def find(program: Program, target: Target) -> Iterator[SpecCall]:
-    """Yields the specs of a program, except for those that it converts itself.
-
-    Args:
-        program: the program.
-        target: the target, one other than `SHIM`.
-    """
+    """Yields the specs of a program, except for those that it converts itself."""
     calls = list(calls_of_ours(program, "EmbeddingConfigSpec"))
     tree = SourceTree(program) if calls else None
     for call in calls:

@@ -29,10 +29,7 @@ class SourceError(ValueError):
 
 
 def parse(source: str) -> Program:
-    """Parses a source.
-
-    Args:
-        source: the text of a module.
+    """Parses the source of a module.
 
     Raises:
         SourceError: it isn't Python 3.

@@ -65,16 +65,13 @@ def measure_balance(estimate: Estimate, sample: IdSample | None) -> tuple[Balanc
         estimate: the tables on their system.
         sample: ids; None for rows only.
     """
-    return tuple(
-        Balance(
-            table.key,
-            strategy,
-            estimate.partition(table, strategy).shard_sizes,
-            _count_lookups(estimate.partition(table, strategy), table.features, sample),
-        )
-        for table in estimate.sharded_tables
-        for strategy in STRATEGIES
-    )
+    found = []
+    for table in estimate.sharded_tables:
+        for strategy in STRATEGIES:
+            partition = estimate.partition(table, strategy)
+            lookups = _count_lookups(partition, table.features, sample)
+            found.append(Balance(table.key, strategy, partition.shard_sizes, lookups))
+    return tuple(found)
 
 
 def _count_lookups(

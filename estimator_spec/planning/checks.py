@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
 
 from estimator_spec.planning.balance import imbalance, total_lookups
 from estimator_spec.planning.fixes import propose_fixes
@@ -29,15 +28,8 @@ _DIV_ONLY = (
 )
 
 
-class Check(Protocol):
-    """Function that finds the problems of one kind."""
-
-    def __call__(self, plan: Plan) -> Iterable[Problem]:
-        """Yields problems.
-
-        Args:
-            plan: a plan without problems so far.
-        """
+# Finds the problems of one kind in a plan without problems so far.
+Check = Callable[[Plan], Iterable[Problem]]
 
 
 def check_memory(plan: Plan) -> Iterator[Problem]:
@@ -157,20 +149,15 @@ CHECKS: tuple[Check, ...] = (
 
 def _largest_tables(estimate: Estimate, place: Place, most: int = 3) -> dict[str, int]:
     """Returns the bytes of the tables that need most in a place, on one device."""
-    sizes = {}
-    for table in estimate.tables:
-        sizes[table.key] = estimate.on_fullest_device(table, place)
+    sizes = {table.key: estimate.on_fullest_device(table, place) for table in estimate.tables}
     largest = sorted(sizes, key=lambda key: -sizes[key])[:most]
     return {key: sizes[key] for key in largest if sizes[key]}
 
 
 def _memory_text(estimate: Estimate, use: MemoryUse, largest: dict[str, int]) -> str:
     device, system = use.place.device, estimate.system
-    which = (
-        f"The fullest of {use.num_devices:,} {device}s"
-        if use.num_devices > 1
-        else (f"The {device}")
-    )
+    many = use.num_devices > 1
+    which = f"The fullest of {use.num_devices:,} {device}s" if many else f"The {device}"
     memory = format_size(system.hbm if use.place is Place.CORES else system.host_memory)
     tables = ", ".join(f"{key} {format_size(size)}" for key, size in largest.items())
     return (

@@ -8,6 +8,7 @@ error.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from absl import flags
 
-from estimator_spec import legacy, legacy_keras, program_objects
+from estimator_spec import command_line, legacy, legacy_keras, program_objects
 from estimator_spec.planning.data import to_data
 from estimator_spec.planning.page import make_page
 from estimator_spec.planning.planner import plan
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: the command line after `python -m estimator_spec plan`.
     """
-    own, program = _split(list(arguments))
+    own, program = command_line.split_arguments(arguments)
     options = _parser().parse_args(own)
     # Before the program's first import, as `python -m estimator_spec run` does.
     legacy_keras.select_legacy_keras()
@@ -58,21 +59,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if found.fits else 1
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the arguments before and after `--`; the latter are the program's."""
-    if "--" not in arguments:
-        return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m estimator_spec plan",
-        description="Says before a training what memory its tables need, and what doesn't fit.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Says before a training what memory its tables need, and what doesn't fit."
+    parser = command_line.new_parser("plan", description, _EXAMPLES)
     default = System()
     add = parser.add_argument
     add(
@@ -120,15 +109,8 @@ def _size(text: str) -> int:
 
 
 def _plan(options: argparse.Namespace, program: list[str]) -> Plan:
-    system = System(
-        hosts=options.hosts,
-        cores=options.cores,
-        hbm=options.hbm,
-        host_memory=options.host_memory,
-        reserved=options.reserved,
-        sparse_cores=options.sparse_cores,
-        hardware=Hardware(options.hardware),
-    )
+    sizes = {field.name: getattr(options, field.name) for field in dataclasses.fields(System)}
+    system = System(**{**sizes, "hardware": Hardware(options.hardware)})
     file = options.spec.rpartition(":")[0]
     found = program_objects.load_object(options.spec, "plan")
     if not flags.FLAGS.is_parsed():

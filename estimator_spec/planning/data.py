@@ -6,9 +6,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from estimator_spec.planning.balance import Balance, imbalance, total_lookups
+from estimator_spec.planning.balance import imbalance, total_lookups
 from estimator_spec.planning.memory import MemoryUse
 from estimator_spec.planning.results import Plan
+from estimator_spec.planning.sparse_core import LIMITS
 from estimator_spec.planning.tables import Lookup, Table
 from tpu_columns.partition import STRATEGIES
 
@@ -36,13 +37,7 @@ def to_data(plan: Plan) -> dict[str, Any]:
             if any(lookups := total_lookups(plan.balances, strategy))
         },
         "sparse_core": {
-            found.table: {
-                "most_ids": found.most_ids,
-                "max_ids_per_partition": found.max_ids_per_partition,
-                "most_unique_ids": found.most_unique_ids,
-                "max_unique_ids_per_partition": found.max_unique_ids_per_partition,
-            }
-            for found in plan.limits
+            found.table: {name: getattr(found, name) for name in LIMITS} for found in plan.limits
         },
         "problems": [
             {
@@ -92,15 +87,11 @@ def _memory(use: MemoryUse) -> dict[str, Any]:
 def _balances(plan: Plan) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for balance in plan.balances:
-        found.setdefault(balance.table, {})[balance.strategy] = _balance(balance)
+        found.setdefault(balance.table, {})[balance.strategy] = {
+            "shards": len(balance.rows),
+            "most_rows": max(balance.rows),
+            "empty_shards": balance.empty_shards,
+            "row_imbalance": balance.row_imbalance,
+            "lookup_imbalance": balance.lookup_imbalance,
+        }
     return found
-
-
-def _balance(balance: Balance) -> dict[str, Any]:
-    return {
-        "shards": len(balance.rows),
-        "most_rows": max(balance.rows),
-        "empty_shards": balance.empty_shards,
-        "row_imbalance": balance.row_imbalance,
-        "lookup_imbalance": balance.lookup_imbalance,
-    }

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
 
 from estimator_spec.planning.memory import Estimate, Place
 from estimator_spec.planning.problems import Fix
@@ -19,16 +18,8 @@ from tpu_columns.storage import DTYPES
 _LIGHTER_OPTIMIZERS = (("Adagrad", 1), ("StochasticGradientDescent", 0))
 
 
-class Proposer(Protocol):
-    """Function that proposes fixes for a place whose tables don't fit."""
-
-    def __call__(self, estimate: Estimate, place: Place) -> Iterable[Fix]:
-        """Yields fixes.
-
-        Args:
-            estimate: the tables on their system.
-            place: the place.
-        """
+# Proposes fixes for a place whose tables don't fit.
+Proposer = Callable[[Estimate, Place], Iterable[Fix]]
 
 
 def take_more_hosts(estimate: Estimate, place: Place) -> Iterator[Fix]:
@@ -99,6 +90,7 @@ def take_more_memory(estimate: Estimate, place: Place) -> Iterator[Fix]:
     yield Fix(f"Take {place.device}s of at least {needed} of memory instead of {has}.")
 
 
+# In order of preference.
 PROPOSERS: tuple[Proposer, ...] = (
     take_more_hosts,
     leave_tensor_core,
@@ -108,17 +100,9 @@ PROPOSERS: tuple[Proposer, ...] = (
 )
 
 
-def propose_fixes(
-    estimate: Estimate, place: Place, proposers: Iterable[Proposer] = PROPOSERS
-) -> tuple[Fix, ...]:
-    """Returns the fixes of a place whose tables don't fit, those that solve it first.
-
-    Args:
-        estimate: the tables on their system.
-        place: the place.
-        proposers: what proposes fixes, in order of preference.
-    """
-    found = [fix for propose in proposers for fix in propose(estimate, place)]
+def propose_fixes(estimate: Estimate, place: Place) -> tuple[Fix, ...]:
+    """Returns the fixes of a place whose tables don't fit, those that solve it first."""
+    found = [fix for propose in PROPOSERS for fix in propose(estimate, place)]
     return tuple(sorted(found, key=lambda fix: not fix.solves))
 
 

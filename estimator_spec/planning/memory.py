@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -139,7 +139,10 @@ class Estimate:
             return MemoryUse(place, system.usable_host_memory, (DeviceGroup(1, size),))
         on_cores = place is Place.CORES
         devices = system.num_shards if on_cores else system.hosts
-        use = sum_shards(self.sharded_tables, self.strategy, devices)
+        use = np.zeros(devices, np.int64)
+        for table in self.sharded_tables:
+            sizes = RowPartition(self.strategy, table.rows, devices).shard_sizes
+            use += np.asarray(sizes, np.int64) * table.trained_row_bytes
         if on_cores:
             use += sum(table.num_bytes + table.slot_bytes for table in self.tensor_core_tables)
         capacity = system.usable_hbm if on_cores else system.usable_host_memory
@@ -147,30 +150,12 @@ class Estimate:
 
     def on_fullest_device(self, table: Table, place: Place) -> int:
         """Returns the bytes that one table needs on the fullest device of a place."""
-        if place is Place.SERVING:
-            return table_bytes(table.rows, table.width, self.serving_dtype)
-        if place is Place.CORES and table in self.tensor_core_tables:
-            return table.num_bytes + table.slot_bytes
-        if table not in self.sharded_tables:
-            return 0
-        devices = self.system.num_shards if place is Place.CORES else self.system.hosts
-        return max(RowPartition(self.strategy, table.rows, devices).shard_sizes) * (
-            table.trained_row_bytes
-        )
+        return dataclasses.replace(self, tables=(table,)).use(place).largest
 
     @property
     def uses(self) -> tuple[MemoryUse, ...]:
         """The memory of each place."""
         return tuple(self.use(place) for place in self.places)
-
-
-def sum_shards(tables: Iterable[Table], strategy: str, shards: int) -> np.ndarray:
-    """Returns the bytes of tables with their slots on each shard: int64, [shards]."""
-    total = np.zeros(shards, np.int64)
-    for table in tables:
-        sizes = RowPartition(strategy, table.rows, shards).shard_sizes
-        total += np.asarray(sizes, np.int64) * table.trained_row_bytes
-    return total
 
 
 def _group(use: Sequence[int]) -> tuple[DeviceGroup, ...]:

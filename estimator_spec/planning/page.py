@@ -57,7 +57,7 @@ def make_page(plan: Plan, name: str = "") -> Page:
     if plan.limits:
         page.add_heading("SparseCore's limits")
         page.add_table(text.LIMITS_HEADER, [text.limits_row(found) for found in plan.limits])
-        page.add_paragraph(text.limits_note())
+        page.add_paragraph(text.LIMITS_NOTE)
     return page
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
+from estimator_spec.checkpoints import spec_tables
 from estimator_spec.cores import enqueue
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.embedding.table_config import FeatureConfig
@@ -78,25 +79,20 @@ def sample_ids(
 def _feature_ids(spec: EmbeddingConfigSpec, features: Mapping[str, Any]) -> dict[str, Any]:
     """Returns (example, id, number of examples) of each feature of a spec, as tensors."""
     found = {}
-    for column in [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]:
-        if isinstance(column, TPUEmbeddingColumn):
-            key = column.get_feature_key_name()
-            length = column.get_max_sequence_length()
-            feature = FeatureConfig("", length, column.get_weight_key_name())
-            if _has_strings(features.get(key)):
-                found[key] = _parts(_vocabulary_ids(column, features), length)
-            else:
-                taken = enqueue.take(key, feature, column, dict(features))
-                found[key] = _parts(taken.ids, length)
+    for column in spec_tables.embedding_columns(spec):
+        key = column.get_feature_key_name()
+        length = column.get_max_sequence_length()
+        if getattr(features.get(key), "dtype", None) == tf.string:
+            found[key] = _parts(_vocabulary_ids(column, features), length)
+            continue
+        feature = FeatureConfig("", length, column.get_weight_key_name())
+        taken = enqueue.take(key, feature, column, dict(features))
+        found[key] = _parts(taken.ids, length)
     for key, feature in (spec.feature_to_config_dict or {}).items():
         table = spec.table_to_config_dict[feature.table_id]
         taken = enqueue.take(key, feature, table, dict(features))
         found[key] = _parts(taken.ids, feature.max_sequence_length)
     return found
-
-
-def _has_strings(values: Any) -> bool:
-    return getattr(values, "dtype", None) == tf.string
 
 
 def _vocabulary_ids(column: TPUEmbeddingColumn, features: Mapping[str, Any]) -> tf.SparseTensor:

@@ -22,6 +22,9 @@ from estimator_spec.planning.tables import Table
 # What TPUEmbeddingV2 of TensorFlow 2.21 takes for both limits of a table that isn't named.
 DEFAULT_LIMIT = 256
 
+# The attributes of `SparseCoreLimits` that are numbers.
+LIMITS = ("most_ids", "max_ids_per_partition", "most_unique_ids", "max_unique_ids_per_partition")
+
 # Batches of a training vary more than those of a sample.
 MARGIN = 1.2
 _MULTIPLE = 8

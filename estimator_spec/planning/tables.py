@@ -133,9 +133,8 @@ def _read_table(
 def _columns_by_table(spec: EmbeddingConfigSpec) -> dict[str, list[TPUEmbeddingColumn]]:
     """Returns the TPU embedding columns of each table; none in dict mode."""
     found: dict[str, list[TPUEmbeddingColumn]] = {}
-    for column in [*(spec.feature_columns or ()), *(spec.tensor_core_feature_columns or ())]:
-        if isinstance(column, TPUEmbeddingColumn):
-            found.setdefault(table_name(column.get_embedding_var_name()), []).append(column)
+    for column in spec_tables.embedding_columns(spec):
+        found.setdefault(table_name(column.get_embedding_var_name()), []).append(column)
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from estimator_spec.planning.balance import Balance
 from estimator_spec.planning.memory import Estimate, MemoryUse
 from estimator_spec.planning.problems import Problem
-from estimator_spec.planning.sparse_core import DEFAULT_LIMIT, SparseCoreLimits
+from estimator_spec.planning.sparse_core import DEFAULT_LIMIT, LIMITS, SparseCoreLimits
 from estimator_spec.planning.system import System
 from estimator_spec.planning.tables import Lookup, Table
 from estimator_spec.terminal import format_size, format_table
@@ -147,22 +147,14 @@ LIMITS_HEADER = (
 
 def limits_row(limits: SparseCoreLimits) -> list[str]:
     """Returns the cells of one table, as in `LIMITS_HEADER`."""
-    return [
-        limits.table,
-        str(limits.most_ids),
-        str(limits.max_ids_per_partition),
-        str(limits.most_unique_ids),
-        str(limits.max_unique_ids_per_partition),
-    ]
+    return [limits.table, *(str(getattr(limits, name)) for name in LIMITS)]
 
 
-def limits_note() -> str:
-    """Returns how to use the limits."""
-    return (
-        "Pass them to to_tpu_embedding_v2 as max_ids_per_table and max_unique_ids_per_table; "
-        f"TPUEmbeddingV2 takes {DEFAULT_LIMIT} for a table that isn't named. A stack of tables "
-        "needs the sum of theirs at most."
-    )
+LIMITS_NOTE = (
+    "Pass them to to_tpu_embedding_v2 as max_ids_per_table and max_unique_ids_per_table; "
+    f"TPUEmbeddingV2 takes {DEFAULT_LIMIT} for a table that isn't named. A stack of tables needs "
+    "the sum of theirs at most."
+)
 
 
 def format_plan(
@@ -183,7 +175,7 @@ def format_plan(
         parts.append(format_table(header, balance_rows(balances)))
     if limits:
         rows = [limits_row(found) for found in limits]
-        parts.append(f"{format_table(LIMITS_HEADER, rows)}\n{limits_note()}")
+        parts.append(f"{format_table(LIMITS_HEADER, rows)}\n{LIMITS_NOTE}")
     parts += [f"{'PROBLEM' if problem.is_error else 'warning'}, {problem}" for problem in problems]
     return "\n\n".join(parts)
 

@@ -34,14 +34,7 @@ _OPTIMIZERS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
 
 
 class _Source:
-    """Source of the configurations of a spec.
-
-    Args:
-        found: the spec.
-        spec: its contents.
-        target: the target.
-        indent: white space before the statement.
-    """
+    """Source of the configurations of a spec; `indent` is the white space before the statement."""
 
     def __init__(self, found: SpecCall, spec: LiteralSpec, target: Target, indent: str) -> None:
         self._spec = spec

@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rule: names of `tf.estimator`, `tf.contrib.tpu` and others that have a public name now.
+"""Rules of old names, by what becomes of each.
 
-Does not: follow names through other modules of the program, or through attributes of objects
-(`self.tpu = tf.contrib.tpu`); expand `from module import *`; keep an import for a module that isn't
-migrated with this one, unless `__all__` lists the name.
+- old-names: names of `tf.estimator`, `tf.contrib.tpu` and others that have a public name now.
+- tpu-functions: functions that need a TPU are imported from `estimator_spec.tpu`, which has the
+  host's, too. The environment variable TPU_COLUMNS_CPU chooses the host, not the rule.
+- restored-names: removed modules and names without a public replacement come from `restored`:
+  `from tensorflow.contrib import crf` becomes
+  `crf = estimator_spec.restored("tensorflow.contrib.crf")`. A name whose absence the program
+  handles by `try` stays.
+- unsupported-names: removed names that nothing replaces become stand-ins, and lines of the report.
+  A stand-in keeps the program's imports working; its use raises an error that says what to do.
+
+They don't follow names through other modules of the program, or through attributes of objects
+(`self.tpu = tf.contrib.tpu`); don't expand `from module import *`; and don't keep an import for a
+module that isn't migrated with this one, unless `__all__` lists the name.
 """
 
 from __future__ import annotations
@@ -58,10 +68,31 @@ def _partial(spell: Spell) -> str:
     return f"{spell('functools', 'partial')}({function}, {_FORMAT})"
 
 
-RULE = Rule(
-    "old-names",
-    "tf.estimator, tf.contrib.tpu, TPU columns and their other spellings get their present names",
-    "imports-old-spelling-to-new",
-    fates=frozenset({Fate.PUBLIC}),
-    edits=_edits,
+RULES = (
+    Rule(
+        "old-names",
+        "tf.estimator, tf.contrib.tpu, TPU columns and their other spellings get their present "
+        "names",
+        "imports-old-spelling-to-new",
+        fates=frozenset({Fate.PUBLIC}),
+        edits=_edits,
+    ),
+    Rule(
+        "tpu-functions",
+        "CrossShardOptimizer, TPUClusterResolver and tf.tpu.* come from estimator_spec.tpu",
+        "running-before-touching-a-line",
+        fates=frozenset({Fate.ON_TPU}),
+    ),
+    Rule(
+        "restored-names",
+        "other names of tf.contrib and private names come from estimator_spec.restored",
+        "imports-old-spelling-to-new",
+        fates=frozenset({Fate.RESTORED, Fate.LIBRARY, Fate.MODULE}),
+    ),
+    Rule(
+        "unsupported-names",
+        "names that aren't restored become stand-ins, and the report says what to use instead",
+        "imports-that-arent-supported",
+        fates=frozenset({Fate.UNSUPPORTED}),
+    ),
 )

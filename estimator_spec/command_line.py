@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands of `python -m estimator_spec` have in common."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+
+def new_parser(
+    command: str, description: str, epilog: str | None = None, usage: str | None = None
+) -> argparse.ArgumentParser:
+    """Returns the parser of a command, without options; it prints these texts as they are."""
+    return argparse.ArgumentParser(
+        f"python -m estimator_spec {command}",
+        usage,
+        description,
+        epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the arguments before the first `--`, and those after it: the program's own.
+
+    >>> split_arguments(["--ps", "2", "train.py", "--", "--steps=9"])
+    (['--ps', '2', 'train.py'], ['--steps=9'])
+    """
+    place = list(arguments).index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:place]), list(arguments[place + 1 :])
