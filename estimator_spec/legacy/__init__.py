@@ -15,15 +15,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from estimator_spec.legacy.errors import LegacyAttributeError, LegacyImportError
     from estimator_spec.legacy.installation import install, uninstall
     from estimator_spec.legacy.restoration import restored
+    from estimator_spec.legacy.stand_ins import LegacyAttributeError, LegacyImportError
 
 __all__ = ["LegacyAttributeError", "LegacyImportError", "install", "restored", "uninstall"]
 
 _MODULES = {
-    "LegacyAttributeError": "errors",
-    "LegacyImportError": "errors",
+    "LegacyAttributeError": "stand_ins",
+    "LegacyImportError": "stand_ins",
     "install": "installation",
     "restored": "restoration",
     "uninstall": "installation",

@@ -131,14 +131,7 @@ def build_supervised_input_receiver_fn_from_input_fn(
 
 
 class SavedModelExporter(_SavedModelExporter):
-    """Exports a SavedModel whenever it is called.
-
-    Args:
-        name: directory of the exports.
-        serving_input_receiver_fn: as for `Estimator.export_saved_model`.
-        assets_extra: as for `Estimator.export_saved_model`.
-        as_text: as for `Estimator.export_saved_model`.
-    """
+    """Exports a SavedModel whenever it is called; takes the arguments of `FinalExporter`."""
 
     def __init__(
         self,
@@ -178,16 +171,8 @@ def model_to_estimator(
 ) -> Any:
     """Makes an estimator of a Keras model; see `estimator_spec.model_to_estimator`.
 
-    Args:
-        keras_model: as there.
-        keras_model_path: as there.
-        custom_objects: as there.
-        model_dir: as there.
-        config: as there.
-        checkpoint_format: as there. None: 'saver', or 'checkpoint' with `use_v2_estimator`.
-        use_v2_estimator: whether TensorFlow 2's function calls this one.
-        metric_names_map: as there.
-        export_outputs: as there.
+    `checkpoint_format=None` means 'saver', or 'checkpoint' with `use_v2_estimator`, which the
+    function of TensorFlow 2 passes.
     """
     return keras_models.model_to_estimator(
         keras_model,

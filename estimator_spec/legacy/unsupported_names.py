@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 
-from estimator_spec.legacy.module_spellings import spellings
+from estimator_spec.legacy.module_spellings import prefixes, spellings
 from estimator_spec.legacy.name_rows import parse_table
 
 _TF_SLIM = "Install tf_slim (pip install 'tpu-columns[contrib]'); tensorflow.contrib"
@@ -202,10 +202,9 @@ def advice(module: str, name: str) -> str:
     Returns:
         A sentence or two, for an error message.
     """
-    table, full = _table(), f"{module}.{name}"
-    while full:
-        for entry in (full, f"{full}.*"):
+    table = _table()
+    for prefix in prefixes(f"{module}.{name}"):
+        for entry in (prefix, f"{prefix}.*"):
             if entry in table:
                 return table[entry]
-        full = full.rpartition(".")[0]
     return "docs/legacy_names.md lists the names that are put back."
