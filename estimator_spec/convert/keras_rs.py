@@ -49,10 +49,7 @@ class DistributedEmbedding(Conversion):
     max_ids: dict[str, int | None]
 
     input_layout: ClassVar[str] = "padded"
-
-    def takes(self, feature: str) -> bool:
-        """Returns True: tables of the tensor core are on the default device."""
-        return True
+    takes_all: ClassVar[bool] = True  # tables of the tensor core are on the default device
 
     def width(self, feature: str) -> int | None:
         """Returns the maximum number of ids in a row."""

@@ -161,7 +161,7 @@ def run(command: Command) -> None:
     if as_tf1 is None:
         file = command.file()
         as_tf1 = file is not None and tf1.uses_tf1_names(file)
-    child_processes.enable(child_processes.Options(as_tf1 or command.as_tf1, command.also))
+    child_processes.enable(as_tf1 or command.as_tf1, command.also)
     legacy.install(replace=True)
     tf1.enable(as_tf1, command.also)
     sys.argv = [command.program, *command.arguments]
