@@ -255,12 +255,7 @@ def _variable(layer: Any, made: MidLevel, table: Any) -> Any:
 
 
 def exceeds_threshold(rows: int, threshold: int | None) -> bool:
-    """Returns whether a table is large.
-
-    Args:
-        rows: vocabulary size of the table.
-        threshold: see `PartialEmbedding`.
-    """
+    """Returns whether a table is large; see `size_threshold` of `PartialEmbedding`."""
     return threshold is not None and rows > threshold
 
 

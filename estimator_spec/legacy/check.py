@@ -76,13 +76,7 @@ def main(script: str, root: str, as_tf1: bool | None) -> int:
 
 
 def findings(script: str, root: str, as_tf1: bool) -> Iterator[Finding]:
-    """Yields the old names of a program, by file and line; each once a line.
-
-    Args:
-        script: the program's file.
-        root: the directory that it imports its own modules from.
-        as_tf1: whether the program gets TensorFlow 1's API.
-    """
+    """Yields the old names of a program, by file and line, each once a line; see `main`."""
     for file in program_names.local_files(script, root):
         shown = os.path.relpath(file, root)
         try:

@@ -38,13 +38,7 @@ def load_global_step_from_checkpoint_dir(checkpoint_dir: Any) -> Any:
 def write_dict_to_summary(
     output_dir: str, dictionary: Mapping[str, Any], current_global_step: int
 ) -> None:
-    """Logs metrics, and writes them to an event file.
-
-    Args:
-        output_dir: directory of the event file.
-        dictionary: values by name.
-        current_global_step: the step of the values.
-    """
+    """Logs metrics, values by name, and writes them to an event file."""
     values = {**dictionary, tf1.GraphKeys.GLOBAL_STEP: current_global_step}
     evaluation.write_summaries(output_dir, values, None)
 
@@ -52,13 +46,7 @@ def write_dict_to_summary(
 def write_checkpoint_path_to_summary(
     output_dir: str, checkpoint_path: str, current_global_step: int
 ) -> None:
-    """Writes the path of an evaluated checkpoint to an event file.
-
-    Args:
-        output_dir: directory of the event file.
-        checkpoint_path: the path.
-        current_global_step: the step of the checkpoint.
-    """
+    """Writes the path of an evaluated checkpoint to an event file."""
     evaluation.write_checkpoint_path(output_dir, checkpoint_path, current_global_step)
 
 
@@ -72,11 +60,7 @@ def dict_to_str(dictionary: Mapping[str, Any]) -> str:
 
 
 def verify_model_fn_args(model_fn: Callable[..., Any], params: Any) -> None:
-    """Checks the arguments of a `model_fn`.
-
-    Args:
-        model_fn: the function.
-        params: the `params` that it would get, or None.
+    """Checks the arguments of a `model_fn`, which would get these `params`.
 
     Raises:
         ValueError: it lacks an argument, or takes an unknown one.

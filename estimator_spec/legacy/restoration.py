@@ -65,11 +65,7 @@ def _attribute(value: Any, name: str, rest: list[str]) -> Any:
 
 @functools.cache
 def _modules(cases: frozenset[When]) -> dict[str, Any]:
-    """Returns the modules that have restored names, by their full names.
-
-    Args:
-        cases: the conditional groups of names.
-    """
+    """Returns the modules that have restored names, by their full names."""
     table = installation.getters_by_module(installation.State(True, cases))
     libraries = names.libraries_by_module()
     # Parents come first. Modules that TensorFlow still has get theirs, too: only names of the

@@ -150,9 +150,6 @@ def run(command: Command) -> None:
 
     Changes to names, `sys.argv` and `sys.path` stay, as the program may have started threads or
     registered exit functions.
-
-    Args:
-        command: the parsed command line.
     """
     if command.host is not None:
         host_fallback.choose_host(command.host)

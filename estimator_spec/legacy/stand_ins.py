@@ -109,13 +109,7 @@ def _message(module: str, name: str) -> str:
 
 
 def missing(module: str, name: str, frame: types.FrameType, owner: types.ModuleType) -> StandIn:
-    """Returns the stand-in for a name that a module lacks.
-
-    Args:
-        module: the module's full name.
-        name: the name.
-        frame: the frame that reaches the name.
-        owner: the module.
+    """Returns the stand-in for a name that a module, `owner`, lacks and that a frame reaches.
 
     Raises:
         LegacyAttributeError: the program asks whether the module has the name, or handles that it
