@@ -61,7 +61,11 @@ class Conversion:
         return inputs
 
     def features(self, batch: Any) -> LookupInputs:
-        """Converts a legacy features dict to the target's input; see `features_for`."""
+        """Converts a legacy features dict to the target's input; see `features_for`.
+
+        Args:
+            batch: tensors by key.
+        """
         return features_for(self, batch)
 
 
