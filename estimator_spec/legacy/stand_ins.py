@@ -109,7 +109,7 @@ def _message(module: str, name: str) -> str:
 
 
 def missing(module: str, name: str, frame: types.FrameType, owner: types.ModuleType) -> StandIn:
-    """Returns the stand-in for a name that a module, `owner`, lacks and that a frame reaches.
+    """Returns the stand-in for a name of the module `owner`, which lacks it, that `frame` reads.
 
     Raises:
         LegacyAttributeError: the program asks whether the module has the name, or handles that it
