@@ -120,11 +120,9 @@ def _libraries() -> Iterator[tuple[str, str]]:
 
 
 def _unsupported() -> Iterator[tuple[str, str, str]]:
-    for entry in unsupported_names.UNSUPPORTED:
-        where = _code(entry.places)
-        for name in entry.names.split():
-            shown = "all others" if name == "*" else f"`{name}`"
-            yield shown, where, entry.advice
+    for advice, places, name in unsupported_names.UNSUPPORTED:
+        shown = "all others" if name == "*" else f"`{name}`"
+        yield shown, " ".join(f"`{place}`" for place in places), advice
 
 
 def _code(words: str) -> str:

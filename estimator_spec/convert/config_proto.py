@@ -124,7 +124,7 @@ def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -
     resolved = resolved_spec.resolve(spec)
     training = _is_training(mode)
     trained, entries = [], []
-    for table in sorted(set(resolved.tables) - resolved.on_tensor_core):
+    for table in resolved.core_tables:
         old = f"combiner {resolved.tables[table].combiner}"
         entries.append(Entry.changed(table, "combiner", old, "each batch's", _ELSEWHERE))
         if training or resolved.tables[table].optimization_parameters is not None:
@@ -154,9 +154,6 @@ def learning_rate_tags(tables: dict[str, TableConfig]) -> dict[Callable[..., Any
     """Returns the tag of each learning-rate function, in the order of the tables' names.
 
     A step sends the rates to the core in this order.
-
-    Args:
-        tables: `TableConfig` by key.
     """
     tags: dict[Callable[..., Any], int] = {}
     for name in sorted(tables):

@@ -45,10 +45,12 @@ class Conversion:
 
     input_layout: ClassVar[str] = ""  # a key of `_LAYOUTS`; '': no lookups
     drops_negative_weights: ClassVar[bool] = False  # unless the combiner is sum
+    takes_all: ClassVar[bool] = False  # features of the tensor core, too
 
     def takes(self, feature: str) -> bool:
         """Returns whether the target looks up a feature."""
-        return self.source.features[feature].table_id not in self.source.on_tensor_core
+        table = self.source.features[feature].table_id
+        return self.takes_all or table not in self.source.on_tensor_core
 
     def width(self, feature: str) -> int | None:
         """Returns the ids in a row of a padded feature; None: as many as the batch has."""
@@ -68,12 +70,7 @@ class Conversion:
 
 
 def attach(made: Any, conversion: Conversion) -> Any:
-    """Sets the attribute `conversion` of a converted object, and returns the object.
-
-    Args:
-        made: an object of another library.
-        conversion: the conversion.
-    """
+    """Sets the attribute `conversion` of an object of another library, and returns the object."""
     # Bypasses __setattr__ of Keras and tf.Module, which would track and save the value.
     object.__setattr__(made, "conversion", conversion)
     return made

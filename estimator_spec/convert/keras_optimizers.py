@@ -125,11 +125,7 @@ def _arguments(
 
 
 def sum_duplicate_rows(gradient: Any) -> Any:
-    """Sums the gradients of repeated rows.
-
-    Args:
-        gradient: a tensor, returned as it is, or IndexedSlices.
-    """
+    """Returns IndexedSlices with the gradients of repeated rows summed; a tensor as it is."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     indices, places, _ = tf.unique_with_counts(gradient.indices)
@@ -218,7 +214,7 @@ class EmbeddingRateMethods(_Base):
         return cls(rate, config["beta_1"], config["beta_2"])
 
 
-class CoreOptimizerMethods(_Base):
+class CoreOptimizerMethods(DuplicateSummingOptimizer):
     """Keras 3 optimizer with the embedding core's update rules, for the TensorFlow backend.
 
     It updates the rows that a step looks up, by the sum of their gradients, as a TPU's embedding
@@ -295,9 +291,7 @@ class CoreOptimizerMethods(_Base):
                     "lookup's: it covers all rows. Is there a regularizer on a table, or is this "
                     "another variable's optimizer?"
                 )
-        return super().apply(
-            [sum_duplicate_rows(gradient) for gradient in grads], trainable_variables
-        )
+        return super().apply(grads, trainable_variables)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the optimizer as plain data."""
@@ -330,25 +324,23 @@ def _update_rows(
 ) -> None:
     """Updates a table by a gradient without repeated rows."""
     ids = gradient.indices
-    rows = tf.gather(variable, ids)
-    if update_rules.updates_all_rows(parameters):
-        shape = tf.shape(variable, out_type=ids.dtype)
-        places = ids[:, tf.newaxis]
-        dense = tf.scatter_nd(places, gradient.values, shape)
+    rows = looked_up = tf.gather(variable, ids)
+    gradients = gradient.values
+    all_rows = update_rules.updates_all_rows(parameters)
+    if all_rows:
+        shape, places = tf.shape(variable, out_type=ids.dtype), ids[:, tf.newaxis]
+        gradients = tf.scatter_nd(places, gradients, shape)
         looked_up = tf.scatter_nd(places, rows, shape)
+        rows = variable.read_value()
         values = {name: slot.read_value() for name, slot in slots.items()}
-        new, new_values = update_rules.apply(
-            parameters, variable.read_value(), values, dense, rate, step
-        )
-        new = update_rules.decay(parameters, new, looked_up, rate)
-        variable.assign(update_rules.clip_weights(parameters, new))
-        for name, slot in slots.items():
-            slot.assign(new_values[name])
-        return
-    values = {name: tf.gather(slot, ids) for name, slot in slots.items()}
-    new, new_values = update_rules.apply(parameters, rows, values, gradient.values, rate, step)
-    new = update_rules.decay(parameters, new, rows, rate)
+    else:
+        values = {name: tf.gather(slot, ids) for name, slot in slots.items()}
+    new, new_values = update_rules.apply(parameters, rows, values, gradients, rate, step)
+    new = update_rules.decay(parameters, new, looked_up, rate)
     new = update_rules.clip_weights(parameters, new)
-    variable.scatter_update(tf.IndexedSlices(new, ids))
-    for name, slot in slots.items():
-        slot.scatter_update(tf.IndexedSlices(new_values[name], ids))
+    changes = [(variable, new), *((slots[name], new_values[name]) for name in slots)]
+    for changed, value in changes:
+        if all_rows:
+            changed.assign(value)
+        else:
+            changed.scatter_update(tf.IndexedSlices(value, ids))

@@ -49,10 +49,7 @@ class DistributedEmbedding(Conversion):
     max_ids: dict[str, int | None]
 
     input_layout: ClassVar[str] = "padded"
-
-    def takes(self, feature: str) -> bool:
-        """Returns True: tables of the tensor core are on the default device."""
-        return True
+    takes_all: ClassVar[bool] = True  # tables of the tensor core are on the default device
 
     def width(self, feature: str) -> int | None:
         """Returns the maximum number of ids in a row."""
@@ -273,7 +270,7 @@ def _report(
     if trained is not None:
         by_core = ("conversion.load_slots(layer)", "call it once the optimizer is built")
         by_keras = ("initial values", "not restored; optimizers='core' can load them")
-        tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
+        tables = resolved.core_tables
         entries += trained.slot_entries(tables, *(by_keras if target == "keras" else by_core))
     if resolved.spec.pipeline_execution_with_tensor_core:
         note = "a step's lookups see the update of the step before"

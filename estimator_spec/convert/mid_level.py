@@ -84,7 +84,7 @@ def to_mid_level(
         ValueError, TypeError: as `tables_and_features`.
     """
     resolved = resolved_spec.resolve(spec, hardware)
-    tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
+    tables = resolved.core_tables
     return build_configurations(
         "tf.tpu.experimental.embedding", resolved, tables, [], batch_size, step, allow_lossy
     )
@@ -100,17 +100,10 @@ def build_configurations(
     allow_lossy: bool,
     more: Sequence[Entry] = (),
 ) -> MidLevel:
-    """Builds the configurations of some or all tables of a spec.
+    """Builds the configurations of some or all tables of a spec; see `to_mid_level`.
 
-    Args:
-        target: name of the target for the report.
-        resolved: the resolved spec.
-        tables: tables of the embedding core.
-        plain: tables that are variables of the model: they get no optimizer.
-        batch_size: as in `to_mid_level`.
-        step: as in `to_mid_level`.
-        allow_lossy: as in `to_mid_level`.
-        more: more entries of the report; they replace those of the same table and argument.
+    `tables` are those of the embedding core; `plain` ones are variables of the model and get no
+    optimizer. The entries `more` replace those of the same table and argument.
     """
     check_positive_ints(optional=True, batch_size=batch_size)
     entries = [
@@ -189,7 +182,7 @@ def to_tpu_embedding(
             "it with tf.train.Checkpoint(embedding=embedding), and restore that within."
         )
     resolved = resolved_spec.resolve(spec, hardware)
-    tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
+    tables = resolved.core_tables
     trained, more = None, []
     if checkpoint is not None:
         trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
@@ -292,9 +285,6 @@ def fix_packing_status(optimizer: Any) -> Any:
     """Works around an optimizer that can't be serialized to its message.
 
     protobuf 7.34 and newer accept no bool for an enum, and TensorFlow 2.21 has one there.
-
-    Args:
-        optimizer: one of `tf.tpu.experimental.embedding`, or None.
     """
     if hasattr(optimizer, "low_dimensional_packing_status"):
         optimizer.low_dimensional_packing_status = int(optimizer.low_dimensional_packing_status)
@@ -302,14 +292,7 @@ def fix_packing_status(optimizer: Any) -> Any:
 
 
 def table_config(resolved: ResolvedSpec, table: str, optimizer: Any, **more: Any) -> Any:
-    """Returns a table's mid-level `TableConfig`.
-
-    Args:
-        resolved: the resolved spec.
-        table: key of the table.
-        optimizer: mid-level optimizer, or None.
-        **more: more arguments of `TableConfig`.
-    """
+    """Returns a table's mid-level `TableConfig`; `more` are more of its arguments."""
     config = resolved.tables[table]
     return tf.tpu.experimental.embedding.TableConfig(
         vocabulary_size=config.vocabulary_size,
@@ -323,12 +306,7 @@ def table_config(resolved: ResolvedSpec, table: str, optimizer: Any, **more: Any
 
 
 def model_table_entries(resolved: ResolvedSpec, tables: list[str]) -> list[Entry]:
-    """Returns the entries about tables that are variables of the model.
-
-    Args:
-        resolved: the resolved spec.
-        tables: their keys.
-    """
+    """Returns the entries about tables that are variables of the model."""
     entries = []
     for table in tables:
         was = "the tensor core's" if table in resolved.on_tensor_core else "the embedding core's"
@@ -338,14 +316,7 @@ def model_table_entries(resolved: ResolvedSpec, tables: list[str]) -> list[Entry
 
 
 def feature_config(resolved: ResolvedSpec, key: str, table: Any, batch_size: int | None) -> Any:
-    """Returns a feature's mid-level `FeatureConfig`.
-
-    Args:
-        resolved: the resolved spec.
-        key: the feature.
-        table: its mid-level `TableConfig`.
-        batch_size: examples of a step on one replica, or None.
-    """
+    """Returns the mid-level `FeatureConfig` of a feature; see `to_mid_level`."""
     feature = resolved.features[key]
     length: int = feature.max_sequence_length
     output_shape = None

@@ -9,8 +9,9 @@ ragged and sequence inputs for both kinds of tables.
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -71,7 +72,8 @@ class PartialEmbeddingMethods(_Base):
         check_positive_ints(optional=True, batch_size=batch_size)
         plain, large = _split(feature_config, size_threshold, plain_features)
         super().__init__(**more)
-        self._features = _Untracked(dict(feature_config))
+        # A namespace, whose values Keras doesn't track.
+        self._features = types.SimpleNamespace(value=dict(feature_config))
         layers: dict[int, Any] = {}
         self._keras_embedding_layers = {}
         for name, feature in plain.items():
@@ -80,7 +82,7 @@ class PartialEmbeddingMethods(_Base):
             self._keras_embedding_layers[name] = layers[id(feature.table)]
         self._tpu_embedding: Any = None
         if large:
-            self._tpu_embedding = tpu_embedding_class(self._keras)(
+            self._tpu_embedding = _layer_class("TPUEmbedding", TPUTables, self._keras)(
                 large,
                 mid_level_optimizer(optimizer),
                 pipeline_execution_with_tensor_core,
@@ -140,13 +142,6 @@ class PartialEmbeddingMethods(_Base):
         return dict(self._keras_embedding_layers)
 
 
-class _Untracked:
-    """Container that hides a value from Keras' tracking."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
 def partial_embedding_class(keras: Any = None) -> Any:
     """Returns the `PartialEmbedding` class for a Keras module.
 
@@ -156,33 +151,22 @@ def partial_embedding_class(keras: Any = None) -> Any:
     Raises:
         ValueError: the backend of Keras isn't TensorFlow.
     """
-    return _partial_embedding_class(keras or tf.keras)
-
-
-@functools.cache
-def _partial_embedding_class(keras: Any) -> Any:
+    keras = keras or tf.keras
     _check_backend(keras)
-    members = {"_keras": keras, "__doc__": PartialEmbeddingMethods.__doc__, "__module__": __name__}
-    return type("PartialEmbedding", (PartialEmbeddingMethods, keras.layers.Layer), members)
+    return _layer_class("PartialEmbedding", PartialEmbeddingMethods, keras)
 
 
 @functools.cache
-def tpu_embedding_class(keras: Any) -> Any:
-    """Returns the class of the large tables' layer for a Keras module.
-
-    Args:
-        keras: the Keras module.
-    """
-    members = {"_keras": keras, "__doc__": TPUTables.__doc__, "__module__": __name__}
-    return type("TPUEmbedding", (TPUTables, keras.layers.Layer), members)
+def _layer_class(name: str, methods: type, keras: Any) -> Any:
+    """Returns the class of a layer for a Keras module."""
+    members = {"_keras": keras, "__doc__": methods.__doc__, "__module__": __name__}
+    return type(name, (methods, keras.layers.Layer), members)
 
 
 class PartialConversion(MidLevel):
     """Conversion to a `PartialEmbedding`."""
 
-    def takes(self, feature: str) -> bool:
-        """Returns True: the layer looks up all features."""
-        return True
+    takes_all: ClassVar[bool] = True
 
     def finish(self, inputs: Any) -> Any:
         """Removes weights that are None, which Keras doesn't accept."""
@@ -271,12 +255,7 @@ def _variable(layer: Any, made: MidLevel, table: Any) -> Any:
 
 
 def exceeds_threshold(rows: int, threshold: int | None) -> bool:
-    """Returns whether a table is large.
-
-    Args:
-        rows: vocabulary size of the table.
-        threshold: see `PartialEmbedding`.
-    """
+    """Returns whether a table is large; see `size_threshold` of `PartialEmbedding`."""
     return threshold is not None and rows > threshold
 
 

@@ -88,11 +88,7 @@ def _look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any) -> tf.T
 
 
 def tensorflow_variable(variable: Any) -> Any:
-    """Returns the TensorFlow variable of a Keras 3 variable; a TensorFlow variable as it is.
-
-    Args:
-        variable: a variable of Keras 3 or TensorFlow.
-    """
+    """Returns the TensorFlow variable of a Keras 3 variable; a TensorFlow variable as it is."""
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 

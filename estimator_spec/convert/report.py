@@ -151,8 +151,7 @@ def build_report(
         LossyConversionError: an option is lost, and `allow_lossy` is False.
     """
     entries = list(more)
-    trained = set(source.tables) - source.on_tensor_core if tables is None else set(tables)
-    for table in sorted(trained):
+    for table in source.core_tables if tables is None else sorted(set(tables)):
         parameters = source.parameters(table)
         if optimizer_target is not None and parameters is not None:
             entries += optimizer_entries(
@@ -167,14 +166,7 @@ def build_report(
 
 
 def optimizer_entries(target: str, table: str, parameters: Any, rate: Any) -> list[Entry]:
-    """Returns the entries of one table's optimizer.
-
-    Args:
-        target: one of `target_support.TARGETS`.
-        table: key of the table.
-        parameters: the table's optimizer.
-        rate: the table's learning rate: its own, or the optimizer's.
-    """
+    """Returns the entries of a table's optimizer, in one of `target_support.TARGETS`."""
     support = target_support.find_support(target, parameters)
     kind = type(parameters)
     name = kind.__name__.removesuffix("Parameters")
@@ -211,12 +203,7 @@ def optimizer_entries(target: str, table: str, parameters: Any, rate: Any) -> li
 
 
 def table_entries(source: ResolvedSpec, tables: list[str]) -> list[Entry]:
-    """Returns the entries of combiners and hot id replication.
-
-    Args:
-        source: the resolved spec.
-        tables: the tables that are converted.
-    """
+    """Returns the entries of combiners and hot id replication of the converted tables."""
     entries = []
     for table in tables:
         config = source.tables[table]

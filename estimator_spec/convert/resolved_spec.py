@@ -75,6 +75,11 @@ class ResolvedSpec:
         default_factory=Vocabularies, compare=False, repr=False
     )
 
+    @property
+    def core_tables(self) -> list[str]:
+        """Returns the sorted keys of the tables that the embedding core looks up."""
+        return sorted(set(self.tables) - self.on_tensor_core)
+
     def parameters(self, table: str) -> OptimizationParameters | None:
         """Returns the optimizer of a table, its own or the spec's."""
         return table_optimizer(self.spec, self.tables[table])

@@ -30,10 +30,7 @@ class Serving(Conversion):
 
     input_layout: ClassVar[str] = "sparse"
     drops_negative_weights: ClassVar[bool] = True
-
-    def takes(self, feature: str) -> bool:
-        """Returns True: all features are served."""
-        return True
+    takes_all: ClassVar[bool] = True
 
 
 def to_serving(

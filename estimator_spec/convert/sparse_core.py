@@ -107,7 +107,7 @@ def to_tpu_embedding_v2(
             f"TensorFlow {tf.__version__} has no TPUEmbeddingV2; a newer one has (2.21 does)."
         )
     resolved = resolved_spec.resolve(spec, hardware)
-    tables = sorted(set(resolved.tables) - resolved.on_tensor_core)
+    tables = resolved.core_tables
     made = report.build_report(
         "TPUEmbeddingV2", resolved, _entries(resolved, tables), allow_lossy, "tpu_embedding_v2"
     )

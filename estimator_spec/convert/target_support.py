@@ -233,8 +233,23 @@ def _proto() -> dict[type, OptimizerSupport]:
     return {kind: OptimizerSupport(name, _rules(kind)) for kind, name in names.items()}
 
 
-def _mid_level(common: dict[str, ArgumentRule], v2: bool) -> dict[type, OptimizerSupport]:
+def _mid_level(v2: bool) -> dict[type, OptimizerSupport]:
     """Returns the support of the optimizers of `tf.tpu.experimental.embedding`."""
+    limits = ("clip_gradient_min", "clip_gradient_max")
+    common = {**_same(*_COMMON), **{name: ArgumentRule("clipvalue") for name in limits}}
+    if v2:
+        common |= {
+            "use_gradient_accumulation": _SUMMED,
+            **_only(
+                "is ignored: nothing is clipped",
+                clip_weight_min=None,
+                clip_weight_max=None,
+                clip_gradient_min=None,
+                clip_gradient_max=None,
+            ),
+            "weight_decay_factor": _no_decay("isn't implemented: no decay"),
+            "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
+        }
     adagrad = {"initial_accumulator": ArgumentRule("initial_accumulator_value")}
     adam = {**_ADAM, **_same("lazy_adam", "sum_inside_sqrt")}
     ftrl = {
@@ -303,31 +318,12 @@ def _without_counterpart(common: dict[str, ArgumentRule]) -> dict[type, Optimize
     }
 
 
-def _tpu_embedding() -> dict[type, OptimizerSupport]:
-    clip = {name: ArgumentRule("clipvalue") for name in ("clip_gradient_min", "clip_gradient_max")}
-    return _mid_level({**_same(*_COMMON), **clip}, v2=False)
+def _keras() -> dict[type, OptimizerSupport]:
+    """Returns the support of Keras 3's optimizers, most of which update all rows of a table.
 
-
-def _tpu_embedding_v2() -> dict[type, OptimizerSupport]:
+    Gradients of repeated ids are summed first, as in an embedding core, unlike in Keras.
+    """
     common = {
-        "learning_rate": ArgumentRule("learning_rate"),
-        "use_gradient_accumulation": _SUMMED,
-        **_only(
-            "is ignored: nothing is clipped",
-            clip_weight_min=None,
-            clip_weight_max=None,
-            clip_gradient_min=None,
-            clip_gradient_max=None,
-        ),
-        "weight_decay_factor": _no_decay("isn't implemented: no decay"),
-        "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
-    }
-    return _mid_level(common, v2=True)
-
-
-def _keras_common() -> dict[str, ArgumentRule]:
-    """Returns the rules that all Keras optimizers share."""
-    return {
         "learning_rate": ArgumentRule("learning_rate"),
         "use_gradient_accumulation": _SUMMED,
         **_only("weights aren't clipped", clip_weight_min=None, clip_weight_max=None),
@@ -342,14 +338,6 @@ def _keras_common() -> dict[str, ArgumentRule]:
             for name in ("clip_gradient_min", "clip_gradient_max")
         },
     }
-
-
-def _keras() -> dict[type, OptimizerSupport]:
-    """Returns the support of Keras 3's optimizers, most of which update all rows of a table.
-
-    Gradients of repeated ids are summed first, as in an embedding core, unlike in Keras.
-    """
-    common = _keras_common()
     adagrad = {"initial_accumulator": ArgumentRule("initial_accumulator_value")}
     rows_move = "rows not looked up"
     never = Condition("", lambda parameters: False)
@@ -457,8 +445,8 @@ def _symmetric(parameters: Any) -> bool:
 def _table() -> dict[str, dict[type, OptimizerSupport]]:
     return {
         "config_proto": _proto(),
-        "tpu_embedding": _tpu_embedding(),
-        "tpu_embedding_v2": _tpu_embedding_v2(),
+        "tpu_embedding": _mid_level(v2=False),
+        "tpu_embedding_v2": _mid_level(v2=True),
         "keras": _keras(),
         "keras_core": _keras_core(),
     }

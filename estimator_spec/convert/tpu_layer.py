@@ -8,6 +8,7 @@ applies the gradients to the embedding core.
 from __future__ import annotations
 
 import numbers
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
 
-_Base: Any = object  # replaced by Keras' Layer, see `partial.tpu_embedding_class`
+_Base: Any = object  # replaced by Keras' Layer, as in `partial`
 
 
 class TPUTables(_Base):
@@ -44,7 +45,9 @@ class TPUTables(_Base):
     ) -> None:
         super().__init__(**more)
         self.batch_size = batch_size
-        held = _UntrackedState(dict(feature_config))
+        # A namespace, whose values Keras doesn't track.
+        held = types.SimpleNamespace(features=dict(feature_config), api=None, calls=0)
+        held.tables = list({id(f.table): f.table for f in held.features.values()}.values())
         self._held = held
         strategy = tf.distribute.get_strategy()
         if isinstance(strategy, tf.distribute.TPUStrategy):
@@ -133,16 +136,6 @@ class TPUTables(_Base):
 
         trapped = trap(tf.convert_to_tensor(self._trap))
         return tf.nest.pack_sequence_as(held.features, trapped)
-
-
-class _UntrackedState:
-    """State that Keras must not track."""
-
-    def __init__(self, features: dict[str, Any]) -> None:
-        self.features = features
-        self.tables = list({id(f.table): f.table for f in features.values()}.values())
-        self.api: Any = None
-        self.calls = 0
 
 
 def _split_outputs(result: Any) -> tuple[Any, dict[str, Any]]:

@@ -95,12 +95,7 @@ class TrainedTables:
         return {slot: self._whole(table, name) for slot, name in names.items()}
 
     def slot_variables(self, table: str, parameters: OptimizationParameters) -> dict[str, str]:
-        """Returns the names of these variables by slot name; an empty dict if one is missing.
-
-        Args:
-            table: as for `slots`.
-            parameters: as for `slots`.
-        """
+        """Returns the names of these variables by slot name; an empty dict if one is missing."""
         optimizer = type(parameters).__name__.removesuffix("Parameters")
         for system in ("tpu", "cpu"):
             naming = slot_names.find_naming(optimizer, system)

@@ -45,6 +45,10 @@ class OptimizationParameters:
         clip_gradient_min: lower bound of an element of g. None: no limit.
         clip_gradient_max: upper bound of an element of g. None: no limit. Either limit needs
             `use_gradient_accumulation`, because only the sum is clipped.
+
+    Raises:
+        ValueError: a value is out of range.
+        TypeError: a value has another type.
     """
 
     SLOTS: ClassVar[tuple[Slot, ...]] = ()

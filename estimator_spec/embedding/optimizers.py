@@ -80,12 +80,8 @@ class AdagradParameters(OptimizationParameters):
     (array([0.95, 1.  ], dtype=float32), array([1.  , 0.75], dtype=float32))
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
         initial_accumulator: $a_0$, > 0. Default 0.1. A greater one makes the first steps smaller.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (Slot("accumulator", "/Adagrad", "initial_accumulator"),)
@@ -141,17 +137,13 @@ class AdagradMomentumParameters(OptimizationParameters):
     (array([0.739], dtype=float32), array([3.214], dtype=float32))
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
         momentum: $μ$, the part of $m$ that a step keeps, usually in [0, 1).
         use_nesterov: whether the step looks ahead by one more momentum. Default False.
         exponent: $p$, the root that is taken of the accumulator, > 0. The default 2 is Adagrad's
             square root.
         beta2: $β_2$, the part of $a$ that a step keeps, usually in (0, 1]. The default 1 sums.
         epsilon: $ε$, keeps the root from 0, > 0. Default 1e-10.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (
@@ -213,14 +205,10 @@ class ProximalAdagradParameters(OptimizationParameters):
     array([0.93, 0.  ], dtype=float32)
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
         initial_accumulator: $a_0$, > 0. Default 0.1.
         l1_regularization_strength: $λ_1$, >= 0: pulls small elements to exactly 0. Default 0.
         l2_regularization_strength: $λ_2$, >= 0: shrinks all elements. Default 0.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (Slot("accumulator", "/ProximalAdagrad", "initial_accumulator"),)
@@ -284,17 +272,13 @@ class AdamParameters(OptimizationParameters):
     0.000316
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
         beta1: $β_1$, the part of $m$ that a step keeps, in [0, 1). Default 0.9.
         beta2: $β_2$, the part of $v$ that a step keeps, in [0, 1). Default 0.999.
         epsilon: $ε$, keeps the root from 0, > 0. Default 1e-8.
         lazy_adam: True (the default) moves only the rows looked up in a step; False moves all of
             them, as their $m$ is not zero yet, and needs gradient accumulation.
         sum_inside_sqrt: whether $ε$ stands inside the root. Default True, which is faster.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (Slot("m", "/Adam/m"), Slot("v", "/Adam/v"))
@@ -347,7 +331,7 @@ class FtrlParameters(OptimizationParameters):
     (array([0.084, 0.   ], dtype=float32), array([-0.84,  0.  ], dtype=float32))
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
         learning_rate_power: $p$, <= 0: how fast steps become smaller. Default -0.5; 0 keeps them.
         initial_accumulator_value: $a_0$, >= 0. Default 0.1; 0 wants `allow_zero_accumulator`.
         l1_regularization_strength: $λ_1$, >= 0: pulls small elements to exactly 0. Default 0.
@@ -357,10 +341,6 @@ class FtrlParameters(OptimizationParameters):
         beta: $β$, smooths the first steps, usually >= 0. Default 0.
         allow_zero_accumulator: whether the root is computed so that an accumulator of 0 gives no
             NaN, a little slower. Default False.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (
@@ -433,7 +413,7 @@ class ProximalYogiParameters(OptimizationParameters):
     (array([0.9703], dtype=float32), array([0.000251], dtype=float32))
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
             Default 0.01.
         beta1: $β_1$, the part of $m$ that a step keeps, in [0, 1). Default 0.9.
         beta2: $β_2$, how slowly $v$ follows $g^2$, in [0, 1). Default 0.999.
@@ -441,10 +421,6 @@ class ProximalYogiParameters(OptimizationParameters):
         l1_regularization_strength: $λ_1$, >= 0: pulls small elements to exactly 0. Default 0.
         l2_regularization_strength: $λ_2$, >= 0: shrinks all elements. Default 0.
         initial_accumulator_value: $v_0$, usually >= 0. Default 1e-6.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (
@@ -500,13 +476,9 @@ class MomentumParameters(OptimizationParameters):
     (array([0.855], dtype=float32), array([0.95], dtype=float32))
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
         momentum: $μ$, the part of $m$ that a step keeps, usually in [0, 1).
         use_nesterov: whether the step looks ahead by one more momentum. Default False.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (Slot("momenta", "/Momentum"),)
@@ -549,14 +521,10 @@ class RMSPropParameters(OptimizationParameters):
     array([0.8, 0.8], dtype=float32)
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for the arguments not named here.
+        learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
         rho: $ρ$, the part of $s$ that a step keeps, usually in [0, 1).
         momentum: $μ$, the part of $m$ that a step keeps, usually in [0, 1).
         epsilon: $ε$, keeps the root from 0, usually > 0.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
     """
 
     SLOTS = (Slot("ms", "/RMSProp/ms"), Slot("mom", "/RMSProp/mom"))
@@ -596,11 +564,7 @@ class StochasticGradientDescentParameters(OptimizationParameters):
     (array([0.95], dtype=float32), {})
 
     Args:
-        learning_rate: $η$; see `OptimizationParameters`, as for all arguments.
-
-    Raises:
-        ValueError: a value out of range.
-        TypeError: a value of another type.
+        learning_rate: $η$; see `OptimizationParameters`, as for all arguments and errors.
     """
 
     learning_rate: float | None
@@ -647,9 +611,6 @@ class FrequencyEstimatorParameters(OptimizationParameters):
         max_delta: $δ_{max}$, the longest gap that counts, in steps, > 0.
         outlier_threshold: $θ$, usually > 1: a gap of so many times the estimate replaces it.
         weight_exponent: exponent $e$ of the weights $(D_i / δ_{max})^e$. The update doesn't use it.
-
-    Raises:
-        TypeError: a value of another type.
     """
 
     SLOTS = (Slot("last_hit_step", "/FrequencyEstimator"),)

@@ -183,12 +183,7 @@ def table_name(variable_name: str) -> str:
 
 
 def table_optimizer(spec: EmbeddingConfigSpec, table: TableConfig) -> OptimizationParameters | None:
-    """Returns the optimizer of a table: its own, else the spec's.
-
-    Args:
-        spec: the spec of the run.
-        table: one of its tables.
-    """
+    """Returns the optimizer of a table: its own, else the spec's."""
     return table.optimization_parameters or spec.optimization_parameters
 
 
@@ -197,10 +192,6 @@ def table_learning_rate(spec: EmbeddingConfigSpec, table: TableConfig) -> Any:
 
     A table's `learning_rate=0` counts as not given, as in TensorFlow's `TPUEstimator`; a
     `learning_rate_fn` may return 0.
-
-    Args:
-        spec: the spec of the run.
-        table: one of its tables.
 
     Returns:
         A number, a function of the global step, or None.

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restores the names that TensorFlow removed, for unedited programs.
 
-The tables are data: `estimator_names`, `canned_names`, `head_names`, `tpu_names` and
-`contrib_names` say where each old name leads (TensorFlow's own name, ours, or a library),
-`unsupported_names` has advice on the rest.
-`names` assembles the tables; `installation` puts their names into modules (`modules`), `stand_ins`
-replaces what they lack, and `check` compares a program's source with them.
-docs/make_legacy_names.py generates docs/legacy_names.md. `run` is the command; `tf1` and
-`child_processes` serve it.
+The tables are data, which `name_rows` reads: `estimator_names`, `canned_names`, `head_names`,
+`tpu_names` and `contrib_names` say where each old name leads (TensorFlow's own name, ours, or a
+library), `unsupported_names` has advice on the rest. `names` assembles the tables; `installation`
+puts their names into modules (`modules`), `stand_ins` replaces what they lack, and `check` compares
+a program's source with them. docs/make_legacy_names.py generates docs/legacy_names.md. `run` is the
+command; `tf1` and `child_processes` serve it.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from estimator_spec.legacy.errors import LegacyAttributeError, LegacyImportError
     from estimator_spec.legacy.installation import install, uninstall
     from estimator_spec.legacy.restoration import restored
+    from estimator_spec.legacy.stand_ins import LegacyAttributeError, LegacyImportError
 
 __all__ = ["LegacyAttributeError", "LegacyImportError", "install", "restored", "uninstall"]
 
 _MODULES = {
-    "LegacyAttributeError": "errors",
-    "LegacyImportError": "errors",
+    "LegacyAttributeError": "stand_ins",
+    "LegacyImportError": "stand_ins",
     "install": "installation",
     "restored": "restoration",
     "uninstall": "installation",

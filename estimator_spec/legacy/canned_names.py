@@ -8,14 +8,10 @@ TensorFlow 1, whose `tf` is `tf.compat.v1`, gets the first.
 
 from __future__ import annotations
 
-from estimator_spec.legacy.name_rows import Group
-
-_V1 = "estimator_spec.canned.v1"
-_V2 = "estimator_spec.canned"
-_PLACES = "estimator_v1 estimator_py.estimator_lib"
+from estimator_spec.legacy.name_rows import Row, parse_rows
 
 
-def _family(module: str, family: str) -> tuple[Group, ...]:
+def _family(module: str, family: str) -> tuple[Row, ...]:
     """Returns the names of a family of estimators.
 
     The module that defined them had both generations, the second with the suffix V2.
@@ -25,13 +21,18 @@ def _family(module: str, family: str) -> tuple[Group, ...]:
         family: the first part of the names.
     """
     place = f"estimator_py.canned.{module}"
-    names = f"{family}Classifier {family}Regressor {family}Estimator"
-    renamed = " ".join(f"{name}V2={name}" for name in names.split())
-    return (
-        Group("estimator_v2", _V2, names),
-        Group(f"{_PLACES} {place}", _V1, f"{family}Classifier {family}Regressor"),
-        Group(f"{_PLACES} {place} contrib.estimator", _V1, f"{family}Estimator"),
-        Group(place, _V2, renamed),
+    return parse_rows(
+        f"""
+        [estimator_spec.canned]
+        estimator_v2: {family}Classifier {family}Regressor {family}Estimator
+        {place}:
+          {family}ClassifierV2={family}Classifier {family}RegressorV2={family}Regressor
+          {family}EstimatorV2={family}Estimator
+
+        [estimator_spec.canned.v1]
+        estimator_v1 estimator_py.estimator_lib {place}: {family}Classifier {family}Regressor
+        estimator_v1 estimator_py.estimator_lib {place} contrib.estimator: {family}Estimator
+        """
     )
 
 
@@ -40,21 +41,20 @@ CANNED = (
     *_family("dnn", "DNN"),
     *_family("dnn_linear_combined", "DNNLinearCombined"),
     *_family("linear", "Linear"),
-    Group(
-        "estimator_v1.experimental contrib.estimator estimator_py.canned.dnn",
-        _V1,
-        "dnn_logit_fn_builder",
-    ),
-    Group(
-        "estimator_v1.experimental contrib.estimator estimator_py.canned.linear",
-        _V1,
-        "linear_logit_fn_builder",
-    ),
-    Group("estimator_py.canned.dnn", _V2, "dnn_logit_fn_builder_v2=dnn_logit_fn_builder"),
-    Group("estimator_py.canned.linear", _V2, "linear_logit_fn_builder_v2=linear_logit_fn_builder"),
-    Group(
-        "estimator_py.canned.optimizers",
-        "estimator_spec.canned.optimizers",
-        "get_optimizer_instance=tf1_optimizer get_optimizer_instance_v2=keras_optimizer",
+    *parse_rows(
+        """
+        [estimator_spec.canned]
+        estimator_py.canned.dnn: dnn_logit_fn_builder_v2=dnn_logit_fn_builder
+        estimator_py.canned.linear: linear_logit_fn_builder_v2=linear_logit_fn_builder
+
+        [estimator_spec.canned.v1]
+        estimator_v1.experimental contrib.estimator estimator_py.canned.dnn: dnn_logit_fn_builder
+        estimator_v1.experimental contrib.estimator estimator_py.canned.linear:
+          linear_logit_fn_builder
+
+        [estimator_spec.canned.optimizers]
+        estimator_py.canned.optimizers:
+          get_optimizer_instance=tf1_optimizer get_optimizer_instance_v2=keras_optimizer
+        """
     ),
 )

@@ -24,7 +24,7 @@ from estimator_spec.legacy import (
     tf1,
     unsupported_names,
 )
-from estimator_spec.legacy.module_spellings import is_removed
+from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.program_names import Use
 
 _ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
@@ -76,13 +76,7 @@ def main(script: str, root: str, as_tf1: bool | None) -> int:
 
 
 def findings(script: str, root: str, as_tf1: bool) -> Iterator[Finding]:
-    """Yields the old names of a program, by file and line; each once a line.
-
-    Args:
-        script: the program's file.
-        root: the directory that it imports its own modules from.
-        as_tf1: whether the program gets TensorFlow 1's API.
-    """
+    """Yields the old names of a program, by file and line, each once a line; see `main`."""
     for file in program_names.local_files(script, root):
         shown = os.path.relpath(file, root)
         try:
@@ -134,19 +128,16 @@ def _table() -> dict[str, dict[str, str]]:
             for module in row.modules():
                 table.setdefault(module, {})[row.name] = row.ours
     for module in (*table, *names.libraries_by_module()):
-        parts = module.split(".")
-        for end in range(1, len(parts) + 1):
-            table.setdefault(".".join(parts[:end]), {})
+        for prefix in prefixes(module):
+            table.setdefault(prefix, {})
     return table
 
 
 def _split(full: str) -> tuple[str | None, str]:
     """Returns the longest module of the table that a name is in, and the next part of the name."""
-    parts = full.split(".")
-    for end in range(len(parts), 0, -1):
-        module = ".".join(parts[:end])
+    for module in prefixes(full):
         if module in _table():
-            return module, "".join(parts[end : end + 1])
+            return module, full[len(module) + 1 :].partition(".")[0]
     return None, ""
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from estimator_spec import legacy_keras
 from estimator_spec.legacy import installation, tf1
@@ -21,22 +21,15 @@ from tpu_columns import environment
 _STARTUP = os.path.join(os.path.dirname(os.path.realpath(__file__)), "startup")
 
 
-class Options(NamedTuple):
-    """Options of `run` that child processes inherit.
+def enable(as_tf1: bool | None, also: Sequence[str]) -> None:
+    """Sets the environment variables of this process's children.
 
-    Attributes:
+    Args:
         as_tf1: whether programs get TensorFlow 1's API; None detects it for each.
         also: installed packages that get it, too.
     """
-
-    as_tf1: bool | None = None
-    also: tuple[str, ...] = ()
-
-
-def enable(options: Options) -> None:
-    """Sets the environment variables of this process's children."""
-    values = {"prefix": sys.prefix, "version": list(sys.version_info[:2]), **options._asdict()}
-    environment.write(environment.RUN, json.dumps(values))
+    python = {"prefix": sys.prefix, "version": sys.version_info[:2]}
+    environment.write(environment.RUN, json.dumps({**python, "as_tf1": as_tf1, "also": also}))
     path = os.environ.get("PYTHONPATH", "")
     if _STARTUP not in path.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join([_STARTUP, path] if path else [_STARTUP])

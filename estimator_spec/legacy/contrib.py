@@ -44,24 +44,12 @@ def sloppy_interleave(
 
 
 def index_table_from_tensor(mapping: Any, *args: Any, **kwargs: Any) -> Any:
-    """Returns `index_table_from_tensor` of TensorFlow, which calls its first argument otherwise.
-
-    Args:
-        mapping: the vocabulary, a tensor or list.
-        *args: further arguments.
-        **kwargs: further arguments.
-    """
+    """Calls `index_table_from_tensor` of TensorFlow, whose first argument has another name."""
     return private.lookup_ops.index_table_from_tensor(mapping, *args, **kwargs)
 
 
 def index_to_string_table_from_tensor(mapping: Any, *args: Any, **kwargs: Any) -> Any:
-    """Returns `index_to_string_table_from_tensor` of TensorFlow; see `index_table_from_tensor`.
-
-    Args:
-        mapping: the vocabulary, a tensor or list.
-        *args: further arguments.
-        **kwargs: further arguments.
-    """
+    """Calls `index_to_string_table_from_tensor`, as `index_table_from_tensor` above does."""
     return private.lookup_ops.index_to_string_table_from_tensor(mapping, *args, **kwargs)
 
 

@@ -156,17 +156,7 @@ def export_saved_model_for_mode(
     checkpoint_path: str | None = None,
     mode: str = ModeKeys.PREDICT,
 ) -> bytes:
-    """Writes a SavedModel of one mode, as `Estimator.export_saved_model` does.
-
-    Args:
-        estimator: the estimator.
-        export_dir_base: as for `Estimator.export_saved_model`.
-        input_receiver_fn: returns the receiver of the mode.
-        assets_extra: as for `Estimator.export_saved_model`.
-        as_text: as for `Estimator.export_saved_model`.
-        checkpoint_path: as for `Estimator.export_saved_model`.
-        mode: one of `ModeKeys`.
-    """
+    """Writes a SavedModel of one mode by `Estimator.export_saved_model`; takes its arguments."""
     return estimator.export_saved_model(
         export_dir_base, input_receiver_fn, assets_extra, as_text, checkpoint_path, mode
     )
@@ -180,16 +170,7 @@ def export_all_saved_models(
     as_text: bool = False,
     checkpoint_path: str | None = None,
 ) -> bytes:
-    """Writes a SavedModel of several modes by `Estimator.experimental_export_all_saved_models`.
-
-    Args:
-        estimator: the estimator.
-        export_dir_base: as for the method.
-        input_receiver_fn_map: as for the method.
-        assets_extra: as for the method.
-        as_text: as for the method.
-        checkpoint_path: as for the method.
-    """
+    """Writes a SavedModel of several modes by `Estimator.experimental_export_all_saved_models`."""
     return estimator.experimental_export_all_saved_models(
         export_dir_base, input_receiver_fn_map, assets_extra, as_text, checkpoint_path
     )

@@ -37,13 +37,7 @@ def load_global_step_from_checkpoint_dir(checkpoint_dir: Any) -> Any:
 def write_dict_to_summary(
     output_dir: str, dictionary: Mapping[str, Any], current_global_step: int
 ) -> None:
-    """Logs metrics, and writes them to an event file.
-
-    Args:
-        output_dir: directory of the event file.
-        dictionary: values by name.
-        current_global_step: the step of the values.
-    """
+    """Logs metrics, values by name, and writes them to an event file."""
     values = {**dictionary, tf1.GraphKeys.GLOBAL_STEP: current_global_step}
     evaluation.write_summaries(output_dir, values, None)
 
@@ -51,13 +45,7 @@ def write_dict_to_summary(
 def write_checkpoint_path_to_summary(
     output_dir: str, checkpoint_path: str, current_global_step: int
 ) -> None:
-    """Writes the path of an evaluated checkpoint to an event file.
-
-    Args:
-        output_dir: directory of the event file.
-        checkpoint_path: the path.
-        current_global_step: the step of the checkpoint.
-    """
+    """Writes the path of an evaluated checkpoint to an event file."""
     evaluation.write_checkpoint_path(output_dir, checkpoint_path, current_global_step)
 
 
@@ -71,11 +59,7 @@ def dict_to_str(dictionary: Mapping[str, Any]) -> str:
 
 
 def verify_model_fn_args(model_fn: Callable[..., Any], params: Any) -> None:
-    """Checks the arguments of a `model_fn`.
-
-    Args:
-        model_fn: the function.
-        params: the `params` that it would get, or None.
+    """Checks the arguments of a `model_fn`, which would get these `params`.
 
     Raises:
         ValueError: it lacks an argument, or takes an unknown one.
@@ -130,14 +114,7 @@ def build_supervised_input_receiver_fn_from_input_fn(
 
 
 class SavedModelExporter(_SavedModelExporter):
-    """Exports a SavedModel whenever it is called.
-
-    Args:
-        name: directory of the exports.
-        serving_input_receiver_fn: as for `Estimator.export_saved_model`.
-        assets_extra: as for `Estimator.export_saved_model`.
-        as_text: as for `Estimator.export_saved_model`.
-    """
+    """Exports a SavedModel whenever it is called; takes the arguments of `FinalExporter`."""
 
     def __init__(
         self,
@@ -165,16 +142,8 @@ def model_to_estimator(
 ) -> Any:
     """Makes an estimator of a Keras model; see `estimator_spec.model_to_estimator`.
 
-    Args:
-        keras_model: as there.
-        keras_model_path: as there.
-        custom_objects: as there.
-        model_dir: as there.
-        config: as there.
-        checkpoint_format: as there. None: 'saver', or 'checkpoint' with `use_v2_estimator`.
-        use_v2_estimator: whether TensorFlow 2's function calls this one.
-        metric_names_map: as there.
-        export_outputs: as there.
+    `checkpoint_format=None` means 'saver', or 'checkpoint' with `use_v2_estimator`, which the
+    function of TensorFlow 2 passes.
     """
     return keras_models.model_to_estimator(
         keras_model,

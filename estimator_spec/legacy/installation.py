@@ -17,14 +17,14 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.config import host_fallback
 from estimator_spec.legacy import names, stand_ins
-from estimator_spec.legacy.module_spellings import is_removed
+from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
 from estimator_spec.legacy.undo import ReversibleChanges
 
@@ -198,15 +198,9 @@ def getters_by_module(state: State) -> dict[str, _Getters]:
         for module in row.modules():
             table.setdefault(module, {})[row.name] = get
     for module in (*table, *names.libraries_by_module()):
-        table.setdefault(module, {})
-        for parent in _parents(module):
-            table.setdefault(parent, {})
+        for prefix in prefixes(module):
+            table.setdefault(prefix, {})
     return dict(sorted(table.items()))
-
-
-def _parents(name: str) -> Iterable[str]:
-    parts = name.split(".")
-    return (".".join(parts[:end]) for end in range(1, len(parts)))
 
 
 def _resolve_tensorflows_first(row: names.Row) -> Any:
@@ -225,9 +219,8 @@ def _exists(name: str) -> bool:
         return _module(name) is not None
     if isinstance(sys.modules.get(name), LegacyModule):
         return False
-    if not all(_exists(parent) for parent in _parents(name)):
-        return False
-    return importlib.util.find_spec(name) is not None
+    parent = name.rpartition(".")[0]
+    return (not parent or _exists(parent)) and importlib.util.find_spec(name) is not None
 
 
 def _is_api(name: str) -> bool:

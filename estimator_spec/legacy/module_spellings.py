@@ -53,13 +53,23 @@ REMOVED = (
 )
 
 
+def prefixes(name: str) -> list[str]:
+    """Returns a dotted name and all that it is in, the longest first.
+
+    >>> prefixes('tensorflow.contrib.tpu')
+    ['tensorflow.contrib.tpu', 'tensorflow.contrib', 'tensorflow']
+    """
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+
+
 def is_removed(module: str) -> bool:
     """Returns whether TensorFlow has removed a module of the table.
 
     >>> is_removed('tensorflow.contrib.tpu'), is_removed('tensorflow.python.tpu')
     (True, False)
     """
-    return any(module == root or module.startswith(root + ".") for root in REMOVED)
+    return any(prefix in REMOVED for prefix in prefixes(module))
 
 
 def spellings(place: str) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines the kinds of entries in the tables of restored names."""
+"""Defines the kinds of entries in the tables of removed names, and reads the tables."""
 
 from __future__ import annotations
 
@@ -20,22 +20,6 @@ class When(enum.Enum):
     ALWAYS = "always"
     ON_HOST = "on the host"
     WITHOUT_TENSORBOARD = "without TensorBoard"
-
-
-class Group(NamedTuple):
-    """Names with the same places and the same present module.
-
-    Attributes:
-        places: the former modules, as in `module_spellings`, separated by spaces.
-        home: the module (or class) that has the names now.
-        names: the names, separated by spaces; `old=new` if they differ.
-        when: condition of the installation.
-    """
-
-    places: str
-    home: str
-    names: str
-    when: When = When.ALWAYS
 
 
 class Row(NamedTuple):
@@ -70,3 +54,39 @@ class Library(NamedTuple):
 
     places: str
     homes: str
+
+
+def parse_rows(table: str, when: When = When.ALWAYS) -> tuple[Row, ...]:
+    r"""Returns the rows of a table whose headings are today's modules (or classes).
+
+    >>> parse_rows("[estimator_spec]\ncontrib.tpu estimator.tpu: TPUEstimator")[0].ours
+    'estimator_spec.TPUEstimator'
+
+    Args:
+        table: as for `parse_table`; a name is `old=new` if its present name differs.
+        when: condition of the installation.
+    """
+    rows = []
+    for home, places, name in parse_table(table):
+        old, _, new = name.partition("=")
+        rows.append(Row(old, places, f"{home}.{new or old}", when))
+    return tuple(rows)
+
+
+def parse_table(table: str) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+    """Returns (heading, places, name) of each name of a table.
+
+    Args:
+        table: lines `places: names`, both separated by spaces. Lines without a colon have more
+            names, lines `[heading]` the heading of the lines below, and `#` begins comments.
+    """
+    found = []
+    heading, places = "", ""
+    for line in map(str.strip, table.splitlines()):
+        if line.startswith("["):
+            heading = " ".join(line[1:-1].split())
+        elif not line.startswith("#"):
+            before, colon, names = line.rpartition(":")
+            places = before if colon else places
+            found += [(heading, tuple(places.split()), name) for name in names.split()]
+    return tuple(found)

@@ -1,53 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles the table of restored names: places and present location of each.
 
-`install()`, docs/legacy_names.md and the tests read it. A row is one name. A `Group` holds rows
-with the same places and the same present module; a `Library` stands for all names of a module.
+`install()`, docs/legacy_names.md and the tests read it. A row is one name; a `Library` stands for
+all names of a module.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 
 from estimator_spec.legacy import (
     canned_names,
     contrib_names,
     estimator_names,
-    extender_names,
     head_names,
     tpu_names,
 )
 from estimator_spec.legacy.module_spellings import spellings
 from estimator_spec.legacy.name_rows import Row, When
 
-__all__ = ["GROUPS", "LIBRARIES", "Row", "When", "libraries_by_module", "rows"]
+__all__ = ["LIBRARIES", "Row", "When", "libraries_by_module", "rows"]
 
-GROUPS = (
-    *estimator_names.ESTIMATOR,
-    *estimator_names.EXPORT,
-    *estimator_names.HOOKS,
-    *estimator_names.PRIVATE,
-    *extender_names.EXTENDERS,
-    *canned_names.CANNED,
-    *head_names.HEADS,
-    *tpu_names.TPU,
-    *tpu_names.EMBEDDINGS,
-    *tpu_names.CONTRIB_TPU,
-    *contrib_names.CONTRIB,
-    *contrib_names.MOVED,
-    *tpu_names.ON_HOST,
-    *contrib_names.SUMMARIES,
-)
 LIBRARIES = contrib_names.LIBRARIES
 
 
-def rows() -> Iterator[Row]:
-    """Every removed name of the table."""
-    for group in GROUPS:
-        for name in group.names.split():
-            old, _, new = name.partition("=")
-            yield Row(old, tuple(group.places.split()), f"{group.home}.{new or old}", group.when)
+def rows() -> tuple[Row, ...]:
+    """Returns every removed name of the tables."""
+    return (
+        *estimator_names.ESTIMATOR,
+        *estimator_names.EXPORT,
+        *estimator_names.HOOKS,
+        *estimator_names.EXTENDERS,
+        *estimator_names.PRIVATE,
+        *canned_names.CANNED,
+        *head_names.HEADS,
+        *tpu_names.TPU,
+        *tpu_names.EMBEDDINGS,
+        *tpu_names.CONTRIB_TPU,
+        *contrib_names.CONTRIB,
+        *contrib_names.MOVED,
+        *tpu_names.ON_HOST,
+        *contrib_names.SUMMARIES,
+    )
 
 
 def libraries_by_module() -> dict[str, tuple[str, ...]]:

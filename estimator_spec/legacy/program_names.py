@@ -99,12 +99,7 @@ def module_file(name: str, path: Sequence[str]) -> str | None:
 
 
 def local_files(script: str, root: str) -> Iterator[str]:
-    """Yields a script and the files of the modules beside it that it imports, each once.
-
-    Args:
-        script: path of the script.
-        root: the directory that Python finds the script's modules in.
-    """
+    """Yields a script and the files that it imports from the directory `root`, each once."""
     todo, seen = [os.path.realpath(script)], set()
     while todo:
         file = todo.pop(0)

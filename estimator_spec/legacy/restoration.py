@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from estimator_spec.legacy import installation, modules, names, stand_ins, unsupported_names
-from estimator_spec.legacy.module_spellings import is_removed
+from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.names import When
 
 
@@ -37,11 +37,10 @@ def restored(name: str) -> Any:
         ValueError: TensorFlow didn't remove this name.
     """
     found = _modules(frozenset(installation.cases()))
-    parts = name.split(".")
-    for end in range(len(parts), 0, -1):
-        module = ".".join(parts[:end])
-        if module in found and (is_removed(module) or parts[end:]):
-            return _attribute(found[module], module, parts[end:])
+    for module in prefixes(name):
+        rest = name[len(module) + 1 :]
+        if module in found and (is_removed(module) or rest):
+            return _attribute(found[module], module, rest.split(".") if rest else [])
     raise ValueError(
         f"{name!r} isn't a name that TensorFlow removed; expected a full name such as "
         "'tensorflow.contrib.training.HParams'. docs/legacy_names.md lists them."
@@ -66,11 +65,7 @@ def _attribute(value: Any, name: str, rest: list[str]) -> Any:
 
 @functools.cache
 def _modules(cases: frozenset[When]) -> dict[str, Any]:
-    """Returns the modules that have restored names, by their full names.
-
-    Args:
-        cases: the conditional groups of names.
-    """
+    """Returns the modules that have restored names, by their full names."""
     table = installation.getters_by_module(installation.State(True, cases))
     libraries = names.libraries_by_module()
     # Parents come first. Modules that TensorFlow still has get theirs, too: only names of the

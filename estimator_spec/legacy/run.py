@@ -150,9 +150,6 @@ def run(command: Command) -> None:
 
     Changes to names, `sys.argv` and `sys.path` stay, as the program may have started threads or
     registered exit functions.
-
-    Args:
-        command: the parsed command line.
     """
     if command.host is not None:
         host_fallback.choose_host(command.host)
@@ -161,7 +158,7 @@ def run(command: Command) -> None:
     if as_tf1 is None:
         file = command.file()
         as_tf1 = file is not None and tf1.uses_tf1_names(file)
-    child_processes.enable(child_processes.Options(as_tf1 or command.as_tf1, command.also))
+    child_processes.enable(as_tf1 or command.as_tf1, command.also)
     legacy.install(replace=True)
     tf1.enable(as_tf1, command.also)
     sys.argv = [command.program, *command.arguments]

@@ -16,8 +16,16 @@ import sys
 import types
 from typing import Any, NoReturn
 
-from estimator_spec.legacy import call_sites, errors
+from estimator_spec.legacy import call_sites, unsupported_names
 from estimator_spec.legacy.call_sites import Access
+
+
+class LegacyAttributeError(AttributeError):
+    """A removed name that isn't supported was read from a legacy module."""
+
+
+class LegacyImportError(ModuleNotFoundError):
+    """A removed name that isn't supported was imported."""
 
 
 class StandIn(types.ModuleType):
@@ -91,18 +99,17 @@ class StandIn(types.ModuleType):
     def _refuse(self) -> NoReturn:
         module, _, name = self.__name__.rpartition(".")
         line = call_sites.program_line(call_sites.caller())
-        text = f"{errors.message(module, name)} (Used in {line}.)"
-        raise errors.LegacyAttributeError(text, name=name)
+        raise LegacyAttributeError(f"{_message(module, name)} (Used in {line}.)", name=name)
+
+
+def _message(module: str, name: str) -> str:
+    """Returns the message of both errors: advice on a name that a module lacks."""
+    advice = unsupported_names.advice(module, name)
+    return f"{module}.{name} isn't among the removed names that estimator_spec puts back. {advice}"
 
 
 def missing(module: str, name: str, frame: types.FrameType, owner: types.ModuleType) -> StandIn:
-    """Returns the stand-in for a name that a module lacks.
-
-    Args:
-        module: the module's full name.
-        name: the name.
-        frame: the frame that reaches the name.
-        owner: the module.
+    """Returns the stand-in for a name of the module `owner`, which lacks it, that `frame` reads.
 
     Raises:
         LegacyAttributeError: the program asks whether the module has the name, or handles that it
@@ -111,10 +118,10 @@ def missing(module: str, name: str, frame: types.FrameType, owner: types.ModuleT
     """
     how = Access.QUERY if name.startswith("__") else call_sites.access(frame)
     if how is Access.QUERY or call_sites.handles_failure(frame, how):
-        text = errors.message(module, name)
+        text = _message(module, name)
         if how is Access.IMPORT:
-            raise errors.LegacyImportError(text, name=f"{module}.{name}")
-        raise errors.LegacyAttributeError(text, name=name, obj=owner)
+            raise LegacyImportError(text, name=f"{module}.{name}")
+        raise LegacyAttributeError(text, name=name, obj=owner)
     return StandIn(f"{module}.{name}")
 
 
@@ -136,7 +143,7 @@ def missing_module(module: str, name: str, restored: bool) -> StandIn | None:
         return None  # `from module import name` reads the name from the module next
     if frame is not None and call_sites.handles_failure(frame, Access.IMPORT):
         # Named after the parent: `from parent import name` swallows errors named after both.
-        raise errors.LegacyImportError(errors.message(module, name), name=module)
+        raise LegacyImportError(_message(module, name), name=module)
     return StandIn(f"{module}.{name}")
 
 

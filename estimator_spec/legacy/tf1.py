@@ -126,10 +126,7 @@ def uses_tf1_names(script: str) -> bool:
     """Returns whether a script uses names of `tensorflow` that only TensorFlow 1 had.
 
     The source is parsed, not run. `tf.flags` counts; `tf.compat.v1.flags` and names of
-    `import tensorflow.compat.v1 as tf` don't.
-
-    Args:
-        script: path of a file. The result is False if it isn't valid Python 3.
+    `import tensorflow.compat.v1 as tf` don't. A file that isn't valid Python 3 uses none.
     """
     try:
         tree = program_names.parse(script)
@@ -142,11 +139,7 @@ def uses_tf1_names(script: str) -> bool:
 
 
 def is_only_in_tf1(name: str) -> bool:
-    """Returns whether TensorFlow 1 has a name that TensorFlow 2 lacks.
-
-    Args:
-        name: relative to `tensorflow`.
-    """
+    """Returns whether TensorFlow 1 has a name of `tensorflow` that TensorFlow 2 lacks."""
     parts = name.split(".")
     if parts[0] in (*_SHARED, "contrib", "estimator"):
         return False  # the same in both

@@ -9,6 +9,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from estimator_spec.legacy.module_spellings import prefixes
+
 _ABSENT = object()
 
 
@@ -62,9 +64,5 @@ class ReversibleChanges:
 
 def _modules_within(roots: frozenset[str]) -> dict[str, types.ModuleType]:
     """Returns the imported modules that are one of `roots` or inside one."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        parts = name.split(".")
-        if any(".".join(parts[:end]) in roots for end in range(1, len(parts) + 1)):
-            found[name] = module
-    return found
+    modules = list(sys.modules.items())
+    return {name: module for name, module in modules if not roots.isdisjoint(prefixes(name))}

@@ -4,217 +4,172 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
-from estimator_spec.legacy.module_spellings import spellings
+from estimator_spec.legacy.module_spellings import prefixes, spellings
+from estimator_spec.legacy.name_rows import parse_table
 
+_TF_SLIM = "Install tf_slim (pip install 'tpu-columns[contrib]'); tensorflow.contrib"
 
-class UnsupportedNames(NamedTuple):
-    """Names that aren't restored.
+# The headings are the advice. `*` is every other name of a module.
+UNSUPPORTED = parse_table(
+    f"""
+    [Train boosted trees by a library of them: tensorflow_decision_forests, xgboost or lightgbm.]
+    estimator estimator_py.estimator_lib estimator_py.canned.boosted_trees contrib.estimator:
+      BoostedTreesClassifier BoostedTreesEstimator BoostedTreesRegressor
+      boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory
+    estimator_py.canned.boosted_trees contrib.boosted_trees contrib.tensor_forest: *
 
-    Attributes:
-        places: the former modules, as in `module_spellings`, separated by spaces.
-        names: the names, separated by spaces; `*` is every other name of these modules.
-        advice: a sentence that says what to use instead.
+    [Use scikit-learn: sklearn.cluster.MiniBatchKMeans, sklearn.mixture.GaussianMixture.]
+    estimator estimator.experimental estimator_py.estimator_lib estimator_py.canned.kmeans \
+      contrib.factorization:
+      KMeans KMeansClustering
+    estimator_py.canned.kmeans contrib.factorization: *
+
+    [Build the network in a model_fn: sequence_input_layer or tf.keras.layers, and a head of \
+     estimator_spec.heads.]
+    estimator estimator.experimental estimator_py.estimator_lib contrib.estimator \
+      estimator_py.canned.rnn:
+      RNNClassifier RNNEstimator
+    estimator_py.canned.rnn: *
+
+    [Use LinearClassifier or LinearRegressor with optimizer='Ftrl', the default.]
+    estimator.experimental estimator_py.canned.linear: LinearSDCA
+    contrib.linear_optimizer: *
+
+    [Use tensorflow_probability's tfp.sts, or statsmodels.]
+    estimator_py.canned.timeseries contrib.timeseries: *
+
+    [estimator_spec.canned has the estimators themselves, not these parts. For a variant of one, \
+     write a model_fn of dnn_logit_fn_builder, linear_logit_fn_builder and a head.]
+    estimator_py.canned: *
+
+    [It isn't part of estimator_spec. Write the layers in a model_fn for \
+     estimator_spec.Estimator, whose loss can be that of a head (estimator_spec.heads), or build \
+     the model in Keras.]
+    estimator_py.head contrib.estimator: *
+
+    [It belongs to a tf.distribute.Strategy of several workers, which has no support here.]
+    estimator_py.estimator:
+      _combine_distributed_scaffold _get_loss_reduce_op_for_reporting _get_replica_device_setter
+      create_per_replica_ready_for_local_init_op
+    estimator_py.util: DistributedIteratorInitializerHook
+    estimator_py.early_stopping: _MultiWorkerEarlyStoppingHook
+
+    [Use the pairs of EstimatorSpec.eval_metric_ops; Estimator.evaluate adds the loss.]
+    estimator_py.estimator: _extract_metric_update_ops _verify_and_create_loss_metric
+
+    [train_and_evaluate has no such object. Pass a CheckpointSaverListener or a hook by \
+     TrainSpec.]
+    estimator_py.training: _NewCheckpointListenerForEvaluate _StopAtSecsHook
+
+    [Estimator.export_saved_model does it. Return a ServingInputReceiver, which checks its \
+     tensors.]
+    estimator_py.export.export estimator_py.export.export_lib:
+      export_outputs_for_mode wrap_and_check_input_tensors
+
+    [Use Estimator.export_saved_model, and tf.saved_model.load for its functions.]
+    estimator_py.export.function: *
+
+    [It renamed slot variables of the first generation's canned estimators for the second's. \
+     Warm-start from the old checkpoint, or use `python -m estimator_spec checkpoint convert`.]
+    estimator_py.tools.checkpoint_converter: *
+
+    [It is a helper of TensorFlow's own tests. Read event files with \
+     tf.compat.v1.train.summary_iterator.]
+    estimator_py.hooks.fake_summary_writer: *
+
+    [It is a private part of the old TPUEstimator's loop, and nothing here corresponds to it. Put \
+     the change into the model_fn, the input_fn or a SessionRunHook.]
+    estimator_tpu_py.tpu_estimator:
+      CatchInvalidHostcallFunctions ExamplesPerSecondHook InstallSignalHandlerHook PeriodicLogger
+      TPUInfeedOutfeedSessionHook TPUInfeedOutfeedSessionHookForPrediction TensorPacker
+      _CapturedObject _CapturingContext _InputPipeline _Inputs _InputsWithStoppingSignals
+      _ModelFnWrapper _OpQueueContext _OutfeedHostCall _OutfeedHostCallHook _PaddingSignals
+      _SetEvalIterationsHook _StopSignals _StoppingPredictHook _TPUContext
+      _TPUEstimatorReplicaContext _TPUStopAtStepHook call_computation
+      generate_broadcast_enqueue_ops_fn generate_per_core_enqueue_ops_fn_for_host
+      generate_per_host_enqueue_ops_fn_for_host generate_per_host_v2_enqueue_ops_fn_for_host
+      inference_on_tpu model_fn_inference_on_tpu
+    estimator_tpu_py.tpu_context:
+      _InternalTPUContext _OneCoreTPUContext _TPUEstimatorReplicaContext _get_tpu_context
+    estimator_tpu_py.util: IterationsPerLoopCounter
+    estimator_tpu_py.error_handling estimator_tpu_py.iteration_count_estimator: *
+
+    [Use EmbeddingConfigSpec and estimator_spec.tables_and_features.]
+    estimator_tpu_py._tpu_estimator_embedding:
+      EmbeddingConfig get_configs_from_feature_columns get_full_variable_names
+      get_tpu_embedding_columns split_inputs
+
+    [Use tf.tpu.experimental.embedding.TPUEmbedding, the API that came after it.]
+    tpu_py.tpu_embedding:
+      EnqueueData RaggedEnqueueData TPUEmbedding TPUEmbeddingConfiguration VariablesAndOps
+
+    [It drives a TPU system, which estimator_spec leaves to TensorFlow. Leave it out.]
+    contrib.tpu: InfeedQueue infeed_dequeue infeed_enqueue outfeed_enqueue
+
+    [Leave the hook out: checkpoints are saved by RunConfig(save_checkpoints_steps=...).]
+    contrib.tpu: AsyncCheckpointSaverHook TPUInMemoryEvalHook
+
+    [Use tf.distribute.TPUStrategy, under which Keras models train.]
+    contrib.tpu: TPUDistributionStrategy keras_to_tpu_model
+
+    [Use TPUEstimator.export_saved_model.]
+    contrib.tpu estimator_tpu_py.tpu_estimator: export_estimator_savedmodel
+
+    [It went with the Estimator of TensorFlow 2.15. Leave it out.]
+    tpu_py: async_checkpoint session_support tpu_embedding_gradient
+
+    [{_TF_SLIM}.slim leads to it then.]
+    contrib.slim: *
+
+    [{_TF_SLIM}.layers leads to it then. tf.compat.v1.layers has the common ones.]
+    contrib.layers: *
+
+    [{_TF_SLIM}.framework leads to it then.]
+    contrib.framework: *
+
+    [{_TF_SLIM}.losses leads to it then.]
+    contrib.losses: *
+
+    [{_TF_SLIM}.training leads to it then. See also tf.compat.v1.train.]
+    contrib.training: *
+
+    [Look for it in tf.data and tf.data.experimental.]
+    contrib.data: *
+
+    [Look for it in tf.lookup and tf.lookup.experimental.]
+    contrib.lookup: *
+
+    [{_TF_SLIM}.metrics leads to it then. See also tf.compat.v1.metrics.]
+    contrib.metrics: *
+
+    [Look for it in tf.compat.v1.nn.rnn_cell and tf.keras.layers.]
+    contrib.rnn: *
+
+    [Look for it in tf.distribute.]
+    contrib.distribute: *
+
+    [Install tensorflow_probability.]
+    contrib.distributions: *
+
+    [Look for it in tf.image and tf.raw_ops.]
+    contrib.image: *
+
+    [Train with estimator_spec.train_and_evaluate.]
+    contrib.learn: *
+
+    [Use tf.saved_model.load(path).signatures.]
+    contrib.predictor: *
+
+    [Copy the function from TensorFlow 1.15's sources; TensorFlow Addons had some of them.]
+    contrib.opt contrib.crf contrib.seq2seq: *
+
+    [Use the package tensorflow_model_optimization (with Keras).]
+    contrib.quantize: *
+
+    [tensorflow.contrib ended with TensorFlow 1.15.]
+    contrib: *
     """
-
-    places: str
-    names: str
-    advice: str
-
-
-_OWN_MODEL_FN = (
-    "It isn't part of estimator_spec. Write the layers in a model_fn for estimator_spec.Estimator, "
-    "whose loss can be that of a head (estimator_spec.heads), or build the model in Keras."
-)
-_TREES = (
-    "Train boosted trees by a library of them: tensorflow_decision_forests, xgboost or lightgbm."
-)
-_CLUSTERS = "Use scikit-learn: sklearn.cluster.MiniBatchKMeans, sklearn.mixture.GaussianMixture."
-_RNN = (
-    "Build the network in a model_fn: sequence_input_layer or tf.keras.layers, and a head of "
-    "estimator_spec.heads."
-)
-_SDCA = "Use LinearClassifier or LinearRegressor with optimizer='Ftrl', the default."
-_TF_SLIM = (
-    "Install tf_slim (pip install 'tpu-columns[contrib]'); tensorflow.contrib.{0} leads to it then."
-)
-_ADDONS = "Copy the function from TensorFlow 1.15's sources; TensorFlow Addons had some of them."
-_MID_LEVEL = "Use tf.tpu.experimental.embedding.TPUEmbedding, the API that came after it."
-_SYSTEM = "It drives a TPU system, which estimator_spec leaves to TensorFlow. Leave it out."
-_PARTS = (
-    "It is a private part of the old TPUEstimator's loop, and nothing here corresponds to it. Put "
-    "the change into the model_fn, the input_fn or a SessionRunHook."
-)
-_REPLICAS = "It belongs to a tf.distribute.Strategy of several workers, which has no support here."
-
-UNSUPPORTED = (
-    UnsupportedNames(
-        "estimator estimator_py.estimator_lib estimator_py.canned.boosted_trees contrib.estimator",
-        "BoostedTreesClassifier BoostedTreesEstimator BoostedTreesRegressor "
-        "boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory",
-        _TREES,
-    ),
-    UnsupportedNames("estimator_py.canned.boosted_trees contrib.boosted_trees", "*", _TREES),
-    UnsupportedNames("contrib.tensor_forest", "*", _TREES),
-    UnsupportedNames(
-        "estimator estimator.experimental estimator_py.estimator_lib estimator_py.canned.kmeans "
-        "contrib.factorization",
-        "KMeans KMeansClustering",
-        _CLUSTERS,
-    ),
-    UnsupportedNames("estimator_py.canned.kmeans contrib.factorization", "*", _CLUSTERS),
-    UnsupportedNames(
-        "estimator estimator.experimental estimator_py.estimator_lib contrib.estimator "
-        "estimator_py.canned.rnn",
-        "RNNClassifier RNNEstimator",
-        _RNN,
-    ),
-    UnsupportedNames("estimator_py.canned.rnn", "*", _RNN),
-    UnsupportedNames("estimator.experimental estimator_py.canned.linear", "LinearSDCA", _SDCA),
-    UnsupportedNames("contrib.linear_optimizer", "*", _SDCA),
-    UnsupportedNames(
-        "estimator_py.canned.timeseries contrib.timeseries",
-        "*",
-        "Use tensorflow_probability's tfp.sts, or statsmodels.",
-    ),
-    UnsupportedNames(
-        "estimator_py.canned",
-        "*",
-        "estimator_spec.canned has the estimators themselves, not these parts. For a variant of "
-        "one, write a model_fn of dnn_logit_fn_builder, linear_logit_fn_builder and a head.",
-    ),
-    UnsupportedNames("estimator_py.head", "*", _OWN_MODEL_FN),
-    UnsupportedNames("contrib.estimator", "*", _OWN_MODEL_FN),
-    UnsupportedNames(
-        "estimator_py.estimator",
-        "_combine_distributed_scaffold _get_loss_reduce_op_for_reporting "
-        "_get_replica_device_setter create_per_replica_ready_for_local_init_op",
-        _REPLICAS,
-    ),
-    UnsupportedNames("estimator_py.util", "DistributedIteratorInitializerHook", _REPLICAS),
-    UnsupportedNames("estimator_py.early_stopping", "_MultiWorkerEarlyStoppingHook", _REPLICAS),
-    UnsupportedNames(
-        "estimator_py.estimator",
-        "_extract_metric_update_ops _verify_and_create_loss_metric",
-        "Use the pairs of EstimatorSpec.eval_metric_ops; Estimator.evaluate adds the loss.",
-    ),
-    UnsupportedNames(
-        "estimator_py.training",
-        "_NewCheckpointListenerForEvaluate _StopAtSecsHook",
-        "train_and_evaluate has no such object. Pass a CheckpointSaverListener or a hook by "
-        "TrainSpec.",
-    ),
-    UnsupportedNames(
-        "estimator_py.export.export estimator_py.export.export_lib",
-        "export_outputs_for_mode wrap_and_check_input_tensors",
-        "Estimator.export_saved_model does it. Return a ServingInputReceiver, which checks its "
-        "tensors.",
-    ),
-    UnsupportedNames(
-        "estimator_py.export.function",
-        "*",
-        "Use Estimator.export_saved_model, and tf.saved_model.load for its functions.",
-    ),
-    UnsupportedNames(
-        "estimator_py.tools.checkpoint_converter",
-        "*",
-        "It renamed slot variables of the first generation's canned estimators for the second's. "
-        "Warm-start from the old checkpoint, or use `python -m estimator_spec checkpoint convert`.",
-    ),
-    UnsupportedNames(
-        "estimator_py.hooks.fake_summary_writer",
-        "*",
-        "It is a helper of TensorFlow's own tests. Read event files with "
-        "tf.compat.v1.train.summary_iterator.",
-    ),
-    UnsupportedNames(
-        "estimator_tpu_py.tpu_estimator",
-        "CatchInvalidHostcallFunctions ExamplesPerSecondHook InstallSignalHandlerHook "
-        "PeriodicLogger TPUInfeedOutfeedSessionHook TPUInfeedOutfeedSessionHookForPrediction "
-        "TensorPacker _CapturedObject _CapturingContext _InputPipeline _Inputs "
-        "_InputsWithStoppingSignals _ModelFnWrapper _OpQueueContext _OutfeedHostCall "
-        "_OutfeedHostCallHook _PaddingSignals _SetEvalIterationsHook _StopSignals "
-        "_StoppingPredictHook _TPUContext _TPUEstimatorReplicaContext _TPUStopAtStepHook "
-        "call_computation generate_broadcast_enqueue_ops_fn "
-        "generate_per_core_enqueue_ops_fn_for_host generate_per_host_enqueue_ops_fn_for_host "
-        "generate_per_host_v2_enqueue_ops_fn_for_host inference_on_tpu model_fn_inference_on_tpu",
-        _PARTS,
-    ),
-    UnsupportedNames(
-        "estimator_tpu_py.tpu_context",
-        "_InternalTPUContext _OneCoreTPUContext _TPUEstimatorReplicaContext _get_tpu_context",
-        _PARTS,
-    ),
-    UnsupportedNames(
-        "estimator_tpu_py._tpu_estimator_embedding",
-        "EmbeddingConfig get_configs_from_feature_columns get_full_variable_names "
-        "get_tpu_embedding_columns split_inputs",
-        "Use EmbeddingConfigSpec and estimator_spec.tables_and_features.",
-    ),
-    UnsupportedNames(
-        "estimator_tpu_py.error_handling estimator_tpu_py.iteration_count_estimator", "*", _PARTS
-    ),
-    UnsupportedNames("estimator_tpu_py.util", "IterationsPerLoopCounter", _PARTS),
-    UnsupportedNames(
-        "tpu_py.tpu_embedding",
-        "EnqueueData RaggedEnqueueData TPUEmbedding TPUEmbeddingConfiguration VariablesAndOps",
-        _MID_LEVEL,
-    ),
-    UnsupportedNames(
-        "contrib.tpu", "InfeedQueue infeed_dequeue infeed_enqueue outfeed_enqueue", _SYSTEM
-    ),
-    UnsupportedNames(
-        "contrib.tpu",
-        "AsyncCheckpointSaverHook TPUInMemoryEvalHook",
-        "Leave the hook out: checkpoints are saved by RunConfig(save_checkpoints_steps=...).",
-    ),
-    UnsupportedNames(
-        "contrib.tpu",
-        "TPUDistributionStrategy keras_to_tpu_model",
-        "Use tf.distribute.TPUStrategy, under which Keras models train.",
-    ),
-    UnsupportedNames(
-        "contrib.tpu estimator_tpu_py.tpu_estimator",
-        "export_estimator_savedmodel",
-        "Use TPUEstimator.export_saved_model.",
-    ),
-    UnsupportedNames(
-        "tpu_py",
-        "async_checkpoint session_support tpu_embedding_gradient",
-        "It went with the Estimator of TensorFlow 2.15. Leave it out.",
-    ),
-    UnsupportedNames("contrib.slim", "*", _TF_SLIM.format("slim")),
-    UnsupportedNames(
-        "contrib.layers",
-        "*",
-        _TF_SLIM.format("layers") + " tf.compat.v1.layers has the common ones.",
-    ),
-    UnsupportedNames("contrib.framework", "*", _TF_SLIM.format("framework")),
-    UnsupportedNames("contrib.losses", "*", _TF_SLIM.format("losses")),
-    UnsupportedNames(
-        "contrib.training",
-        "*",
-        _TF_SLIM.format("training") + " See also tf.compat.v1.train.",
-    ),
-    UnsupportedNames("contrib.data", "*", "Look for it in tf.data and tf.data.experimental."),
-    UnsupportedNames("contrib.lookup", "*", "Look for it in tf.lookup and tf.lookup.experimental."),
-    UnsupportedNames(
-        "contrib.metrics", "*", _TF_SLIM.format("metrics") + " See also tf.compat.v1.metrics."
-    ),
-    UnsupportedNames(
-        "contrib.rnn", "*", "Look for it in tf.compat.v1.nn.rnn_cell and tf.keras.layers."
-    ),
-    UnsupportedNames("contrib.distribute", "*", "Look for it in tf.distribute."),
-    UnsupportedNames("contrib.distributions", "*", "Install tensorflow_probability."),
-    UnsupportedNames("contrib.image", "*", "Look for it in tf.image and tf.raw_ops."),
-    UnsupportedNames("contrib.learn", "*", "Train with estimator_spec.train_and_evaluate."),
-    UnsupportedNames("contrib.predictor", "*", "Use tf.saved_model.load(path).signatures."),
-    UnsupportedNames("contrib.opt contrib.crf contrib.seq2seq", "*", _ADDONS),
-    UnsupportedNames(
-        "contrib.quantize", "*", "Use the package tensorflow_model_optimization (with Keras)."
-    ),
-    UnsupportedNames("contrib", "*", "tensorflow.contrib ended with TensorFlow 1.15."),
 )
 
 
@@ -222,11 +177,10 @@ UNSUPPORTED = (
 def _table() -> dict[str, str]:
     """Returns advice by full name, `module.*` for the rest of a module; the first entry wins."""
     found: dict[str, str] = {}
-    for entry in UNSUPPORTED:
-        for place in entry.places.split():
+    for text, places, name in UNSUPPORTED:
+        for place in places:
             for module in spellings(place):
-                for name in entry.names.split():
-                    found.setdefault(f"{module}.{name}", entry.advice)
+                found.setdefault(f"{module}.{name}", text)
     return found
 
 
@@ -248,10 +202,9 @@ def advice(module: str, name: str) -> str:
     Returns:
         A sentence or two, for an error message.
     """
-    table, full = _table(), f"{module}.{name}"
-    while full:
-        for entry in (full, f"{full}.*"):
+    table = _table()
+    for prefix in prefixes(f"{module}.{name}"):
+        for entry in (prefix, f"{prefix}.*"):
             if entry in table:
                 return table[entry]
-        full = full.rpartition(".")[0]
     return "docs/legacy_names.md lists the names that are put back."
