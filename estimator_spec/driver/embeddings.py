@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,23 +34,6 @@ tf1 = tf.compat.v1
 CORES = (None, "host")
 
 Model = Callable[[Any], EstimatorSpec]  # builds a model on its features
-
-
-class ModelEmbeddings(Protocol):
-    """Calls a model with its lookups in place."""
-
-    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Builds the model on the features that it expects.
-
-        Args:
-            model: builds the model.
-            features: the result of `input_fn`, or the receivers of an export.
-            mode: one of `ModeKeys`.
-            exporting: whether the graph is for a SavedModel.
-        """
-
-    def process_result(self, result: Any) -> Any:
-        """Returns the result of `model_fn` without the parts that run outside of the model."""
 
 
 class PlainEmbeddings:
@@ -96,7 +79,14 @@ class PlainEmbeddings:
                 dict_mode.make_tables(tables_and_features(self._spec)[0])
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Implements `ModelEmbeddings`."""
+        """Builds the model on the features that it expects.
+
+        Args:
+            model: builds the model.
+            features: the result of `input_fn`, or the receivers of an export.
+            mode: one of `ModeKeys`.
+            exporting: whether the graph is for a SavedModel.
+        """
         del mode
         with self.storing_tables(exporting):
             if self._spec is not None and self._spec.feature_to_config_dict:
@@ -107,7 +97,7 @@ class PlainEmbeddings:
         return built
 
     def process_result(self, result: Any) -> Any:
-        """Implements `ModelEmbeddings`."""
+        """Returns the result of `model_fn` without the parts that run outside of the model."""
         return result
 
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
@@ -158,7 +148,7 @@ class HostEmbeddings(PlainEmbeddings):
         return listeners
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Implements `ModelEmbeddings`; in training, the train_op also updates the tables."""
+        """Builds the model; in training, its train_op also updates the tables."""
         if exporting:
             return super().call_model(model, features, mode, exporting)
         # TensorFlow's warm start initializes variables, which stacked tables don't have.
@@ -183,11 +173,6 @@ class HostEmbeddings(PlainEmbeddings):
         if spec is None:
             return None
         return HostCore(spec, mode == ModeKeys.TRAIN, self._shards, self._on_servers, stack)
-
-    def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
-        """Returns the model's features: with activations, and ids padded for the tensor core."""
-        padded = self.pad(features)
-        return padded if core is None else core.look_up(padded, tf1.train.get_global_step())
 
     def pad(self, features: Any) -> dict[str, Any]:
         """Returns the features with the ids of the tensor core's columns padded."""
@@ -250,8 +235,14 @@ class HostLoopCore(LoopCore):
         self._core = core
 
     def feed(self, features: list[Any]) -> list[Any]:
-        """Replaces the ids of each replica's features by activations."""
-        return [self._embeddings.prepare(self._core, part) for part in features]
+        """Replaces the ids of each replica's features by activations, or pads them."""
+        fed = []
+        for part in features:
+            padded = self._embeddings.pad(part)
+            if self._core is not None:
+                padded = self._core.look_up(padded, tf1.train.get_global_step())
+            fed.append(padded)
+        return fed
 
     def receive(self, features: Any) -> Any:
         """Returns the features of a replica's model."""
@@ -263,18 +254,6 @@ class HostLoopCore(LoopCore):
             return []
         self._core.attach()
         return [self._core.update()] if training else []
-
-
-def tpu_embeddings(
-    spec: EmbeddingConfigSpec | None, host_devices: Sequence[str]
-) -> PlainEmbeddings:
-    """Returns the embeddings of a run on a TPU.
-
-    Args:
-        spec: the embedding specification, or None.
-        host_devices: the CPU device of each host.
-    """
-    return PlainEmbeddings(None) if spec is None else TpuEmbeddings(spec, host_devices)
 
 
 def choose_embeddings(

@@ -27,19 +27,19 @@ from estimator_spec.config.run_config import (
 from estimator_spec.driver import (
     checkpoint_state,
     evaluation,
+    graph_builder,
     input_pipeline,
     model_calls,
     model_dir_lock,
     prediction,
+    saved_models,
     strategy_graphs,
     table_restore,
     training,
 )
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver.graph_builder import BuiltGraph, GraphBuilder, warm_start
+from estimator_spec.driver.graph_builder import BuiltGraph, warm_start
 from estimator_spec.driver.progress import ProgressLine
-from estimator_spec.driver.saved_models import SavedModelExporter
-from estimator_spec.driver.strategy_graphs import StrategyGraphBuilder
 from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.model.warm_start import WarmStartSettings
 from estimator_spec.validation.checks import check_callable, check_optional_flag
@@ -119,9 +119,6 @@ class Estimator:
         self._model_fn = model_fn
         self._params = copy.deepcopy(params or {})
         self._warm_start_settings = default_warm_start_settings(warm_start_from)
-        self._graphs = GraphBuilder(self)
-        self._strategy_graphs = StrategyGraphBuilder(self, self._graphs)
-        self._exporter = SavedModelExporter(self, self._graphs)
         tf1.logging.info("Using config: %s", vars(self._config))
 
     @property
@@ -565,30 +562,25 @@ class Estimator:
         device_function = devices.device_function(self._config)
         with tf.Graph().as_default() as graph, graph.device(device_function):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
-            spec = built.spec
             if not (built.loop or built.has_replicas):
-                train_op = updates.optimize_training_graph(graph, spec.train_op, chosen)
-                spec = spec._replace(train_op=train_op)
+                train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
+                built = built._replace(spec=built.spec._replace(train_op=train_op))
             if self._config.is_chief:
                 warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 return training.run(
-                    spec,
-                    config=built.config,
+                    built,
                     checkpoint=checkpoint,
                     input_fn=input_fn,
-                    first_hooks=built.first_hooks,
-                    input_hooks=built.hooks,
                     hooks=hooks,
                     speed_hooks=self._speed_hooks(),
                     saving_listeners=[*built.listeners, *saving_listeners],
                     optimizations=chosen,
-                    loop=built.loop,
                 )
 
     def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
-        """Writes one SavedModel; the arguments are those of `SavedModelExporter.export`."""
-        return self._exporter.export(*args, **kwargs)
+        """Writes one SavedModel; the arguments are those of `saved_models.export`."""
+        return saved_models.export(self, *args, **kwargs)
 
     # Methods that `TPUEstimator` extends.
 
@@ -612,8 +604,8 @@ class Estimator:
         """
         strategy = None if one_device else strategy_graphs.find_strategy(self._config, mode)
         if strategy is None:
-            return self._graphs.build(graph, input_fn, mode)
-        return self._strategy_graphs.build(graph, input_fn, mode, strategy)
+            return graph_builder.build(self, graph, input_fn, mode)
+        return strategy_graphs.build(self, graph, input_fn, mode, strategy)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         """Returns the hardware that columns look up on."""

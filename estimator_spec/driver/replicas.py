@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -50,60 +50,34 @@ class ReplicaStep(NamedTuple):
     predictions: list[Any] | None
 
 
-class ReplicaEmbeddings:
-    """Calls the model of one replica, whose features the loop's core has looked up.
-
-    Args:
-        embeddings: the embeddings of the run.
-
-    Attributes:
-        results: the result of `model_fn`, by replica.
-    """
-
-    def __init__(self, embeddings: PlainEmbeddings) -> None:
-        self._embeddings = embeddings
-        self.results: dict[int, Any] = {}
-
-    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Implements `ModelEmbeddings`."""
-        if isinstance(self._embeddings, HostEmbeddings):
-            return self._embeddings.build_on_cores(model, features, mode)
-        return self._embeddings.call_model(model, features, mode, exporting)
-
-    def process_result(self, result: Any) -> Any:
-        """Removes the functions that run on the host, once for all replicas."""
-        self.results[replica_id()] = result
-        if not hasattr(result, "host_call"):
-            return result
-        return result._replace(host_call=None, scaffold_fn=None, eval_metrics=None)
-
-
 class Replicas:
     """Builds the steps of a model on all replicas.
 
     Args:
         strategy: the strategy of the current graph.
         core: the embedding core of the current graph.
-        results: the result of `model_fn` by replica, which `model` fills in.
+        embeddings: the embeddings of the run.
         mode: one of `ModeKeys`.
-        model: function of the features and labels of one replica; returns its `EstimatorSpec`.
+        model: function of the features and labels of one replica; returns its `EstimatorSpec`. It
+            calls the model by `call_model`, and passes the result to `process_result`.
     """
 
     def __init__(
         self,
         strategy: Any,
         core: LoopCore,
-        results: Mapping[int, Any],
+        embeddings: PlainEmbeddings,
         mode: str,
         model: Callable[[Any, Any], EstimatorSpec],
     ) -> None:
         self._strategy = strategy
         self._core = core
-        self._results = results
+        self._embeddings = embeddings
         self._mode = mode
         self._model = model
         self.count = strategy.num_replicas_in_sync
         self._specs: dict[int, EstimatorSpec] = {}
+        self._results: dict[int, Any] = {}  # of `model_fn`
         self._structure: Any = None
 
     def step(self, parts: list[ReplicaBatch]) -> ReplicaStep:
@@ -134,6 +108,19 @@ class Replicas:
             self._concat_host_call("eval_metrics", outputs),
             [output["predictions"] for output in outputs] if "predictions" in outputs[0] else None,
         )
+
+    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        """Calls the model of one replica, whose features the core has looked up."""
+        if isinstance(self._embeddings, HostEmbeddings):
+            return self._embeddings.build_on_cores(model, features, mode)
+        return self._embeddings.call_model(model, features, mode, exporting)
+
+    def process_result(self, result: Any) -> Any:
+        """Removes the functions that run on the host, once for all replicas."""
+        self._results[replica_id()] = result
+        if not hasattr(result, "host_call"):
+            return result
+        return result._replace(host_call=None, scaffold_fn=None, eval_metrics=None)
 
     def _run(self, values: list[Any]) -> list[Any]:
         """Builds the model on the features and labels of each replica; returns its outputs."""

@@ -78,27 +78,6 @@ def relayout_on_restore(
         yield losses
 
 
-def restore_tables(
-    saver: tf1.train.Saver, session: tf1.Session, checkpoint: str
-) -> Mapping[str, QuantizationStats]:
-    """Restores a checkpoint, its tables in the layouts of the session's graph.
-
-    Args:
-        saver: a `tf.compat.v1.train.Saver`.
-        session: a session of its graph.
-        checkpoint: prefix of the checkpoint.
-
-    Returns:
-        What quantized tables lose, by table.
-
-    Raises:
-        CheckpointError: the checkpoint is damaged.
-    """
-    with relayout_on_restore(saver, session.graph) as losses:
-        saver.restore(session, checkpoint)
-    return losses
-
-
 @contextlib.contextmanager
 def relayout_in_session(
     graph: tf.Graph, scaffold: tf1.train.Scaffold | None, checkpoint: str | None

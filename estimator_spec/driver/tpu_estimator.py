@@ -20,13 +20,13 @@ from estimator_spec.driver import (
     embeddings,
     input_pipeline,
     model_calls,
+    replica_graphs,
     strategy_graphs,
     tpu_checks,
 )
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hooks import ExamplesPerSecond
-from estimator_spec.driver.replica_graphs import ReplicaGraphBuilder
 from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
@@ -196,17 +196,15 @@ class TPUEstimator(Estimator):
         check_optional_flag("stacked_tables", stacked_tables)
         self._optimizations = optimizations.choose(plain, fast_updates, stacked_tables)
         strategy_graphs.check_no_replicas(self._config)
+        batch_sizes = {
+            ModeKeys.TRAIN: train_batch_size,
+            ModeKeys.EVAL: eval_batch_size,
+            ModeKeys.PREDICT: predict_batch_size,
+        }
         self._ctx = RunContext(
-            self._config,
-            train_batch_size,
-            eval_batch_size,
-            predict_batch_size,
-            use_tpu,
-            eval_on_tpu,
-            embedding_config_spec,
-            host_replicas,
+            self._config, batch_sizes, use_tpu, eval_on_tpu, embedding_config_spec, host_replicas
         )
-        self._replica_graphs = ReplicaGraphBuilder(self, self._graphs, self._embeddings, batch_axis)
+        self._batch_axis = batch_axis
         self._export_to_tpu = export_to_tpu
         self._export_to_cpu = export_to_cpu
         self._export_saved_model_api_version = ExportSavedModelApiVersion(
@@ -255,7 +253,7 @@ class TPUEstimator(Estimator):
         _set_param(params, _USE_TPU, not on_cpu)
         tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
-        model_embeddings = self._ctx.build.embeddings or self._embeddings
+        model_embeddings = ctx.build.embeddings or self._embeddings
 
         def model(features: Any) -> Any:
             processed = model_embeddings.process_result
@@ -285,7 +283,9 @@ class TPUEstimator(Estimator):
             system = ctx.system()
             if system is None:
                 return super()._build(graph, input_fn, mode)
-            return self._replica_graphs.build(graph, input_fn, ctx, system)
+            return replica_graphs.build(
+                self, graph, input_fn, ctx, system, self._embeddings, self._batch_axis
+            )
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
