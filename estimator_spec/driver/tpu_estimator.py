@@ -26,7 +26,7 @@ from estimator_spec.driver import (
 )
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.graph_builder import BuiltGraph
-from estimator_spec.driver.hooks import ExamplesPerSecond
+from estimator_spec.driver.hooks import StepsPerSecond
 from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
@@ -323,7 +323,7 @@ class TPUEstimator(Estimator):
         if steps is None and seconds is None:
             return []
         output_dir = self._model_dir if self._config.save_summary_steps else None
-        return [ExamplesPerSecond(batch_size, steps, seconds, output_dir)]
+        return [StepsPerSecond(steps, seconds, output_dir, batch_size)]
 
     def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
         tpu_checks.check_takes_params("model_fn", self._model_fn)
