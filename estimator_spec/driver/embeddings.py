@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.checkpoints import spec_tables
 from estimator_spec.cores import activation_gradients, tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
 from estimator_spec.driver import dict_mode
-from estimator_spec.driver.table_checks import check_dimensions
 from estimator_spec.driver.table_records import TableRecordListener
 from estimator_spec.driver.table_restore import set_default_strategy
 from estimator_spec.embedding.spec import (
@@ -93,7 +93,7 @@ class PlainEmbeddings:
                 features = dict_mode.look_up(self._spec, features)
             built = model(features)
         if self._spec is not None:
-            check_dimensions(self._spec)
+            _check_dimensions(self._spec)
         return built
 
     def process_result(self, result: Any) -> Any:
@@ -109,6 +109,20 @@ class PlainEmbeddings:
         """
         del mode, batch_size
         return LoopCore()
+
+
+def _check_dimensions(spec: EmbeddingConfigSpec) -> None:
+    """Checks that the tables of the default graph have the dimensions of the specification."""
+    recorded = storage.layouts(tf1.get_default_graph())
+    matches = spec_tables.match_variables(spec_tables.list_tables(spec), recorded)
+    for variable in tf1.global_variables():
+        table = matches.get(variable.op.name)
+        if table is not None and variable.shape.rank == 2 and variable.shape[1] != table.width:
+            raise ValueError(
+                f"Table {variable.op.name!r} of feature {table.features[0]!r} has dimension "
+                f"{variable.shape[1]} in the model, but dimension {table.width} in the "
+                "embedding_config_spec. Use the same columns in both."
+            )
 
 
 class HostEmbeddings(PlainEmbeddings):

@@ -40,6 +40,7 @@ from estimator_spec.driver import (
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.graph_builder import BuiltGraph, warm_start
 from estimator_spec.driver.progress import ProgressLine
+from estimator_spec.input_fns import batches
 from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.model.warm_start import WarmStartSettings
 from estimator_spec.validation.checks import check_callable, check_optional_flag
@@ -357,9 +358,9 @@ class Estimator:
                     hooks=[*built.hooks, *all_hooks, *spec.prediction_hooks],
                     skip_hooks=Optimization.SKIPPED_HOOKS in self._optimizations,
                 )
-            ) as batches,
+            ) as predicted,
         ):
-            for values in batches:
+            for values in predicted:
                 if yield_single_examples:
                     yield from prediction.split_batch(values)
                 else:
@@ -422,12 +423,8 @@ class Estimator:
     ) -> bytes:
         """Writes one SavedModel with a graph for each mode.
 
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            input_receiver_fn_map: receiver functions by mode.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
+        `input_receiver_fn_map` has the receiver functions by mode. The other arguments are those of
+        `export_saved_model`.
 
         Returns:
             The path of the SavedModel, as bytes.
@@ -455,21 +452,9 @@ class Estimator:
     ) -> bytes:
         """Writes a SavedModel for serving: the older name of `export_saved_model`.
 
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            serving_input_receiver_fn: as for `export_saved_model`.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
-            strip_default_attrs: leaves out attributes that have their default value, so that
-                older servers can read the graph.
-
-        Returns:
-            The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: as for `export_saved_model`.
-            CheckpointError: as for `export_saved_model`.
+        `strip_default_attrs` leaves out attributes that have their default value, so that older
+        servers can read the graph. The other arguments, the result and the errors are those of
+        `export_saved_model`.
         """
         if serving_input_receiver_fn is None:
             raise ValueError("An input_receiver_fn must be defined.")
@@ -492,7 +477,7 @@ class Estimator:
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
     ) -> Any:
         """Calls the user's `input_fn` with the arguments that it takes."""
-        return input_pipeline.call_input_fn(input_fn, mode, self.params, self.config, input_context)
+        return batches.call_input_fn(input_fn, mode, self.params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls the user's `model_fn` with the arguments it takes; returns an `EstimatorSpec`."""
@@ -524,9 +509,10 @@ class Estimator:
         self, input_fn: Callable[..., Any], mode: str
     ) -> tuple[Any, list[Any]]:
         """Returns (features, hooks) of a prediction."""
-        inputs = input_pipeline.parse_result(self._call_input_fn(input_fn, mode), input_fn)
+        result = self._call_input_fn(input_fn, mode)
+        features, _, hooks = input_pipeline.parse_result(result, input_fn)
         input_pipeline.warn_if_endless()
-        return inputs.features, inputs.hooks
+        return features, hooks
 
     def _get_iterator_from_input_fn(
         self, input_fn: Callable[..., Any], mode: str, distribution: Any = None
@@ -537,7 +523,14 @@ class Estimator:
                 "_get_iterator_from_input_fn has no iterators of a tf.distribute.Strategy. Leave "
                 "`distribution` out."
             )
-        iterator = input_pipeline.make_iterator(self._call_input_fn(input_fn, mode), input_fn)
+        result = self._call_input_fn(input_fn, mode)
+        if not isinstance(result, tf.data.Dataset):
+            raise ValueError(
+                f"input_fn {batches.describe(input_fn)} must return a tf.data.Dataset: the "
+                "training loop takes several batches at a time. It returned "
+                f"{type(result).__name__}."
+            )
+        iterator = batches.initializable_iterator(result, input_fn)
         return iterator, [hooks_lib.IteratorInitializer(iterator)]
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:

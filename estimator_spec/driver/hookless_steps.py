@@ -152,11 +152,7 @@ class BatchRunner(_Runner):
         done: batches run so far; since the last session was created, if one was lost.
     """
 
-    def __init__(
-        self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any, skip_hooks: bool = True
-    ) -> None:
-        super().__init__(hooks, fetches, skip_hooks)
-        self.done = 0
+    done = 0
 
     def run_batch(self, session: tf1.train.MonitoredSession) -> Any:
         """Runs one batch.

@@ -22,8 +22,8 @@ import tensorflow as tf
 
 from estimator_spec.config.run_config import InputPipelineConfig
 from estimator_spec.config.tpu_config import TPUConfig
-from estimator_spec.driver import input_pipeline
 from estimator_spec.driver.hooks import IteratorInitializer
+from estimator_spec.input_fns.batches import describe, initializable_iterator, split_labels
 from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
@@ -170,22 +170,22 @@ class ReplicaInputs:
     def _make_iterator(self, result: Any) -> Any:
         """Makes an iterator of the result of a call, a dataset or tensors."""
         if result is None:
-            input_pipeline.split_labels(result, self._input_fn)
+            split_labels(result, self._input_fn)
         if isinstance(result, tf.data.Dataset):
-            iterator = input_pipeline.make_iterator(result, self._input_fn)
+            iterator = initializable_iterator(result, self._input_fn)
             self.hooks.append(IteratorInitializer(iterator))
             return iterator
         if self._mode == ModeKeys.PREDICT or self._kind is InputSharing.BATCH_PER_REPLICA:
             raise TypeError(
-                f"input_fn {input_pipeline.describe(self._input_fn)} must return a tf.data.Dataset "
+                f"input_fn {describe(self._input_fn)} must return a tf.data.Dataset "
                 f"in prediction and with PER_HOST_V2, but returned {type(result).__name__}."
             )
-        input_pipeline.split_labels(result, self._input_fn)
+        split_labels(result, self._input_fn)
         return _QueueIterator(result)
 
     def _next_shared_batch(self, source: Any, count: int) -> list[ReplicaBatch]:
         """Distributes the next batch among `count` replicas."""
-        batch = input_pipeline.split_labels(source.get_next(), self._input_fn)
+        batch = split_labels(source.get_next(), self._input_fn)
         examples = None
         if self._mode == ModeKeys.PREDICT and self._size is not None:
             batch, examples = _pad_batch(batch, self._size)
@@ -220,7 +220,7 @@ class ReplicaInputs:
                     present = tf.constant(True)
                 else:
                     element, present = _next_or_default(source, first)
-            batch = input_pipeline.split_labels(element, self._input_fn)
+            batch = split_labels(element, self._input_fn)
             examples = None
             if predicting:
                 assert self._size is not None

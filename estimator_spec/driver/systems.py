@@ -49,12 +49,7 @@ class HostSystem:
     num_hosts = 1
 
     def __init__(self, replicas: int) -> None:
-        self._num_replicas = replicas
-
-    @property
-    def num_replicas(self) -> int:
-        """Number of replicas of the model."""
-        return self._num_replicas
+        self.num_replicas = replicas
 
     def strategy(self) -> Any:
         """Returns the strategy of the current graph: the default one for a single replica.
