@@ -111,9 +111,6 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
     >>> task.master, task.is_chief, task.num_worker_replicas, task.global_id_in_cluster
     ('grpc://d:1', False, 3, 2)
 
-    Args:
-        tf_config: the JSON object of TF_CONFIG.
-
     Raises:
         ValueError: the cluster has no chief, several chiefs, or not this task.
         TypeError: "cluster", "task" or "service" has another type.

@@ -176,7 +176,6 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
     """Listener that evaluates a checkpoint after it was saved.
 
     Args:
-        evaluator: evaluates the checkpoints.
         job: `EvalSpec.throttle_secs` is the minimum of seconds between the starts of two
             evaluations; the observer may end the training.
 
@@ -184,8 +183,8 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
         last: the last evaluation, or None.
     """
 
-    def __init__(self, evaluator: Evaluator, job: Job) -> None:
-        self._evaluator = evaluator
+    def __init__(self, job: Job) -> None:
+        self._evaluator = Evaluator(job)
         self._throttle_secs = job.eval_spec.throttle_secs
         self._observer = job.observer
         self.last: EvaluationResult | None = None

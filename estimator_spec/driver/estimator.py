@@ -662,10 +662,6 @@ def check_overridden_members(cls: type, estimator: Any) -> None:
 def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
     """Returns the configuration with its `session_config` and `model_dir` set.
 
-    Args:
-        config: the estimator's argument, or None.
-        model_dir: the estimator's argument, or None.
-
     Raises:
         ValueError: `config` has another type or a strategy that can't run here, or both
             arguments name different directories.

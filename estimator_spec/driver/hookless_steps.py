@@ -157,20 +157,13 @@ class BatchRunner(_Runner):
     def run_batch(self, session: tf1.train.MonitoredSession) -> Any:
         """Runs one batch.
 
-        Args:
-            session: a `MonitoredSession` that should not stop.
-
         Returns:
             The values of the fetches.
         """
         return self._run(session, self._run_one)
 
     def run_batches(self, session: tf1.train.MonitoredSession) -> None:
-        """Runs one batch with hooks, or the batches before it without, for at most 0.5 s.
-
-        Args:
-            session: as in `run_batch`.
-        """
+        """Runs one batch with hooks, or the batches before it without, for at most 0.5 s."""
         self._should_stop = session.should_stop
         self._run(session, self._run_several)
 
@@ -249,11 +242,7 @@ class StepRunner(_Runner):
         self._regular_steps: float = 0
 
     def run(self, session: tf1.train.MonitoredSession) -> None:
-        """Runs the steps before the next one with hooks, and that one.
-
-        Args:
-            session: a `MonitoredSession` that should not stop.
-        """
+        """Runs the steps before the next one with hooks, and that one."""
         if self._can_skip_hooks:
             self._should_stop = session.should_stop
             session.run_step_fn(self._run_through_next_needed)

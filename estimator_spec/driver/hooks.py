@@ -84,11 +84,7 @@ class FinalOps(SkippableHook, tf1.train.FinalOpsHook):
 
 
 class StopAfterBatches(SkippableHook):
-    """Stops an evaluation after a number of batches, and logs its progress.
-
-    Args:
-        batches: number of batches.
-    """
+    """Stops an evaluation after a number of batches, and logs its progress."""
 
     def __init__(self, batches: int) -> None:
         self._batches = batches

@@ -24,6 +24,7 @@ from estimator_spec.driver.replica_inputs import (
     InputSharing,
     ReplicaBatch,
     ReplicaInputs,
+    pack_present,
 )
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
@@ -35,9 +36,6 @@ _PROPERTIES = {ModeKeys.TRAIN: "train_distribute", ModeKeys.EVAL: "eval_distribu
 
 def check_strategies(config: RunConfig) -> None:
     """Checks that this machine can run the strategies of a configuration.
-
-    Args:
-        config: a `RunConfig`.
 
     Raises:
         ValueError: names the property and the strategy.
@@ -154,9 +152,8 @@ def _require_all(batches: list[ReplicaBatch]) -> list[ReplicaBatch]:
     """Returns the batches, none of which can be read in a step that lacks one."""
     values = [(batch.features, batch.labels) for batch in batches]
     flat = tf.nest.flatten(values, expand_composites=True)
-    gated = iter(tf.tuple([tensor for tensor in flat if tensor is not None]))
-    flat = [None if tensor is None else next(gated) for tensor in flat]
-    both = tf.nest.pack_sequence_as(values, flat, expand_composites=True)
+    gated = tf.tuple([tensor for tensor in flat if tensor is not None])
+    both = pack_present(values, gated, expand_composites=True)
     return [ReplicaBatch(features, labels, None) for features, labels in both]
 
 

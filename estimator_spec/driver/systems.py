@@ -39,11 +39,7 @@ _BLOCKS = {
 
 
 class HostSystem:
-    """Replicas on the host, each on a logical CPU device.
-
-    Args:
-        replicas: number of replicas.
-    """
+    """Replicas on the host, each on a logical CPU device."""
 
     is_tpu = False
     num_hosts = 1

@@ -43,10 +43,6 @@ def relayout_on_restore(
     A variable that the record of a checkpoint lists is a table even if the graph stores no layout
     for it: its rows are then restored in row order.
 
-    Args:
-        saver: a `tf.compat.v1.train.Saver`.
-        graph: the finished graph.
-
     Yields:
         What quantized tables lose, by table; filled in by `saver.restore`.
     """
@@ -106,10 +102,6 @@ def relayout_in_session(
 
 def load_variable(checkpoint: str, name: str) -> Any:
     """Returns the value of a variable; rows of tables and slot variables are in row order.
-
-    Args:
-        checkpoint: prefix of the checkpoint.
-        name: name of the variable.
 
     Raises:
         CheckpointError: the checkpoint is damaged.
