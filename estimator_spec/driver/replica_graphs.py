@@ -72,7 +72,7 @@ def build(
             return estimator._call_model_fn(features, labels, mode, estimator.config)
 
         replicas = Replicas(strategy, core, found, mode, model)
-        with ctx.building(BuildArguments(embeddings=replicas)), device:
+        with ctx.building(BuildArguments(replicas=replicas)), device:
             built = _build_steps(replicas, inputs, ctx)
     config = system.session_run_config(estimator._config)
 

@@ -30,12 +30,12 @@ class BuildArguments(NamedTuple):
     and call the base class with the same arguments, so these travel in a context variable.
 
     Attributes:
-        embeddings: calls the model of a replica; None: the estimator's own embeddings.
+        replicas: call the model of a replica; None: the estimator's embeddings do.
         input_call: the call of `input_fn`; None: the first one.
         one_device: the graph is built without replicas, even if the estimator's runs have some.
     """
 
-    embeddings: Replicas | None = None
+    replicas: Replicas | None = None
     input_call: InputCall | None = None
     one_device: bool = False
 

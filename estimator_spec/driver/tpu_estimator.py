@@ -260,7 +260,7 @@ class TPUEstimator(Estimator):
         _set_param(params, _USE_TPU, not on_cpu)
         tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
-        model_embeddings = ctx.build.embeddings or self._embeddings
+        model_embeddings = self._ctx.build.replicas or self._embeddings
 
         def model(features: Any) -> Any:
             processed = model_embeddings.process_result

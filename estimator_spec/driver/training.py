@@ -40,7 +40,7 @@ def run(
     """Trains in the default graph until a hook requests a stop or the input ends.
 
     Args:
-        built: the default graph.
+        built: the default graph, and what its session needs.
         checkpoint: the checkpoint that the session will restore, if any.
         input_fn: the user's `input_fn`, for error messages.
         hooks: the user's hooks, and those that stop training.
