@@ -62,9 +62,6 @@ class BytesBalance:
     Shard k of a partitioned variable is placed on server k modulo their number, any other variable
     on the server with the fewest bytes so far, the first of several. The reference places variables
     round robin, whatever their size.
-
-    Args:
-        num_servers: number of parameter servers.
     """
 
     def __init__(self, num_servers: int) -> None:

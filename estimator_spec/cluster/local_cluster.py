@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -144,11 +145,7 @@ async def _end_all(running: dict[asyncio.Task[None], _Process]) -> None:
 
 
 def make_environments(size: Size) -> dict[Task, dict[str, str]]:
-    """Returns the environment variables of each task, with free ports in TF_CONFIG.
-
-    Args:
-        size: number of processes.
-    """
+    """Returns the environment variables of each task, with free ports in TF_CONFIG."""
     counts = {TaskType.CHIEF: 1, TaskType.WORKER: size.workers, TaskType.PS: size.servers}
     ports = iter(find_free_ports(sum(counts.values())))
     cluster = {
@@ -175,9 +172,6 @@ def make_environments(size: Size) -> dict[Task, dict[str, str]]:
 def find_free_ports(count: int) -> list[int]:
     """Returns different ports that no process listens on.
 
-    Args:
-        count: number of ports.
-
     Raises:
         RuntimeError: there are too few.
     """
@@ -191,6 +185,7 @@ def find_free_ports(count: int) -> list[int]:
     raise RuntimeError(f"of the ports {_PORTS.start} to {_PORTS.stop - 1}, {count} aren't free")
 
 
+@dataclasses.dataclass(eq=False)
 class _Process:
     """The process of a task, started again if it fails.
 
@@ -202,19 +197,13 @@ class _Process:
         guard: guard of its process group.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        command: Sequence[str],
-        environment: dict[str, str],
-        restarts: int,
-        guard: ProcessGuard,
-    ) -> None:
-        self.task = task
-        self._command = command
-        self._environment = environment
-        self._restarts = restarts
-        self._guard = guard
+    task: Task
+    command: Sequence[str]
+    environment: dict[str, str]
+    restarts: int
+    guard: ProcessGuard
+
+    def __post_init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
         self._end_signal: signal.Signals | None = None
 
@@ -225,15 +214,15 @@ class _Process:
             TaskError: it failed once more than it may be started again, or as an evaluator that was
                 asked to evaluate the last checkpoint.
         """
-        for attempt in range(self._restarts + 1):
+        for attempt in range(self.restarts + 1):
             if self._end_signal is not None:
                 return
             status = await self._run_once()
             if status == 0 or self._may_end_with(status):
                 return
-            if attempt < self._restarts:
+            if attempt < self.restarts:
                 _say(f"{self.task} {describe_status(status)}, and is started again.")
-        raise TaskError(self.task, status, self._restarts)
+        raise TaskError(self.task, status, self.restarts)
 
     def end(self, number: signal.Signals) -> None:
         """Sends a signal to the process and to those that it started.
@@ -257,8 +246,8 @@ class _Process:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                env=self._environment,
+                *self.command,
+                env=self.environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -266,7 +255,7 @@ class _Process:
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        self._guard.add(self._process.pid)
+        self.guard.add(self._process.pid)
         if self._end_signal is not None:  # while it started
             self._send(self._end_signal)
         logs = asyncio.gather(
@@ -276,7 +265,7 @@ class _Process:
         status = await self._process.wait()
         self._send(signal.SIGKILL)  # to its children, which may hold the pipes
         await logs
-        self._guard.remove(self._process.pid)
+        self.guard.remove(self._process.pid)
         self._process = None
         return status
 

@@ -41,19 +41,12 @@ def is_distributed(config: RunConfig) -> bool:
     """Returns whether this process is one of several that train a model or serve its variables.
 
     Clusters of TPU workers aren't meant: their address is in `TPURunConfig.cluster`.
-
-    Args:
-        config: the `RunConfig`.
     """
     return len(_addresses(config)) > 1
 
 
 def trains_alone(config: RunConfig) -> bool:
-    """Returns whether no other process updates the variables that this one trains.
-
-    Args:
-        config: the `RunConfig`.
-    """
+    """Returns whether no other process updates the variables that this one trains."""
     return not is_distributed(config) or config.num_worker_replicas <= 1
 
 
@@ -70,9 +63,6 @@ def training_jobs(config: RunConfig) -> dict[str, dict[int, str]]:
     """Returns the addresses by job and index, without evaluators.
 
     Some platforms list evaluators in the cluster, but no session connects to one.
-
-    Args:
-        config: the `RunConfig`.
     """
     jobs: dict[str, dict[int, str]] = {}
     for (job, index), address in _addresses(config).items():

@@ -39,9 +39,6 @@ def start(config: RunConfig) -> None:
     A process needs one if it is one of several of its cluster, unless TF_CONFIG names another
     session master.
 
-    Args:
-        config: the `RunConfig`.
-
     Raises:
         ServerError: the server can't start, for example because another process has the port.
     """
@@ -56,9 +53,6 @@ def start(config: RunConfig) -> None:
 
 def serve(config: RunConfig) -> NoReturn:
     """Serves the variables of a parameter server until SIGTERM, which ends the process.
-
-    Args:
-        config: the `RunConfig` of the task.
 
     Raises:
         ServerError: as `start`.

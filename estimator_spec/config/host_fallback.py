@@ -29,11 +29,7 @@ class Host(enum.Enum):
 
 
 def choose_host(when: Host) -> None:
-    """Sets the condition under which TPU programs run on the host, also in child processes.
-
-    Args:
-        when: the condition.
-    """
+    """Sets the condition under which TPU programs run on the host, also in child processes."""
     environment.write(environment.CPU, when.value)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -236,10 +237,10 @@ class RunConfig:
     def _set(self, **values: Any) -> None:
         """Sets properties: all of them, or none if one is invalid."""
         for name, value in values.items():
-            if name not in run_config_rules.REPLACEABLE:
+            if name not in _REPLACEABLE:
                 raise ValueError(
                     f"Replacing {name} is not supported. Allowed properties are "
-                    f"{list(run_config_rules.REPLACEABLE)}."
+                    f"{list(_REPLACEABLE)}."
                 )
             run_config_rules.check(name, value)
         for name, value in values.items():
@@ -327,8 +328,12 @@ class RunConfig:
         return new
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, '_' + name)!r}" for name in run_config_rules.REPLACEABLE)
+        shown = (f"{name}={getattr(self, '_' + name)!r}" for name in _REPLACEABLE)
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+# The properties that a user may set or replace.
+_REPLACEABLE = tuple(inspect.signature(RunConfig).parameters)
 
 
 class TPURunConfig(RunConfig):

@@ -24,68 +24,45 @@ class _Unset:
 UNSET: Any = _Unset()
 BOTH_INTERVALS = "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set."
 
-# Properties that a user may set or replace, in the order of the constructor's arguments.
-REPLACEABLE = (
-    "model_dir",
-    "tf_random_seed",
-    "save_summary_steps",
-    "save_checkpoints_steps",
-    "save_checkpoints_secs",
-    "session_config",
-    "keep_checkpoint_max",
-    "keep_checkpoint_every_n_hours",
-    "log_step_count_steps",
-    "train_distribute",
-    "device_fn",
-    "protocol",
-    "eval_distribute",
-    "experimental_distribute",
-    "experimental_max_worker_delay_secs",
-    "session_creation_timeout_secs",
-    "checkpoint_save_graph_def",
-)
+
+def _not_negative(value: Any) -> bool:
+    return value >= 0
 
 
-def _at_least(limit: int) -> Callable[[Any], bool]:
-    return lambda value: value >= limit
-
-
-def _above(limit: int) -> Callable[[Any], bool]:
-    return lambda value: value > limit
+def _positive(value: Any) -> bool:
+    return value > 0
 
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int)
 
 
-def _is_directory(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _takes_only_op(fn: Any) -> bool:
-    return callable(fn) and argument_names(fn) == ("op",)
-
-
 # property -> (condition on values other than None, error message)
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model_dir": (_is_directory, "model_dir should be non-empty, a string or path"),
-    "save_summary_steps": (_at_least(0), "save_summary_steps should be >= 0"),
-    "save_checkpoints_steps": (_at_least(0), "save_checkpoints_steps should be >= 0"),
-    "save_checkpoints_secs": (_at_least(0), "save_checkpoints_secs should be >= 0"),
+    "model_dir": (
+        lambda path: isinstance(path, str) and bool(path),
+        "model_dir should be non-empty, a string or path",
+    ),
+    "save_summary_steps": (_not_negative, "save_summary_steps should be >= 0"),
+    "save_checkpoints_steps": (_not_negative, "save_checkpoints_steps should be >= 0"),
+    "save_checkpoints_secs": (_not_negative, "save_checkpoints_secs should be >= 0"),
     "session_config": (
         lambda config: isinstance(config, tf.compat.v1.ConfigProto),
         "session_config must be instance of ConfigProto",
     ),
-    "keep_checkpoint_max": (_at_least(0), "keep_checkpoint_max should be >= 0"),
-    "keep_checkpoint_every_n_hours": (_above(0), "keep_checkpoint_every_n_hours should be > 0"),
-    "log_step_count_steps": (_above(0), "log_step_count_steps should be > 0"),
+    "keep_checkpoint_max": (_not_negative, "keep_checkpoint_max should be >= 0"),
+    "keep_checkpoint_every_n_hours": (_positive, "keep_checkpoint_every_n_hours should be > 0"),
+    "log_step_count_steps": (_positive, "log_step_count_steps should be > 0"),
     "tf_random_seed": (_is_integer, "tf_random_seed must be integer"),
     "experimental_max_worker_delay_secs": (
         _is_integer,
         "experimental_max_worker_delay_secs must be an integer if set",
     ),
-    "session_creation_timeout_secs": (_above(0), "session_creation_timeout_secs should be > 0"),
-    "device_fn": (_takes_only_op, 'device_fn must be callable with exactly one argument "op"'),
+    "session_creation_timeout_secs": (_positive, "session_creation_timeout_secs should be > 0"),
+    "device_fn": (
+        lambda fn: callable(fn) and argument_names(fn) == ("op",),
+        'device_fn must be callable with exactly one argument "op"',
+    ),
     "protocol": (
         lambda protocol: protocol in ("grpc", "grpc+verbs"),
         "protocol should be grpc or grpc+verbs",
@@ -117,10 +94,8 @@ def checkpoint_intervals(steps: Any, secs: Any) -> tuple[Any, Any]:
     Raises:
         ValueError: both are given.
     """
-    if steps is UNSET and secs is UNSET:
-        return None, 600
     if steps is UNSET:
-        return None, secs
+        return None, 600 if secs is UNSET else secs
     if secs is UNSET:
         return steps, None
     if steps is not None and secs is not None:

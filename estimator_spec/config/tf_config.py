@@ -111,9 +111,6 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
     >>> task.master, task.is_chief, task.num_worker_replicas, task.global_id_in_cluster
     ('grpc://d:1', False, 3, 2)
 
-    Args:
-        tf_config: the JSON object of TF_CONFIG.
-
     Raises:
         ValueError: the cluster has no chief, several chiefs, or not this task.
         TypeError: "cluster", "task" or "service" has another type.
@@ -139,7 +136,14 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
             raise ValueError(
                 "If `master` node exists in `cluster`, task_type `evaluator` is not supported."
             )
-        return _evaluator_task(tf_config, task_id, service)
+        # It has no connection to the training cluster.
+        return ClusterTask(
+            cluster_spec=tf.train.ClusterSpec({}),
+            task_type=TaskType.EVALUATOR,
+            task_id=task_id,
+            evaluation_master=tf_config.get("eval_session_master", ""),
+            service=service,
+        )
     jobs = cluster.as_dict()
     return ClusterTask(
         cluster_spec=cluster,
@@ -193,17 +197,6 @@ def _task_without_cluster(
         is_chief=True,
         num_worker_replicas=1,
         global_id_in_cluster=0,
-        service=service,
-    )
-
-
-def _evaluator_task(tf_config: Mapping[str, Any], task_id: int, service: Any) -> ClusterTask:
-    """Returns the task of an evaluator, which has no connection to the training cluster."""
-    return ClusterTask(
-        cluster_spec=tf.train.ClusterSpec({}),
-        task_type=TaskType.EVALUATOR,
-        task_id=task_id,
-        evaluation_master=tf_config.get("eval_session_master", ""),
         service=service,
     )
 

@@ -72,10 +72,6 @@ def check_positive_integer(value: Any, name: str) -> None:
 
     TensorFlow's function of this name accepts bools too.
 
-    Args:
-        value: the value.
-        name: of the argument, for the message.
-
     Raises:
         TypeError: it is not an integer.
         ValueError: it is 0 or less.

@@ -19,7 +19,6 @@ class Deployment(NamedTuple):
         invocation: index of the current call.
         host: index of the host of the current call.
         host_devices: CPU device of each host.
-        device_assignment: `DeviceAssignment` of replicas with several cores, or None.
     """
 
     num_replicas: int = 1
@@ -28,7 +27,6 @@ class Deployment(NamedTuple):
     invocation: int = 0
     host: int = 0
     host_devices: tuple[str, ...] = (HOST_DEVICE,)
-    device_assignment: Any = None
 
 
 class TPUContext:
@@ -95,13 +93,13 @@ class TPUContext:
 
     @property
     def device_assignment(self) -> Any:
-        """`DeviceAssignment` of the replicas; None if each core is one, or without a TPU.
+        """None in place of the `DeviceAssignment` of the replicas, which isn't known here.
 
         Raises:
             RuntimeError: it is read in an `input_fn`.
         """
         self._check_caller("model_fn")
-        return self._deployment.device_assignment
+        return None
 
     def device_for_replica(self, replica_id: int) -> tuple[str, int]:
         """Returns the host device of a replica and the ordinal of its core on that host.

@@ -92,34 +92,34 @@ class Evaluator:
         try:
             checkpoint = self._estimator.latest_checkpoint()
         except MissingStateFileError as error:  # while another process saves its first checkpoint
-            self._warn(str(error))
-            return EvaluationResult(EvaluationStatus.MISSING_CHECKPOINT)
+            return self._skip(str(error))
         except CheckpointError as error:
             if self._estimator.config.task_type != TaskType.EVALUATOR:
                 raise
             # The files of another machine needn't appear in the order in which it wrote them.
-            self._warn(f"The evaluation waits until this or another checkpoint is whole. {error}")
-            return EvaluationResult(EvaluationStatus.MISSING_CHECKPOINT)
+            return self._skip(
+                f"The evaluation waits until this or another checkpoint is whole. {error}"
+            )
         if not checkpoint:
-            self._warn(
+            return self._skip(
                 "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready."
             )
-            return EvaluationResult(EvaluationStatus.MISSING_CHECKPOINT)
         if checkpoint == self._evaluated:
-            self._warn("No new checkpoint ready for evaluation. Skip the current evaluation pass.")
-            return EvaluationResult(EvaluationStatus.NO_NEW_CHECKPOINT)
+            return self._skip(
+                "No new checkpoint ready for evaluation. Skip the current evaluation pass.",
+                EvaluationStatus.NO_NEW_CHECKPOINT,
+            )
         try:
             metrics, exports = self._evaluate(checkpoint)
         except (ValueError, CheckpointError, tf.errors.OpError):
             is_evaluator = self._estimator.config.task_type == TaskType.EVALUATOR
             if not is_evaluator or tf.io.gfile.exists(f"{checkpoint}.index"):
                 raise
-            self._warn(
+            return self._skip(
                 f"Training has deleted {checkpoint} before its evaluation ended: it keeps "
                 f"{self._estimator.config.keep_checkpoint_max} checkpoints "
                 "(RunConfig.keep_checkpoint_max). The evaluation goes on with a later one."
             )
-            return EvaluationResult(EvaluationStatus.MISSING_CHECKPOINT)
         self._evaluated = checkpoint
         self._warned = float("-inf")
         return EvaluationResult(EvaluationStatus.EVALUATED, metrics, checkpoint, exports)
@@ -150,12 +150,15 @@ class Evaluator:
             is_the_final_export=self.is_last(metrics),
         )
 
-    def _warn(self, message: str) -> None:
-        """Logs a warning, unless one was logged in the last ten minutes."""
+    def _skip(
+        self, message: str, status: str = EvaluationStatus.MISSING_CHECKPOINT
+    ) -> EvaluationResult:
+        """Returns a result without metrics; logs why, at most once in ten minutes."""
         now = time.monotonic()
         if now - self._warned > _SECONDS_BETWEEN_WARNINGS:
             tf1.logging.warning(message)
             self._warned = now
+        return EvaluationResult(status)
 
 
 def _check_metrics(metrics: Any) -> None:
@@ -173,7 +176,6 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
     """Listener that evaluates a checkpoint after it was saved.
 
     Args:
-        evaluator: evaluates the checkpoints.
         job: `EvalSpec.throttle_secs` is the minimum of seconds between the starts of two
             evaluations; the observer may end the training.
 
@@ -181,8 +183,8 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
         last: the last evaluation, or None.
     """
 
-    def __init__(self, evaluator: Evaluator, job: Job) -> None:
-        self._evaluator = evaluator
+    def __init__(self, job: Job) -> None:
+        self._evaluator = Evaluator(job)
         self._throttle_secs = job.eval_spec.throttle_secs
         self._observer = job.observer
         self.last: EvaluationResult | None = None

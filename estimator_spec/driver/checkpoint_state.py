@@ -30,9 +30,6 @@ _WHAT_TO_DO = (
 def find_latest(model_dir: str) -> str | None:
     """Returns the prefix of the latest checkpoint in a directory.
 
-    Args:
-        model_dir: the directory.
-
     Returns:
         The checkpoint prefix, such as '/models/census/model.ckpt-200'; None if the directory has no
         checkpoint.

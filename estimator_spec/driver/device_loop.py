@@ -100,12 +100,7 @@ def train(
 
 
 def evaluate(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
-    """Builds the evaluation of a batch on all replicas; metrics are computed on the host.
-
-    Args:
-        replicas: the replicas of the current graph.
-        batches: the inputs of the replicas.
-    """
+    """Builds the evaluation of a batch on all replicas; metrics are computed on the host."""
     step = replicas.step(batches.next())
     with tf.control_dependencies(step.ops):
         loss = tf.identity(step.loss)
@@ -121,12 +116,7 @@ def evaluate(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
 
 
 def predict(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
-    """Builds the predictions of a batch on all replicas, without those of its padding.
-
-    Args:
-        replicas: the replicas of the current graph.
-        batches: the inputs of the replicas.
-    """
+    """Builds the predictions of a batch on all replicas, without those of its padding."""
     parts = batches.next()
     step = replicas.step(parts)
     assert step.predictions is not None

@@ -11,7 +11,7 @@ import collections
 import functools
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -108,8 +108,8 @@ def stop_if_higher_hook(
         ValueError: as for `make_early_stopping_hook`; in training, if there are evaluations
             but none has this metric.
     """
-    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
-    should_stop = functools.partial(_passes_threshold, history, threshold)
+    metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
+    should_stop = functools.partial(metric.passes_threshold, threshold)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
@@ -124,24 +124,11 @@ def stop_if_lower_hook(
 ) -> Any:
     """Creates a hook that stops training when a metric is below a threshold.
 
-    Args:
-        estimator: as for `stop_if_higher_hook`.
-        metric_name: as for `stop_if_higher_hook`.
-        threshold: training stops if the metric is less.
-        eval_dir: as for `stop_if_higher_hook`.
-        min_steps: as for `stop_if_higher_hook`.
-        run_every_secs: as for `stop_if_higher_hook`.
-        run_every_steps: as for `stop_if_higher_hook`.
-
-    Returns:
-        A `SessionRunHook` for `Estimator.train` or `TrainSpec`.
-
-    Raises:
-        TypeError: as for `stop_if_higher_hook`.
-        ValueError: as for `stop_if_higher_hook`.
+    Training stops if the metric is less than `threshold`. The other arguments, the result and the
+    errors are those of `stop_if_higher_hook`.
     """
-    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
-    should_stop = functools.partial(_passes_threshold, history, threshold)
+    metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
+    should_stop = functools.partial(metric.passes_threshold, threshold)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
@@ -156,24 +143,11 @@ def stop_if_no_increase_hook(
 ) -> Any:
     """Creates a hook that stops training when a metric hasn't increased for a number of steps.
 
-    Args:
-        estimator: as for `stop_if_higher_hook`.
-        metric_name: as for `stop_if_higher_hook`.
-        max_steps_without_increase: global steps since the evaluation with the highest value.
-        eval_dir: as for `stop_if_higher_hook`.
-        min_steps: as for `stop_if_higher_hook`.
-        run_every_secs: as for `stop_if_higher_hook`.
-        run_every_steps: as for `stop_if_higher_hook`.
-
-    Returns:
-        A `SessionRunHook` for `Estimator.train` or `TrainSpec`.
-
-    Raises:
-        TypeError: as for `stop_if_higher_hook`.
-        ValueError: as for `stop_if_higher_hook`.
+    `max_steps_without_increase` counts global steps since the evaluation with the highest value.
+    The other arguments, the result and the errors are those of `stop_if_higher_hook`.
     """
-    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
-    should_stop = functools.partial(_has_no_improvement, history, max_steps_without_increase)
+    metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
+    should_stop = functools.partial(metric.has_no_improvement, max_steps_without_increase)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
@@ -188,24 +162,11 @@ def stop_if_no_decrease_hook(
 ) -> Any:
     """Creates a hook that stops training when a metric hasn't decreased for a number of steps.
 
-    Args:
-        estimator: as for `stop_if_higher_hook`.
-        metric_name: as for `stop_if_higher_hook`.
-        max_steps_without_decrease: global steps since the evaluation with the lowest value.
-        eval_dir: as for `stop_if_higher_hook`.
-        min_steps: as for `stop_if_higher_hook`.
-        run_every_secs: as for `stop_if_higher_hook`.
-        run_every_steps: as for `stop_if_higher_hook`.
-
-    Returns:
-        A `SessionRunHook` for `Estimator.train` or `TrainSpec`.
-
-    Raises:
-        TypeError: as for `stop_if_higher_hook`.
-        ValueError: as for `stop_if_higher_hook`.
+    `max_steps_without_decrease` counts global steps since the evaluation with the lowest value. The
+    other arguments, the result and the errors are those of `stop_if_higher_hook`.
     """
-    history = _MetricHistory(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
-    should_stop = functools.partial(_has_no_improvement, history, max_steps_without_decrease)
+    metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
+    should_stop = functools.partial(metric.has_no_improvement, max_steps_without_decrease)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
 
 
@@ -237,86 +198,65 @@ def make_stop_at_checkpoint_step_hook(
     )
 
 
-class _MetricHistory:
-    """Values of one metric in earlier evaluations.
+class _Metric(NamedTuple):
+    """Metric of the evaluations so far, and whether an increase of it is an improvement."""
 
-    Attributes:
-        metric_name: the metric.
-        higher_is_better: whether an increase is an improvement.
-    """
+    estimator: Estimator
+    name: str
+    eval_dir: str | None
+    min_steps: int
+    higher_is_better: bool
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        metric_name: str,
-        eval_dir: str | None,
-        min_steps: int,
-        higher_is_better: bool,
-    ) -> None:
-        # `make_early_stopping_hook` raises the error for another type.
-        if eval_dir is None and isinstance(estimator, Estimator):
-            eval_dir = estimator.eval_dir()
-        self.metric_name = metric_name
-        self._eval_dir = eval_dir
-        self._min_steps = min_steps
-        self.higher_is_better = higher_is_better
+    def passes_threshold(self, threshold: float) -> bool:
+        """Returns whether a value is better than the threshold, and logs the first one."""
+        for step, value in self._values().items():
+            if self._is_better(value, threshold):
+                tf1.logging.info(
+                    'At step %s, metric "%s" has value %s which is %s than the configured '
+                    "threshold (%s) for early stopping.",
+                    step,
+                    self.name,
+                    value,
+                    "greater" if self.higher_is_better else "less",
+                    threshold,
+                )
+                return True
+        return False
 
-    def is_better(self, value: float, other: float) -> bool:
-        """Returns whether `value` is better than `other`."""
+    def has_no_improvement(self, max_steps: int) -> bool:
+        """Returns whether `max_steps` passed after a best value without a better one; logs it."""
+        best: float | None = None
+        best_step = 0
+        for step, value in self._values().items():
+            if best is None or self._is_better(value, best):
+                best, best_step = value, step
+            if step - best_step >= max_steps:
+                tf1.logging.info(
+                    'No %s in metric "%s" for %s steps, which is greater than or equal to max '
+                    "steps (%s) configured for early stopping.",
+                    "increase" if self.higher_is_better else "decrease",
+                    self.name,
+                    step - best_step,
+                    max_steps,
+                )
+                return True
+        return False
+
+    def _is_better(self, value: float, other: float) -> bool:
         return value > other if self.higher_is_better else value < other
 
-    def values(self) -> dict[int, float]:
+    def _values(self) -> dict[int, float]:
         """Returns {global step: value} from `min_steps` on, sorted by step."""
-        metrics = read_eval_metrics(str(self._eval_dir))
-        counted = {step: found for step, found in metrics.items() if step >= self._min_steps}
+        eval_dir = self.estimator.eval_dir() if self.eval_dir is None else str(self.eval_dir)
+        metrics = read_eval_metrics(eval_dir)
+        counted = {step: found for step, found in metrics.items() if step >= self.min_steps}
         # The directory may have the model's own summaries, at other steps.
-        values = {
-            step: found[self.metric_name]
-            for step, found in counted.items()
-            if self.metric_name in found
-        }
+        values = {step: found[self.name] for step, found in counted.items() if self.name in found}
         if counted and not values:
             names = sorted(set().union(*counted.values()))
             raise ValueError(
-                f"Early stopping looks for the metric {self.metric_name!r}, but the evaluations "
-                f"in {self._eval_dir!r} have only {names}. Give metric_name one of these, or "
+                f"Early stopping looks for the metric {self.name!r}, but the evaluations "
+                f"in {eval_dir!r} have only {names}. Give metric_name one of these, or "
                 "another eval_dir."
             )
         return values
-
-
-def _passes_threshold(history: _MetricHistory, threshold: float) -> bool:
-    """Returns whether a value is better than the threshold, and logs the first one."""
-    for step, value in history.values().items():
-        if history.is_better(value, threshold):
-            tf1.logging.info(
-                'At step %s, metric "%s" has value %s which is %s than the configured '
-                "threshold (%s) for early stopping.",
-                step,
-                history.metric_name,
-                value,
-                "greater" if history.higher_is_better else "less",
-                threshold,
-            )
-            return True
-    return False
-
-
-def _has_no_improvement(history: _MetricHistory, max_steps: int) -> bool:
-    """Returns whether `max_steps` passed after a best value without a better one, and logs it."""
-    best: float | None = None
-    best_step = 0
-    for step, value in history.values().items():
-        if best is None or history.is_better(value, best):
-            best, best_step = value, step
-        if step - best_step >= max_steps:
-            tf1.logging.info(
-                'No %s in metric "%s" for %s steps, which is greater than or equal to max '
-                "steps (%s) configured for early stopping.",
-                "increase" if history.higher_is_better else "decrease",
-                history.metric_name,
-                step - best_step,
-                max_steps,
-            )
-            return True
-    return False

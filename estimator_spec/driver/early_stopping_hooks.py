@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.driver import checkpoint_state
+from estimator_spec.driver.hooks import FetchingHook
 
 tf1 = tf.compat.v1
 
@@ -43,7 +44,7 @@ def _stop_variable(model_dir: str | None) -> Any:
         )
 
 
-class StopWhen(tf1.train.SessionRunHook):
+class StopWhen(FetchingHook):
     """Calls a function periodically, and stops training when it returns true.
 
     Args:
@@ -68,13 +69,8 @@ class StopWhen(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Creates the variable, and the op that sets it."""
-        self._global_step = private.get_or_create_global_step_read()
+        self._fetched = private.get_or_create_global_step_read()
         self._stop = tf1.assign(_stop_variable(self._model_dir), True)
-
-    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
-        """Fetches the global step."""
-        del run_context
-        return tf1.train.SessionRunArgs(self._global_step)
 
     def after_run(
         self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
@@ -90,7 +86,7 @@ class StopWhen(tf1.train.SessionRunHook):
             run_context.request_stop()
 
 
-class StopWithChief(tf1.train.SessionRunHook):
+class StopWithChief(FetchingHook):
     """Stops a worker when the chief has set the variable.
 
     Args:
@@ -102,12 +98,7 @@ class StopWithChief(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Gets the variable."""
-        self._stop = _stop_variable(self._model_dir)
-
-    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
-        """Fetches the variable."""
-        del run_context
-        return tf1.train.SessionRunArgs(self._stop)
+        self._fetched = _stop_variable(self._model_dir)
 
     def after_run(
         self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
@@ -118,7 +109,7 @@ class StopWithChief(tf1.train.SessionRunHook):
             run_context.request_stop()
 
 
-class StopAtCheckpoint(tf1.train.SessionRunHook):
+class StopAtCheckpoint(FetchingHook):
     """Stops a worker when the latest checkpoint has reached a global step.
 
     Args:
@@ -134,12 +125,7 @@ class StopAtCheckpoint(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Gets the tensor of the global step."""
-        self._global_step = private.get_or_create_global_step_read()
-
-    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
-        """Fetches the global step."""
-        del run_context
-        return tf1.train.SessionRunArgs(self._global_step)
+        self._fetched = private.get_or_create_global_step_read()
 
     def after_run(
         self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues

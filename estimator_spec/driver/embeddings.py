@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.checkpoints import spec_tables
 from estimator_spec.cores import activation_gradients, tensor_core, tpu
 from estimator_spec.cores.host import HELD_UPDATES, HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
 from estimator_spec.driver import dict_mode
-from estimator_spec.driver.table_checks import check_dimensions
 from estimator_spec.driver.table_records import TableRecordListener
 from estimator_spec.driver.table_restore import set_default_strategy
 from estimator_spec.embedding.spec import (
@@ -34,23 +34,6 @@ tf1 = tf.compat.v1
 CORES = (None, "host")
 
 Model = Callable[[Any], EstimatorSpec]  # builds a model on its features
-
-
-class ModelEmbeddings(Protocol):
-    """Calls a model with its lookups in place."""
-
-    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Builds the model on the features that it expects.
-
-        Args:
-            model: builds the model.
-            features: the result of `input_fn`, or the receivers of an export.
-            mode: one of `ModeKeys`.
-            exporting: whether the graph is for a SavedModel.
-        """
-
-    def process_result(self, result: Any) -> Any:
-        """Returns the result of `model_fn` without the parts that run outside of the model."""
 
 
 class PlainEmbeddings:
@@ -96,18 +79,25 @@ class PlainEmbeddings:
                 dict_mode.make_tables(tables_and_features(self._spec)[0])
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Implements `ModelEmbeddings`."""
+        """Builds the model on the features that it expects.
+
+        Args:
+            model: builds the model.
+            features: the result of `input_fn`, or the receivers of an export.
+            mode: one of `ModeKeys`.
+            exporting: whether the graph is for a SavedModel.
+        """
         del mode
         with self.storing_tables(exporting):
             if self._spec is not None and self._spec.feature_to_config_dict:
                 features = dict_mode.look_up(self._spec, features)
             built = model(features)
         if self._spec is not None:
-            check_dimensions(self._spec)
+            _check_dimensions(self._spec)
         return built
 
     def process_result(self, result: Any) -> Any:
-        """Implements `ModelEmbeddings`."""
+        """Returns the result of `model_fn` without the parts that run outside of the model."""
         return result
 
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
@@ -119,6 +109,20 @@ class PlainEmbeddings:
         """
         del mode, batch_size
         return LoopCore()
+
+
+def _check_dimensions(spec: EmbeddingConfigSpec) -> None:
+    """Checks that the tables of the default graph have the dimensions of the specification."""
+    recorded = storage.layouts(tf1.get_default_graph())
+    matches = spec_tables.match_variables(spec_tables.list_tables(spec), recorded)
+    for variable in tf1.global_variables():
+        table = matches.get(variable.op.name)
+        if table is not None and variable.shape.rank == 2 and variable.shape[1] != table.width:
+            raise ValueError(
+                f"Table {variable.op.name!r} of feature {table.features[0]!r} has dimension "
+                f"{variable.shape[1]} in the model, but dimension {table.width} in the "
+                "embedding_config_spec. Use the same columns in both."
+            )
 
 
 class HostEmbeddings(PlainEmbeddings):
@@ -158,7 +162,7 @@ class HostEmbeddings(PlainEmbeddings):
         return listeners
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Implements `ModelEmbeddings`; in training, the train_op also updates the tables."""
+        """Builds the model; in training, its train_op also updates the tables."""
         if exporting:
             return super().call_model(model, features, mode, exporting)
         # TensorFlow's warm start initializes variables, which stacked tables don't have.
@@ -183,11 +187,6 @@ class HostEmbeddings(PlainEmbeddings):
         if spec is None:
             return None
         return HostCore(spec, mode == ModeKeys.TRAIN, self._shards, self._on_servers, stack)
-
-    def prepare(self, core: EmbeddingCore | None, features: Any) -> dict[str, Any]:
-        """Returns the model's features: with activations, and ids padded for the tensor core."""
-        padded = self.pad(features)
-        return padded if core is None else core.look_up(padded, tf1.train.get_global_step())
 
     def pad(self, features: Any) -> dict[str, Any]:
         """Returns the features with the ids of the tensor core's columns padded."""
@@ -250,8 +249,14 @@ class HostLoopCore(LoopCore):
         self._core = core
 
     def feed(self, features: list[Any]) -> list[Any]:
-        """Replaces the ids of each replica's features by activations."""
-        return [self._embeddings.prepare(self._core, part) for part in features]
+        """Replaces the ids of each replica's features by activations, or pads them."""
+        fed = []
+        for part in features:
+            padded = self._embeddings.pad(part)
+            if self._core is not None:
+                padded = self._core.look_up(padded, tf1.train.get_global_step())
+            fed.append(padded)
+        return fed
 
     def receive(self, features: Any) -> Any:
         """Returns the features of a replica's model."""
@@ -263,18 +268,6 @@ class HostLoopCore(LoopCore):
             return []
         self._core.attach()
         return [self._core.update()] if training else []
-
-
-def tpu_embeddings(
-    spec: EmbeddingConfigSpec | None, host_devices: Sequence[str]
-) -> PlainEmbeddings:
-    """Returns the embeddings of a run on a TPU.
-
-    Args:
-        spec: the embedding specification, or None.
-        host_devices: the CPU device of each host.
-    """
-    return PlainEmbeddings(None) if spec is None else TpuEmbeddings(spec, host_devices)
 
 
 def choose_embeddings(

@@ -27,19 +27,20 @@ from estimator_spec.config.run_config import (
 from estimator_spec.driver import (
     checkpoint_state,
     evaluation,
+    graph_builder,
     input_pipeline,
     model_calls,
     model_dir_lock,
     prediction,
+    saved_models,
     strategy_graphs,
     table_restore,
     training,
 )
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver.graph_builder import BuiltGraph, GraphBuilder, warm_start
+from estimator_spec.driver.graph_builder import BuiltGraph, warm_start
 from estimator_spec.driver.progress import ProgressLine
-from estimator_spec.driver.saved_models import SavedModelExporter
-from estimator_spec.driver.strategy_graphs import StrategyGraphBuilder
+from estimator_spec.input_fns import batches
 from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.model.warm_start import WarmStartSettings
 from estimator_spec.validation.checks import check_callable, check_optional_flag
@@ -119,9 +120,6 @@ class Estimator:
         self._model_fn = model_fn
         self._params = copy.deepcopy(params or {})
         self._warm_start_settings = default_warm_start_settings(warm_start_from)
-        self._graphs = GraphBuilder(self)
-        self._strategy_graphs = StrategyGraphBuilder(self, self._graphs)
-        self._exporter = SavedModelExporter(self, self._graphs)
         tf1.logging.info("Using config: %s", vars(self._config))
 
     @property
@@ -360,9 +358,9 @@ class Estimator:
                     hooks=[*built.hooks, *all_hooks, *spec.prediction_hooks],
                     skip_hooks=Optimization.SKIPPED_HOOKS in self._optimizations,
                 )
-            ) as batches,
+            ) as predicted,
         ):
-            for values in batches:
+            for values in predicted:
                 if yield_single_examples:
                     yield from prediction.split_batch(values)
                 else:
@@ -425,12 +423,8 @@ class Estimator:
     ) -> bytes:
         """Writes one SavedModel with a graph for each mode.
 
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            input_receiver_fn_map: receiver functions by mode.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
+        `input_receiver_fn_map` has the receiver functions by mode. The other arguments are those of
+        `export_saved_model`.
 
         Returns:
             The path of the SavedModel, as bytes.
@@ -458,21 +452,9 @@ class Estimator:
     ) -> bytes:
         """Writes a SavedModel for serving: the older name of `export_saved_model`.
 
-        Args:
-            export_dir_base: as for `export_saved_model`.
-            serving_input_receiver_fn: as for `export_saved_model`.
-            assets_extra: as for `export_saved_model`.
-            as_text: as for `export_saved_model`.
-            checkpoint_path: as for `export_saved_model`.
-            strip_default_attrs: leaves out attributes that have their default value, so that
-                older servers can read the graph.
-
-        Returns:
-            The path of the SavedModel, as bytes.
-
-        Raises:
-            ValueError: as for `export_saved_model`.
-            CheckpointError: as for `export_saved_model`.
+        `strip_default_attrs` leaves out attributes that have their default value, so that older
+        servers can read the graph. The other arguments, the result and the errors are those of
+        `export_saved_model`.
         """
         if serving_input_receiver_fn is None:
             raise ValueError("An input_receiver_fn must be defined.")
@@ -495,7 +477,7 @@ class Estimator:
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
     ) -> Any:
         """Calls the user's `input_fn` with the arguments that it takes."""
-        return input_pipeline.call_input_fn(input_fn, mode, self.params, self.config, input_context)
+        return batches.call_input_fn(input_fn, mode, self.params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls the user's `model_fn` with the arguments it takes; returns an `EstimatorSpec`."""
@@ -527,9 +509,10 @@ class Estimator:
         self, input_fn: Callable[..., Any], mode: str
     ) -> tuple[Any, list[Any]]:
         """Returns (features, hooks) of a prediction."""
-        inputs = input_pipeline.parse_result(self._call_input_fn(input_fn, mode), input_fn)
+        result = self._call_input_fn(input_fn, mode)
+        features, _, hooks = input_pipeline.parse_result(result, input_fn)
         input_pipeline.warn_if_endless()
-        return inputs.features, inputs.hooks
+        return features, hooks
 
     def _get_iterator_from_input_fn(
         self, input_fn: Callable[..., Any], mode: str, distribution: Any = None
@@ -540,7 +523,14 @@ class Estimator:
                 "_get_iterator_from_input_fn has no iterators of a tf.distribute.Strategy. Leave "
                 "`distribution` out."
             )
-        iterator = input_pipeline.make_iterator(self._call_input_fn(input_fn, mode), input_fn)
+        result = self._call_input_fn(input_fn, mode)
+        if not isinstance(result, tf.data.Dataset):
+            raise ValueError(
+                f"input_fn {batches.describe(input_fn)} must return a tf.data.Dataset: the "
+                "training loop takes several batches at a time. It returned "
+                f"{type(result).__name__}."
+            )
+        iterator = batches.initializable_iterator(result, input_fn)
         return iterator, [hooks_lib.IteratorInitializer(iterator)]
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
@@ -565,30 +555,25 @@ class Estimator:
         device_function = devices.device_function(self._config)
         with tf.Graph().as_default() as graph, graph.device(device_function):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
-            spec = built.spec
             if not (built.loop or built.has_replicas):
-                train_op = updates.optimize_training_graph(graph, spec.train_op, chosen)
-                spec = spec._replace(train_op=train_op)
+                train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
+                built = built._replace(spec=built.spec._replace(train_op=train_op))
             if self._config.is_chief:
                 warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 return training.run(
-                    spec,
-                    config=built.config,
+                    built,
                     checkpoint=checkpoint,
                     input_fn=input_fn,
-                    first_hooks=built.first_hooks,
-                    input_hooks=built.hooks,
                     hooks=hooks,
                     speed_hooks=self._speed_hooks(),
                     saving_listeners=[*built.listeners, *saving_listeners],
                     optimizations=chosen,
-                    loop=built.loop,
                 )
 
     def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
-        """Writes one SavedModel; the arguments are those of `SavedModelExporter.export`."""
-        return self._exporter.export(*args, **kwargs)
+        """Writes one SavedModel; the arguments are those of `saved_models.export`."""
+        return saved_models.export(self, *args, **kwargs)
 
     # Methods that `TPUEstimator` extends.
 
@@ -612,8 +597,8 @@ class Estimator:
         """
         strategy = None if one_device else strategy_graphs.find_strategy(self._config, mode)
         if strategy is None:
-            return self._graphs.build(graph, input_fn, mode)
-        return self._strategy_graphs.build(graph, input_fn, mode, strategy)
+            return graph_builder.build(self, graph, input_fn, mode)
+        return strategy_graphs.build(self, graph, input_fn, mode, strategy)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         """Returns the hardware that columns look up on."""
@@ -676,10 +661,6 @@ def check_overridden_members(cls: type, estimator: Any) -> None:
 
 def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
     """Returns the configuration with its `session_config` and `model_dir` set.
-
-    Args:
-        config: the estimator's argument, or None.
-        model_dir: the estimator's argument, or None.
 
     Raises:
         ValueError: `config` has another type or a strategy that can't run here, or both

@@ -25,9 +25,6 @@ _GLOBAL_STEP = tf1.GraphKeys.GLOBAL_STEP
 def metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
     """Returns the op that updates all metrics, and the tensors of their values.
 
-    Args:
-        spec: the `EstimatorSpec` of the default graph.
-
     Returns:
         (update op, values by name). Names include `loss`, the mean over the batches, and
         `global_step`.

@@ -82,69 +82,65 @@ class BuiltGraph(NamedTuple):
     has_replicas: bool = False
 
 
-class GraphBuilder:
-    """Builds the graphs of an estimator on one device.
+def start(estimator: EstimatorMethods, graph: tf.Graph, mode: str | None = None) -> None:
+    """Sets the seed and creates the global step in an empty graph.
+
+    Args:
+        estimator: creates the global step.
+        graph: the default graph.
+        mode: one of `ModeKeys`; None for an exported graph.
+
+    Raises:
+        ValueError: the estimator didn't create a global step.
+    """
+    tf1.set_random_seed(estimator._config.tf_random_seed)
+    estimator._create_and_assert_global_step(graph)
+    if mode == ModeKeys.TRAIN:
+        private.get_or_create_global_step_read(graph)
+
+
+def build(
+    estimator: EstimatorMethods, graph: tf.Graph, input_fn: Callable[..., Any], mode: str
+) -> BuiltGraph:
+    """Builds the global step, the input and the model on one device, in this order.
 
     Args:
         estimator: creates the global step and calls the user's functions.
+        graph: the default graph, empty.
+        input_fn: the user's function.
+        mode: one of `ModeKeys`.
     """
+    start(estimator, graph, mode)
+    with user_code(estimator, placement.Mode(mode)):
+        if mode == ModeKeys.PREDICT:
+            features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
+            labels = None
+        else:
+            features, labels, hooks = estimator._get_features_and_labels_from_input_fn(
+                input_fn, mode
+            )
+        spec = estimator._call_model_fn(features, labels, mode, estimator.config)
+    return BuiltGraph(spec, hooks, estimator._config)
 
-    def __init__(self, estimator: EstimatorMethods) -> None:
-        self._estimator = estimator
 
-    def start(self, graph: tf.Graph, mode: str | None = None) -> None:
-        """Sets the seed and creates the global step in an empty graph.
+@contextlib.contextmanager
+def user_code(
+    estimator: EstimatorMethods, mode: placement.Mode, hardware: placement.Hardware | None = None
+) -> Iterator[None]:
+    """Selects the Keras, the lookup devices and the optimizations for the user's functions.
 
-        Args:
-            graph: the default graph.
-            mode: one of `ModeKeys`; None for an exported graph.
-
-        Raises:
-            ValueError: the estimator didn't create a global step.
-        """
-        tf1.set_random_seed(self._estimator._config.tf_random_seed)
-        self._estimator._create_and_assert_global_step(graph)
-        if mode == ModeKeys.TRAIN:
-            private.get_or_create_global_step_read(graph)
-
-    def build(self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str) -> BuiltGraph:
-        """Builds the global step, the input and the model, in this order.
-
-        Args:
-            graph: the default graph, empty.
-            input_fn: the user's function.
-            mode: one of `ModeKeys`.
-        """
-        estimator = self._estimator
-        self.start(graph, mode)
-        with self.user_code(placement.Mode(mode)):
-            if mode == ModeKeys.PREDICT:
-                features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
-                labels = None
-            else:
-                features, labels, hooks = estimator._get_features_and_labels_from_input_fn(
-                    input_fn, mode
-                )
-            spec = estimator._call_model_fn(features, labels, mode, estimator.config)
-        return BuiltGraph(spec, hooks, estimator._config)
-
-    @contextlib.contextmanager
-    def user_code(
-        self, mode: placement.Mode, hardware: placement.Hardware | None = None
-    ) -> Iterator[None]:
-        """Selects the Keras, the lookup devices and the optimizations for the user's functions.
-
-        Args:
-            mode: the mode that columns look up in.
-            hardware: the hardware that columns look up on; None: the estimator's in this mode.
-        """
-        legacy_keras.select_legacy_keras()
-        with (
-            placement.running(mode, hardware or self._estimator._hardware(mode)),
-            optimizations.using(self._estimator._optimizations),
-            invalid_ids.using(self._estimator._invalid_ids),
-        ):
-            yield
+    Args:
+        estimator: has the optimizations and the policy of invalid ids.
+        mode: the mode that columns look up in.
+        hardware: the hardware that columns look up on; None: the estimator's in this mode.
+    """
+    legacy_keras.select_legacy_keras()
+    with (
+        placement.running(mode, hardware or estimator._hardware(mode)),
+        optimizations.using(estimator._optimizations),
+        invalid_ids.using(estimator._invalid_ids),
+    ):
+        yield
 
 
 def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> None:

@@ -152,17 +152,10 @@ class BatchRunner(_Runner):
         done: batches run so far; since the last session was created, if one was lost.
     """
 
-    def __init__(
-        self, hooks: Sequence[tf1.train.SessionRunHook], fetches: Any, skip_hooks: bool = True
-    ) -> None:
-        super().__init__(hooks, fetches, skip_hooks)
-        self.done = 0
+    done = 0
 
     def run_batch(self, session: tf1.train.MonitoredSession) -> Any:
         """Runs one batch.
-
-        Args:
-            session: a `MonitoredSession` that should not stop.
 
         Returns:
             The values of the fetches.
@@ -170,11 +163,7 @@ class BatchRunner(_Runner):
         return self._run(session, self._run_one)
 
     def run_batches(self, session: tf1.train.MonitoredSession) -> None:
-        """Runs one batch with hooks, or the batches before it without, for at most 0.5 s.
-
-        Args:
-            session: as in `run_batch`.
-        """
+        """Runs one batch with hooks, or the batches before it without, for at most 0.5 s."""
         self._should_stop = session.should_stop
         self._run(session, self._run_several)
 
@@ -253,11 +242,7 @@ class StepRunner(_Runner):
         self._regular_steps: float = 0
 
     def run(self, session: tf1.train.MonitoredSession) -> None:
-        """Runs the steps before the next one with hooks, and that one.
-
-        Args:
-            session: a `MonitoredSession` that should not stop.
-        """
+        """Runs the steps before the next one with hooks, and that one."""
         if self._can_skip_hooks:
             self._should_stop = session.should_stop
             session.run_step_fn(self._run_through_next_needed)

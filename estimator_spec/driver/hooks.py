@@ -52,6 +52,21 @@ def check_listeners(
     )
 
 
+class FetchingHook(tf1.train.SessionRunHook):
+    """A hook that fetches a tensor in every step.
+
+    Attributes:
+        _fetched: the tensor, which `begin` sets.
+    """
+
+    _fetched: Any
+
+    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
+        """Fetches the tensor."""
+        del run_context
+        return tf1.train.SessionRunArgs(self._fetched)
+
+
 class IteratorInitializer(SkippableHook):
     """Initializes a dataset's iterator in each new session."""
 
@@ -69,11 +84,7 @@ class FinalOps(SkippableHook, tf1.train.FinalOpsHook):
 
 
 class StopAfterBatches(SkippableHook):
-    """Stops an evaluation after a number of batches, and logs its progress.
-
-    Args:
-        batches: number of batches.
-    """
+    """Stops an evaluation after a number of batches, and logs its progress."""
 
     def __init__(self, batches: int) -> None:
         self._batches = batches
@@ -125,8 +136,8 @@ class StopAtNan(SkippableHook, tf1.train.NanTensorHook):
     """Raises an error if the loss is NaN; steps without hooks pass their loss to it, too."""
 
 
-class LossLogger(PeriodicHook):
-    """Logs loss and global step in the format of TensorFlow's `LoggingTensorHook`.
+class LossLogger(PeriodicHook, tf1.train.LoggingTensorHook):
+    """Logs loss and global step.
 
     Args:
         loss: a scalar.
@@ -134,44 +145,21 @@ class LossLogger(PeriodicHook):
     """
 
     def __init__(self, loss: Any, every_n_steps: int) -> None:
-        self._loss = loss
+        step = private.get_or_create_global_step_read()
+        super().__init__({"loss": loss, "step": step}, every_n_iter=every_n_steps)
         self._every = every_n_steps
-
-    def begin(self) -> None:
-        """Resets the timer and the step count."""
-        self._timer = tf1.train.SecondOrStepTimer(every_steps=self._every)
-        self._done = 0
-        self._global_step = private.get_or_create_global_step_read()
 
     def after_skipped_steps(self, count: int) -> None:
         """Adds `count` to the number of steps."""
-        self._done += count
-
-    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
-        """Fetches loss and global step at the steps to log."""
-        del run_context
-        if not self._timer.should_trigger_for_step(self._done):
-            return None
-        return tf1.train.SessionRunArgs([self._loss, self._global_step])
-
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
-        """Logs the fetched values."""
-        del run_context
-        if run_values.results is not None:
-            seconds, _ = self._timer.update_last_triggered_step(self._done)
-            duration = "" if seconds is None else f" ({seconds:.3f} sec)"
-            tf1.logging.info("loss = %s, step = %s%s", *run_values.results, duration)
-        self._done += 1
+        self._iter_count += count
 
 
-class LostSessionLogger(SkippableHook):
+class LostSessionLogger(FetchingHook, SkippableHook):
     """Logs the step that training goes on from after a session was lost, as with its server."""
 
     def begin(self) -> None:
         """Gets the tensor of the global step."""
-        self._global_step = private.get_or_create_global_step_read()
+        self._fetched = private.get_or_create_global_step_read()
         self._last: int | None = None
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
@@ -179,7 +167,7 @@ class LostSessionLogger(SkippableHook):
         del coord
         if self._last is None:
             return
-        step = int(session.run(self._global_step))
+        step = int(session.run(self._fetched))
         tf1.logging.warning(
             "A parameter server was lost, or the connection to it: the session of global step %d "
             "ended. Training goes on from global step %d%s.",
@@ -191,11 +179,6 @@ class LostSessionLogger(SkippableHook):
     def after_skipped_steps(self, count: int) -> None:
         """Adds `count` to the global step."""
         self._last = (self._last or 0) + count
-
-    def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
-        """Fetches the global step."""
-        del run_context
-        return tf1.train.SessionRunArgs(self._global_step)
 
     def after_run(
         self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
@@ -228,46 +211,33 @@ class CheckpointSaver(SkippableHook, tf1.train.CheckpointSaverHook):
 
 
 class StepsPerSecond(PeriodicHook, tf1.train.StepCounterHook):
-    """Logs and writes `global_step/sec`; takes TensorFlow's arguments."""
-
-    def __init__(
-        self,
-        every_n_steps: int | None = 100,
-        every_n_secs: float | None = None,
-        output_dir: str | None = None,
-    ) -> None:
-        super().__init__(every_n_steps, every_n_secs, output_dir)
-        self._every = every_n_steps
-
-
-class ExamplesPerSecond(StepsPerSecond):
-    """Logs and writes `global_step/sec` and `examples/sec`.
+    """Logs and writes `global_step/sec` and, if it is told the batch size, `examples/sec`.
 
     Args:
-        batch_size: examples per step.
         every_n_steps: steps between two lines; None if `every_n_secs` is given.
         every_n_secs: seconds between two lines.
         output_dir: directory of the summaries; None writes none.
+        batch_size: examples per step, or None.
     """
 
     def __init__(
         self,
-        batch_size: int,
         every_n_steps: int | None = 100,
         every_n_secs: float | None = None,
         output_dir: str | None = None,
+        batch_size: int | None = None,
     ) -> None:
         super().__init__(every_n_steps, every_n_secs, output_dir)
+        self._every = every_n_steps
         self._batch_size = batch_size
 
     def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
-        steps_per_second = elapsed_steps / elapsed_time
-        speeds = {
-            "global_step/sec": steps_per_second,
-            "examples/sec": self._batch_size * steps_per_second,
-        }
-        for tag, value in speeds.items():
-            tf1.logging.info("%s: %g", tag, value)
-            if self._summary_writer is not None:
-                summary = tf1.Summary(value=[tf1.Summary.Value(tag=tag, simple_value=value)])
-                self._summary_writer.add_summary(summary, global_step)
+        super()._log_and_record(elapsed_steps, elapsed_time, global_step)
+        if self._batch_size is None:
+            return
+        speed = self._batch_size * (elapsed_steps / elapsed_time)
+        tf1.logging.info("examples/sec: %g", speed)
+        if self._summary_writer is not None:
+            summary = tf1.Summary()
+            summary.value.add(tag="examples/sec", simple_value=speed)
+            self._summary_writer.add_summary(summary, global_step)

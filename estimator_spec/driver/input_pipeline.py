@@ -4,52 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.driver.hooks import IteratorInitializer
-from estimator_spec.input_fns.batches import (
-    call_input_fn,
-    describe,
-    initializable_iterator,
-    split_labels,
-)
-
-__all__ = [
-    "Inputs",
-    "call_input_fn",
-    "describe",
-    "empty_input_error",
-    "make_iterator",
-    "parse_result",
-    "split_labels",
-    "warn_if_endless",
-]
+from estimator_spec.input_fns.batches import describe, initializable_iterator, split_labels
 
 tf1 = tf.compat.v1
 
 
-class Inputs(NamedTuple):
-    """Tensors of one batch.
-
-    Attributes:
-        features: the features for `model_fn`.
-        labels: the labels for `model_fn`, or None.
-        hooks: session hooks of the input pipeline.
-    """
-
-    features: Any
-    labels: Any
-    hooks: list[tf1.train.SessionRunHook]
-
-
-def parse_result(result: Any, input_fn: Callable[..., Any]) -> Inputs:
+def parse_result(result: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any, list[Any]]:
     """Converts the result of `input_fn` to tensors of the default graph.
 
     Args:
         result: a dataset of features, or of (features, labels); or tensors in the same form.
         input_fn: the user's function, for error messages.
+
+    Returns:
+        The features, the labels or None, and the session hooks of the input pipeline.
 
     Raises:
         ValueError: `result` is None or a tuple of another length, or the features are None.
@@ -64,25 +37,7 @@ def parse_result(result: Any, input_fn: Callable[..., Any]) -> Inputs:
         iterator = initializable_iterator(result, input_fn)
         hooks.append(IteratorInitializer(iterator))
         result = iterator.get_next()
-    return Inputs(*split_labels(result, input_fn), hooks)
-
-
-def make_iterator(result: Any, input_fn: Callable[..., Any]) -> Any:
-    """Returns the iterator of a dataset, for a loop that takes several batches in a call.
-
-    Args:
-        result: the result of `input_fn`.
-        input_fn: the user's function, for error messages.
-
-    Raises:
-        ValueError: `result` is not a dataset.
-    """
-    if not isinstance(result, tf.data.Dataset):
-        raise ValueError(
-            f"input_fn {describe(input_fn)} must return a tf.data.Dataset: the training loop takes "
-            f"several batches at a time. It returned {type(result).__name__}."
-        )
-    return initializable_iterator(result, input_fn)
+    return *split_labels(result, input_fn), hooks
 
 
 def empty_input_error(input_fn: Callable[..., Any], task: str, loop: bool = False) -> ValueError:

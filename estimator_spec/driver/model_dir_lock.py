@@ -76,7 +76,9 @@ def hold(model_dir: str) -> Iterator[None]:
             return
         with contextlib.suppress(OSError):  # a full disk; the lock holds without it
             with open(holder, "w", encoding="utf-8") as file:
-                json.dump(_describe_process(), file)
+                since = time.strftime("%Y-%m-%d %H:%M:%S %z")
+                process = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
+                json.dump(process, file)
             stack.callback(_remove, holder)
         remove_temporary_files(model_dir)
         try:
@@ -85,11 +87,6 @@ def hold(model_dir: str) -> Iterator[None]:
             with contextlib.suppress(OSError):  # of a save that failed, on a full disk perhaps
                 remove_temporary_files(model_dir)
             raise
-
-
-def _describe_process() -> dict[str, str | int]:
-    since = time.strftime("%Y-%m-%d %H:%M:%S %z")
-    return {"process": os.getpid(), "host": socket.gethostname(), "since": since}
 
 
 def _refusal(model_dir: str, holder: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable
@@ -48,6 +49,7 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
+@dataclasses.dataclass(eq=False)
 class ProgressLine(SkippableHook):
     """Hook that shows step, speed, time left and loss of a long training on a terminal.
 
@@ -62,27 +64,20 @@ class ProgressLine(SkippableHook):
         clock: returns seconds; for tests.
     """
 
-    def __init__(
-        self,
-        steps: int | None = None,
-        max_steps: int | None = None,
-        *,
-        after: float = 5.0,
-        every: float = 1.0,
-        stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._steps = steps
-        self._max_steps = max_steps
-        self._after = after
-        self._every = every
-        self._stream = stream
-        self._clock = clock
+    steps: int | None = None
+    max_steps: int | None = None
+    _: dataclasses.KW_ONLY
+    after: float = 5.0
+    every: float = 1.0
+    stream: TextIO | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._line: terminal.StatusLine | None = None
 
     def begin(self) -> None:
         """Finds the loss in the graph, if the stream is a terminal."""
-        stream = self._stream or sys.stderr
+        stream = self.stream or sys.stderr
         losses = tf1.get_collection(tf1.GraphKeys.LOSSES)
         self._line = None
         if losses and terminal.is_terminal(stream):
@@ -95,16 +90,16 @@ class ProgressLine(SkippableHook):
         if self._line is None:
             return
         self._first = int(session.run(self._fetches[1]))
-        self._total = self._steps
-        if self._max_steps is not None:
-            self._total = self._max_steps - self._first
-        self._started = self._clock()
-        self._next = self._started + self._after
+        self._total = self.steps
+        if self.max_steps is not None:
+            self._total = self.max_steps - self._first
+        self._started = self.clock()
+        self._next = self._started + self.after
 
     def before_run(self, run_context: Any) -> Any:
         """Requests loss and global step when an update is due."""
         del run_context
-        if self._line is None or self._clock() < self._next:
+        if self._line is None or self.clock() < self._next:
             return None
         return tf1.train.SessionRunArgs(self._fetches)
 
@@ -113,11 +108,11 @@ class ProgressLine(SkippableHook):
         del run_context
         if self._line is None or run_values.results is None:
             return
-        now = self._clock()
+        now = self.clock()
         loss, step = run_values.results
         done = int(step) - self._first
         self._line.show(line(done, self._total, now - self._started, float(loss)))
-        self._next = now + self._every
+        self._next = now + self.every
 
     def end(self, session: Any) -> None:
         """Erases the line."""

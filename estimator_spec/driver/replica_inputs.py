@@ -14,6 +14,7 @@ If `input_fn` returns tensors instead of a dataset, a queue runner evaluates the
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -22,8 +23,8 @@ import tensorflow as tf
 
 from estimator_spec.config.run_config import InputPipelineConfig
 from estimator_spec.config.tpu_config import TPUConfig
-from estimator_spec.driver import input_pipeline
 from estimator_spec.driver.hooks import IteratorInitializer
+from estimator_spec.input_fns.batches import describe, initializable_iterator, split_labels
 from estimator_spec.model.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
@@ -70,12 +71,7 @@ class ReplicaBatch(NamedTuple):
 
 
 def input_sharing(mode: str, tpu_config: TPUConfig) -> InputSharing:
-    """Returns how a mode distributes batches among the replicas.
-
-    Args:
-        mode: one of `ModeKeys`.
-        tpu_config: the `TPUConfig`.
-    """
+    """Returns how a mode distributes batches among the replicas."""
     sliced = tpu_config.eval_training_input_configuration == InputPipelineConfig.SLICED
     if mode != ModeKeys.TRAIN and sliced:
         return InputSharing.SPLIT_GLOBAL_BATCH
@@ -117,6 +113,7 @@ def input_batch_size(kind: InputSharing, whole: int, num_replicas: int, num_host
     return whole // parts.get(kind, num_replicas)
 
 
+@dataclasses.dataclass(eq=False)
 class ReplicaInputs:
     """The inputs of all replicas in one graph.
 
@@ -130,27 +127,20 @@ class ReplicaInputs:
         batch_axis: the batch dimension of each tensor, or None.
     """
 
-    def __init__(
-        self,
-        kind: InputSharing,
-        sources: list[tuple[InputCall, Any]],
-        input_fn: Callable[..., Any],
-        mode: str,
-        size: int | None,
-        host_device: Callable[[int], str],
-        batch_axis: Sequence[int] | None = None,
-    ) -> None:
-        self._axes = batch_axis
-        self._kind = kind
-        self._input_fn = input_fn
-        self._mode = mode
-        self._size = size
-        self._host_device = host_device
+    kind: InputSharing
+    sources: list[tuple[InputCall, Any]]
+    input_fn: Callable[..., Any]
+    mode: str
+    size: int | None
+    host_device: Callable[[int], str]
+    batch_axis: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
         self.hooks: list[Any] = []
-        self._sources = []
-        for call, result in sources:
-            with tf.device(host_device(call.host)):
-                self._sources.append((call, self._make_iterator(result)))
+        self._iterators = []
+        for call, result in self.sources:
+            with tf.device(self.host_device(call.host)):
+                self._iterators.append((call, self._make_iterator(result)))
 
     def next(self) -> list[ReplicaBatch]:
         """Returns the tensors of the next step, by replica.
@@ -159,46 +149,46 @@ class ReplicaInputs:
             ValueError: the batches can't be split among the replicas.
         """
         parts: list[ReplicaBatch] = []
-        for call, source in self._sources:
-            with tf.device(self._host_device(call.host)):
-                if self._kind is InputSharing.BATCH_PER_REPLICA:
-                    parts += self._next_batches(source, len(call.replicas))
+        for call, iterator in self._iterators:
+            with tf.device(self.host_device(call.host)):
+                if self.kind is InputSharing.BATCH_PER_REPLICA:
+                    parts += self._next_batches(iterator, len(call.replicas))
                 else:
-                    parts += self._next_shared_batch(source, len(call.replicas))
+                    parts += self._next_shared_batch(iterator, len(call.replicas))
         return parts
 
     def _make_iterator(self, result: Any) -> Any:
         """Makes an iterator of the result of a call, a dataset or tensors."""
         if result is None:
-            input_pipeline.split_labels(result, self._input_fn)
+            split_labels(result, self.input_fn)
         if isinstance(result, tf.data.Dataset):
-            iterator = input_pipeline.make_iterator(result, self._input_fn)
+            iterator = initializable_iterator(result, self.input_fn)
             self.hooks.append(IteratorInitializer(iterator))
             return iterator
-        if self._mode == ModeKeys.PREDICT or self._kind is InputSharing.BATCH_PER_REPLICA:
+        if self.mode == ModeKeys.PREDICT or self.kind is InputSharing.BATCH_PER_REPLICA:
             raise TypeError(
-                f"input_fn {input_pipeline.describe(self._input_fn)} must return a tf.data.Dataset "
+                f"input_fn {describe(self.input_fn)} must return a tf.data.Dataset "
                 f"in prediction and with PER_HOST_V2, but returned {type(result).__name__}."
             )
-        input_pipeline.split_labels(result, self._input_fn)
+        split_labels(result, self.input_fn)
         return _QueueIterator(result)
 
     def _next_shared_batch(self, source: Any, count: int) -> list[ReplicaBatch]:
         """Distributes the next batch among `count` replicas."""
-        batch = input_pipeline.split_labels(source.get_next(), self._input_fn)
+        batch = split_labels(source.get_next(), self.input_fn)
         examples = None
-        if self._mode == ModeKeys.PREDICT and self._size is not None:
-            batch, examples = _pad_batch(batch, self._size)
+        if self.mode == ModeKeys.PREDICT and self.size is not None:
+            batch, examples = _pad_batch(batch, self.size)
         counts: list[Any] = [None] * count
-        if self._kind is InputSharing.BROADCAST:
+        if self.kind is InputSharing.BROADCAST:
             parts = [batch] * count
             if examples is not None:  # All replicas predict the same; the first one's are kept.
                 counts = [examples, *(tf.zeros_like(examples) for _ in range(1, count))]
         else:
-            parts = split_batch(batch, count, self._mode, self._axes)
+            parts = split_batch(batch, count, self.mode, self.batch_axis)
             if examples is not None:
-                assert self._size is not None
-                each = self._size // count
+                assert self.size is not None
+                each = self.size // count
                 counts = [
                     tf.clip_by_value(examples - number * each, 0, each) for number in range(count)
                 ]
@@ -209,7 +199,7 @@ class ReplicaInputs:
 
     def _next_batches(self, source: Any, count: int) -> list[ReplicaBatch]:
         """Takes a batch for each of `count` replicas, in the order of the dataset."""
-        predicting = self._mode == ModeKeys.PREDICT and self._size is not None
+        predicting = self.mode == ModeKeys.PREDICT and self.size is not None
         parts: list[ReplicaBatch] = []
         first: Any = None
         for number in range(count):
@@ -220,11 +210,11 @@ class ReplicaInputs:
                     present = tf.constant(True)
                 else:
                     element, present = _next_or_default(source, first)
-            batch = input_pipeline.split_labels(element, self._input_fn)
+            batch = split_labels(element, self.input_fn)
             examples = None
             if predicting:
-                assert self._size is not None
-                batch, examples = _pad_batch(batch, self._size)
+                assert self.size is not None
+                batch, examples = _pad_batch(batch, self.size)
                 examples = tf.where(present, examples, tf.zeros_like(examples))
             parts.append(ReplicaBatch(*batch, examples))
         return parts
@@ -262,15 +252,16 @@ class _QueueIterator:
         return pack_present(self._structure, tensors)
 
 
-def pack_present(structure: Any, values: Iterable[Any]) -> Any:
+def pack_present(structure: Any, values: Iterable[Any], expand_composites: bool = False) -> Any:
     """Returns `structure` with its elements replaced by `values`, except those that are None.
 
     >>> pack_present({"ids": 1, "weights": None}, [2])
     {'ids': 2, 'weights': None}
     """
     new = iter(values)
-    flat = [None if element is None else next(new) for element in tf.nest.flatten(structure)]
-    return tf.nest.pack_sequence_as(structure, flat)
+    flat = tf.nest.flatten(structure, expand_composites)
+    flat = [None if element is None else next(new) for element in flat]
+    return tf.nest.pack_sequence_as(structure, flat, expand_composites)
 
 
 def split_batch(

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -50,81 +51,47 @@ class ReplicaStep(NamedTuple):
     predictions: list[Any] | None
 
 
-class ReplicaEmbeddings:
-    """Calls the model of one replica, whose features the loop's core has looked up.
-
-    Args:
-        embeddings: the embeddings of the run.
-
-    Attributes:
-        results: the result of `model_fn`, by replica.
-    """
-
-    def __init__(self, embeddings: PlainEmbeddings) -> None:
-        self._embeddings = embeddings
-        self.results: dict[int, Any] = {}
-
-    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
-        """Implements `ModelEmbeddings`."""
-        if isinstance(self._embeddings, HostEmbeddings):
-            return self._embeddings.build_on_cores(model, features, mode)
-        return self._embeddings.call_model(model, features, mode, exporting)
-
-    def process_result(self, result: Any) -> Any:
-        """Removes the functions that run on the host, once for all replicas."""
-        self.results[replica_id()] = result
-        if not hasattr(result, "host_call"):
-            return result
-        return result._replace(host_call=None, scaffold_fn=None, eval_metrics=None)
-
-
+@dataclasses.dataclass(eq=False)
 class Replicas:
     """Builds the steps of a model on all replicas.
 
     Args:
         strategy: the strategy of the current graph.
         core: the embedding core of the current graph.
-        results: the result of `model_fn` by replica, which `model` fills in.
+        embeddings: the embeddings of the run.
         mode: one of `ModeKeys`.
-        model: function of the features and labels of one replica; returns its `EstimatorSpec`.
+        model: function of the features and labels of one replica; returns its `EstimatorSpec`. It
+            calls the model by `call_model`, and passes the result to `process_result`.
     """
 
-    def __init__(
-        self,
-        strategy: Any,
-        core: LoopCore,
-        results: Mapping[int, Any],
-        mode: str,
-        model: Callable[[Any, Any], EstimatorSpec],
-    ) -> None:
-        self._strategy = strategy
-        self._core = core
-        self._results = results
-        self._mode = mode
-        self._model = model
-        self.count = strategy.num_replicas_in_sync
+    strategy: Any
+    core: LoopCore
+    embeddings: PlainEmbeddings
+    mode: str
+    model: Callable[[Any, Any], EstimatorSpec]
+
+    def __post_init__(self) -> None:
+        self.count = self.strategy.num_replicas_in_sync
         self._specs: dict[int, EstimatorSpec] = {}
+        self._results: dict[int, Any] = {}  # of `model_fn`
         self._structure: Any = None
 
     def step(self, parts: list[ReplicaBatch]) -> ReplicaStep:
         """Builds one step.
 
-        Args:
-            parts: the input of each replica.
-
         Raises:
             RuntimeError: in evaluation, `model_fn` didn't return a `TPUEstimatorSpec`.
             ValueError: a tensor of a host call is a scalar, so the replicas' can't be concatenated.
         """
-        fed = self._core.feed([part.features for part in parts])
+        fed = self.core.feed([part.features for part in parts])
         values = [(features, part.labels) for features, part in zip(fed, parts, strict=True)]
         outputs = self._run(values)
-        if self._mode == ModeKeys.TRAIN:
+        if self.mode == ModeKeys.TRAIN:
             self._order_step_count()
         loss = None
-        if self._mode != ModeKeys.PREDICT:
+        if self.mode != ModeKeys.PREDICT:
             loss = tf.add_n([output["loss"] for output in outputs]) / self.count
-        ops = self._core.finish(self._mode == ModeKeys.TRAIN)
+        ops = self.core.finish(self.mode == ModeKeys.TRAIN)
         return ReplicaStep(
             loss,
             ops,
@@ -135,13 +102,26 @@ class Replicas:
             [output["predictions"] for output in outputs] if "predictions" in outputs[0] else None,
         )
 
+    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        """Calls the model of one replica, whose features the core has looked up."""
+        if isinstance(self.embeddings, HostEmbeddings):
+            return self.embeddings.build_on_cores(model, features, mode)
+        return self.embeddings.call_model(model, features, mode, exporting)
+
+    def process_result(self, result: Any) -> Any:
+        """Removes the functions that run on the host, once for all replicas."""
+        self._results[replica_id()] = result
+        if not hasattr(result, "host_call"):
+            return result
+        return result._replace(host_call=None, scaffold_fn=None, eval_metrics=None)
+
     def _run(self, values: list[Any]) -> list[Any]:
         """Builds the model on the features and labels of each replica; returns its outputs."""
         # The arguments of a TPU's computation must be tensors, so None is taken out.
         structure = values[0]
         flat = [[t for t in tf.nest.flatten(value) if t is not None] for value in values]
         arguments = [
-            distribute_values(self._strategy, list(tensors)) for tensors in zip(*flat, strict=True)
+            distribute_values(self.strategy, list(tensors)) for tensors in zip(*flat, strict=True)
         ]
         # A replica may be a new thread, which doesn't inherit the context variables of this one.
         contexts = [contextvars.copy_context() for _ in values]
@@ -158,19 +138,19 @@ class Replicas:
         body = tf1.get_default_graph()
         with (
             tf.init_scope(),
-            self._strategy.scope(),
+            self.strategy.scope(),
             body.as_default(),
-            private.average_losses(self._strategy),
+            private.average_losses(self.strategy),
             activation_gradients.keeping_slots_local(),
             _reducing_by_strategy(),
         ):
             # Otherwise the strategy would apply AutoGraph to the user's code, and pad batches.
-            gathered = self._strategy.run(
+            gathered = self.strategy.run(
                 tf.autograph.experimental.do_not_convert(replica),
                 args=tuple(arguments),
                 options=tf.distribute.RunOptions(experimental_enable_dynamic_batch_size=False),
             )
-        by_output = [self._strategy.experimental_local_results(value) for value in gathered]
+        by_output = [self.strategy.experimental_local_results(value) for value in gathered]
         return [
             tf.nest.pack_sequence_as(self._structure, [values[number] for values in by_output])
             for number in range(self.count)
@@ -182,7 +162,7 @@ class Replicas:
         Otherwise a host call could get the count of this step or of the next.
         """
         graph = tf1.get_default_graph()
-        counts = self._strategy.experimental_local_results(tf1.train.get_global_step())
+        counts = self.strategy.experimental_local_results(tf1.train.get_global_step())
         handles = [count.handle for count in counts]
         for external, internal in getattr(graph, "captures", ()):
             if not any(external is handle for handle in handles):
@@ -205,23 +185,23 @@ class Replicas:
     def _outputs(self, number: int, value: Any) -> list[Any]:
         """Builds the model of one replica; returns a flat list of its output tensors."""
         features, labels = value
-        spec = self._model(self._core.receive(features), labels)
+        spec = self.model(self.core.receive(features), labels)
         self._specs[number] = spec
         result = self._results[number]
         outputs: dict[str, Any] = {}
         ops: list[Any] = []
-        if self._mode == ModeKeys.TRAIN:
-            ops = [spec.train_op, *self._core.send()]
+        if self.mode == ModeKeys.TRAIN:
+            ops = [spec.train_op, *self.core.send()]
         for name in ("host_call", "eval_metrics"):
             call = getattr(result, name, None)
             if call is not None:
                 outputs[name] = tf.nest.map_structure(tf.convert_to_tensor, call[1])
-        if self._mode == ModeKeys.EVAL and not hasattr(result, "eval_metrics"):
+        if self.mode == ModeKeys.EVAL and not hasattr(result, "eval_metrics"):
             raise RuntimeError(
                 "estimator_spec used by TPU evaluation must have type `TPUEstimatorSpec`: metrics "
                 f"are computed on the host, from tensors of all replicas. Got {type(result)}."
             )
-        if self._mode == ModeKeys.PREDICT:
+        if self.mode == ModeKeys.PREDICT:
             outputs["predictions"] = spec.predictions
         else:
             with tf.control_dependencies(ops):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import copy
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -15,8 +16,8 @@ from estimator_spec.config import host_fallback
 from estimator_spec.config.run_config import InputPipelineConfig, TPURunConfig
 from estimator_spec.config.tpu_context import Deployment
 from estimator_spec.driver import replica_inputs, systems
-from estimator_spec.driver.embeddings import ModelEmbeddings
 from estimator_spec.driver.replica_inputs import InputCall, InputSharing
+from estimator_spec.driver.replicas import Replicas
 from estimator_spec.driver.systems import System
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.model.model_spec import ModeKeys
@@ -29,12 +30,12 @@ class BuildArguments(NamedTuple):
     and call the base class with the same arguments, so these travel in a context variable.
 
     Attributes:
-        embeddings: calls the model of a replica; None: the estimator's own.
+        replicas: call the model of a replica; None: the estimator's embeddings do.
         input_call: the call of `input_fn`; None: the first one.
         one_device: the graph is built without replicas, even if the estimator's runs have some.
     """
 
-    embeddings: ModelEmbeddings | None = None
+    replicas: Replicas | None = None
     input_call: InputCall | None = None
     one_device: bool = False
 
@@ -45,6 +46,7 @@ _BUILDS: contextvars.ContextVar[Mapping[object, BuildArguments] | None] = contex
 )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class RunContext:
     """The run settings of an estimator in one mode.
 
@@ -55,36 +57,21 @@ class RunContext:
 
     Args:
         config: the run configuration.
-        train_batch_size: global batch size of training, or None.
-        eval_batch_size: global batch size of evaluation, or None.
-        predict_batch_size: global batch size of prediction, or None.
+        batch_sizes: global batch size by mode, or None.
         use_tpu: whether the program is meant for a TPU.
         eval_on_tpu: False runs evaluation on the CPU.
         embedding_config_spec: the embedding specification, or None.
         host_replicas: number of replicas on the host; None: runs have no replicas on the host.
     """
 
-    def __init__(
-        self,
-        config: TPURunConfig,
-        train_batch_size: int | None,
-        eval_batch_size: int | None,
-        predict_batch_size: int | None,
-        use_tpu: bool,
-        eval_on_tpu: bool = True,
-        embedding_config_spec: EmbeddingConfigSpec | None = None,
-        host_replicas: int | None = None,
-    ) -> None:
-        self.config = config
-        self.use_tpu = use_tpu
-        self.eval_on_tpu = eval_on_tpu
-        self.embedding_config_spec = embedding_config_spec
-        self._host_replicas = host_replicas
-        self._batch_sizes = {
-            ModeKeys.TRAIN: train_batch_size,
-            ModeKeys.EVAL: eval_batch_size,
-            ModeKeys.PREDICT: predict_batch_size,
-        }
+    config: TPURunConfig
+    batch_sizes: Mapping[str, int | None]
+    use_tpu: bool
+    eval_on_tpu: bool
+    embedding_config_spec: EmbeddingConfigSpec | None
+    host_replicas: int | None
+
+    def __post_init__(self) -> None:
         self._mode: str | None = None
         self._systems: dict[str, System] = {}  # by master address
         self._key = object()  # the same in the copies for the modes
@@ -136,7 +123,7 @@ class RunContext:
     @property
     def global_batch_size(self) -> int | None:
         """Examples in one step over all replicas, or None if the user gave no batch size."""
-        return self._batch_sizes.get(self.mode)
+        return self.batch_sizes.get(self.mode)
 
     @property
     def batch_size_for_input_fn(self) -> int | None:
@@ -209,10 +196,10 @@ class RunContext:
         """
         if self.build.one_device:
             return None
-        if self._host_replicas is not None:
+        if self.host_replicas is not None:
             if self.mode == ModeKeys.EVAL and not self.eval_on_tpu:
                 return None
-            system: System = systems.HostSystem(self._host_replicas)
+            system: System = systems.HostSystem(self.host_replicas)
         elif self.is_meant_for_tpu() and not host_fallback.host_instead_of_tpu():
             system = self._tpu()
         else:

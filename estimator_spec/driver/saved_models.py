@@ -16,13 +16,14 @@ from estimator_spec import updates
 from estimator_spec._tensorflow import private
 from estimator_spec.driver import (
     checkpoint_state,
+    graph_builder,
     model_dir_lock,
     quantized_export,
     saving,
     table_restore,
     table_warm_start,
 )
-from estimator_spec.driver.graph_builder import EstimatorMethods, GraphBuilder
+from estimator_spec.driver.graph_builder import EstimatorMethods
 from estimator_spec.driver.signatures import build_signatures
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
@@ -43,111 +44,87 @@ _ATTEMPTS = 10
 _PART = re.compile(r"/part_\d+$")
 
 
-class SavedModelExporter:
-    """Writes the SavedModels of an estimator.
+def export(
+    estimator: EstimatorMethods,
+    export_dir_base: Any,
+    input_receiver_fn_map: Mapping[str, Callable[[], Any]],
+    assets_extra: Mapping[str, str] | None = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+    strip_default_attrs: bool = True,
+    tables: str = "float32",
+) -> bytes:
+    """Writes one SavedModel with a graph for each mode.
 
     Args:
-        estimator: calls the user's `model_fn`.
-        graphs: starts the exported graphs.
+        estimator: starts the graphs and calls the user's `model_fn`.
+        export_dir_base: as for `Estimator.export_saved_model`.
+        input_receiver_fn_map: receiver functions by mode.
+        assets_extra: files to copy, by their destination below `assets.extra`.
+        as_text: writes the graph as text.
+        checkpoint_path: prefix of the checkpoint; None: the latest, or that of a warm start.
+        strip_default_attrs: leaves out attributes that have their default value.
+        tables: dtype of the embedding tables.
+
+    Returns:
+        The path of the SavedModel, as bytes.
     """
+    stored = storage.TableStorage(dtype=tables)
+    checkpoint = _find_checkpoint(estimator, checkpoint_path)
+    modes = _modes_in_order(input_receiver_fn_map)
+    if tables != "float32" and modes != [ModeKeys.PREDICT]:
+        raise ValueError(
+            f"tables={tables!r} is for serving: such tables can't be trained. Export "
+            f"{ModeKeys.PREDICT!r} only, not {modes}."
+        )
+    losses: Mapping[str, Any] = {}
+    with (
+        saving.explain_write_errors(),
+        _export_directory(export_dir_base, assets_extra) as (temporary, final),
+        storage.storing(stored),
+    ):
+        builder = tf1.saved_model.Builder(temporary)
+        for mode in modes:
+            with tf.Graph().as_default() as graph:
+                receiver, spec = _build_model(estimator, graph, input_receiver_fn_map[mode], mode)
+                meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
+                with tf1.Session(config=estimator._session_config) as session:
+                    losses = _restore(meta_graph["saver"], session, checkpoint, mode)
+                    if mode == modes[0]:
+                        builder.add_meta_graph_and_variables(session, **meta_graph)
+                    else:
+                        builder.add_meta_graph(**meta_graph)
+        builder.save(as_text)
+        quantized_export.report_losses(losses, tables, temporary)
+    return tf.compat.as_bytes(final)
 
-    def __init__(self, estimator: EstimatorMethods, graphs: GraphBuilder) -> None:
-        self._estimator = estimator
-        self._graphs = graphs
 
-    def export(
-        self,
-        export_dir_base: Any,
-        input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-        assets_extra: Mapping[str, str] | None = None,
-        as_text: bool = False,
-        checkpoint_path: str | None = None,
-        strip_default_attrs: bool = True,
-        tables: str = "float32",
-    ) -> bytes:
-        """Writes one SavedModel with a graph for each mode.
+def _find_checkpoint(estimator: EstimatorMethods, checkpoint_path: str | None) -> str:
+    """Returns the prefix of the checkpoint to export."""
+    model_dir, settings = estimator._model_dir, estimator._warm_start_settings
+    checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, model_dir)
+    if checkpoint is None and settings:
+        checkpoint = table_warm_start.checkpoint_prefix(settings)
+    if checkpoint is None:
+        raise ValueError(
+            f"Couldn't find trained model at {model_dir}. Train first, or give checkpoint_path."
+        )
+    return checkpoint
 
-        Args:
-            export_dir_base: as for `Estimator.export_saved_model`.
-            input_receiver_fn_map: receiver functions by mode.
-            assets_extra: files to copy, by their destination below `assets.extra`.
-            as_text: writes the graph as text.
-            checkpoint_path: prefix of the checkpoint; None: the latest, or that of a warm start.
-            strip_default_attrs: leaves out attributes that have their default value.
-            tables: dtype of the embedding tables.
 
-        Returns:
-            The path of the SavedModel, as bytes.
-        """
-        stored = storage.TableStorage(dtype=tables)
-        checkpoint = self._checkpoint(checkpoint_path)
-        modes = _modes_in_order(input_receiver_fn_map)
-        if tables != "float32" and modes != [ModeKeys.PREDICT]:
-            raise ValueError(
-                f"tables={tables!r} is for serving: such tables can't be trained. Export "
-                f"{ModeKeys.PREDICT!r} only, not {modes}."
-            )
-        losses: Mapping[str, Any] = {}
-        with (
-            saving.explain_write_errors(),
-            _export_directory(export_dir_base, assets_extra) as (temporary, final),
-            storage.storing(stored),
-        ):
-            builder = tf1.saved_model.Builder(temporary)
-            for mode in modes:
-                losses = self._add_graph(
-                    builder,
-                    input_receiver_fn_map[mode],
-                    checkpoint,
-                    mode=mode,
-                    save_variables=mode == modes[0],
-                    strip_default_attrs=strip_default_attrs,
-                )
-            builder.save(as_text)
-            quantized_export.report_losses(losses, tables, temporary)
-        return tf.compat.as_bytes(final)
-
-    def _checkpoint(self, checkpoint_path: str | None) -> str:
-        """Returns the prefix of the checkpoint to export."""
-        model_dir, settings = self._estimator._model_dir, self._estimator._warm_start_settings
-        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, model_dir)
-        if checkpoint is None and settings:
-            checkpoint = table_warm_start.checkpoint_prefix(settings)
-        if checkpoint is None:
-            raise ValueError(
-                f"Couldn't find trained model at {model_dir}. Train first, or give checkpoint_path."
-            )
-        return checkpoint
-
-    def _add_graph(
-        self,
-        builder: Any,
-        input_receiver_fn: Callable[[], Any],
-        checkpoint: str,
-        *,
-        mode: str,
-        save_variables: bool,
-        strip_default_attrs: bool,
-    ) -> Mapping[str, Any]:
-        """Builds the graph of a mode and adds it; returns the errors of quantized tables."""
-        estimator = self._estimator
-        with tf.Graph().as_default() as graph:
-            self._graphs.start(graph)
-            estimator._before_receivers()
-            with self._graphs.user_code(placement.Mode.SERVE):
-                receiver = input_receiver_fn()
-                labels = getattr(receiver, "labels", None)
-                spec = estimator._call_model_fn(receiver.features, labels, mode, estimator.config)
-            if Optimization.DIRECT_SUMS in estimator._optimizations:
-                updates.sum_from_tables(graph)
-            meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
-            with tf1.Session(config=estimator._session_config) as session:
-                losses = _restore(meta_graph["saver"], session, checkpoint, mode)
-                if save_variables:
-                    builder.add_meta_graph_and_variables(session, **meta_graph)
-                else:
-                    builder.add_meta_graph(**meta_graph)
-        return losses
+def _build_model(
+    estimator: EstimatorMethods, graph: tf.Graph, input_receiver_fn: Callable[[], Any], mode: str
+) -> tuple[Any, EstimatorSpec]:
+    """Builds the receivers and the model of a mode in the default graph, and returns both."""
+    graph_builder.start(estimator, graph)
+    estimator._before_receivers()
+    with graph_builder.user_code(estimator, placement.Mode.SERVE):
+        receiver = input_receiver_fn()
+        labels = getattr(receiver, "labels", None)
+        spec = estimator._call_model_fn(receiver.features, labels, mode, estimator.config)
+    if Optimization.DIRECT_SUMS in estimator._optimizations:
+        updates.sum_from_tables(graph)
+    return receiver, spec
 
 
 def _meta_graph(
@@ -177,8 +154,12 @@ def _meta_graph(
 def _restore(saver: Any, session: Any, checkpoint: str, mode: str) -> Mapping[str, Any]:
     """Restores a checkpoint; returns the errors of quantized tables, by table."""
     try:
-        with checkpoint_state.explain_damage(checkpoint):
-            return table_restore.restore_tables(saver, session, checkpoint)
+        with (
+            checkpoint_state.explain_damage(checkpoint),
+            table_restore.relayout_on_restore(saver, session.graph) as losses,
+        ):
+            saver.restore(session, checkpoint)
+            return losses
     except tf.errors.NotFoundError as error:
         saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
         # A checkpoint has partitioned variables as a whole.

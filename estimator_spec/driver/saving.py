@@ -73,9 +73,6 @@ def explain_failed_saves(saver: tf1.train.Saver) -> Iterator[None]:
 
     TensorFlow reports a file that is too large as an `OutOfRangeError`, which sessions treat as the
     end of the input.
-
-    Args:
-        saver: a `tf.compat.v1.train.Saver`.
     """
     save = saver.save
 

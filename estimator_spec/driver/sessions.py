@@ -93,11 +93,6 @@ def create_worker_session(
 ) -> Any:
     """Creates the training session of a worker, when the chief has initialized the variables.
 
-    Args:
-        scaffold: the scaffold of the default graph.
-        config: the `RunConfig`.
-        hooks: all hooks, in order.
-
     Raises:
         tf.errors.DeadlineExceededError: the chief didn't within `session_creation_timeout_secs`.
     """
@@ -121,10 +116,6 @@ class WaitingSessionCreator(tf1.train.SessionCreator):
     """Creator of a worker's sessions, which waits for initialized variables.
 
     TensorFlow's `WorkerSessionCreator` looks for them every 30 seconds only.
-
-    Args:
-        scaffold: the scaffold of the default graph.
-        config: the `RunConfig`.
     """
 
     def __init__(self, scaffold: tf1.train.Scaffold, config: RunConfig) -> None:

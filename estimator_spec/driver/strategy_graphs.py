@@ -17,12 +17,14 @@ from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import private
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.cores.interface import replica_id
-from estimator_spec.driver.graph_builder import BuiltGraph, EstimatorMethods, GraphBuilder
+from estimator_spec.driver import graph_builder
+from estimator_spec.driver.graph_builder import BuiltGraph, EstimatorMethods
 from estimator_spec.driver.replica_inputs import (
     InputCall,
     InputSharing,
     ReplicaBatch,
     ReplicaInputs,
+    pack_present,
 )
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
@@ -34,9 +36,6 @@ _PROPERTIES = {ModeKeys.TRAIN: "train_distribute", ModeKeys.EVAL: "eval_distribu
 
 def check_strategies(config: RunConfig) -> None:
     """Checks that this machine can run the strategies of a configuration.
-
-    Args:
-        config: a `RunConfig`.
 
     Raises:
         ValueError: names the property and the strategy.
@@ -90,79 +89,71 @@ def check_no_replicas(config: RunConfig) -> None:
             )
 
 
-class StrategyGraphBuilder:
-    """Builds the graphs of an estimator under a `MirroredStrategy`.
+def build(
+    estimator: EstimatorMethods,
+    graph: tf.Graph,
+    input_fn: Callable[..., Any],
+    mode: str,
+    strategy: Any,
+) -> BuiltGraph:
+    """Builds the global step, the input and the model of each replica, in this order.
 
     Args:
         estimator: creates the global step and calls the user's functions.
-        graphs: builds the parts that don't depend on the strategy.
+        graph: the default graph, empty.
+        input_fn: the user's function.
+        mode: `ModeKeys.TRAIN` or `ModeKeys.EVAL`.
+        strategy: the `MirroredStrategy`.
     """
+    count = strategy.num_replicas_in_sync
+    with strategy.scope():
+        graph_builder.start(estimator, graph, mode)
+    with graph_builder.user_code(estimator, placement.Mode(mode)):
+        context = tf.distribute.InputContext(num_replicas_in_sync=count)
+        result = estimator._call_input_fn(input_fn, mode, context)
+        call = InputCall(0, 0, range(count))
+        inputs = ReplicaInputs(
+            InputSharing.BATCH_PER_REPLICA,
+            [(call, result)],
+            input_fn,
+            mode,
+            size=None,
+            host_device=lambda host: "/device:CPU:0",
+        )
+        specs = _call_models(estimator, strategy, _require_all(inputs.next()), mode)
+    config = _add_devices(estimator._config, strategy)
+    return BuiltGraph(_combine(specs), inputs.hooks, config, has_replicas=True)
 
-    def __init__(self, estimator: EstimatorMethods, graphs: GraphBuilder) -> None:
-        self._estimator = estimator
-        self._graphs = graphs
 
-    def build(
-        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, strategy: Any
-    ) -> BuiltGraph:
-        """Builds the global step, the input and the model of each replica, in this order.
+def _call_models(
+    estimator: EstimatorMethods, strategy: Any, batches: Sequence[ReplicaBatch], mode: str
+) -> list[EstimatorSpec]:
+    """Calls `model_fn` on each replica's batch; returns the results by replica."""
+    specs: dict[int, EstimatorSpec] = {}
+    # A replica may be a new thread, which doesn't inherit the context variables of this one.
+    contexts = [contextvars.copy_context() for _ in batches]
 
-        Args:
-            graph: the default graph, empty.
-            input_fn: the user's function.
-            mode: `ModeKeys.TRAIN` or `ModeKeys.EVAL`.
-            strategy: the strategy.
-        """
-        estimator, count = self._estimator, strategy.num_replicas_in_sync
-        with strategy.scope():
-            self._graphs.start(graph, mode)
-        with self._graphs.user_code(placement.Mode(mode)):
-            context = tf.distribute.InputContext(num_replicas_in_sync=count)
-            result = estimator._call_input_fn(input_fn, mode, context)
-            call = InputCall(0, 0, range(count))
-            inputs = ReplicaInputs(
-                InputSharing.BATCH_PER_REPLICA,
-                [(call, result)],
-                input_fn,
-                mode,
-                size=None,
-                host_device=lambda host: "/device:CPU:0",
-            )
-            specs = self._call_models(strategy, _require_all(inputs.next()), mode)
-        config = _add_devices(estimator._config, strategy)
-        return BuiltGraph(_combine(specs), inputs.hooks, config, has_replicas=True)
+    def replica() -> None:
+        number = replica_id()
+        if number:
+            legacy_keras.reset_layer_names()
+        batch = batches[number]
+        specs[number] = contexts[number].run(
+            estimator._call_model_fn, batch.features, batch.labels, mode, estimator.config
+        )
 
-    def _call_models(
-        self, strategy: Any, batches: Sequence[ReplicaBatch], mode: str
-    ) -> list[EstimatorSpec]:
-        """Calls `model_fn` on each replica's batch; returns the results by replica."""
-        estimator = self._estimator
-        specs: dict[int, EstimatorSpec] = {}
-        # A replica may be a new thread, which doesn't inherit the context variables of this one.
-        contexts = [contextvars.copy_context() for _ in batches]
-
-        def replica() -> None:
-            number = replica_id()
-            if number:
-                legacy_keras.reset_layer_names()
-            batch = batches[number]
-            specs[number] = contexts[number].run(
-                estimator._call_model_fn, batch.features, batch.labels, mode, estimator.config
-            )
-
-        with strategy.scope(), private.average_losses(strategy):
-            # Otherwise the strategy would apply AutoGraph to the user's code.
-            strategy.run(tf.autograph.experimental.do_not_convert(replica))
-        return [specs[number] for number in range(len(batches))]
+    with strategy.scope(), private.average_losses(strategy):
+        # Otherwise the strategy would apply AutoGraph to the user's code.
+        strategy.run(tf.autograph.experimental.do_not_convert(replica))
+    return [specs[number] for number in range(len(batches))]
 
 
 def _require_all(batches: list[ReplicaBatch]) -> list[ReplicaBatch]:
     """Returns the batches, none of which can be read in a step that lacks one."""
     values = [(batch.features, batch.labels) for batch in batches]
     flat = tf.nest.flatten(values, expand_composites=True)
-    gated = iter(tf.tuple([tensor for tensor in flat if tensor is not None]))
-    flat = [None if tensor is None else next(gated) for tensor in flat]
-    both = tf.nest.pack_sequence_as(values, flat, expand_composites=True)
+    gated = tf.tuple([tensor for tensor in flat if tensor is not None])
+    both = pack_present(values, gated, expand_composites=True)
     return [ReplicaBatch(features, labels, None) for features, labels in both]
 
 

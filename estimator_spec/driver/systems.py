@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -39,50 +38,14 @@ _BLOCKS = {
 }
 
 
-class System(Protocol):
-    """The replicas and hosts of a training loop."""
-
-    is_tpu: bool
-    num_hosts: int
-
-    @property
-    def num_replicas(self) -> int:
-        """Number of replicas of the model."""
-
-    def strategy(self) -> Any:
-        """Returns the `tf.distribute` strategy of the current graph."""
-
-    def host_device(self, host: int) -> str:
-        """Returns the CPU device of a host, given its index."""
-
-    def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
-        """Returns the configuration of the sessions that run on this system."""
-
-    def running(self, embedding_config: Any) -> AbstractContextManager[None]:
-        """Returns a context manager that keeps the system initialized.
-
-        Args:
-            embedding_config: a `TPUEmbeddingConfiguration`, or None without tables.
-        """
-
-
 class HostSystem:
-    """Replicas on the host, each on a logical CPU device.
-
-    Args:
-        replicas: number of replicas.
-    """
+    """Replicas on the host, each on a logical CPU device."""
 
     is_tpu = False
     num_hosts = 1
 
     def __init__(self, replicas: int) -> None:
-        self._num_replicas = replicas
-
-    @property
-    def num_replicas(self) -> int:
-        """Number of replicas of the model."""
-        return self._num_replicas
+        self.num_replicas = replicas
 
     def strategy(self) -> Any:
         """Returns the strategy of the current graph: the default one for a single replica.
@@ -103,7 +66,7 @@ class HostSystem:
         return "/device:CPU:0"
 
     def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
-        """Returns the configuration with a logical CPU device for each replica."""
+        """Returns the configuration of the sessions, with a logical CPU device for each replica."""
         session_config = tf1.ConfigProto()
         session_config.CopyFrom(config.session_config)
         count = max(self.num_replicas, session_config.device_count["CPU"])
@@ -212,6 +175,9 @@ class TpuSystem:
     def _job(self) -> str | None:
         """Returns the name of the TPU workers' job; None for a TPU of this process."""
         return tf.DeviceSpec.from_string(self._cores[0]).job if self.master else None
+
+
+System = HostSystem | TpuSystem
 
 
 def find(config: TPURunConfig, master: str | None) -> TpuSystem | None:

@@ -22,12 +22,7 @@ _SHARD_SUFFIX = re.compile(r"/part_\d+$")  # in the names of a partitioned varia
 
 
 class TableRecordListener(TablesListener):
-    """Writes a record beside each checkpoint, and removes the records of deleted checkpoints.
-
-    Args:
-        model_dir: directory of the checkpoints.
-        spec: the specification of the tables.
-    """
+    """Writes a record beside each checkpoint, and removes the records of deleted checkpoints."""
 
     def __init__(self, model_dir: str, spec: EmbeddingConfigSpec) -> None:
         self._model_dir = model_dir

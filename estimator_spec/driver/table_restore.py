@@ -43,10 +43,6 @@ def relayout_on_restore(
     A variable that the record of a checkpoint lists is a table even if the graph stores no layout
     for it: its rows are then restored in row order.
 
-    Args:
-        saver: a `tf.compat.v1.train.Saver`.
-        graph: the finished graph.
-
     Yields:
         What quantized tables lose, by table; filled in by `saver.restore`.
     """
@@ -78,27 +74,6 @@ def relayout_on_restore(
         yield losses
 
 
-def restore_tables(
-    saver: tf1.train.Saver, session: tf1.Session, checkpoint: str
-) -> Mapping[str, QuantizationStats]:
-    """Restores a checkpoint, its tables in the layouts of the session's graph.
-
-    Args:
-        saver: a `tf.compat.v1.train.Saver`.
-        session: a session of its graph.
-        checkpoint: prefix of the checkpoint.
-
-    Returns:
-        What quantized tables lose, by table.
-
-    Raises:
-        CheckpointError: the checkpoint is damaged.
-    """
-    with relayout_on_restore(saver, session.graph) as losses:
-        saver.restore(session, checkpoint)
-    return losses
-
-
 @contextlib.contextmanager
 def relayout_in_session(
     graph: tf.Graph, scaffold: tf1.train.Scaffold | None, checkpoint: str | None
@@ -127,10 +102,6 @@ def relayout_in_session(
 
 def load_variable(checkpoint: str, name: str) -> Any:
     """Returns the value of a variable; rows of tables and slot variables are in row order.
-
-    Args:
-        checkpoint: prefix of the checkpoint.
-        name: name of the variable.
 
     Raises:
         CheckpointError: the checkpoint is damaged.

@@ -17,18 +17,6 @@ from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.checks import check_name
 
 
-def check_batch_sizes(train: Any, evaluate: Any, predict: Any) -> None:
-    """Checks that batch sizes are positive integers or None.
-
-    Raises:
-        ValueError: a size isn't positive.
-        TypeError: a size isn't an int.
-    """
-    for name, size in (("train", train), ("eval", evaluate), ("predict", predict)):
-        if size is not None:
-            check_positive_integer(size, f"{name}_batch_size")
-
-
 def check_params(params: Any, reserved: Sequence[str]) -> None:
     """Checks that an estimator can add its own entries to a program's params.
 
@@ -169,21 +157,4 @@ def check_takes_params(kind: str, fn: Callable[..., Any]) -> None:
         raise ValueError(
             f"{kind} ({fn}) does not include params argument, required by TPUEstimator to pass "
             "batch size as params['batch_size']"
-        )
-
-
-def check_on_parameter_servers(has_replicas: bool) -> None:
-    """Checks that a training can run in a cluster of parameter servers.
-
-    Args:
-        has_replicas: whether it runs on replicas of the host or of a TPU.
-
-    Raises:
-        NotImplementedError: it does, in one process only.
-    """
-    if has_replicas:
-        raise NotImplementedError(
-            "TF_CONFIG describes a cluster of parameter servers, and a training in loops "
-            "(host_replicas, or use_tpu=True) runs in one process. Leave host_replicas out, or "
-            "unset TF_CONFIG."
         )

@@ -13,22 +13,23 @@ import tensorflow as tf
 from estimator_spec.cluster import roles
 from estimator_spec.config import host_fallback
 from estimator_spec.config.run_config import InputPipelineConfig, TPURunConfig
-from estimator_spec.config.tpu_config import parse_iterations_per_loop
+from estimator_spec.config.tpu_config import check_positive_integer, parse_iterations_per_loop
 from estimator_spec.config.tpu_context import TPUContext
 from estimator_spec.driver import (
     device_loop,
     embeddings,
-    input_pipeline,
     model_calls,
+    replica_graphs,
     strategy_graphs,
     tpu_checks,
 )
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.graph_builder import BuiltGraph
-from estimator_spec.driver.hooks import ExamplesPerSecond
-from estimator_spec.driver.replica_graphs import ReplicaGraphBuilder
+from estimator_spec.driver.hooks import StepsPerSecond
+from estimator_spec.driver.replica_inputs import MODE_NAMES
 from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.input_fns import batches
 from estimator_spec.model.model_spec import ModeKeys
 from estimator_spec.model.warm_start import WarmStartSettings
 from estimator_spec.validation.checks import check_optional_flag
@@ -143,7 +144,14 @@ class TPUEstimator(Estimator):
         tpu_checks.check_batch_axis(batch_axis)
         if use_tpu and train_batch_size is None:
             raise ValueError("`train_batch_size` cannot be `None`")
-        tpu_checks.check_batch_sizes(train_batch_size, eval_batch_size, predict_batch_size)
+        batch_sizes = {
+            ModeKeys.TRAIN: train_batch_size,
+            ModeKeys.EVAL: eval_batch_size,
+            ModeKeys.PREDICT: predict_batch_size,
+        }
+        for mode, size in batch_sizes.items():
+            if size is not None:
+                check_positive_integer(size, f"{MODE_NAMES[mode]}_batch_size")
         if use_tpu:
             tpu_checks.check_input_pipeline(tpu_config, embedding_config_spec)
         else:
@@ -197,16 +205,9 @@ class TPUEstimator(Estimator):
         self._optimizations = optimizations.choose(plain, fast_updates, stacked_tables)
         strategy_graphs.check_no_replicas(self._config)
         self._ctx = RunContext(
-            self._config,
-            train_batch_size,
-            eval_batch_size,
-            predict_batch_size,
-            use_tpu,
-            eval_on_tpu,
-            embedding_config_spec,
-            host_replicas,
+            self._config, batch_sizes, use_tpu, eval_on_tpu, embedding_config_spec, host_replicas
         )
-        self._replica_graphs = ReplicaGraphBuilder(self, self._graphs, self._embeddings, batch_axis)
+        self._batch_axis = batch_axis
         self._export_to_tpu = export_to_tpu
         self._export_to_cpu = export_to_cpu
         self._export_saved_model_api_version = ExportSavedModelApiVersion(
@@ -225,8 +226,12 @@ class TPUEstimator(Estimator):
                     "only works on use_tpu = True."
                 )
             has_replicas = ctx.system() is not None
-        if mode == ModeKeys.TRAIN and roles.is_distributed(self._config):
-            tpu_checks.check_on_parameter_servers(has_replicas)
+        if mode == ModeKeys.TRAIN and has_replicas and roles.is_distributed(self._config):
+            raise NotImplementedError(
+                "TF_CONFIG describes a cluster of parameter servers, and a training in loops "
+                "(host_replicas, or use_tpu=True) runs in one process. Leave host_replicas out, or "
+                "unset TF_CONFIG."
+            )
         for kind, fn in (("model_fn", self._model_fn), ("input_fn", input_fn)):
             tpu_checks.check_takes_params(kind, fn)
         super()._check_before_graph(mode, input_fn)
@@ -239,7 +244,7 @@ class TPUEstimator(Estimator):
             _set_param(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
             if ctx.is_meant_for_tpu() or ctx.system() is not None:
                 _set_param(params, _CONTEXT, TPUContext(True, ctx.deployment()))
-        return input_pipeline.call_input_fn(input_fn, mode, params, self.config, input_context)
+        return batches.call_input_fn(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         params = self.params
@@ -255,7 +260,7 @@ class TPUEstimator(Estimator):
         _set_param(params, _USE_TPU, not on_cpu)
         tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
-        model_embeddings = self._ctx.build.embeddings or self._embeddings
+        model_embeddings = self._ctx.build.replicas or self._embeddings
 
         def model(features: Any) -> Any:
             processed = model_embeddings.process_result
@@ -285,7 +290,9 @@ class TPUEstimator(Estimator):
             system = ctx.system()
             if system is None:
                 return super()._build(graph, input_fn, mode)
-            return self._replica_graphs.build(graph, input_fn, ctx, system)
+            return replica_graphs.build(
+                self, graph, input_fn, ctx, system, self._embeddings, self._batch_axis
+            )
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
@@ -323,7 +330,7 @@ class TPUEstimator(Estimator):
         if steps is None and seconds is None:
             return []
         output_dir = self._model_dir if self._config.save_summary_steps else None
-        return [ExamplesPerSecond(batch_size, steps, seconds, output_dir)]
+        return [StepsPerSecond(steps, seconds, output_dir, batch_size)]
 
     def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
         tpu_checks.check_takes_params("model_fn", self._model_fn)

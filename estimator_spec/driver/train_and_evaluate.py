@@ -119,11 +119,7 @@ def run(job: Job) -> Any:
 
 
 def delay_worker(config: RunConfig) -> None:
-    """Sleeps before a worker's training, the longer the higher its index.
-
-    Args:
-        config: the worker's `RunConfig`.
-    """
+    """Sleeps before a worker's training, the longer the higher its index."""
     limit = config.experimental_max_worker_delay_secs
     seconds = min(
         _MAX_WORKER_DELAY_SECS if limit is None else limit,
@@ -154,7 +150,7 @@ def train_and_evaluate_locally(job: Job) -> tuple[Any, Any]:
         job.estimator.config.save_checkpoints_steps,
         job.estimator.config.save_checkpoints_secs,
     )
-    listener = EvaluationListener(Evaluator(job), job)
+    listener = EvaluationListener(job)
     train(job, (listener,))
     last = listener.last
     return (last.metrics, last.exports) if last else (None, None)

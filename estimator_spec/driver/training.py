@@ -16,6 +16,7 @@ from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import initial_values, input_pipeline, saving, sessions
+from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hookless_steps import StepRunner
 from estimator_spec.model.model_spec import EstimatorSpec
 from tpu_columns.optimizations import Optimization
@@ -27,33 +28,25 @@ _INCREMENT_OPS = ("AssignAddVariableOp", "AssignAdd", "While", "StatelessWhile")
 
 
 def run(
-    spec: EstimatorSpec,
+    built: BuiltGraph,
     *,
-    config: RunConfig,
     checkpoint: str | None,
     input_fn: Callable[..., Any],
-    input_hooks: Sequence[tf1.train.SessionRunHook],
     hooks: Sequence[tf1.train.SessionRunHook],
     speed_hooks: Sequence[tf1.train.SessionRunHook],
     saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
     optimizations: frozenset[Optimization],
-    first_hooks: Sequence[tf1.train.SessionRunHook] = (),
-    loop: bool = False,
 ) -> Any:
     """Trains in the default graph until a hook requests a stop or the input ends.
 
     Args:
-        spec: the `EstimatorSpec` of the default graph.
-        config: the `RunConfig`, with its `model_dir` and `session_config`.
+        built: the default graph, and what its session needs.
         checkpoint: the checkpoint that the session will restore, if any.
         input_fn: the user's `input_fn`, for error messages.
-        input_hooks: hooks of the input pipeline.
         hooks: the user's hooks, and those that stop training.
         speed_hooks: hooks that log steps and examples per second.
         saving_listeners: listeners for every checkpoint.
         optimizations: the estimator's.
-        first_hooks: hooks to call before the one that saves checkpoints.
-        loop: whether the train_op runs several steps; hooks are called once for all of them.
 
     Returns:
         The loss of the last step; None if a hook requested the stop before the first.
@@ -64,20 +57,21 @@ def run(
         OSError: a checkpoint can't be written.
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
-    graph = tf1.get_default_graph()
-    spec = spec._replace(scaffold=activation_gradients.add_initializers(spec.scaffold))
+    graph, config = tf1.get_default_graph(), built.config
+    scaffold = activation_gradients.add_initializers(built.spec.scaffold)
+    spec = built.spec._replace(scaffold=scaffold)
     _add_loss_summary(spec.loss)
     _add_saver(spec, config)
     _read_global_step_before_increment(graph)
     stop_at_nan = hooks_lib.StopAtNan(spec.loss)
-    all_hooks = [*input_hooks, *hooks, stop_at_nan]
+    all_hooks = [*built.hooks, *hooks, stop_at_nan]
     if config.log_step_count_steps is not None:
         all_hooks.append(hooks_lib.LossLogger(spec.loss, config.log_step_count_steps))
     if roles.is_distributed(config):
         all_hooks.append(hooks_lib.LostSessionLogger())
     all_hooks.extend(spec.training_hooks)
     saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
-    chief_hooks = [*first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
+    chief_hooks = [*built.first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
     chief_hooks.extend(_summary_hooks(spec, config))
     skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
     runner_hooks = [*all_hooks, *(chief_hooks if config.is_chief else ())]
@@ -101,7 +95,7 @@ def run(
         _listeners_added(present, saving_listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
     ):
-        _run_steps(session, steps, input_fn, loop)
+        _run_steps(session, steps, input_fn, built.loop)
     # Not inside the block: the end of the input leaves it by an exception.
     return steps.last_loss
 

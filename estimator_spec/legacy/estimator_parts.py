@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec import keras_models
 from estimator_spec.driver import evaluation, input_pipeline, model_calls
 from estimator_spec.evaluation.exporters import _SavedModelExporter
+from estimator_spec.input_fns import batches
 from estimator_spec.model import receivers
 
 tf1 = tf.compat.v1
@@ -72,12 +73,12 @@ def verify_model_fn_args(model_fn: Callable[..., Any], params: Any) -> None:
 
 def parse_input_fn_result(result: Any) -> tuple[Any, Any, list[Any]]:
     """Returns (features, labels or None, hooks) from the result of an `input_fn`."""
-    return tuple(input_pipeline.parse_result(result, parse_input_fn_result))  # type: ignore
+    return input_pipeline.parse_result(result, parse_input_fn_result)
 
 
 def parse_iterator_result(result: Any) -> tuple[Any, Any]:
     """Returns (features, labels or None) from an element of a dataset."""
-    return input_pipeline.split_labels(result, parse_iterator_result)
+    return batches.split_labels(result, parse_iterator_result)
 
 
 class MultiHostDatasetInitializerHook(tf1.train.SessionRunHook):
@@ -109,8 +110,8 @@ def build_supervised_input_receiver_fn_from_input_fn(
         **input_fn_args: its arguments.
     """
     with tf.Graph().as_default():
-        inputs = input_pipeline.parse_result(input_fn(**input_fn_args), input_fn)
-    return receivers.build_raw_supervised_input_receiver_fn(inputs.features, inputs.labels)
+        features, labels, _ = input_pipeline.parse_result(input_fn(**input_fn_args), input_fn)
+    return receivers.build_raw_supervised_input_receiver_fn(features, labels)
 
 
 class SavedModelExporter(_SavedModelExporter):

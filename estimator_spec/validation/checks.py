@@ -34,10 +34,6 @@ def check_callable(name: str, value: Any) -> None:
 
     >>> check_callable("input_fn", len)
 
-    Args:
-        name: name of the argument, for the message.
-        value: the argument.
-
     Raises:
         TypeError: it isn't callable.
     """
@@ -49,10 +45,6 @@ def check_optional_flag(name: str, value: Any) -> None:
     """Checks that an argument is True, False or None.
 
     >>> check_optional_flag("fast_updates", None)
-
-    Args:
-        name: name of the argument, for the message.
-        value: the argument.
 
     Raises:
         TypeError: it is something else.
