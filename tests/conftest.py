@@ -45,7 +45,7 @@ _ANY_VERSION = (
     "estimator_spec/doctor",
     "estimator_spec/migrate",
     "estimator_spec/planning",
-    "estimator_spec/test_html_page.py",
+    "estimator_spec/common/test_html_page.py",
     "examples/test_census_rewritten.py",
     "examples/test_wide_deep.py",
     "hostile/test_damage.py",

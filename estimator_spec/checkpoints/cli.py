@@ -19,8 +19,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import checkpoints, command_line, program_objects
+from estimator_spec import checkpoints
 from estimator_spec.checkpoints.objects import TARGETS
+from estimator_spec.common import command_line
+from estimator_spec.embedding import program_objects
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 _EXAMPLES = """\

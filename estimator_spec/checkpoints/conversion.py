@@ -20,8 +20,8 @@ from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_p
 from estimator_spec.checkpoints.objects import ObjectCheckpoint
 from estimator_spec.checkpoints.options import ConversionOptions
 from estimator_spec.checkpoints.renaming import Rename
+from estimator_spec.common.terminal import ByteProgress
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.terminal import ByteProgress
 
 
 def convert(

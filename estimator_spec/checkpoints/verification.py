@@ -9,7 +9,7 @@ from collections.abc import Callable
 from estimator_spec.checkpoints import records
 from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
 from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
-from estimator_spec.terminal import ByteProgress, format_size
+from estimator_spec.common.terminal import ByteProgress, format_size
 
 
 @dataclasses.dataclass(frozen=True)

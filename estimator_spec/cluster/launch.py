@@ -10,9 +10,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from estimator_spec import command_line
 from estimator_spec.cluster import local_cluster
 from estimator_spec.cluster.local_cluster import Size, TaskError
+from estimator_spec.common import command_line
 
 _DESCRIPTION = """\
 Runs a program as a cluster of processes on this machine: a chief, workers, parameter servers and an

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.validation.signatures import argument_names
+from estimator_spec.common.signatures import argument_names
 
 
 class _Unset:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_spec._tensorflow import private
+from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.embedding import optimizers
@@ -24,7 +25,6 @@ from estimator_spec.embedding.spec import (
     tables_and_features,
 )
 from estimator_spec.model.model_spec import ModeKeys
-from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Mode
 from tpu_columns.checks import is_int
 

@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.common.checks import check_positive_ints
+from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert import checks, keras_optimizers, report, resolved_spec
 from estimator_spec.convert.features import Conversion, LookupInputs, attach
 from estimator_spec.convert.keras_initializers import keras_initializer
@@ -23,8 +25,6 @@ from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.optional_packages import load_extra
-from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware, LookupDevice
 
 _DEFAULT, _AUTO = "default_device", "auto"

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from estimator_spec._tensorflow import tpu_embedding
+from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.features import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
@@ -25,7 +26,6 @@ from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.validation.checks import check_positive_ints
 from tpu_columns import Hardware
 
 

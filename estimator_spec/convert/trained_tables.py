@@ -13,11 +13,11 @@ from estimator_spec import checkpoints
 from estimator_spec.checkpoints import records, spec_tables
 from estimator_spec.checkpoints import slots as slot_names
 from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import checks
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.embedding.optimizers import OptimizationParameters, slot_initial_values
-from estimator_spec.validation.checks import check_positive_ints
 
 
 class TrainedTables:

@@ -13,11 +13,11 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_spec import command_line
+from estimator_spec.common import command_line
+from estimator_spec.common.terminal import format_table
 from estimator_spec.doctor.breakages import Finding, Level, diagnose
 from estimator_spec.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.doctor.script_names import ScriptNames, read_names
-from estimator_spec.terminal import format_table
 
 # Names of a script that are listed; `run --check` has all.
 _MAX_NAMES = 12

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimator_spec import updates
 from estimator_spec.cluster import devices, roles, servers
+from estimator_spec.common.checks import check_callable, check_optional_flag
 from estimator_spec.config.run_config import (
     RunConfig,
     TaskType,
@@ -43,7 +44,6 @@ from estimator_spec.driver.progress import ProgressLine
 from estimator_spec.input_fns import batches
 from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.model.warm_start import WarmStartSettings
-from estimator_spec.validation.checks import check_callable, check_optional_flag
 from tpu_columns import optimizations, placement
 from tpu_columns.invalid_ids import check_policy
 from tpu_columns.optimizations import Optimization

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from estimator_spec.common.checks import check_callable
+from estimator_spec.common.signatures import argument_names, takes_any_keyword
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
-from estimator_spec.validation.checks import check_callable
-from estimator_spec.validation.signatures import argument_names, takes_any_keyword
 
 _METRIC_ARGUMENTS = ("features", "labels", "predictions", "config")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common.checks import check_callable
+from estimator_spec.common.signatures import argument_names
 from estimator_spec.config.run_config import RunConfig
 from estimator_spec.model.model_spec import EstimatorSpec
-from estimator_spec.validation.checks import check_callable
-from estimator_spec.validation.signatures import argument_names
 
 tf1 = tf.compat.v1
 

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import tensorflow as tf
 
-from estimator_spec import terminal
+from estimator_spec.common import terminal
 from estimator_spec.driver.hookless_steps import SkippableHook
 
 tf1 = tf.compat.v1

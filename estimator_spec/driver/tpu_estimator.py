@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cluster import roles
+from estimator_spec.common.checks import check_optional_flag
 from estimator_spec.config import host_fallback
 from estimator_spec.config.run_config import InputPipelineConfig, TPURunConfig
 from estimator_spec.config.tpu_config import check_positive_integer, parse_iterations_per_loop
@@ -32,7 +33,6 @@ from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.input_fns import batches
 from estimator_spec.model.model_spec import ModeKeys
 from estimator_spec.model.warm_start import WarmStartSettings
-from estimator_spec.validation.checks import check_optional_flag
 from tpu_columns import optimizations, placement
 
 tf1 = tf.compat.v1

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.common.checks import check_callable
+from estimator_spec.common.signatures import argument_names
 from estimator_spec.evaluation import event_files
-from estimator_spec.validation.checks import check_callable
-from estimator_spec.validation.signatures import argument_names
 from tpu_columns.checks import is_number
 
 tf1 = tf.compat.v1

@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common.checks import check_at_least, check_instances
 from estimator_spec.evaluation.exporters import Exporter
-from estimator_spec.validation.checks import check_at_least, check_instances
 
 tf1 = tf.compat.v1
 

@@ -27,7 +27,7 @@ ESTIMATOR = parse_rows(
     estimator estimator_py.estimator_lib estimator_py.run_config: RunConfig
     estimator_py.run_config: TaskType get_default_session_config path_to_str
 
-    [estimator_spec.validation.signatures]
+    [estimator_spec.common.signatures]
     estimator_py.util: fn_args=argument_names
     """
 )

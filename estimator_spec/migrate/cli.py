@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from estimator_spec import command_line
+from estimator_spec.common import command_line
 from estimator_spec.migrate import files, reports, runner, verification
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.results import Changed, Failed, Kind, Result

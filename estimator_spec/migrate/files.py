@@ -9,7 +9,7 @@ import stat
 import tokenize
 from collections.abc import Iterator, Sequence
 
-from estimator_spec import local_files
+from estimator_spec.common import local_files
 
 SUFFIXES = (".py", ".ipynb")
 

@@ -11,9 +11,9 @@ import dataclasses
 import re
 from typing import Any
 
+from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.migrate.migration import Migrated, Options, migrate
 from estimator_spec.migrate.results import Finding, Rewrite
-from estimator_spec.optional_packages import load_extra
 
 _MAGIC = re.compile(r"^(?P<indent>\s*)(?P<target>[\w, ]+=\s*)?(?P<magic>[%!].*|\?.*|[\w.]+\?\??)$")
 # Cell magics whose cell is Python.

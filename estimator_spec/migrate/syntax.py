@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.migrate.program import (
     METHODS,
     NO_LITERAL,
@@ -21,7 +22,6 @@ from estimator_spec.migrate.program import (
     Use,
 )
 from estimator_spec.migrate.tree_reader import Chain, Reader, dotted
-from estimator_spec.optional_packages import load_extra
 
 
 class SourceError(ValueError):

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.validation.signatures import argument_names, takes_any_positional
+from estimator_spec.common.signatures import argument_names, takes_any_positional
 
 # Ops that open a summary writer, which is their first input.
 _WRITER_OPS = ("CreateSummaryFileWriter", "CreateSummaryDbWriter")

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.validation.checks import check_callable
-from estimator_spec.validation.signatures import argument_names
+from estimator_spec.common.checks import check_callable
+from estimator_spec.common.signatures import argument_names
 
 
 def call_logit_fn(

@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common.checks import check_instances
 from estimator_spec.model import host_call as host_call_lib
 from estimator_spec.model.export_outputs import get_export_outputs
 from estimator_spec.model.warm_start import (
@@ -20,7 +21,6 @@ from estimator_spec.model.warm_start import (
     WarmStartSettings,
     default_warm_start_settings,
 )
-from estimator_spec.validation.checks import check_instances
 
 __all__ = [
     "EstimatorSpec",

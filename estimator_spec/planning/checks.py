@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from estimator_spec.common.terminal import format_size
 from estimator_spec.planning.balance import imbalance, total_lookups
 from estimator_spec.planning.fixes import propose_fixes
 from estimator_spec.planning.memory import Estimate, MemoryUse, Place
@@ -12,7 +13,6 @@ from estimator_spec.planning.problems import MEMORY_KINDS, Fix, Problem, Problem
 from estimator_spec.planning.results import Plan
 from estimator_spec.planning.tables import INT32_IDS, Table
 from estimator_spec.planning.text import count, name_tables
-from estimator_spec.terminal import format_size
 from tpu_columns import Hardware, LookupDevice
 from tpu_columns.partition import STRATEGIES
 from tpu_columns.storage import table_bytes

@@ -6,10 +6,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
+from estimator_spec.common.terminal import format_size
 from estimator_spec.planning.memory import Estimate, Place
 from estimator_spec.planning.problems import Fix
 from estimator_spec.planning.tables import BY_DEFAULT, Lookup, Table
-from estimator_spec.terminal import format_size
 from tpu_columns import Hardware, LookupDevice
 from tpu_columns.partition import MAX_SHARDS
 from tpu_columns.storage import DTYPES

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from estimator_spec.html_page import Bar, Page
+from estimator_spec.common.html_page import Bar, Page
+from estimator_spec.common.terminal import format_size
 from estimator_spec.planning import text
 from estimator_spec.planning.balance import imbalance, total_lookups
 from estimator_spec.planning.memory import MemoryUse
 from estimator_spec.planning.results import Plan
 from estimator_spec.planning.tables import Table
-from estimator_spec.terminal import format_size
 from tpu_columns.partition import STRATEGIES
 
 # More devices are drawn in groups of neighbors.

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from estimator_spec.common.terminal import format_size, format_table
 from estimator_spec.planning.balance import Balance
 from estimator_spec.planning.memory import Estimate, MemoryUse
 from estimator_spec.planning.problems import Problem
 from estimator_spec.planning.sparse_core import DEFAULT_LIMIT, LIMITS, SparseCoreLimits
 from estimator_spec.planning.system import System
 from estimator_spec.planning.tables import Lookup, Table
-from estimator_spec.terminal import format_size, format_table
 from tpu_columns import Hardware, LookupDevice
 from tpu_columns.partition import STRATEGIES
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimator_spec.html_page import Bar, Page, bar_chart, shorten
+from estimator_spec.common.html_page import Bar, Page, bar_chart, shorten
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C"]))
 SVG = "{http://www.w3.org/2000/svg}"

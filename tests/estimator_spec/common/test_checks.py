@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.validation.checks import check_at_least, check_instances, check_positive_ints
+from estimator_spec.common.checks import check_at_least, check_instances, check_positive_ints
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "1"])

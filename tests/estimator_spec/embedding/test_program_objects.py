@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from estimator_spec import program_objects
+from estimator_spec.embedding import program_objects
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-from estimator_spec import local_files
+from estimator_spec.common import local_files
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1d2733; --paper: #ffffff; --line: #c9d1da;

@@ -10,7 +10,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimator_spec.validation.signatures import (
+from estimator_spec.common.signatures import (
     argument_names,
     takes_any_keyword,
     takes_any_positional,

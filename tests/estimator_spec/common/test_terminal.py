@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from estimator_spec import terminal
+from estimator_spec.common import terminal
 
 
 class Terminal(io.StringIO):
