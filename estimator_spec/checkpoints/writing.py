@@ -92,12 +92,7 @@ class CheckpointWriter:
         directory = os.path.dirname(self.prefix) or "."
         os.makedirs(directory, exist_ok=True)
         self._directory = self.prefix + _UNFINISHED
-        try:
-            self._lock = locks.lock_directory(self._directory)
-        except BlockingIOError:
-            raise RuntimeError(
-                f"Another process is writing this checkpoint: it holds {self._directory!r}."
-            ) from None
+        self._lock = _locked(self._directory)
         self._descriptor = -1
         try:
             check_target(self.prefix)  # another process may have finished it
@@ -283,6 +278,16 @@ def check_target(prefix: str) -> None:
             f"There is a checkpoint {prefix!r} already. Nothing is ever written over one: choose "
             "another name, or move it away."
         )
+
+
+def _locked(directory: str) -> int:
+    """Creates and locks the directory of an unfinished checkpoint."""
+    try:
+        return locks.lock_directory(directory)
+    except BlockingIOError:
+        raise RuntimeError(
+            f"Another process is writing this checkpoint: it holds {directory!r}."
+        ) from None
 
 
 def _sync_directory(directory: str) -> None:
