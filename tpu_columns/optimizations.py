@@ -27,6 +27,7 @@ class Optimization(enum.Enum):
     INITIAL_VALUES = "TPU_COLUMNS_INITIAL_VALUES"
     SKIPPED_HOOKS = "TPU_COLUMNS_SKIP_HOOKS"
     STACKED_TABLES = "TPU_COLUMNS_STACKED_TABLES"
+    SAVES_IN_PLACE = "TPU_COLUMNS_SAVES_IN_PLACE"
 
 
 # Those that rewrite a finished graph.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protects the checkpoint that a training restored, and explains errors of writing."""
+"""Protects the checkpoint that a training restored, saves memory, explains errors of writing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.cores import stacked_tables
 from estimator_spec.driver import patching
 
 tf1 = tf.compat.v1
+
+_LARGE = 1 << 20  # bytes
 
 _FILE_ERRORS = {
     os.strerror(number): number
@@ -64,6 +67,54 @@ def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> Iterator[None
         return save(session, save_path, global_step, **kw)
 
     with patching.set_temporarily(saver, "save", save_unless_kept):
+        yield
+
+
+def leave_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
+    """Adds the op that lets the next reads of large variables share their memory.
+
+    Since its first sparse update a resource variable is in a mode in which each read copies it. A
+    save, which reads all variables at once, would take the memory of tables and slots again. The
+    mode begins anew at the next sparse update, without a copy, as no read is left then.
+
+    Args:
+        graph: the finished graph of a training, to which ops are added.
+
+    Returns:
+        The op, to run before a save while no step runs; None if no variable has 1 MiB or more.
+    """
+    variables = [*graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)]
+    variables += stacked_tables.variables(graph)
+    names = {variable.op.name for variable in variables}
+    ops = []
+    for handle in graph.get_operations():
+        if handle.type != "VarHandleOp" or handle.name not in names:
+            continue
+        size = tf.TensorShape(handle.get_attr("shape")).num_elements()
+        if size is not None and size * handle.get_attr("dtype").size >= _LARGE:
+            with graph.as_default(), tf1.device(handle.device):
+                ops.append(tf.raw_ops.DisableCopyOnRead(resource=handle.outputs[0]))
+    return tf.group(*ops, name="leave_copy_on_read") if ops else None
+
+
+@contextlib.contextmanager
+def run_before_saves(saver: tf1.train.Saver, op: tf.Operation | None) -> Iterator[None]:
+    """Makes `saver.save` run an op first, until the block ends.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+        op: the op; None changes nothing.
+    """
+    if op is None:
+        yield
+        return
+    save = saver.save
+
+    def run_and_save(session: Any, *args: Any, **kw: Any) -> Any:
+        session.run(op)
+        return save(session, *args, **kw)
+
+    with patching.set_temporarily(saver, "save", run_and_save):
         yield
 
 

@@ -78,6 +78,9 @@ def run(
     steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, skip_hooks)
     if Optimization.INITIAL_VALUES in optimizations:
         initial_values.replace_large_constants(graph)
+    # In a cluster other processes may update variables during a save.
+    in_place = Optimization.SAVES_IN_PLACE in optimizations and not roles.is_distributed(config)
+    before_saves = saving.leave_copy_on_read(graph) if in_place else None
 
     saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
 
@@ -92,6 +95,7 @@ def run(
     with (
         saving.explain_write_errors(),
         saving.explain_failed_saves(saver),
+        saving.run_before_saves(saver, before_saves),
         _listeners_added(present, saving_listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
     ):

@@ -10,7 +10,7 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import updates
-from estimator_spec.driver import hookless_steps, initial_values
+from estimator_spec.driver import hookless_steps, initial_values, saving
 from tpu_columns import environment, feature_layers
 from tpu_columns.optimizations import Optimization
 
@@ -95,6 +95,7 @@ def used(monkeypatch):
     record(updates.rewriting.kernel_choice, "formula_is_faster")
     record(initial_values, "replace_large_constants")
     record(hookless_steps._Runner, "_run_raw_steps")
+    record(saving, "leave_copy_on_read")
     return found
 
 
@@ -107,6 +108,7 @@ PARTS = {
     Optimization.UPDATE_FORMULAS: "formula_is_faster",
     Optimization.INITIAL_VALUES: "replace_large_constants",
     Optimization.SKIPPED_HOOKS: "_run_raw_steps",
+    Optimization.SAVES_IN_PLACE: "leave_copy_on_read",
 }
 
 
