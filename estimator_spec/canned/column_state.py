@@ -66,11 +66,7 @@ class ScopedState:
 
 
 def check_features(features: Any) -> None:
-    """Checks that features are a dict.
-
-    Raises:
-        ValueError: they aren't.
-    """
+    """Checks that features are a dict, or raises a ValueError."""
     if not isinstance(features, Mapping):
         raise ValueError(
             "features should be a dictionary of `Tensor`s. Given type: "

@@ -60,11 +60,7 @@ def dnn_logit_fn_builder(
 
 
 def check_units(units: Any) -> None:
-    """Checks the number of logits of a logit function.
-
-    Raises:
-        ValueError: it is no int.
-    """
+    """Checks that a number of logits is an int, or raises a ValueError."""
     if not isinstance(units, int):
         raise ValueError(f"units must be an int. Given type: {type(units)}")
 

@@ -78,11 +78,7 @@ def _check_rank(name: str, tensor: Any) -> None:
 
 
 def check_labels_given(labels: Any) -> None:
-    """Checks that there are labels.
-
-    Raises:
-        ValueError: they are None.
-    """
+    """Checks that there are labels, or raises a ValueError."""
     if labels is None:
         raise ValueError(
             "You must provide a labels Tensor. Given: None. Check that the data have the label's "

@@ -29,16 +29,13 @@ class MultiClassHead(SingleHead):
     >>> float(head.loss([[1], [1]], [[10.0, 0.0, 0.0], [0.0, 10.0, 0.0]]))
     5.00009...
 
+    Arguments not listed here are as in `BinaryClassHead`.
+
     Args:
         n_classes: number of classes, at least 3; for two use `BinaryClassHead`.
-        weight_column: name of the feature with the examples' weights, or a numeric column; None
-            stands for weights of 1.
         label_vocabulary: the classes' labels, if labels are strings.
-        loss_reduction: reduction of the losses to a scalar, a value of
-            `tf.keras.losses.Reduction`.
         loss_fn: function of `labels` and `logits`, and of any of `features` and `loss_reduction`,
             that returns the losses `[D0, …, DN, 1]`. Its labels are class ids.
-        name: name of the head, or None.
 
     Raises:
         ValueError: an argument doesn't fit.

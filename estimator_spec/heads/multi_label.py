@@ -34,20 +34,17 @@ class MultiLabelHead(SingleHead):
     >>> float(head.loss([[1, 0], [1, 1]], [[0.0, 0.0], [0.0, 0.0]]))  # ln 2
     0.6931471824645996
 
+    Arguments not listed here are as in `BinaryClassHead`.
+
     Args:
         n_classes: number of classes, at least 2.
-        weight_column: name of the feature with the examples' weights, or a numeric column; None
-            stands for weights of 1.
         thresholds: probabilities between 0 and 1 at which accuracy, precision and recall over all
             classes become metrics.
         label_vocabulary: the classes' labels, if labels are strings.
-        loss_reduction: reduction of the losses to a scalar, a value of
-            `tf.keras.losses.Reduction`.
         loss_fn: function of `labels` and `logits`, and of any of `features` and `loss_reduction`,
             that returns the losses `[D0, …, DN, 1]`. Its labels are 0 and 1.
         classes_for_class_based_metrics: class ids, or labels of the vocabulary, for each of which
             the mean probability and both areas under curves become metrics.
-        name: name of the head, or None.
 
     Raises:
         ValueError: an argument doesn't fit.

@@ -34,16 +34,13 @@ class RegressionHead(SingleHead):
     >>> float(head.loss(labels, logits))  # (2² + 3²) / 2
     6.5
 
+    Arguments not listed here are as in `BinaryClassHead`.
+
     Args:
         label_dimension: number of values of a label; also the logits' last dimension.
-        weight_column: name of the feature with the examples' weights, or a numeric column; None
-            stands for weights of 1.
-        loss_reduction: reduction of the losses to a scalar, a value of
-            `tf.keras.losses.Reduction`.
         loss_fn: function of `labels` and `logits`, and of any of `features` and `loss_reduction`,
             that returns the losses `[D0, …, DN, label_dimension]`.
         inverse_link_fn: function from logits to predictions; None stands for the identity.
-        name: name of the head, or None.
 
     Raises:
         ValueError: the dimension is below 1, or the reduction or the arguments of `loss_fn` don't
@@ -119,7 +116,8 @@ class PoissonRegressionHead(RegressionHead):
     for a label y and a logit z: the negative log-likelihood, with Stirling's approximation of
     $\ln y!$ in brackets (0 for y ≤ 1). Shapes and metrics are those of `RegressionHead`.
 
-    Arguments not listed here are as in `RegressionHead`.
+    `label_dimension` is as in `RegressionHead`, other arguments not listed here as in
+    `BinaryClassHead`.
 
     Args:
         compute_full_loss: includes the term in brackets.
@@ -155,7 +153,7 @@ class LogisticRegressionHead(RegressionHead):
     Metrics are those of `RegressionHead`. `BinaryClassHead` has the same loss for labels of two
     classes, and more metrics.
 
-    Arguments are as in `RegressionHead`.
+    Arguments are as in `BinaryClassHead`.
 
     Raises:
         ValueError, TypeError: as `RegressionHead`.

@@ -123,6 +123,21 @@ class SingleHead(Head):
             batch: losses, weights and labels of the batch.
         """
 
+    def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
+        """Returns the losses of the examples, `[D0, …, DN, d]`, by the `loss_fn` if there is one.
+
+        Args:
+            labels: processed labels.
+            logits: checked logits.
+            features: tensors by name.
+        """
+        if self._loss_fn is None:
+            return self.default_loss(labels, logits)
+        dimension = self.logits_dimension if self.weights_per_logit else 1
+        return losses.call_loss_fn(
+            self._loss_fn, labels, logits, features, self._loss_reduction, dimension
+        )
+
     def batch_losses(self, labels: Any, logits: Any, features: Any) -> Losses:
         """Returns losses, weights and processed labels of a batch.
 
@@ -132,17 +147,16 @@ class SingleHead(Head):
             features: tensors by name.
         """
         labels = self._processed_labels(logits, labels)
-        if self._loss_fn is None:
-            unreduced = self.default_loss(labels, logits)
-        else:
-            dimension = self.logits_dimension if self.weights_per_logit else 1
-            unreduced = losses.call_loss_fn(
-                self._loss_fn, labels, logits, features, self._loss_reduction, dimension
-            )
+        unreduced, weights = self._unweighted_loss_and_weights(logits, labels, features)
+        return Losses(unreduced, weights, labels)
+
+    def _unweighted_loss_and_weights(self, logits: Any, labels: Any, features: Any) -> Any:
+        """Returns the losses of the examples and their weights; TensorFlow's name and arguments."""
+        unreduced = self.unreduced_loss(labels, logits, features)
         weights = inputs.example_weights(
             features, self._weight_column, logits, self.weights_per_logit
         )
-        return Losses(unreduced, weights, labels)
+        return unreduced, weights
 
     def loss(
         self,
@@ -297,11 +311,7 @@ def add_loss_summaries(
 
 
 def check_keys(keys: Iterable[str], known: Sequence[str]) -> None:
-    """Checks names of predictions.
-
-    Raises:
-        ValueError: a name is unknown.
-    """
+    """Checks that names of predictions are known, or raises a ValueError."""
     for key in keys:
         if key not in known:
             raise ValueError(

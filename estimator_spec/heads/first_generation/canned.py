@@ -69,15 +69,13 @@ def binary_logistic_or_multi_class_head(
     Arguments are as in `estimator_spec.heads.binary_or_multi_class_head`, but `loss_reduction` is a
     value of `tf.compat.v1.losses.Reduction`.
     """
-    options = {
-        "weight_column": weight_column,
-        "label_vocabulary": label_vocabulary,
-        "loss_reduction": loss_reduction,
-        "loss_fn": loss_fn,
-    }
     if n_classes == 2:
-        return binary_logistic_head_with_sigmoid_cross_entropy_loss(**options)
-    return multi_class_head_with_softmax_cross_entropy_loss(n_classes, **options)
+        return binary_logistic_head_with_sigmoid_cross_entropy_loss(
+            weight_column, None, label_vocabulary, loss_reduction, loss_fn
+        )
+    return multi_class_head_with_softmax_cross_entropy_loss(
+        n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn
+    )
 
 
 def regression_head(
