@@ -18,9 +18,12 @@ tf1 = tf.compat.v1
 @pytest.fixture
 def mirrored():
     """Returns a MirroredStrategy of two logical CPUs, which need no configuration."""
-    return tf.distribute.MirroredStrategy(
-        ["/cpu:0", "/cpu:1"], cross_device_ops=tf.distribute.ReductionToOneDevice()
-    )
+    # In a graph: if TensorFlow's eager runtime was started in one, by a test before, it takes no
+    # device that isn't there.
+    with tf.Graph().as_default():
+        return tf.distribute.MirroredStrategy(
+            ["/cpu:0", "/cpu:1"], cross_device_ops=tf.distribute.ReductionToOneDevice()
+        )
 
 
 def make(model_fn, model_dir, **config):
