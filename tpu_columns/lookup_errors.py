@@ -33,7 +33,7 @@ _NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
 class Marked(NamedTuple):
-    """How ids out of range are marked in a lookup of several columns at once.
+    """Marking of ids out of range in a lookup of several columns at once.
 
     Attributes:
         added: what is added to the id; the sum tells the column.

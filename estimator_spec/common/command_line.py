@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of `python -m estimator_spec` have in common."""
+"""Makes parsers and splits arguments of the commands of `python -m estimator_spec`."""
 
 from __future__ import annotations
 

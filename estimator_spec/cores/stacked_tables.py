@@ -197,3 +197,12 @@ def variables(graph: tf.Graph) -> list[Any]:
         graph: a graph of training.
     """
     return list(graph.get_collection(_VARIABLES))
+
+
+def saved_variables(graph: tf.Graph) -> list[Any]:
+    """Returns the variables that a checkpoint holds: global ones, and those of the stacks.
+
+    Args:
+        graph: a graph of training.
+    """
+    return [*graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES), *variables(graph)]

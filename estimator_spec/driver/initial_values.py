@@ -18,7 +18,8 @@ from estimator_spec.cores import stacked_tables
 
 tf1 = tf.compat.v1
 
-_LARGE = 1 << 20  # bytes
+LARGE = 1 << 20
+"""Bytes of a variable from which on memory is saved, here and at saves."""
 _ASSIGN = frozenset({"Assign", "AssignVariableOp"})
 
 
@@ -36,8 +37,7 @@ def replace_large_constants(graph: tf.Graph) -> None:
 
 def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
     """Yields the ops that initialize large float32 variables."""
-    found = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
-    for variable in [*found, *stacked_tables.variables(graph)]:
+    for variable in stacked_tables.saved_variables(graph):
         assign = getattr(variable, "initializer", None)
         # A warm start replaces the initializer.
         if not isinstance(assign, tf.Operation) or assign.type not in _ASSIGN:
@@ -45,7 +45,7 @@ def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
         value = assign.inputs[1]
         if value.dtype.base_dtype != tf.float32 or not value.shape.is_fully_defined():
             continue
-        is_large = value.shape.num_elements() * tf.float32.size >= _LARGE
+        is_large = value.shape.num_elements() * tf.float32.size >= LARGE
         if is_large and graph_surgery.control_flow_context(value.op) is None:
             yield assign
 

@@ -14,11 +14,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cores import stacked_tables
-from estimator_spec.driver import patching
+from estimator_spec.driver import initial_values, patching
 
 tf1 = tf.compat.v1
-
-_LARGE = 1 << 20  # bytes
 
 _FILE_ERRORS = {
     os.strerror(number): number
@@ -83,15 +81,14 @@ def leave_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
     Returns:
         The op, to run before a save while no step runs; None if no variable has 1 MiB or more.
     """
-    variables = [*graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)]
-    variables += stacked_tables.variables(graph)
-    names = {variable.op.name for variable in variables}
     ops = []
-    for handle in graph.get_operations():
-        if handle.type != "VarHandleOp" or handle.name not in names:
+    for variable in stacked_tables.saved_variables(graph):
+        # By name: a mirrored variable's `op` is none of the graph.
+        handle = graph.get_operation_by_name(variable.op.name)
+        if handle.type != "VarHandleOp":
             continue
         size = tf.TensorShape(handle.get_attr("shape")).num_elements()
-        if size is not None and size * handle.get_attr("dtype").size >= _LARGE:
+        if size is not None and size * handle.get_attr("dtype").size >= initial_values.LARGE:
             with graph.as_default(), tf1.device(handle.device):
                 ops.append(tf.raw_ops.DisableCopyOnRead(resource=handle.outputs[0]))
     return tf.group(*ops, name="leave_copy_on_read") if ops else None

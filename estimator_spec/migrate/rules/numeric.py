@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the report: numbers that depend on the hardware, or that the target computes otherwise.
+"""Rules of the report: numbers that depend on the hardware, or differ in the target.
 
 Each rule has a function that yields the places, and the text of the report.
 """
