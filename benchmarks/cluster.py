@@ -4,9 +4,9 @@
     TPU_COLUMNS_REFERENCE_PYTHON=.../python python benchmarks/cluster.py --servers 1,2,4
 
 A chief trains with parameter servers on loopback addresses of this machine. Each table has a shard
-on each server (`ours`; `plain`, TensorFlow's own partitioned lookups and updates, `plain=True`;
-`reference`, which needs a partitioner for that), or is whole, on one server (`ours-whole`,
-`embedding_shards=1`; `reference-whole`, its default). Prints for each side and number of servers,
+on each server (`ours`; `ours-unjoined`, each tensor sent by itself; `plain`, TensorFlow's own
+partitioned lookups and updates, `plain=True`; `reference`, which needs a partitioner for that), or
+is whole, on one server (`ours-whole`, `embedding_shards=1`; `reference-whole`, its default). Prints for each side and number of servers,
 as medians of several rounds in turn: rows of the batch a second, and the ratio to the reference
 with the same tables; the processor time of all processes in a step, which other programs on the
 machine change little; the bytes on the loopback interface in a step (of the whole machine, so let
@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Name of each side's counterpart of the reference.
 SIDES = {
     "ours": "reference",
+    "ours-unjoined": "reference",
     "plain": "reference",
     "reference": "reference",
     "ours-whole": "reference-whole",
@@ -172,6 +173,8 @@ def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -
     def start(environment: dict[str, str], **more: Any) -> subprocess.Popen[str]:
         path = "" if side.startswith("reference") else str(ROOT)
         environment = environment | {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        if side == "ours-unjoined":
+            environment["TPU_COLUMNS_JOINED_TRANSFERS"] = "0"
         if side.startswith("reference"):
             environment.pop("TF_USE_LEGACY_KERAS", None)
         command = [python, __file__, "--task", side, model_dir, json.dumps(options | more)]

@@ -557,6 +557,8 @@ class Estimator:
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             if not (built.loop or built.has_replicas):
                 train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
+                if device_function is not None and Optimization.JOINED_TRANSFERS in chosen:
+                    updates.join_transfers(graph, train_op)
                 built = built._replace(spec=built.spec._replace(train_op=train_op))
             if self._config.is_chief:
                 warm_start(self._warm_start_settings, checkpoint)

@@ -8,6 +8,10 @@ repeated ids that a lookup has found already. The driver rewrites the finished g
     from estimator_spec import updates
     train_op = updates.optimize_training_graph(tf.compat.v1.get_default_graph(), train_op)
 
+In a cluster, what one task sends to another is then joined:
+
+    updates.join_transfers(graph, train_op)
+
 In a graph that writes no table, sums read rows without copying them, and gathers of short rows use
 a faster kernel. An exported graph should have few op types, so only the sums are rewritten there:
 
@@ -24,8 +28,10 @@ from estimator_spec.updates.rewriting import (
     optimize_inference_graph,
     optimize_training_graph,
 )
+from estimator_spec.updates.transfers import join_transfers
 
 __all__ = [
+    "join_transfers",
     "optimize_inference_graph",
     "optimize_training_graph",
     "sum_from_tables",

@@ -74,7 +74,8 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
         The replacement of each replaced op.
     """
     replaced: dict[Any, Any] = {}
-    matrices: dict[str, Any] = {}  # ids as a matrix of one column, by their name
+    # Ids as a matrix of one column, by their name and the table's task, to which they are sent once.
+    matrices: dict[tuple[str, str], Any] = {}
     for op in graph.get_operations():
         if not _is_of_a_lookup(op) or graph_surgery.control_flow_context(op) is not None:
             continue
@@ -82,11 +83,12 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
         if not _gather_nd_is_faster(table, ids, dtype):
             continue
         with graph.as_default(), tf1.name_scope(op.name + "_by_rows/"):
-            if ids.name not in matrices:
-                with tf.control_dependencies(None), tf1.device(ids.device):
-                    matrices[ids.name] = tf.expand_dims(ids, 1)
+            matrix = (ids.name, op.device)
+            if matrix not in matrices:
+                with tf.control_dependencies(None), tf1.device(op.device):
+                    matrices[matrix] = tf.expand_dims(ids, 1)
             with tf.control_dependencies(op.control_inputs), tf1.colocate_with(table.op):
-                rows = _gather_nd(table, matrices[ids.name], dtype)
+                rows = _gather_nd(table, matrices[matrix], dtype)
         graph_surgery.replace_output(op.outputs[0], rows)
         replaced[op] = rows.op
     return replaced

@@ -6,6 +6,8 @@ The evaluator, or a single process, prints the AUC on examples that aren't train
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import tensorflow as tf
 
@@ -22,13 +24,13 @@ BATCH_SIZE = 128
 
 def clicks(count, seed):
     """Returns examples whose clicks depend on the numbers and on a hidden weight of each id."""
-    hidden, random = np.random.RandomState(0), np.random.RandomState(seed)
-    features = {"numbers": random.uniform(size=(count, NUMBERS)).astype(np.float32)}
+    hidden, chosen = np.random.RandomState(0), np.random.RandomState(seed)
+    features = {"numbers": chosen.uniform(size=(count, NUMBERS)).astype(np.float32)}
     score = features["numbers"].sum(1) - NUMBERS / 2
     for name, rows in TABLES.items():
-        features[name] = random.randint(0, rows, [count, 1])
+        features[name] = chosen.randint(0, rows, [count, 1])
         score += hidden.normal(size=rows)[features[name][:, 0]]
-    score += random.logistic(scale=0.5, size=count)
+    score += chosen.logistic(scale=0.5, size=count)
     return features, (score > 0).astype(np.float32)
 
 
@@ -67,8 +69,10 @@ def main(model_dir, options):
 
     Args:
         model_dir: the directory that all processes share.
-        options: 'max_steps'.
+        options: 'max_steps', and perhaps 'core'.
     """
+    tf1.logging.set_verbosity(tf1.logging.INFO)
+    random.seed(1)  # from which tf1.layers takes the seeds of initial values
     columns = [
         tpu_columns.embedding_column(
             tf1.feature_column.categorical_column_with_identity(name, rows), WIDTH
@@ -86,6 +90,7 @@ def main(model_dir, options):
         params={"columns": columns},
         use_tpu=False,
         train_batch_size=BATCH_SIZE,
+        embedding_core=options.get("core"),
         eval_batch_size=BATCH_SIZE,
         embedding_config_spec=es.EmbeddingConfigSpec(
             feature_columns=columns, optimization_parameters=es.AdagradParameters(0.1)

@@ -36,6 +36,26 @@ def test_a_dlrm_learns_as_in_one_process(cluster, alone, tmp_path):
     assert checkpoints.inspect(str(tmp_path / "cluster")).global_step >= 600
 
 
+@pytest.mark.parametrize("core", [None, "host"])
+def test_joined_transfers_change_no_number(cluster, tmp_path, core):
+    """A trainer of four tables has the same variables if all tensors are sent one by one."""
+    found = {}
+    for switch in ("0", "1"):
+        model_dir = tmp_path / switch
+        options = {"program": "dlrm_program", "max_steps": 30, "core": core}
+        made = cluster(model_dir, servers=2, **options)
+        for variables in made.environments.values():
+            variables["TPU_COLUMNS_JOINED_TRANSFERS"] = switch
+        made.run()
+        assert ("Joined the tensors" in made.output("chief 0")) == (switch == "1")
+        prefix = tf.train.latest_checkpoint(str(model_dir))
+        names = [name for name, _ in tf.train.list_variables(prefix)]
+        found[switch] = {name: tf.train.load_variable(prefix, name) for name in names}
+    assert set(found["0"]) == set(found["1"])
+    for name, value in found["0"].items():
+        np.testing.assert_array_equal(found["1"][name], value, err_msg=name)
+
+
 @pytest.mark.parametrize("generation", [1, 2])
 def test_canned_estimators(cluster, alone, tmp_path, generation):
     """A single trainer has the losses of one process; with a worker, it goes on from there."""

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends tensors between the tasks of a cluster together.
+
+TensorFlow sends each tensor by a call of its own, which takes more time than the bytes of most: a
+step of 26 tables with a shard on each of four servers makes 312 calls, for ids, rows and gradients.
+The rewrite joins those that a task sends to another at the same stage of a step:
+
+    ids of table 1 ─┐                             ┌─▶ gather from table 1
+    ids of table 2 ─┼─▶ concat ──▶ (send) ──▶ split ─▶ gather from table 2
+    ids of table 3 ─┘                             └─▶ gather from table 3
+
+A tensor's stage is the largest number of such tensors, one after the other, before it. A tensor
+that depends on another one has a higher stage, so joining those of a stage makes no cycle.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import graph_surgery
+from estimator_spec.updates import dependencies
+
+tf1 = tf.compat.v1
+
+# Of fewer tensors, joining and splitting them costs as much as sending them.
+_MIN_TENSORS = 4
+
+
+class _Transfer(NamedTuple):
+    """A tensor that a task sends to another.
+
+    Attributes:
+        value: the tensor.
+        receiver: device of the ops that read it.
+    """
+
+    value: Any
+    receiver: str
+
+
+class _Group(NamedTuple):
+    """What tensors that are sent together have in common: tasks, dtype, widths and stage."""
+
+    sender: str
+    receiver: str
+    dtype: Any
+    widths: tuple[int, ...]
+    stage: int
+
+
+def join_transfers(graph: tf.Graph, train_op: Any) -> None:
+    """Joins the tensors that tasks send to each other in a training step; values stay the same.
+
+    Tensors with an unknown number of rows are joined: ids, rows of tables and their gradients. In
+    graphs with loops of TF1 all tensors are sent one by one.
+
+    Args:
+        graph: the finished graph, with ops placed on tasks; it is changed.
+        train_op: the op of a training step.
+    """
+    step = dependencies.collect_ancestors(train_op)
+    if any(op.type == "NextIteration" for op in step):
+        return
+    readers: dict[tuple[str, str], list[tuple[Any, int]]] = {}
+    transfers: dict[tuple[str, str], _Transfer] = {}
+    tasks = {op: _task_of(op.device) for op in step}
+    for op in step:
+        for position, value in enumerate(op.inputs):
+            if _is_joinable(value, op, tasks):
+                key = (value.name, tasks[op])
+                transfers.setdefault(key, _Transfer(value, op.device))
+                readers.setdefault(key, []).append((op, position))
+    if len(transfers) < _MIN_TENSORS:
+        return
+    groups: dict[_Group, list[tuple[str, str]]] = {}
+    stages = _stages(step, transfers, tasks)
+    for key, (value, _) in sorted(transfers.items()):
+        widths = tuple(value.shape.as_list()[1:])
+        group = _Group(tasks[value.op], key[1], value.dtype, widths, stages[value.op])
+        groups.setdefault(group, []).append(key)
+    joined = [keys for keys in groups.values() if len(keys) >= _MIN_TENSORS]
+    for keys in joined:
+        received = _send_together([transfers[key] for key in keys])
+        for key, value in zip(keys, received, strict=True):
+            for op, position in readers[key]:
+                graph_surgery.replace_input(op, value, position)
+    if joined:
+        count = sum(map(len, joined))
+        tf1.logging.info("Joined the tensors of %d transfers to %d.", count, len(joined))
+
+
+def _is_joinable(value: Any, reader: Any, tasks: dict[Any, str]) -> bool:
+    """Returns whether an op reads a tensor of another task that can be joined with others."""
+    sender, receiver = tasks[value.op], tasks[reader]
+    if not sender or not receiver or sender == receiver:
+        return False
+    if not value.shape.rank:
+        return False
+    rows, *widths = value.shape.as_list()
+    return (
+        rows is None
+        and None not in widths
+        and (value.dtype.is_integer or value.dtype.is_floating)
+        and value.dtype == value.dtype.base_dtype  # no reference
+        and graph_surgery.control_flow_context(value.op) is None
+        and graph_surgery.control_flow_context(reader) is None
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _task_of(name: str) -> str:
+    """Returns the task of a device, as job and index; an empty text if the device names none."""
+    device = tf.DeviceSpec.from_string(name)
+    if device.job is None or device.task is None:
+        return ""
+    return f"/job:{device.job}/task:{device.task}"
+
+
+def _stages(
+    step: Collection[Any], transfers: Collection[tuple[str, str]], tasks: dict[Any, str]
+) -> dict[Any, int]:
+    """Returns the number of transfers, one after the other, before each op of a step.
+
+    Args:
+        step: the ops, without a cycle.
+        transfers: name and receiving task of each transfer.
+        tasks: task of each op.
+    """
+    stages: dict[Any, int] = {}
+    todo = list(step)
+    while todo:
+        op = todo[-1]
+        before = [(value.op, (value.name, tasks[op]) in transfers) for value in op.inputs]
+        before += [(other, False) for other in op.control_inputs]
+        missing = [other for other, _ in before if other not in stages]
+        if op in stages or not missing:
+            todo.pop()
+            stages[op] = max((stages[other] + sent for other, sent in before), default=0)
+        else:
+            todo += missing
+    return stages
+
+
+def _send_together(transfers: list[_Transfer]) -> Iterable[Any]:
+    """Returns tensors as they arrive at the receiver."""
+    values = [value for value, _ in transfers]
+    first = transfers[0]
+    graph, rank = first.value.graph, first.value.shape.rank
+    with graph.as_default(), tf.control_dependencies(None), tf1.name_scope("joined_transfers"):
+        with tf1.device(first.value.op.device):
+            together = tf.concat(values, 0)
+            sizes = tf.concat(tf.shape_n(values), 0)[::rank]
+        with tf1.device(first.receiver):
+            received = tf.split(together, sizes, 0, num=len(values))
+    for value, part in zip(values, received, strict=True):
+        part.set_shape(value.shape)
+    return received
