@@ -6,12 +6,12 @@
 A chief trains with parameter servers on loopback addresses of this machine. Each table has a shard
 on each server (`ours`; `ours-unjoined`, each tensor sent by itself; `plain`, TensorFlow's own
 partitioned lookups and updates, `plain=True`; `reference`, which needs a partitioner for that), or
-is whole, on one server (`ours-whole`, `embedding_shards=1`; `reference-whole`, its default). Prints for each side and number of servers,
-as medians of several rounds in turn: rows of the batch a second, and the ratio to the reference
-with the same tables; the processor time of all processes in a step, which other programs on the
-machine change little; the bytes on the loopback interface in a step (of the whole machine, so let
-nothing else use it); and the resident memory of the largest server, without what it has when it
-begins to serve.
+is whole, on one server (`ours-whole`, `embedding_shards=1`; `reference-whole`, its default). Prints
+for each side and number of servers, as medians of several rounds in turn: rows of the batch a
+second, and the ratio to the reference with the same tables; the processor time of all processes in
+a step, which other programs on the machine change little; the bytes on the loopback interface in a
+step (of the whole machine, so let nothing else use it); and the resident memory of the largest
+server, without what it has when it begins to serve.
 """
 
 from __future__ import annotations

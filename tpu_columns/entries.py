@@ -61,8 +61,10 @@ def from_sparse_safe(
         elif entries.weights is not None and combiner == "sqrtn":
             counted = tf.square(weighted)
         totals = sum_scalars(counted, entries.segments, entries.num_rows)
-    known = tf1.where(kept, entries.ids, tf.zeros_like(entries.ids))
-    filler = tf.maximum(tf.reduce_max(known), 0)  # the maximum of no ids is the lowest integer
+    candidates = entries.ids
+    if weights is not None:  # without, those that are dropped are negative
+        candidates = tf1.where(kept, entries.ids, tf.zeros_like(entries.ids))
+    filler = tf.maximum(tf.reduce_max(candidates), 0)  # the maximum of no ids is the lowest integer
     known = _fill_dropped(filler, entries.ids, kept)
     extra_ids = _empty_row_id(totals, filler) if trained else None
     entries = entries._replace(ids=known, weights=weighted, totals=totals, extra_ids=extra_ids)

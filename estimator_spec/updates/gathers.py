@@ -74,7 +74,7 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
         The replacement of each replaced op.
     """
     replaced: dict[Any, Any] = {}
-    # Ids as a matrix of one column, by their name and the table's task, to which they are sent once.
+    # Ids as a matrix of one column, by their name and the table's device, which gets them once.
     matrices: dict[tuple[str, str], Any] = {}
     for op in graph.get_operations():
         if not _is_of_a_lookup(op) or graph_surgery.control_flow_context(op) is not None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -128,6 +129,7 @@ def main(argv: list[str]) -> None:
     del argv
     tf1.logging.set_verbosity(tf1.logging.INFO)
     tf.get_logger().propagate = False  # otherwise absl prints every line twice
+    random.seed(FLAGS.seed)  # from which tf1.layers takes the seeds of its initial values
     model_dir = FLAGS.model_dir or tempfile.mkdtemp(prefix="census_")
     columns = census_model.embedding_columns(FLAGS.data_dir)
     has_core = FLAGS.use_tpu or FLAGS.embedding_core is not None
