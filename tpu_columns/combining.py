@@ -333,7 +333,19 @@ def _split_columns(rows: Any) -> list[Any]:
     ends = [width * place // count for place in range(count + 1)]
     # `tf.split` calls Eigen for each row, too.
     parts = itertools.pairwise(ends)
-    return [tf.slice(rows, [0, begin], [-1, end - begin]) for begin, end in parts]
+    blocks = [tf.slice(rows, [0, begin], [-1, end - begin]) for begin, end in parts]
+    if tf.executing_eagerly() or placement.current() is None or not placement.updates_tables():
+        return blocks
+    # Each slice's own gradient would be of the width of all, with zeros, and they would be added.
+    kinds = {"IdentityN": "TpuColumnsBlocksOfColumns"}
+    with tf1.get_default_graph().gradient_override_map(kinds):
+        return list(tf.raw_ops.IdentityN(input=[*blocks, rows])[:-1])
+
+
+@tf.RegisterGradient("TpuColumnsBlocksOfColumns")
+def _gradient_of_blocks(op: Any, *gradients: Any) -> list[Any]:
+    *of_blocks, _ = gradients
+    return [None] * len(of_blocks) + [tf.concat(of_blocks, 1)]
 
 
 _SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20)

@@ -174,13 +174,13 @@ def _input_layer(
                 if cols_to_vars is not None:
                     variables = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope.name)
                     cols_to_vars[column] = variables
-        if cols_to_output_tensors is None and not any(map(tf.is_tensor, tensors.values())):
-            return together.join()
-        tensors |= together.join_and_split()
         if cols_to_output_tensors is not None:
+            tensors |= together.split()
             cols_to_output_tensors.update((column, tensors[column.name]) for column in columns)
-        _check_batch_sizes(tensors)
-        return tf.concat(list(tensors.values()), 1)
+            _check_batch_sizes(tensors)
+            return tf.concat(list(tensors.values()), 1)
+        _check_batch_sizes(tensors, together.batch_size)
+        return together.join(tensors)
 
 
 def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
@@ -191,9 +191,17 @@ def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tensor, [tf.shape(tensor)[0], elements])
 
 
-def _check_batch_sizes(tensors: dict[str, Any]) -> None:
-    """Checks that columns have as many rows, where the graph knows the numbers."""
-    sizes = {name: tensor.shape.as_list()[0] for name, tensor in tensors.items()}
+def _check_batch_sizes(tensors: dict[str, Any], batch_size: int | None = None) -> None:
+    """Checks that columns have as many rows, where the graph knows the numbers.
+
+    Args:
+        tensors: [batch, ...] by column name; None where `batch_size` is known instead.
+        batch_size: number of rows of the columns without a tensor.
+    """
+    sizes = {
+        name: batch_size if tensor is None else tensor.shape.as_list()[0]
+        for name, tensor in tensors.items()
+    }
     known = {name: size for name, size in sizes.items() if size is not None}
     if len(set(known.values())) > 1:
         raise ValueError(

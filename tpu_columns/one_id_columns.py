@@ -4,14 +4,14 @@
 Ids are checked, and pairs and sums made, for all columns of a layer at once:
 
     ids of N features ─▶ one matrix [N, B] ─▶ unique ids and rows of each table
-    rows of each table, pairs of all ──────▶ a product for each table ─▶ one matrix [B, widths]
+    rows of each table, pairs of all ──────▶ a product for each table ─▶ the layer [B, widths]
 
 Values and gradients are those of `lookup.dense_lookup`, bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -60,18 +60,22 @@ class OneIdColumns:
     Args:
         columns: columns of the layer; those of other kinds are left out.
         builder: TF1's transformation cache over the features.
+
+    Attributes:
+        batch_size: number of examples, or None if the graph doesn't know it.
     """
 
     def __init__(self, columns: Iterable[Any], builder: Any) -> None:
         found = _find(columns, private.features_of(builder))
         self._places = {column.name: place for place, column in enumerate(found)}
         self._gathered: dict[str, _Gathered] = {}
+        self.batch_size: int | None = None
         if not found:
             return
         with tf.name_scope("one_id_columns"):
             matrices = [_ids(column, builder) for column in found]
-            self._batch = matrices[0].shape.as_list()[0]
-            batch = -1 if self._batch is None else self._batch
+            self.batch_size = matrices[0].shape.as_list()[0]
+            batch = -1 if self.batch_size is None else self.batch_size
             ids = tf.reshape(tf.stack(matrices), [len(found), batch])
             self._missing = ids < 0
             self._ids = tf.unstack(tf.maximum(ids, 0))
@@ -107,12 +111,40 @@ class OneIdColumns:
         self._gathered[column.name] = _Gathered(place, unique_ids, row_indices, rows)
         return None
 
-    def join(self) -> tf.Tensor:
-        """Returns the embeddings of all gathered columns, in the order of `gather`.
+    def join(self, others: Mapping[str, tf.Tensor | None]) -> tf.Tensor:
+        """Returns the layer of the gathered columns and others, side by side.
+
+        Args:
+            others: by column name in the order of the layer: a matrix [B, elements] of each other
+                column, None for a gathered one.
 
         Returns:
-            Floats, [B, sum of dimensions]; zeros for a missing id.
+            Floats, [B, sum of widths]; zeros for a missing id.
         """
+        if not self._gathered:
+            return tf.concat(list(others.values()), 1)
+        products = self._multiply()
+        parts: list[tf.Tensor] = []
+        with tf.name_scope("one_id_columns"):
+            for name, other in others.items():
+                parts += products[name] if other is None else [_with_another_row(other)]
+            # The gradient of a split is a concatenation; that of a slice takes much longer.
+            every = tf.concat(parts, 1)
+            layer, _ = tf.split(every, tf.stack([self._count, 1]))
+        layer.set_shape([self.batch_size, None])
+        return layer
+
+    def split(self) -> dict[str, tf.Tensor]:
+        """Returns the embeddings [B, D] of the gathered columns by name."""
+        gathered = self._gathered
+        if not gathered:
+            return {}
+        widths = [each.rows.shape.as_list()[1] for each in gathered.values()]
+        together = self.join(dict.fromkeys(gathered))
+        return dict(zip(gathered, tf.split(together, widths, 1), strict=True))
+
+    def _multiply(self) -> dict[str, list[tf.Tensor]]:
+        """Returns the products of each gathered column: [B + 1, d], the last row to be dropped."""
         found = list(self._gathered.values())
         places = [each.place for each in found]
         with tf.name_scope("one_id_columns"):
@@ -123,25 +155,20 @@ class OneIdColumns:
             num_sums = tf.fill([len(found), 1], self._count + 1)
             shapes = tf.unstack(combining.not_inferred(tf.concat([sizes, num_sums], 1)))
             ones = tf.ones_like(found[0].row_indices, found[0].rows.dtype)
-            num_rows = None if self._batch is None else self._batch + 1
-            products: list[tf.Tensor] = []
+            num_rows = None if self.batch_size is None else self.batch_size + 1
+            products: dict[str, list[tf.Tensor]] = {}
             with combining.gradient_of_rows_only():
-                for each, pair, shape in zip(found, tf.unstack(pairs), shapes, strict=True):
-                    products += combining.split_products(pair, ones, shape, each.rows)
-            for product in products:
-                product.set_shape([num_rows, None])
-            # The gradient of a split is a concatenation; that of a slice takes much longer.
-            every = tf.concat(products, 1)
-            embeddings, _ = tf.split(every, tf.stack([self._count, 1]))
-        embeddings.set_shape([self._batch, None])
-        return embeddings
+                columns = zip(self._gathered, found, tf.unstack(pairs), shapes, strict=True)
+                for name, each, pair, shape in columns:
+                    products[name] = combining.split_products(pair, ones, shape, each.rows)
+                    for product in products[name]:
+                        product.set_shape([num_rows, None])
+        return products
 
-    def join_and_split(self) -> dict[str, tf.Tensor]:
-        """Returns the embeddings [B, D] of the gathered columns by name; none without columns."""
-        if not self._gathered:
-            return {}
-        widths = [each.rows.shape.as_list()[1] for each in self._gathered.values()]
-        return dict(zip(self._gathered, tf.split(self.join(), widths, 1), strict=True))
+
+def _with_another_row(matrix: tf.Tensor) -> tf.Tensor:
+    """Returns a matrix with a row of zeros after its last."""
+    return tf.concat([matrix, tf.zeros([1, matrix.shape.as_list()[1]], matrix.dtype)], 0)
 
 
 def _find(columns: Iterable[Any], features: Any) -> list[Any]:

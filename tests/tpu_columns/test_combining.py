@@ -48,6 +48,25 @@ def test_sums_of_rows(width, entries, weighted, in_pieces):
     np.testing.assert_allclose(gradient, matrix.T @ upstream, rtol=1e-4, atol=1e-5)
 
 
+def test_the_gradient_of_blocks_is_their_concatenation(monkeypatch):
+    """In a driver's training graph the gradient of wide rows adds no matrices padded with zeros."""
+    monkeypatch.setattr(combining, "_SLOW_FROM_32_COLUMNS", True)
+    found = []
+    for driver in (placement.running(Mode.TRAIN, Hardware.CPU), contextlib.nullcontext()):
+        with tf.Graph().as_default() as graph, driver, tf1.Session() as session:
+            rows = tf1.placeholder_with_default(np.ones([7, 70], np.float32), [None, 70])
+            sums = combining.sum_rows(
+                rows, tf.constant([4, 1, 4], tf.int64), tf.constant([0, 1, 2], tf.int64), 3
+            )
+            weights = tf.sin(tf.reshape(tf.range(210.0), [3, 70]))
+            (gradient,) = tf1.gradients(sums * weights, rows)
+            kinds = {op.type for op in graph.get_operations()}
+            found.append((session.run(gradient), {"Pad", "AddN"} & kinds))
+    (ours, few), (theirs, many) = found
+    np.testing.assert_array_equal(ours, theirs)
+    assert (few, many) == (set(), {"Pad", "AddN"})
+
+
 @pytest.mark.parametrize("slow, widths", [(True, [31, 31]), (False, [62])])
 @pytest.mark.parametrize("more", [0, 1])
 def test_products_are_narrow_where_wide_ones_are_slow(monkeypatch, slow, widths, more):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tpu_columns
-from tpu_columns import Hardware, Mode, one_id_columns, placement, storage
+from tpu_columns import Hardware, Mode, combining, one_id_columns, placement, storage
 from tpu_columns.optimizations import Optimization
 
 fc = tf.feature_column
@@ -164,6 +164,30 @@ def test_a_column_takes_few_ops():
     assert counts[2] - counts[1] == counts[1] - counts[0] <= 25
 
 
+def test_a_mixed_layer_is_put_together_once():
+    """Columns of one id and others become the layer in one concatenation, and split in one."""
+    columns = mixed_columns()
+    with (
+        tf.Graph().as_default() as graph,
+        placement.running(Mode.TRAIN, Hardware.CPU),
+    ):
+        layer = tpu_columns.input_layer(batch(), columns)
+        tf1.gradients(tf.reduce_sum(layer), tf1.trainable_variables())
+        ops = graph.get_operations()
+    floats = [op for op in ops if op.type in ("ConcatV2", "SplitV") and is_float(op)]
+    position = {"ConcatV2": -1, "SplitV": 2}
+    axes = [(op.type, int(tf.get_static_value(op.inputs[position[op.type]]))) for op in floats]
+    # The columns, and the gradient of a wide product's blocks.
+    assert axes.count(("ConcatV2", 1)) == 1 + combining._SLOW_FROM_32_COLUMNS
+    # Rows: the extra one is dropped, as is that of the column of several ids.
+    assert ("SplitV", 1) not in axes
+
+
+def is_float(op):
+    """Returns whether an op's first output is of floats."""
+    return op.outputs[0].dtype == tf.float32
+
+
 @pytest.mark.parametrize(("fewest", "joined"), [(3, True), (4, False)])
 def test_few_columns_are_looked_up_one_by_one(monkeypatch, fewest, joined):
     """Columns are looked up together only if there are enough of them."""
@@ -211,6 +235,18 @@ def test_batches_of_different_sizes_are_refused():
     columns = [tpu_columns.embedding_column(identity(key), 2) for key in "ab"]
     with pytest.raises(ValueError, match="Batch size.*a_embedding.*5.*b_embedding.*4"):
         run(columns, make=make)
+
+
+def test_another_column_of_a_different_size_is_refused():
+    """A numeric column must have as many rows as those that are looked up together."""
+
+    def make():
+        ids = tf.zeros([5, 1], tf.int64)
+        return {"a": ids, "b": ids, "number": tf.zeros([4, 1])}
+
+    columns = [tpu_columns.embedding_column(identity(key), 2) for key in "ab"]
+    with pytest.raises(ValueError, match="Batch size.*a_embedding.*5.*number.*4"):
+        run([*columns, fc.numeric_column("number")], make=make)
 
 
 def test_a_column_that_is_not_dense_has_tensorflows_error():
