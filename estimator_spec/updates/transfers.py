@@ -16,7 +16,7 @@ that depends on another one has a higher stage, so joining those of a stage make
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -28,6 +28,9 @@ tf1 = tf.compat.v1
 
 # Of fewer tensors, joining and splitting them costs as much as sending them.
 _MIN_TENSORS = 4
+# More are sent in several parts: the first can be on its way while the last is computed, and no
+# message may exceed 2 GiB.
+_MAX_TENSORS = 32
 
 
 class _Transfer(NamedTuple):
@@ -35,11 +38,13 @@ class _Transfer(NamedTuple):
 
     Attributes:
         value: the tensor.
-        receiver: device of the ops that read it.
+        device: device of an op that reads it.
+        readers: the ops that read it, each with the position among its inputs.
     """
 
     value: Any
-    receiver: str
+    device: str
+    readers: list[tuple[Any, int]]
 
 
 class _Group(NamedTuple):
@@ -65,32 +70,50 @@ def join_transfers(graph: tf.Graph, train_op: Any) -> None:
     step = dependencies.collect_ancestors(train_op)
     if any(op.type == "NextIteration" for op in step):
         return
-    readers: dict[tuple[str, str], list[tuple[Any, int]]] = {}
-    transfers: dict[tuple[str, str], _Transfer] = {}
     tasks = {op: _task_of(op.device) for op in step}
-    for op in step:
-        for position, value in enumerate(op.inputs):
-            if _is_joinable(value, op, tasks):
-                key = (value.name, tasks[op])
-                transfers.setdefault(key, _Transfer(value, op.device))
-                readers.setdefault(key, []).append((op, position))
+    transfers = _find_transfers(step, tasks)
     if len(transfers) < _MIN_TENSORS:
         return
-    groups: dict[_Group, list[tuple[str, str]]] = {}
-    stages = _stages(step, transfers, tasks)
-    for key, (value, _) in sorted(transfers.items()):
-        widths = tuple(value.shape.as_list()[1:])
-        group = _Group(tasks[value.op], key[1], value.dtype, widths, stages[value.op])
-        groups.setdefault(group, []).append(key)
-    joined = [keys for keys in groups.values() if len(keys) >= _MIN_TENSORS]
-    for keys in joined:
-        received = _send_together([transfers[key] for key in keys])
-        for key, value in zip(keys, received, strict=True):
-            for op, position in readers[key]:
+    parts = _group(transfers, _count_stages(step, transfers, tasks), tasks)
+    for part in parts:
+        received = _send_together(graph, part)
+        for transfer, value in zip(part, received, strict=True):
+            for op, position in transfer.readers:
                 graph_surgery.replace_input(op, value, position)
-    if joined:
-        count = sum(map(len, joined))
-        tf1.logging.info("Joined the tensors of %d transfers to %d.", count, len(joined))
+    if parts:
+        count = sum(map(len, parts))
+        tf1.logging.info("Joined the tensors of %d transfers to %d.", count, len(parts))
+
+
+def _find_transfers(
+    step: Collection[Any], tasks: dict[Any, str]
+) -> dict[tuple[str, str], _Transfer]:
+    """Returns the tensors that can be joined with others, by name and receiving task."""
+    found: dict[tuple[str, str], _Transfer] = {}
+    for op in sorted(step, key=lambda op: op.name):
+        for position, value in enumerate(op.inputs):
+            if _is_joinable(value, op, tasks):
+                empty = _Transfer(value, op.device, [])
+                found.setdefault((value.name, tasks[op]), empty).readers.append((op, position))
+    return found
+
+
+def _group(
+    transfers: dict[tuple[str, str], _Transfer], stages: dict[Any, int], tasks: dict[Any, str]
+) -> list[list[_Transfer]]:
+    """Returns the transfers to join, each list of them by one."""
+    groups: dict[_Group, list[_Transfer]] = {}
+    for (_, receiver), transfer in sorted(transfers.items(), key=lambda item: item[0]):
+        value = transfer.value
+        widths = tuple(value.shape.as_list()[1:])
+        group = _Group(tasks[value.op], receiver, value.dtype, widths, stages[value.op])
+        groups.setdefault(group, []).append(transfer)
+    parts = []
+    for members in groups.values():
+        if len(members) >= _MIN_TENSORS:
+            count = -(-len(members) // _MAX_TENSORS)
+            parts += [members[start::count] for start in range(count)]
+    return parts
 
 
 def _is_joinable(value: Any, reader: Any, tasks: dict[Any, str]) -> bool:
@@ -120,7 +143,7 @@ def _task_of(name: str) -> str:
     return f"/job:{device.job}/task:{device.task}"
 
 
-def _stages(
+def _count_stages(
     step: Collection[Any], transfers: Collection[tuple[str, str]], tasks: dict[Any, str]
 ) -> dict[Any, int]:
     """Returns the number of transfers, one after the other, before each op of a step.
@@ -145,17 +168,16 @@ def _stages(
     return stages
 
 
-def _send_together(transfers: list[_Transfer]) -> Iterable[Any]:
-    """Returns tensors as they arrive at the receiver."""
-    values = [value for value, _ in transfers]
-    first = transfers[0]
-    graph, rank = first.value.graph, first.value.shape.rank
+def _send_together(graph: tf.Graph, transfers: list[_Transfer]) -> list[Any]:
+    """Returns the tensors as they arrive at the receiver."""
+    values = [transfer.value for transfer in transfers]
+    rank = values[0].shape.rank
     with graph.as_default(), tf.control_dependencies(None), tf1.name_scope("joined_transfers"):
-        with tf1.device(first.value.op.device):
+        with tf1.device(values[0].op.device):
             together = tf.concat(values, 0)
             sizes = tf.concat(tf.shape_n(values), 0)[::rank]
-        with tf1.device(first.receiver):
+        with tf1.device(transfers[0].device):
             received = tf.split(together, sizes, 0, num=len(values))
     for value, part in zip(values, received, strict=True):
         part.set_shape(value.shape)
-    return received
+    return list(received)

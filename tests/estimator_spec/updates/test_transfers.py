@@ -161,6 +161,24 @@ def test_few_tensors(count):
         assert sent(graph, step) == {(WORKER, server(0)): 3 if count == 3 else 2}
 
 
+def test_many_tensors():
+    """More than 32 tensors are sent in parts of at most as many, with their sizes."""
+    with tf.Graph().as_default() as graph:
+        values = rows(70)
+        copies = read(values, server(0))
+        step = tf.group(*copies)
+        updates.join_transfers(graph, step)
+        assert sent(graph, step) == {(WORKER, server(0)): 2 * 3}
+    definition = graph.as_graph_def()
+    for node in definition.node:
+        node.device = ""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        names = [value.name for value in copies]
+        found = session.run(tf.import_graph_def(definition, return_elements=names))
+    for number, value in enumerate(found):
+        np.testing.assert_array_equal(value, np.full([number + 1, 3], number))
+
+
 def test_tensors_of_unlike_kinds():
     """Each dtype and width is joined with its like; matrices of known size stay apart."""
     with tf.Graph().as_default() as graph:
