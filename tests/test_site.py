@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import inspect
+import os
 import re
 import shlex
 import shutil
