@@ -177,8 +177,6 @@ def _input_layer(
         if cols_to_output_tensors is not None:
             tensors |= together.split()
             cols_to_output_tensors.update((column, tensors[column.name]) for column in columns)
-            _check_batch_sizes(tensors)
-            return tf.concat(list(tensors.values()), 1)
         _check_batch_sizes(tensors, together.batch_size)
         return together.join(tensors)
 
@@ -191,7 +189,7 @@ def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tensor, [tf.shape(tensor)[0], elements])
 
 
-def _check_batch_sizes(tensors: dict[str, Any], batch_size: int | None = None) -> None:
+def _check_batch_sizes(tensors: dict[str, Any], batch_size: int | None) -> None:
     """Checks that columns have as many rows, where the graph knows the numbers.
 
     Args:

@@ -116,12 +116,12 @@ class OneIdColumns:
 
         Args:
             others: by column name in the order of the layer: a matrix [B, elements] of each other
-                column, None for a gathered one.
+                column, None for a gathered one that isn't among the results of `split`.
 
         Returns:
             Floats, [B, sum of widths]; zeros for a missing id.
         """
-        if not self._gathered:
+        if all(other is not None for other in others.values()):
             return tf.concat(list(others.values()), 1)
         products = self._multiply()
         parts: list[tf.Tensor] = []

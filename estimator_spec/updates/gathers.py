@@ -83,12 +83,12 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
         if not _gather_nd_is_faster(table, ids, dtype):
             continue
         with graph.as_default(), tf1.name_scope(op.name + "_by_rows/"):
-            matrix = (ids.name, op.device)
-            if matrix not in matrices:
+            key = (ids.name, op.device)
+            if key not in matrices:
                 with tf.control_dependencies(None), tf1.device(op.device):
-                    matrices[matrix] = tf.expand_dims(ids, 1)
+                    matrices[key] = tf.expand_dims(ids, 1)
             with tf.control_dependencies(op.control_inputs), tf1.colocate_with(table.op):
-                rows = _gather_nd(table, matrices[matrix], dtype)
+                rows = _gather_nd(table, matrices[key], dtype)
         graph_surgery.replace_output(op.outputs[0], rows)
         replaced[op] = rows.op
     return replaced

@@ -38,17 +38,15 @@ class _Transfer(NamedTuple):
 
     Attributes:
         value: the tensor.
-        device: device of an op that reads it.
         readers: the ops that read it, each with the position among its inputs.
     """
 
     value: Any
-    device: str
     readers: list[tuple[Any, int]]
 
 
 class _Group(NamedTuple):
-    """What tensors that are sent together have in common: tasks, dtype, widths and stage."""
+    """Key that groups the tensors to send together."""
 
     sender: str
     receiver: str
@@ -93,8 +91,8 @@ def _find_transfers(
     for op in sorted(step, key=lambda op: op.name):
         for position, value in enumerate(op.inputs):
             if _is_joinable(value, op, tasks):
-                empty = _Transfer(value, op.device, [])
-                found.setdefault((value.name, tasks[op]), empty).readers.append((op, position))
+                transfer = found.setdefault((value.name, tasks[op]), _Transfer(value, []))
+                transfer.readers.append((op, position))
     return found
 
 
@@ -176,7 +174,8 @@ def _send_together(graph: tf.Graph, transfers: list[_Transfer]) -> list[Any]:
         with tf1.device(values[0].op.device):
             together = tf.concat(values, 0)
             sizes = tf.concat(tf.shape_n(values), 0)[::rank]
-        with tf1.device(transfers[0].device):
+        reader, _ = transfers[0].readers[0]
+        with tf1.device(reader.device):
             received = tf.split(together, sizes, 0, num=len(values))
     for value, part in zip(values, received, strict=True):
         part.set_shape(value.shape)

@@ -40,6 +40,14 @@ def sent(graph, train_op):
     return dict(collections.Counter((sender, reader) for _, sender, reader in found))
 
 
+def without_devices(graph):
+    """Returns the definition of a graph with no op placed on a task."""
+    definition = graph.as_graph_def()
+    for node in definition.node:
+        node.device = ""
+    return definition
+
+
 def build(join, num_servers=2, chained=False):
     """Builds a training graph of tables with a shard on each server.
 
@@ -77,9 +85,7 @@ def build(join, num_servers=2, chained=False):
             updates.join_transfers(graph, train_op)
         init = tf1.global_variables_initializer()
         names = (init.name, train_op.name, loss.name, [table.op.name for table in tables])
-        definition = graph.as_graph_def()
-    for node in definition.node:
-        node.device = ""
+        definition = without_devices(graph)
     return definition, names, sent(graph, train_op)
 
 
@@ -169,9 +175,7 @@ def test_many_tensors():
         step = tf.group(*copies)
         updates.join_transfers(graph, step)
         assert sent(graph, step) == {(WORKER, server(0)): 2 * 3}
-    definition = graph.as_graph_def()
-    for node in definition.node:
-        node.device = ""
+    definition = without_devices(graph)
     with tf.Graph().as_default(), tf1.Session() as session:
         names = [value.name for value in copies]
         found = session.run(tf.import_graph_def(definition, return_elements=names))
@@ -254,13 +258,11 @@ def test_no_cycle(data):
         results = values[-6:]
         with tf1.device(WORKER):
             total = tf.add_n([tf.reduce_sum(value) for value in values])
-        before = graph.as_graph_def()
+        before = without_devices(graph)
         updates.join_transfers(graph, total.op)
-        after = graph.as_graph_def()
+        after = without_devices(graph)
     outcomes = []
     for definition in (before, after):
-        for node in definition.node:
-            node.device = ""
         with tf.Graph().as_default(), tf1.Session() as session:
             names = [total.name, *(value.name for value in results)]
             outcomes.append(session.run(tf.import_graph_def(definition, return_elements=names)))
