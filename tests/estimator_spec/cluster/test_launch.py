@@ -17,20 +17,31 @@ import pytest
 
 from estimator_spec.cluster import launch, local_cluster
 
-# Each process writes its id to a file; `scripts` adds what it does.
+# Each process writes its id to a file; `script` adds what it does. The launcher ends servers when
+# training ends, even while they start: training that is to see them waits for them.
 COMMON = """
 import json, os, signal, subprocess, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 job, index = config["task"]["type"], config["task"]["index"]
-attempt = len(open(__file__ + ".log").readlines()) if os.path.exists(__file__ + ".log") else 0
 with open(__file__ + ".log", "a") as log:
     log.write(f"{os.getpid()} {job} {index}\\n")
+
+def server_path(number):
+    return f"{__file__}.server{number}"
+
+def wait_for_servers():
+    for number in range(len(config["cluster"].get("ps", []))):
+        while not os.path.exists(server_path(number)):
+            time.sleep(0.01)
 """
 WAIT_FOR_SIGTERM = """
 if job in ("ps", "evaluator"):
     signal.signal(signal.SIGTERM, lambda *_: (print("ends", flush=True), sys.exit(0)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    if job == "ps":
+        open(server_path(index), "w").close()
     time.sleep(600)
+wait_for_servers()
 """
 
 
@@ -126,7 +137,7 @@ def test_restarts(script, capsys):
 
 def test_too_many_failures(script, capsys):
     """A task that fails once more than it may be started again ends all."""
-    path = script("sys.exit(job == 'chief') if job != 'ps' else time.sleep(600)\n")
+    path = script(WAIT_FOR_SIGTERM + "\nsys.exit(1)\n")
     assert launch.main([str(path), "--workers", "0", "--restarts", "2"]) == 1
     assert processes(path) == ["chief 0"] * 3 + ["ps 0"]
     assert "chief 0 ended with status 1 after 2 restarts" in capsys.readouterr().err
