@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         LinearEstimator,
         LinearRegressor,
     )
+    from estimator_spec.common.legacy_keras import select_legacy_keras
     from estimator_spec.driver import (
         CheckpointError,
         Estimator,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     )
     from estimator_spec.driver.extenders import add_metrics
     from estimator_spec.driver.train_and_evaluate import train_and_evaluate
+    from estimator_spec.driver.train_spec import EvalSpec, TrainSpec
     from estimator_spec.embedding.optimizers import (
         AdagradMomentumParameters,
         AdagradParameters,
@@ -62,31 +64,20 @@ if TYPE_CHECKING:
         TableConfig,
         tables_and_features,
     )
-    from estimator_spec.evaluation.exporters import (
-        BestExporter,
-        Exporter,
-        FinalExporter,
-        LatestExporter,
-    )
-    from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
-    from estimator_spec.input_fns.arrays import numpy_input_fn, pandas_input_fn
-    from estimator_spec.keras_models import model_to_estimator
-    from estimator_spec.legacy import install, restored, uninstall
-    from estimator_spec.legacy_keras import select_legacy_keras
-    from estimator_spec.model.example_specs import (
-        classifier_parse_example_spec,
-        regressor_parse_example_spec,
-    )
-    from estimator_spec.model.export_outputs import (
+    from estimator_spec.export.export_outputs import (
         ClassificationOutput,
         EvalOutput,
         ExportOutput,
         PredictOutput,
         RegressionOutput,
     )
-    from estimator_spec.model.logit_fn import call_logit_fn
-    from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
-    from estimator_spec.model.receivers import (
+    from estimator_spec.export.exporters import (
+        BestExporter,
+        Exporter,
+        FinalExporter,
+        LatestExporter,
+    )
+    from estimator_spec.export.receivers import (
         ServingInputReceiver,
         SupervisedInputReceiver,
         TensorServingInputReceiver,
@@ -94,10 +85,19 @@ if TYPE_CHECKING:
         build_raw_serving_input_receiver_fn,
         build_raw_supervised_input_receiver_fn,
     )
-    from estimator_spec.model.warm_start import VocabInfo, WarmStartSettings
+    from estimator_spec.keras_models import model_to_estimator
+    from estimator_spec.legacy import install, restored, uninstall
     from estimator_spec.planning import plan
     from estimator_spec.run_config import InputPipelineConfig, TaskType, TPUConfig
     from estimator_spec.run_config import TPURunConfig as RunConfig
+    from estimator_spec.user_functions.arrays import numpy_input_fn, pandas_input_fn
+    from estimator_spec.user_functions.example_specs import (
+        classifier_parse_example_spec,
+        regressor_parse_example_spec,
+    )
+    from estimator_spec.user_functions.logit_fn import call_logit_fn
+    from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
+    from estimator_spec.user_functions.warm_start import VocabInfo, WarmStartSettings
     from tpu_columns import (
         Hardware,
         LookupDevice,
@@ -228,6 +228,7 @@ _HOMES = {
         "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor "
         "DNNRegressor LinearClassifier LinearEstimator LinearRegressor"
     ),
+    "estimator_spec.common.legacy_keras": "select_legacy_keras",
     "estimator_spec.driver": (
         "CheckpointError Estimator ExportSavedModelApiVersion InMemoryEvaluatorHook "
         "ModelDirError TPUEstimator"
@@ -238,6 +239,7 @@ _HOMES = {
     ),
     "estimator_spec.driver.extenders": "add_metrics",
     "estimator_spec.driver.train_and_evaluate": "train_and_evaluate",
+    "estimator_spec.driver.train_spec": "EvalSpec TrainSpec",
     "estimator_spec.embedding.optimizers": (
         "AdagradMomentumParameters AdagradParameters AdamParameters "
         "FrequencyEstimatorParameters FtrlParameters MomentumParameters "
@@ -247,28 +249,26 @@ _HOMES = {
     "estimator_spec.embedding.spec": (
         "EmbeddingConfigSpec FeatureConfig TableConfig tables_and_features"
     ),
-    "estimator_spec.evaluation.exporters": "BestExporter Exporter FinalExporter LatestExporter",
-    "estimator_spec.evaluation.train_spec": "EvalSpec TrainSpec",
-    "estimator_spec.input_fns.arrays": "numpy_input_fn pandas_input_fn",
-    "estimator_spec.keras_models": "model_to_estimator",
-    "estimator_spec.legacy": "install restored uninstall",
-    "estimator_spec.legacy_keras": "select_legacy_keras",
-    "estimator_spec.model.example_specs": (
-        "classifier_parse_example_spec regressor_parse_example_spec"
-    ),
-    "estimator_spec.model.export_outputs": (
+    "estimator_spec.export.export_outputs": (
         "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput"
     ),
-    "estimator_spec.model.logit_fn": "call_logit_fn",
-    "estimator_spec.model.model_spec": "EstimatorSpec ModeKeys TPUEstimatorSpec",
-    "estimator_spec.model.receivers": (
+    "estimator_spec.export.exporters": "BestExporter Exporter FinalExporter LatestExporter",
+    "estimator_spec.export.receivers": (
         "ServingInputReceiver SupervisedInputReceiver TensorServingInputReceiver "
         "build_parsing_serving_input_receiver_fn build_raw_serving_input_receiver_fn "
         "build_raw_supervised_input_receiver_fn"
     ),
-    "estimator_spec.model.warm_start": "VocabInfo WarmStartSettings",
+    "estimator_spec.keras_models": "model_to_estimator",
+    "estimator_spec.legacy": "install restored uninstall",
     "estimator_spec.planning": "plan",
     "estimator_spec.run_config": "InputPipelineConfig TaskType TPUConfig RunConfig=TPURunConfig",
+    "estimator_spec.user_functions.arrays": "numpy_input_fn pandas_input_fn",
+    "estimator_spec.user_functions.example_specs": (
+        "classifier_parse_example_spec regressor_parse_example_spec"
+    ),
+    "estimator_spec.user_functions.logit_fn": "call_logit_fn",
+    "estimator_spec.user_functions.model_spec": "EstimatorSpec ModeKeys TPUEstimatorSpec",
+    "estimator_spec.user_functions.warm_start": "VocabInfo WarmStartSettings",
     "tpu_columns": (
         "Hardware LookupDevice Mode embedding_column input_layer route sequence_input_layer "
         "shared_embedding_columns split_sequence_columns"

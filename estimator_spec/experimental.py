@@ -12,8 +12,8 @@ from estimator_spec.driver.early_stopping import (
     stop_if_no_increase_hook,
 )
 from estimator_spec.driver.in_memory_evaluation import InMemoryEvaluatorHook
-from estimator_spec.model.logit_fn import call_logit_fn
-from estimator_spec.model.receivers import build_raw_supervised_input_receiver_fn
+from estimator_spec.export.receivers import build_raw_supervised_input_receiver_fn
+from estimator_spec.user_functions.logit_fn import call_logit_fn
 
 __all__ = [
     "InMemoryEvaluatorHook",

@@ -42,7 +42,7 @@ _ANY_VERSION = (
     "estimator_spec/cluster/test_faults.py",
     "estimator_spec/cluster/test_launch.py",
     "estimator_spec/compare",
-    "estimator_spec/doctor",
+    "estimator_spec/legacy/doctor",
     "estimator_spec/migrate",
     "estimator_spec/planning",
     "estimator_spec/common/test_html_page.py",

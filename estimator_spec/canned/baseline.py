@@ -7,9 +7,9 @@ from typing import Any
 
 from estimator_spec.canned import baseline_model
 from estimator_spec.canned.construction import make_model_fn, with_head
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
+from estimator_spec.run_config import RunConfig
 
 _LEARNING_RATE = 0.3
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from estimator_spec.canned import hidden_layers, input_layer
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
 

@@ -17,7 +17,6 @@ from estimator_spec.canned import (
     optimizers,
 )
 from estimator_spec.canned.construction import ModelFn, with_head
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import (
     Head,
@@ -26,7 +25,8 @@ from estimator_spec.heads import (
     losses,
     train_ops,
 )
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 _LINEAR_LEARNING_RATE = 0.005
 

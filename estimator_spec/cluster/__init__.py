@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters of parameter servers: tasks, devices, servers, and clusters on this machine.
 
-TF_CONFIG describes a cluster; `estimator_spec.config.tf_config` reads it. In between-graph
+TF_CONFIG describes a cluster; `estimator_spec.run_config.tf_config` reads it. In between-graph
 replication the chief and each worker build the same graph and train it in sessions of their own.
 The graph's variables are on the parameter servers, its other ops on the process' own task:
 

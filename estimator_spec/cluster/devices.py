@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cluster import roles
-from estimator_spec.config.run_config import RunConfig, TaskType
+from estimator_spec.run_config import RunConfig, TaskType
 
 tf1 = tf.compat.v1
 

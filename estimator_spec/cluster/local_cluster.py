@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Container, Sequence
 from typing import Any, NamedTuple, TextIO
 
 from estimator_spec.cluster.process_guard import ProcessGuard
-from estimator_spec.config.task_type import TaskType
+from estimator_spec.common.task_type import TaskType
 
 _HOST = "127.0.0.1"
 # Below those that Linux gives outgoing connections (from 32768): one may take a port that a server,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator_spec.config.run_config import RunConfig, TaskType
+from estimator_spec.run_config import RunConfig, TaskType
 
 _TRAINING_TASKS = (TaskType.CHIEF, TaskType.MASTER, TaskType.PS, TaskType.WORKER)
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from estimator_spec.cluster import roles, termination
-from estimator_spec.config.run_config import RunConfig
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 

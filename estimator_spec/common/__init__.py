@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks, files, terminals, pages and options of command lines, for all other folders."""
+"""Checks, files, text output, optional packages and command lines, for all other folders."""

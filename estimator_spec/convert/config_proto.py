@@ -24,7 +24,7 @@ from estimator_spec.embedding.spec import (
     table_optimizer,
     tables_and_features,
 )
-from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.user_functions.model_spec import ModeKeys
 from tpu_columns import Mode
 from tpu_columns.checks import is_int
 

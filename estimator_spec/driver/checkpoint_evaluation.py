@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.checkpoints.errors import CheckpointError, MissingStateFileError
-from estimator_spec.config.run_config import TaskType
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.evaluation.exporters import Exporter
-from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
+from estimator_spec.driver.train_spec import EvalSpec, TrainSpec
+from estimator_spec.export.exporters import Exporter
+from estimator_spec.run_config import TaskType
 
 tf1 = tf.compat.v1
 

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.config.tpu_config import TPUConfig, parse_iterations_per_loop
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import Replicas, ReplicaStep
-from estimator_spec.model import host_call as host_call_lib
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.run_config.tpu_config import TPUConfig, parse_iterations_per_loop
+from estimator_spec.user_functions import host_call as host_call_lib
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import lookup_errors
 
 tf1 = tf.compat.v1

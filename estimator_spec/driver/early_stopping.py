@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.common import event_files
 from estimator_spec.driver import early_stopping_hooks
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.evaluation import event_files
 
 tf1 = tf.compat.v1
 

@@ -22,7 +22,7 @@ from estimator_spec.embedding.spec import (
     tables_and_features,
     tensor_core_tables,
 )
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import optimizations, placement, storage
 from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition

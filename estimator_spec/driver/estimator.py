@@ -19,12 +19,6 @@ import tensorflow as tf
 from estimator_spec import updates
 from estimator_spec.cluster import devices, roles, servers
 from estimator_spec.common.checks import check_callable, check_optional_flag
-from estimator_spec.config.run_config import (
-    RunConfig,
-    TaskType,
-    get_default_session_config,
-    path_to_str,
-)
 from estimator_spec.driver import (
     checkpoint_state,
     evaluation,
@@ -41,9 +35,15 @@ from estimator_spec.driver import (
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.graph_builder import BuiltGraph, warm_start
 from estimator_spec.driver.progress import ProgressLine
-from estimator_spec.input_fns import batches
-from estimator_spec.model.model_spec import ModeKeys, default_warm_start_settings
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.run_config import (
+    RunConfig,
+    TaskType,
+    get_default_session_config,
+    path_to_str,
+)
+from estimator_spec.user_functions import batches
+from estimator_spec.user_functions.model_spec import ModeKeys, default_warm_start_settings
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 from tpu_columns import optimizations, placement
 from tpu_columns.invalid_ids import check_policy
 from tpu_columns.optimizations import Optimization

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import input_pipeline, sessions
 from estimator_spec.driver.hookless_steps import BatchRunner
-from estimator_spec.model.model_spec import EstimatorSpec
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 

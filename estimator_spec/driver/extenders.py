@@ -9,7 +9,7 @@ from typing import Any
 from estimator_spec.common.checks import check_callable
 from estimator_spec.common.signatures import argument_names, takes_any_keyword
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 _METRIC_ARGUMENTS = ("features", "labels", "predictions", "config")
 

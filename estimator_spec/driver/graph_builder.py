@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import private
-from estimator_spec.config.run_config import RunConfig
+from estimator_spec.common import legacy_keras
 from estimator_spec.driver import table_warm_start
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
 from tpu_columns import invalid_ids, optimizations, placement
 from tpu_columns.optimizations import Optimization
 

@@ -12,7 +12,7 @@ from estimator_spec.cores import stacked_tables
 from estimator_spec.driver import evaluation
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.user_functions.model_spec import ModeKeys
 from tpu_columns.checks import is_number
 from tpu_columns.optimizations import Optimization
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.driver.hooks import IteratorInitializer
-from estimator_spec.input_fns.batches import describe, initializable_iterator, split_labels
+from estimator_spec.user_functions.batches import describe, initializable_iterator, split_labels
 
 tf1 = tf.compat.v1
 

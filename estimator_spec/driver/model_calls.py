@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from estimator_spec.common.checks import check_callable
 from estimator_spec.common.signatures import argument_names
-from estimator_spec.config.run_config import RunConfig
-from estimator_spec.model.model_spec import EstimatorSpec
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 

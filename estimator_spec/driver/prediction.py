@@ -9,9 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver import sessions
 from estimator_spec.driver.hookless_steps import BatchRunner
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 

@@ -16,7 +16,7 @@ from estimator_spec.driver.replica_inputs import InputCall, ReplicaInputs
 from estimator_spec.driver.replicas import Replicas
 from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.driver.systems import System
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
 
 

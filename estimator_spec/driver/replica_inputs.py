@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.config.run_config import InputPipelineConfig
-from estimator_spec.config.tpu_config import TPUConfig
 from estimator_spec.driver.hooks import IteratorInitializer
-from estimator_spec.input_fns.batches import describe, initializable_iterator, split_labels
-from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.run_config import InputPipelineConfig
+from estimator_spec.run_config.tpu_config import TPUConfig
+from estimator_spec.user_functions.batches import describe, initializable_iterator, split_labels
+from estimator_spec.user_functions.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 

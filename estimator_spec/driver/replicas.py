@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import cross_shard, graph_surgery, private
+from estimator_spec.common import legacy_keras
 from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import LoopCore, distribute_values, replica_id
 from estimator_spec.driver import patching
 from estimator_spec.driver.embeddings import HostEmbeddings, Model, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import ReplicaBatch, pack_present
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

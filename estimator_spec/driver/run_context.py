@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.config import host_fallback
-from estimator_spec.config.run_config import InputPipelineConfig, TPURunConfig
-from estimator_spec.config.tpu_context import Deployment
 from estimator_spec.driver import replica_inputs, systems
 from estimator_spec.driver.replica_inputs import InputCall, InputSharing
 from estimator_spec.driver.replicas import Replicas
 from estimator_spec.driver.systems import System
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.model.model_spec import ModeKeys
+from estimator_spec.run_config import InputPipelineConfig, TPURunConfig, host_fallback
+from estimator_spec.run_config.tpu_context import Deployment
+from estimator_spec.user_functions.model_spec import ModeKeys
 
 
 class BuildArguments(NamedTuple):

@@ -25,7 +25,7 @@ from estimator_spec.driver import (
 )
 from estimator_spec.driver.graph_builder import EstimatorMethods
 from estimator_spec.driver.signatures import build_signatures
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
 from tpu_columns.optimizations import Optimization
 

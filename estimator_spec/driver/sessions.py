@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cluster import roles
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver import checkpoint_state, errors, table_restore
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 

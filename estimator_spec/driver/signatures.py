@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.model.export_outputs import EvalOutput, TrainOutput, get_export_outputs
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.export.export_outputs import EvalOutput, TrainOutput, get_export_outputs
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

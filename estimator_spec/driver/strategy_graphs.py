@@ -13,9 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import private
-from estimator_spec.config.run_config import RunConfig
+from estimator_spec.common import legacy_keras
 from estimator_spec.cores.interface import replica_id
 from estimator_spec.driver import graph_builder
 from estimator_spec.driver.graph_builder import BuiltGraph, EstimatorMethods
@@ -26,7 +25,8 @@ from estimator_spec.driver.replica_inputs import (
     ReplicaInputs,
     pack_present,
 )
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
 
 tf1 = tf.compat.v1

@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.config.run_config import TPURunConfig
+from estimator_spec.run_config import TPURunConfig
 
 tf1 = tf.compat.v1
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.driver import checkpoint_state, table_restore
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 from tpu_columns import storage
 
 tf1 = tf.compat.v1

@@ -10,9 +10,9 @@ import numpy as np
 
 from estimator_spec.common.checks import check_callable
 from estimator_spec.common.signatures import argument_names
-from estimator_spec.config.run_config import InputPipelineConfig
-from estimator_spec.config.tpu_config import TPUConfig, check_positive_integer
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.run_config import InputPipelineConfig
+from estimator_spec.run_config.tpu_config import TPUConfig, check_positive_integer
 from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.checks import check_name
 

@@ -12,10 +12,6 @@ import tensorflow as tf
 
 from estimator_spec.cluster import roles
 from estimator_spec.common.checks import check_optional_flag
-from estimator_spec.config import host_fallback
-from estimator_spec.config.run_config import InputPipelineConfig, TPURunConfig
-from estimator_spec.config.tpu_config import check_positive_integer, parse_iterations_per_loop
-from estimator_spec.config.tpu_context import TPUContext
 from estimator_spec.driver import (
     device_loop,
     embeddings,
@@ -30,9 +26,12 @@ from estimator_spec.driver.hooks import StepsPerSecond
 from estimator_spec.driver.replica_inputs import MODE_NAMES
 from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.input_fns import batches
-from estimator_spec.model.model_spec import ModeKeys
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.run_config import InputPipelineConfig, TPURunConfig, host_fallback
+from estimator_spec.run_config.tpu_config import check_positive_integer, parse_iterations_per_loop
+from estimator_spec.run_config.tpu_context import TPUContext
+from estimator_spec.user_functions import batches
+from estimator_spec.user_functions.model_spec import ModeKeys
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 from tpu_columns import optimizations, placement
 
 tf1 = tf.compat.v1

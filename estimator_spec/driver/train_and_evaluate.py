@@ -14,7 +14,6 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.cluster import roles, servers, termination
-from estimator_spec.config.run_config import RunConfig, TaskType
 from estimator_spec.driver.checkpoint_evaluation import (
     EvaluationListener,
     EvaluationObserver,
@@ -25,7 +24,8 @@ from estimator_spec.driver.checkpoint_evaluation import (
 )
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.hooks import check_hooks
-from estimator_spec.evaluation.train_spec import EvalSpec, TrainSpec
+from estimator_spec.driver.train_spec import EvalSpec, TrainSpec
+from estimator_spec.run_config import RunConfig, TaskType
 
 tf1 = tf.compat.v1
 

@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery, private
 from estimator_spec.cluster import roles
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import initial_values, input_pipeline, saving, sessions
 from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hookless_steps import StepRunner
-from estimator_spec.model.model_spec import EstimatorSpec
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.model_spec import EstimatorSpec
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1

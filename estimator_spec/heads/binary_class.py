@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.export.export_outputs import RegressionOutput
 from estimator_spec.heads import classes, inputs, losses
 from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
 from estimator_spec.heads.metrics import (
@@ -17,7 +18,6 @@ from estimator_spec.heads.metrics import (
     update_mean,
 )
 from estimator_spec.heads.single import Losses, SingleHead, check_keys
-from estimator_spec.model.export_outputs import RegressionOutput
 
 
 def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.export.export_outputs import ClassificationOutput
 from estimator_spec.heads.inputs import verified
 from estimator_spec.heads.keys import CLASSIFY_SIGNATURE, DEFAULT_SIGNATURE, PredictionKeys
-from estimator_spec.model.export_outputs import ClassificationOutput
 
 
 def check_vocabulary(label_vocabulary: Any, n_classes: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.export.export_outputs import RegressionOutput
 from estimator_spec.heads import inputs, losses
 from estimator_spec.heads.keys import (
     DEFAULT_SIGNATURE,
@@ -17,7 +18,6 @@ from estimator_spec.heads.keys import (
 )
 from estimator_spec.heads.metrics import MetricFactory, update_mean
 from estimator_spec.heads.single import Losses, SingleHead
-from estimator_spec.model.export_outputs import RegressionOutput
 
 
 class RegressionHead(SingleHead):

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import keras_models, private
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
 

@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec import legacy_keras
 from estimator_spec._tensorflow import keras_models
-from estimator_spec.config.run_config import RunConfig
+from estimator_spec.common import legacy_keras
 from estimator_spec.driver.estimator import Estimator, resolve_config
 from estimator_spec.keras_models import checkpoints
 from estimator_spec.keras_models.model_fn import KerasModelFn
+from estimator_spec.run_config import RunConfig
 
 _FORMATS = ("checkpoint", "saver")
 

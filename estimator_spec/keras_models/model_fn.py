@@ -9,10 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import keras_models
+from estimator_spec.export.export_outputs import PredictOutput
 from estimator_spec.keras_models import checkpoints, tensors
 from estimator_spec.keras_models.optimizers import OptimizerCopies
-from estimator_spec.model.export_outputs import PredictOutput
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

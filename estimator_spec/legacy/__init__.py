@@ -6,7 +6,7 @@ The tables are data, which `name_rows` reads: `estimator_names`, `canned_names`,
 library), `unsupported_names` has advice on the rest. `names` assembles the tables; `installation`
 puts their names into modules (`modules`), `stand_ins` replaces what they lack, and `check` compares
 a program's source with them. docs/make_legacy_names.py generates docs/legacy_names.md. `run` is the
-command; `tf1` and `child_processes` serve it.
+command; `tf1` and `child_processes` serve it. `doctor` is the command that checks an installation.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from estimator_spec import legacy_keras
+from estimator_spec.common import legacy_keras
 from estimator_spec.legacy import installation, tf1
 from tpu_columns import environment
 

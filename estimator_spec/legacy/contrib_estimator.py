@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.extenders import extend
-from estimator_spec.model.export_outputs import PredictOutput
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.export.export_outputs import PredictOutput
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec import legacy_keras
+from estimator_spec.common import legacy_keras
 
 tf1 = tf.compat.v1
 

@@ -127,7 +127,7 @@ PRIVATE = parse_rows(
     [estimator_spec.driver.checkpoint_state]
     estimator_py.estimator: _check_checkpoint_available=require_latest
 
-    [estimator_spec.model.warm_start]
+    [estimator_spec.user_functions.warm_start]
     estimator_py.estimator: _get_default_warm_start_settings=default_warm_start_settings
 
     [estimator_spec]
@@ -139,10 +139,10 @@ PRIVATE = parse_rows(
       _mod_export_version=mod_export_version _negation=negation
       _one_of_every_n_export_versions=one_of_every_n_export_versions _union=union
 
-    [estimator_spec.model.receivers]
+    [estimator_spec.export.receivers]
     estimator_py.export.export estimator_py.export.export_lib: UnsupervisedInputReceiver
 
-    [estimator_spec.model.export_outputs]
+    [estimator_spec.export.export_outputs]
     estimator_py.export.export_output estimator_py.export.export_lib: TrainOutput _SupervisedOutput
     estimator_py.export.export_lib: get_export_outputs
 
@@ -151,7 +151,7 @@ PRIVATE = parse_rows(
       build_all_signature_defs get_temp_export_dir get_timestamped_export_dir
     estimator_py.export.export_lib: EXPORT_TAG_MAP SIGNATURE_KEY_MAP
 
-    [estimator_spec.evaluation.exporters]
+    [estimator_spec.export.exporters]
     estimator_py.exporter: _loss_smaller
     estimator_py.exporter: _verify_compare_fn_args=_check_compare_fn
 

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from estimator_spec import keras_models
 from estimator_spec.driver import evaluation, input_pipeline, model_calls
-from estimator_spec.evaluation.exporters import _SavedModelExporter
-from estimator_spec.input_fns import batches
-from estimator_spec.model import receivers
+from estimator_spec.export import receivers
+from estimator_spec.export.exporters import _SavedModelExporter
+from estimator_spec.user_functions import batches
 
 tf1 = tf.compat.v1
 

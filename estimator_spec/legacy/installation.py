@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.config import host_fallback
 from estimator_spec.legacy import names, stand_ins
 from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
 from estimator_spec.legacy.undo import ReversibleChanges
+from estimator_spec.run_config import host_fallback
 
 _LOCK = threading.RLock()
 # TensorFlow's API has several module objects for each of its v1 and v2 modules.

@@ -15,9 +15,10 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from estimator_spec import legacy, legacy_keras
-from estimator_spec.config import host_fallback
+from estimator_spec import legacy
+from estimator_spec.common import legacy_keras
 from estimator_spec.legacy import check, child_processes, program_names, tf1
+from estimator_spec.run_config import host_fallback
 
 USAGE = """\
 usage: python -m estimator_spec run [options] SCRIPT [ARGS...]

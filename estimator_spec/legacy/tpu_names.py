@@ -16,10 +16,10 @@ TPU = parse_rows(
       estimator_tpu_py.tpu_estimator:
       EmbeddingConfigSpec
 
-    [estimator_spec.config.tpu_context]
+    [estimator_spec.run_config.tpu_context]
     estimator_tpu_py.tpu_context: TPUContext
 
-    [estimator_spec.config.tpu_config]
+    [estimator_spec.run_config.tpu_config]
     estimator_tpu_py.util: check_positive_integer parse_iterations_per_loop
     """
 )

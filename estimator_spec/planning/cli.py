@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 from absl import flags
 
-from estimator_spec import legacy, legacy_keras
-from estimator_spec.common import command_line
+from estimator_spec import legacy
+from estimator_spec.common import command_line, legacy_keras
 from estimator_spec.embedding import program_objects
 from estimator_spec.planning.data import to_data
 from estimator_spec.planning.page import make_page

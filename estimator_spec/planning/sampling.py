@@ -15,9 +15,9 @@ from estimator_spec.common.checks import check_callable, check_positive_ints
 from estimator_spec.cores import enqueue
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.embedding.table_config import FeatureConfig
-from estimator_spec.input_fns import batches
 from estimator_spec.planning.samples import FeatureIds, IdSample, SampledBatch
 from estimator_spec.run_config import TPURunConfig
+from estimator_spec.user_functions import batches
 from tpu_columns import Mode, TPUEmbeddingColumn, categorical
 
 tf1 = tf.compat.v1

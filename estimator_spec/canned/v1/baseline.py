@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from estimator_spec.canned import baseline_model
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
     regression_head,
 )
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 

@@ -12,13 +12,13 @@ from estimator_spec.canned import dnn, hidden_layers, input_layer
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import partitioners
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
     regression_head,
 )
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
 

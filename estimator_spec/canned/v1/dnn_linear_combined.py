@@ -21,13 +21,13 @@ from estimator_spec.canned.dnn_linear_combined import Part, checked_columns
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import dnn, partitioners
 from estimator_spec.canned.v1.linear import linear_logit_fn_builder
-from estimator_spec.config.run_config import RunConfig
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
     regression_head,
 )
-from estimator_spec.model.warm_start import WarmStartSettings
+from estimator_spec.run_config import RunConfig
+from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
 

@@ -19,7 +19,7 @@ from estimator_spec.heads.multi import (
     weighted_sum,
 )
 from estimator_spec.heads.single import add_loss_summaries
-from estimator_spec.model.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import tpu_columns
 from estimator_spec.cluster import devices, local_cluster
-from estimator_spec.config.run_config import RunConfig
+from estimator_spec.run_config import RunConfig
 from tpu_columns import placement
 
 tf1 = tf.compat.v1

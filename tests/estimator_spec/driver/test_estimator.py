@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec.config.run_config import RunConfig
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 

@@ -70,7 +70,7 @@ import os
 os.environ.pop("TF_USE_LEGACY_KERAS", None)
 {before}
 import tensorflow as tf
-from estimator_spec import legacy_keras
+from estimator_spec.common import legacy_keras
 {first}
 chosen = legacy_keras.select_legacy_keras()
 print(chosen, os.environ.get("TF_USE_LEGACY_KERAS"), tf.keras.layers.Dense.__module__.split(".")[0])

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 import estimator_spec as es
 import tpu_columns
-from estimator_spec.config.run_config import InputPipelineConfig
 from estimator_spec.legacy import summaries
+from estimator_spec.run_config import InputPipelineConfig
 
 tf1 = tf.compat.v1
 fc = tf.feature_column

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.config import run_config
+from estimator_spec.run_config import run_config
 
 tf1 = tf.compat.v1
 

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import heads, legacy_keras
+from estimator_spec import heads
+from estimator_spec.common import legacy_keras
 from estimator_spec.heads import first_generation
 
 tf1 = tf.compat.v1

@@ -13,7 +13,7 @@ import sys
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import legacy_keras
+from estimator_spec.common import legacy_keras
 from estimator_spec.legacy import names
 from estimator_spec.legacy.modules import LegacyModule, resolve
 

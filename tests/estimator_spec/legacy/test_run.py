@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from estimator_spec import __main__ as command_line
-from estimator_spec.config.host_fallback import Host
 from estimator_spec.legacy import run, tf1
+from estimator_spec.run_config.host_fallback import Host
 from tpu_columns import environment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -432,5 +432,5 @@ def test_child_processes(tmp_path):
     assert done.returncode == 0, done.stderr
     own, config, eager, contrib = done.stdout.splitlines()
     assert own == "its own"
-    assert config == "estimator_spec.config.tpu_config"
+    assert config == "estimator_spec.run_config.tpu_config"
     assert (eager, contrib) == ("True", "tensorflow.contrib")

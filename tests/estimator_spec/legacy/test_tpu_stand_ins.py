@@ -19,10 +19,10 @@ from estimator_spec import (
     TPUEstimatorSpec,
 )
 from estimator_spec._tensorflow import private
-from estimator_spec.config import host_fallback
-from estimator_spec.config.tpu_context import TPUContext
 from estimator_spec.legacy import tpu_stand_ins
 from estimator_spec.legacy.hparams import HParams
+from estimator_spec.run_config import host_fallback
+from estimator_spec.run_config.tpu_context import TPUContext
 from tpu_columns import environment
 
 tf1 = tf.compat.v1

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command line: `python -m estimator_spec doctor [SCRIPT]`.
+
+Exit status: 0 if nothing is wrong, 1 if there is a problem or the script has a name that `run`
+refuses, 2 for an error in the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from estimator_spec.common import command_line
+from estimator_spec.common.terminal import format_table
+from estimator_spec.legacy.doctor.breakages import Finding, Level, diagnose
+from estimator_spec.legacy.doctor.installation import SHOWN, Installation, read_installation
+from estimator_spec.legacy.doctor.script_names import ScriptNames, read_names
+
+# Names of a script that are listed; `run --check` has all.
+_MAX_NAMES = 12
+
+
+def format_text(
+    installation: Installation, findings: Sequence[Finding], names: ScriptNames | None, script: str
+) -> str:
+    """Returns a diagnosis as one screen of text."""
+    num_problems = sum(finding.level is Level.PROBLEM for finding in findings)
+    verdict = f"{num_problems} problem{'s' * (num_problems != 1)}."
+    lines = [verdict if num_problems else "The versions fit together.", ""]
+    wrong = {finding.package: finding.level.value for finding in findings}
+    rows = [["python", installation.python, ""]]
+    for name in SHOWN:
+        version = installation.versions.get(name, "")
+        if version or name in wrong:
+            rows.append([name, version or "not installed", wrong.get(name, "")])
+    lines.append(format_table(["package", "version", ""], rows))
+    for finding in findings:
+        lines += ["", f"{finding.level.value}: {finding.text}", f"  cure: {finding.cure}"]
+    if names is not None:
+        lines += ["", *_name_lines(names, script)]
+    return "\n".join(lines)
+
+
+def _name_lines(names: ScriptNames, script: str) -> Iterator[str]:
+    if names.error:
+        yield f"{script}: its names weren't checked: {names.error}"
+        return
+    yield f"{script}: {', '.join(f'{n} {what}' for what, n in names.counts.items())}."
+    yield from (f"  {line}" for line in names.advice[:_MAX_NAMES])
+    if len(names.advice) > _MAX_NAMES:
+        more = len(names.advice) - _MAX_NAMES
+        yield f"  and {more} more: python -m estimator_spec run --check {script}"
+    if names.is_supported:
+        yield f"  It can run unedited: python -m estimator_spec run --cpu auto {script}"
+    else:
+        yield "  Change the refused names, as said, before it runs."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the diagnosis and returns the exit status.
+
+    Args:
+        arguments: the command line after `python -m estimator_spec doctor`.
+    """
+    parser = command_line.new_parser(
+        "doctor",
+        "Finds versions that don't fit together, known breakages, and their cures.",
+        "exit status: 0 nothing is wrong, 1 a problem or a refused name, 2 error",
+    )
+    parser.add_argument("script", nargs="?", help="a program whose old names are checked, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(list(arguments))
+    if options.script is not None and not os.path.isfile(options.script):
+        sys.stderr.write(f"error: {options.script!r} isn't a file.\n")
+        return 2
+    installation = read_installation()
+    findings = diagnose(installation)
+    names = None if options.script is None else read_names(options.script)
+    is_well = all(finding.level is not Level.PROBLEM for finding in findings)
+    is_well = is_well and (names is None or names.is_supported)
+    if options.json:
+        versions = installation.versions
+        data = {
+            "ok": is_well,
+            "python": installation.python,
+            "versions": {name: versions[name] for name in SHOWN if name in versions},
+            "findings": [
+                {**dataclasses.asdict(each), "level": each.level.value} for each in findings
+            ],
+            "names": None if names is None else dataclasses.asdict(names),
+        }
+        shown = json.dumps(data, indent=1)
+    else:
+        shown = format_text(installation, findings, names, options.script)
+    sys.stdout.write(shown + "\n")
+    return 0 if is_well else 1

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of runs: `RunConfig`, `TPUConfig` and TF_CONFIG."""
+
+from __future__ import annotations
+
+from estimator_spec.common.task_type import TaskType
+from estimator_spec.run_config.run_config import (
+    RunConfig,
+    TPURunConfig,
+    get_default_session_config,
+    path_to_str,
+)
+from estimator_spec.run_config.tpu_config import InputPipelineConfig, TPUConfig
+
+__all__ = [
+    "InputPipelineConfig",
+    "RunConfig",
+    "TPUConfig",
+    "TPURunConfig",
+    "TaskType",
+    "get_default_session_config",
+    "path_to_str",
+]

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run configurations: directories, intervals, sessions, and this process' task in a cluster.
+
+`Estimator` takes a `RunConfig`, `TPUEstimator` a `TPURunConfig` (exported as
+`estimator_spec.RunConfig`). The attribute `_x` stores the property `x`: programs that subclass a
+configuration or change it in place depend on these names.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from estimator_spec.common.task_type import TaskType
+from estimator_spec.run_config import rules
+from estimator_spec.run_config import tf_config as tf_config_lib
+from estimator_spec.run_config.tpu_config import TPUConfig
+
+_Config = TypeVar("_Config", bound="RunConfig")
+_TPUConfig = TypeVar("_TPUConfig", bound="TPURunConfig")
+
+
+def path_to_str(path: Any) -> Any:
+    """Returns a path object as a string; returns everything else unchanged."""
+    if hasattr(path, "__fspath__"):
+        return tf.compat.as_str_any(os.fspath(path))
+    return path
+
+
+def get_default_session_config() -> Any:
+    """Returns the session configuration of a run without one of its own.
+
+    It has soft placement, and one pass of the graph optimizers, because more take start-up time.
+    """
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    rewrites = config.graph_options.rewrite_options
+    rewrites.meta_optimizer_iterations = rewrites.ONE
+    return config
+
+
+def _distributed_session_config(task_type: str, task_id: int) -> Any:
+    """Returns the default session configuration of a task in between-graph training.
+
+    Its sessions connect to the parameter servers and to the task itself only. None for task types
+    that take no part in between-graph training.
+    """
+    filters = {
+        TaskType.MASTER: ["/job:ps", "/job:master"],
+        TaskType.CHIEF: ["/job:ps", "/job:chief"],
+        TaskType.WORKER: ["/job:ps", f"/job:worker/task:{task_id}"],
+        TaskType.PS: ["/job:ps", "/job:worker", "/job:chief", "/job:master"],
+    }.get(task_type)
+    if filters is None:
+        return None
+    config = get_default_session_config()
+    config.device_filters.extend(filters)
+    return config
+
+
+def _field(name: str, doc: str) -> Any:
+    """Returns a read-only property that reads the attribute `_<name>`."""
+    return property(lambda self: getattr(self, "_" + name), doc=doc)
+
+
+class RunConfig:
+    """Configuration of an `Estimator`'s runs.
+
+    >>> RunConfig(model_dir='/tmp/m', save_checkpoints_steps=500).save_checkpoints_secs is None
+    True
+
+    Args:
+        model_dir: directory of checkpoints and summaries, a string or path. None: TF_CONFIG's
+            `model_dir`, else the estimator's argument, else a temporary directory.
+        tf_random_seed: graph-level seed, an int. None (the default): another one in every run.
+        save_summary_steps: steps between two summaries; 0 or None writes none. Default 100.
+        save_checkpoints_steps: steps between two checkpoints; excludes `save_checkpoints_secs`.
+        save_checkpoints_secs: seconds between two checkpoints; 600 if neither of the two is
+            given. Both None: training writes no checkpoint.
+        session_config: a `tf.compat.v1.ConfigProto`. None: `get_default_session_config()`.
+        keep_checkpoint_max: number of checkpoints to keep; 0 or None keeps all. Default 5.
+        keep_checkpoint_every_n_hours: keeps one checkpoint per so many hours beyond that limit.
+            Default 10000, which is never.
+        log_step_count_steps: steps between two log lines of loss and speed. None logs none.
+            Default 100.
+        train_distribute: a `tf.distribute.Strategy` to train with, or None.
+        device_fn: function of an `op` that returns its device. None: round robin over the
+            parameter servers, if there are any.
+        protocol: protocol between the servers of a cluster: 'grpc', 'grpc+verbs' or None (grpc).
+        eval_distribute: a `tf.distribute.Strategy` to evaluate with, or None.
+        experimental_distribute: an object with `train_distribute`, `eval_distribute` and
+            `remote_cluster`, in place of the two arguments.
+        experimental_max_worker_delay_secs: greatest delay of a worker's start in seconds, an int.
+            None: 60.
+        session_creation_timeout_secs: seconds until a worker stops waiting for the chief's session.
+            Default 7200.
+        checkpoint_save_graph_def: whether the graph is saved beside the checkpoints.
+
+    Raises:
+        ValueError: a value is invalid, both checkpoint intervals are given, or TF_CONFIG describes
+            no valid cluster.
+        TypeError: a value can't be compared with its limit.
+    """
+
+    _session_config: Any
+    _cluster_spec: Any
+    _task_type: str
+    _task_id: int
+    _master: Any
+    _evaluation_master: Any
+    _train_distribute: Any
+    _experimental_distribute: Any
+    _distribute_coordinator_mode: str | None
+
+    # Set by the user; see the class' Args.
+    model_dir: str | None = _field("model_dir", "Directory of checkpoints and summaries, or None.")
+    tf_random_seed: int | None = _field("tf_random_seed", "Graph-level seed, or None.")
+    save_summary_steps: int | None = _field("save_summary_steps", "Steps between two summaries.")
+    save_checkpoints_steps: int | None = _field(
+        "save_checkpoints_steps", "Steps between checkpoints, or None."
+    )
+    save_checkpoints_secs: float | None = _field(
+        "save_checkpoints_secs", "Seconds between them, or None."
+    )
+    session_config = _field("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
+    keep_checkpoint_max: int | None = _field(
+        "keep_checkpoint_max", "Number of checkpoints to keep."
+    )
+    keep_checkpoint_every_n_hours: float | None = _field(
+        "keep_checkpoint_every_n_hours", "Keeps one checkpoint per so many hours."
+    )
+    log_step_count_steps: int | None = _field(
+        "log_step_count_steps", "Steps between two lines of the log."
+    )
+    train_distribute = _field("train_distribute", "A `tf.distribute.Strategy` to train with.")
+    eval_distribute = _field("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
+    experimental_distribute = _field(
+        "experimental_distribute", "Object with both strategies, or None."
+    )
+    device_fn: Callable[[Any], Any] | None = _field(
+        "device_fn", "Function from an op to its device, or None."
+    )
+    protocol: str | None = _field("protocol", "Protocol between the servers of a cluster, or None.")
+    experimental_max_worker_delay_secs: int | None = _field(
+        "experimental_max_worker_delay_secs", "Greatest delay of a worker's start in seconds."
+    )
+    session_creation_timeout_secs: float = _field(
+        "session_creation_timeout_secs", "Seconds until a worker stops waiting for the chief."
+    )
+    checkpoint_save_graph_def: bool = _field(
+        "checkpoint_save_graph_def", "Whether the graph is saved beside the checkpoints."
+    )
+    # Set by TF_CONFIG; see `estimator_spec.run_config.tf_config.ClusterTask`.
+    cluster_spec = _field("cluster_spec", "The `tf.train.ClusterSpec`; empty without a cluster.")
+    task_type: str = _field("task_type", "One of `TaskType`.")
+    task_id: int = _field("task_id", "Index among the tasks of this type.")
+    master: str = _field("master", "Address of the session master for training; '': this process.")
+    evaluation_master: str = _field(
+        "evaluation_master", "Address of the session master to evaluate."
+    )
+    is_chief: bool = _field("is_chief", "Whether this process saves checkpoints and summaries.")
+    num_ps_replicas: int = _field("num_ps_replicas", "Parameter servers in the cluster.")
+    num_worker_replicas: int = _field("num_worker_replicas", "Workers, including the chief.")
+    global_id_in_cluster: int | None = _field(
+        "global_id_in_cluster", "Index among all tasks (chief: 0); None for an evaluator."
+    )
+    service = _field("service", 'The "service" entry of TF_CONFIG, or None.')
+
+    def __init__(
+        self,
+        model_dir: Any = None,
+        tf_random_seed: int | None = None,
+        save_summary_steps: int | None = 100,
+        save_checkpoints_steps: int | None = rules.UNSET,
+        save_checkpoints_secs: float | None = rules.UNSET,
+        session_config: Any = None,
+        keep_checkpoint_max: int | None = 5,
+        keep_checkpoint_every_n_hours: float | None = 10000,
+        log_step_count_steps: int | None = 100,
+        train_distribute: Any = None,
+        device_fn: Callable[[Any], Any] | None = None,
+        protocol: str | None = None,
+        eval_distribute: Any = None,
+        experimental_distribute: Any = None,
+        experimental_max_worker_delay_secs: int | None = None,
+        session_creation_timeout_secs: float | None = 7200,
+        checkpoint_save_graph_def: bool = True,
+    ) -> None:
+        steps, secs = rules.checkpoint_intervals(save_checkpoints_steps, save_checkpoints_secs)
+        for strategy in (train_distribute, eval_distribute):
+            rules.check_strategy(strategy)
+        tf_config = tf_config_lib.read()
+        if tf_config:
+            tf.compat.v1.logging.info("TF_CONFIG environment variable: %s", tf_config)
+        self._set(
+            model_dir=tf_config_lib.model_dir(tf_config, path_to_str(model_dir)),
+            tf_random_seed=tf_random_seed,
+            save_summary_steps=save_summary_steps,
+            save_checkpoints_steps=steps,
+            save_checkpoints_secs=secs,
+            session_config=session_config,
+            keep_checkpoint_max=keep_checkpoint_max,
+            keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours,
+            log_step_count_steps=log_step_count_steps,
+            train_distribute=train_distribute,
+            device_fn=device_fn,
+            protocol=protocol,
+            eval_distribute=eval_distribute,
+            experimental_distribute=experimental_distribute,
+            experimental_max_worker_delay_secs=experimental_max_worker_delay_secs,
+            session_creation_timeout_secs=session_creation_timeout_secs,
+            checkpoint_save_graph_def=checkpoint_save_graph_def,
+        )
+        host = rules.is_host_strategy
+        if host(train_distribute) or host(eval_distribute) or experimental_distribute:
+            self._init_with_strategies(tf_config)
+        else:
+            self._set_task(tf_config)
+
+    def _set(self, **values: Any) -> None:
+        """Sets properties: all of them, or none if one is invalid."""
+        for name, value in values.items():
+            if name not in _REPLACEABLE:
+                raise ValueError(
+                    f"Replacing {name} is not supported. Allowed properties are "
+                    f"{list(_REPLACEABLE)}."
+                )
+            rules.check(name, value)
+        for name, value in values.items():
+            setattr(self, "_" + name, value)
+
+    def _set_task(self, tf_config: dict[str, Any]) -> None:
+        """Sets the properties of this process' task in the cluster of TF_CONFIG."""
+        task = tf_config_lib.read_task(tf_config)
+        for field in dataclasses.fields(task):
+            setattr(self, "_" + field.name, getattr(task, field.name))
+        self._maybe_overwrite_session_config_for_distributed_training()
+
+    def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
+        """Sets the default session configuration of a cluster's task; subclasses override it."""
+        if not self._session_config and self._cluster_spec:
+            self._session_config = _distributed_session_config(self._task_type, self._task_id)
+
+    def _init_with_strategies(self, tf_config: dict[str, Any]) -> None:
+        """Sets the strategies, the mode of their coordinator and the cluster."""
+        tf.compat.v1.logging.info("Initializing RunConfig with distribution strategies.")
+        given = self._experimental_distribute
+        for name in ("train_distribute", "eval_distribute"):
+            inner = getattr(given, name, None)
+            if not inner:
+                continue
+            if getattr(self, "_" + name):
+                raise ValueError(f"Either `{name}` or `experimental_distribute.{name}` can be set.")
+            setattr(self, "_" + name, inner)
+        cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
+        remote = getattr(given, "remote_cluster", None)
+        if self._train_distribute and remote:
+            if cluster:
+                raise ValueError(
+                    'Cannot set both "cluster_spec" of TF_CONFIG and '
+                    "`experimental_distribute.remote_cluster`"
+                )
+            self._set_task({})
+            self._distribute_coordinator_mode = "standalone_client"
+            self._cluster_spec = remote
+        elif self._train_distribute and cluster and TaskType.MASTER not in cluster.jobs:
+            # The strategy's coordinator sets the task when it starts.
+            self._set_task({})
+            self._distribute_coordinator_mode = "independent_worker"
+            self._cluster_spec = cluster
+        else:
+            self._distribute_coordinator_mode = None
+            self._set_task(tf_config)
+
+    def replace(self: _Config, **kwargs: Any) -> _Config:
+        """Returns a copy with other values.
+
+        One of the two checkpoint intervals sets the other one to None.
+
+        >>> config = RunConfig(save_checkpoints_secs=60).replace(save_checkpoints_steps=5)
+        >>> config.save_checkpoints_steps, config.save_checkpoints_secs
+        (5, None)
+
+        Args:
+            **kwargs: any arguments of `RunConfig`'s constructor.
+
+        Returns:
+            A configuration of the same class.
+
+        Raises:
+            ValueError: unknown name, invalid value, or both intervals.
+        """
+        if "model_dir" in kwargs:
+            kwargs["model_dir"] = path_to_str(kwargs["model_dir"])
+        steps = kwargs.get("save_checkpoints_steps")
+        secs = kwargs.get("save_checkpoints_secs")
+        if steps is not None and secs is not None:
+            raise ValueError(rules.BOTH_INTERVALS)
+        if steps is not None:
+            kwargs["save_checkpoints_secs"] = None
+        elif secs is not None:
+            kwargs["save_checkpoints_steps"] = None
+        new = copy.deepcopy(self)
+        new._set(**kwargs)
+        return new
+
+    def in_this_process(self: _Config) -> _Config:
+        """Returns a copy whose sessions run in this process, outside of any cluster."""
+        new = copy.deepcopy(self)
+        new._master = new._evaluation_master = ""
+        return new
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, '_' + name)!r}" for name in _REPLACEABLE)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+# The properties that a user may set or replace.
+_REPLACEABLE = tuple(inspect.signature(RunConfig).parameters)
+
+
+class TPURunConfig(RunConfig):
+    """Configuration of a `TPUEstimator`'s runs; exported as `estimator_spec.RunConfig`.
+
+    >>> TPURunConfig(tpu_config=TPUConfig(50), model_dir='/tmp/m').tpu_config.iterations_per_loop
+    50
+
+    Args:
+        tpu_config: a `TPUConfig`; None is `TPUConfig()`.
+        evaluation_master: address of the TPU system for evaluation. None: `master`.
+        master: address of the TPU system for training; '' is this process. Excludes `cluster`.
+        cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, which has the address and the
+            jobs. None without a TPU.
+        **kwargs: the arguments of `RunConfig`, by keyword.
+
+    Raises:
+        ValueError: both `master` and `cluster`, a `cluster` and a `session_config` with a
+            `cluster_def`, or as `RunConfig`.
+        TypeError: `tpu_config` is no `TPUConfig`.
+    """
+
+    tpu_config: TPUConfig = _field("tpu_config", "The `TPUConfig`.")
+    cluster = _field("cluster", "The cluster resolver, or None.")
+
+    def __init__(
+        self,
+        tpu_config: TPUConfig | None = None,
+        evaluation_master: str | None = None,
+        master: str | None = None,
+        cluster: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        _check_tpu_config(tpu_config)
+        if master is not None and cluster is not None:
+            raise ValueError("Both master and cluster are set.")
+        super().__init__(**kwargs)
+        self._tpu_config = tpu_config or TPUConfig()
+        self._cluster = cluster
+        self._task_master = self._master
+        if master is not None:
+            self._master = master
+        elif cluster:
+            self._master = cluster.master()
+        if evaluation_master is not None:
+            self._evaluation_master = evaluation_master
+        elif not self._evaluation_master and self.task_type != TaskType.EVALUATOR:
+            # The cluster manager that started an evaluator sets its master.
+            self._evaluation_master = self._master
+        if cluster:
+            self._cluster_spec = cluster.cluster_spec()
+            self._session_config = self._session_config_with(self._cluster_spec)
+
+    def _session_config_with(self, cluster_spec: Any) -> Any:
+        """Returns a copy of the session configuration with the jobs of a cluster."""
+        config = tf.compat.v1.ConfigProto()
+        if self._session_config is None:
+            config.allow_soft_placement = True
+            config.isolate_session_state = True
+        else:
+            config.CopyFrom(self._session_config)
+        if config.HasField("cluster_def"):
+            raise ValueError("You cannot provide a ClusterResolver and session_config.cluster_def.")
+        if cluster_spec:
+            config.cluster_def.CopyFrom(cluster_spec.as_cluster_def())
+        return config
+
+    def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
+        """Does nothing: a TPU program uses the whole cluster, which device filters would hide."""
+
+    def replace(self: _TPUConfig, **kwargs: Any) -> _TPUConfig:
+        """Returns a copy with other values, also of `tpu_config`. See `RunConfig.replace`."""
+        if "tpu_config" not in kwargs:
+            return super().replace(**kwargs)
+        tpu_config = kwargs.pop("tpu_config")
+        _check_tpu_config(tpu_config)
+        new = super().replace(**kwargs)
+        new._tpu_config = tpu_config or TPUConfig()
+        return new
+
+    def on_system(self, master: str, session_config: Any) -> TPURunConfig:
+        """Returns a copy for a TPU system.
+
+        Args:
+            master: address of the system, to train and evaluate with.
+            session_config: a `tf.compat.v1.ConfigProto` with its jobs, or None.
+        """
+        new: TPURunConfig = copy.deepcopy(self)
+        new._master = new._evaluation_master = master
+        new._session_config = session_config
+        return new
+
+    def on_parameter_servers(self) -> TPURunConfig:
+        """Returns a copy for a task in a cluster of parameter servers, without a TPU system.
+
+        Its sessions connect to the parameter servers and to this task only, as those of a
+        `RunConfig`, and evaluations run in this process.
+        """
+        new: TPURunConfig = copy.deepcopy(self)
+        new._master, new._evaluation_master = new._task_master, ""
+        if new._session_config is None:
+            new._session_config = _distributed_session_config(new._task_type, new._task_id)
+        return new
+
+    def on_host(self) -> TPURunConfig:
+        """Returns a copy for this process alone, without the TPU system's addresses and jobs."""
+        new = self.in_this_process()
+        if new._cluster is not None:
+            new._cluster = None
+            new._cluster_spec = tf.train.ClusterSpec({})
+            new._session_config.ClearField("cluster_def")
+        return new
+
+
+def _check_tpu_config(tpu_config: Any) -> None:
+    # TensorFlow's own TPUConfig is accepted; a model_dir as first argument is not.
+    if tpu_config is not None and not hasattr(tpu_config, "iterations_per_loop"):
+        raise TypeError(
+            f"tpu_config must be a TPUConfig, got {tpu_config!r}. The first positional argument "
+            "of this RunConfig is tpu_config; pass the others by keyword."
+        )

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m estimator_spec doctor`: breakages and their cures, names of a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from estimator_spec.legacy.doctor import cli
+from estimator_spec.legacy.doctor.breakages import Level, diagnose
+from estimator_spec.legacy.doctor.installation import Installation, read_installation
+
+ROOT = Path(__file__).resolve().parents[3]
+SOUND = {
+    "tensorflow": "2.21.0",
+    "tf-keras": "2.21.0",
+    "keras": "3.15.1",
+    "protobuf": "6.33.0",
+    "numpy": "2.3.0",
+    "tensorboard": "2.21.0",
+}
+
+
+def found(versions=(), without=(), python="3.11.4", tensorflows=(), variables=(), **requirements):
+    """Returns the findings of an environment that is sound but for some versions."""
+    kept = {name: version for name, version in SOUND.items() if name not in without}
+    kept |= dict(versions)
+    wanted = {name.replace("_", "-"): texts for name, texts in requirements.items()}
+    return diagnose(Installation(python, kept, tuple(tensorflows), wanted, dict(variables)))
+
+
+def test_a_sound_environment_has_no_findings():
+    """Versions that fit together are left alone."""
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "package", "level", "cure"),
+    [
+        ({"without": ["tensorflow"]}, "tensorflow", "problem", "pip install tensorflow tf_keras"),
+        (
+            {"without": ["tensorflow"], "python": "3.14.0"},
+            "tensorflow",
+            "problem",
+            "take Python 3.10 to 3.13",
+        ),
+        ({"tensorflows": ["tensorflow", "tf-nightly"]}, "tensorflow", "problem", "pip uninstall"),
+        ({"without": ["tf-keras"]}, "tf-keras", "problem", 'pip install "tf_keras==2.21.*"'),
+        (
+            {"versions": {"tf-keras": "2.19.0"}},
+            "tf-keras",
+            "problem",
+            'pip install "tf_keras==2.21.*"',
+        ),
+        (
+            {"variables": {"TF_USE_LEGACY_KERAS": "0"}},
+            "TF_USE_LEGACY_KERAS",
+            "problem",
+            "set it to 1",
+        ),
+        (
+            {
+                "versions": {"tensorflow": "2.15.1", "tf-keras": "2.15.1"},
+                "variables": {"TF_USE_LEGACY_KERAS": "1"},
+            },
+            "TF_USE_LEGACY_KERAS",
+            "note",
+            "unset",
+        ),
+        (
+            {"versions": {"tensorflow": "2.20.0", "tf-keras": "2.20.1", "protobuf": "7.34.0"}},
+            "protobuf",
+            "problem",
+            'pip install "protobuf<7"',
+        ),
+        ({"versions": {"protobuf": "7.34.1"}}, "protobuf", "note", 'pip install "protobuf<7.34"'),
+        ({"without": ["tensorboard"]}, "tensorboard", "problem", "pip install tensorboard"),
+        (
+            {"versions": {"tensorflow-estimator": "2.15.0"}},
+            "tensorflow-estimator",
+            "note",
+            "pip uninstall tensorflow-estimator",
+        ),
+        (
+            {"versions": {"tensorflow-recommenders": "0.7.7"}},
+            "tensorflow-recommenders",
+            "note",
+            "TF_USE_LEGACY_KERAS=1",
+        ),
+    ],
+)
+def test_a_known_breakage_has_its_cure(broken, package, level, cure):
+    """Each known breakage is the only finding, with its weight and its cure."""
+    (finding,) = found(**broken)
+    assert (finding.package, finding.level.value) == (package, level)
+    assert cure in finding.cure
+
+
+def test_unmet_requirements_are_named():
+    """A requirement of TensorFlow or of ours that isn't met says who needs what."""
+    versions = {"tensorflow": "2.15.1", "tf-keras": "2.15.1", "keras": "2.15.0"}
+    (finding,) = found(versions, tensorflow=("numpy (<2.0.0,>=1.23.5)", "wrapt<1.15", "keras<3"))
+    assert finding.text == "tensorflow 2.15.1 needs numpy<2.0.0,>=1.23.5; 2.3.0 is installed."
+    assert finding.cure == 'pip install "numpy<2.0.0,>=1.23.5"'
+    own = {"tpu-columns": "0.1"}
+    (finding,) = found(own, tpu_columns=("tensorflow<2.21,>=2.15", "keras-rs; extra == 'keras-rs'"))
+    assert finding.package == "tensorflow"
+
+
+def test_requirements_of_an_extra_count_where_it_is_used():
+    """The versions that an extra needs matter if its package is installed."""
+    requirements = ("keras>=3.16; extra == 'keras-rs'", "pytest; extra == 'test'")
+    own = {"tpu-columns": "0.1"}
+    assert found(own, tpu_columns=requirements) == []
+    (finding,) = found(own | {"keras-rs": "0.4.0"}, tpu_columns=requirements)
+    assert finding.package == "keras"
+
+
+def test_a_note_hides_no_problem():
+    """A requirement that isn't met is found beside a note on the same package."""
+    levels = [f.level for f in found({"protobuf": "7.34.1"}, tensorflow=("protobuf<7",))]
+    assert levels == [Level.PROBLEM, Level.NOTE]
+
+
+def test_a_nightly_build_satisfies_the_requirement():
+    """A development version below the upper bound fits."""
+    versions = {"tensorflow": "2.23.0.dev20261026", "tf-keras": "2.23.0.dev2026102609"}
+    versions |= {"tpu-columns": "0.1"}
+    assert found(versions, tpu_columns=("tensorflow<2.24,>=2.15", "tf_keras<2.24,>=2.15.1")) == []
+
+
+def test_this_environment_is_read():
+    """The running environment's versions are found under the releases' names."""
+    installation = read_installation()
+    assert installation.release("tensorflow") >= (2, 15)
+    assert "numpy" in installation.versions
+
+
+def run(*arguments, without_tensorflow=False):
+    """Runs the command in a process, and returns its status and output."""
+    block = "sys.modules['tensorflow'] = None; " if without_tensorflow else ""
+    code = (
+        f"import sys; {block}from estimator_spec.__main__ import main; "
+        f"status = main(['doctor', *{list(arguments)!r}]); "
+        "loaded = sys.modules.get('tensorflow') is not None; "
+        "print(loaded, file=sys.stderr); sys.exit(status)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_it_runs_without_tensorflow():
+    """Where TensorFlow can't be imported the command works, in text and in JSON."""
+    status, shown, errors = run(without_tensorflow=True)
+    assert status in (0, 1), errors
+    assert "tensorflow" in shown
+    status, shown, errors = run("--json", without_tensorflow=True)
+    data = json.loads(shown)
+    assert data["ok"] is (status == 0)
+    assert data["versions"]["numpy"]
+
+
+def test_it_imports_no_tensorflow():
+    """Without a script nothing is imported that could fail."""
+    _, _, errors = run()
+    assert errors.strip() == "False"
+
+
+def test_a_broken_tensorflow_is_named(tmp_path):
+    """With a script, an import that fails is said, and the versions are shown all the same."""
+    script = tmp_path / "train.py"
+    script.write_text("import tensorflow as tf\n")
+    status, shown, _ = run(str(script), without_tensorflow=True)
+    assert status == 1
+    assert "importing TensorFlow fails: ModuleNotFoundError" in shown
+    assert "package" in shown
+
+
+PROGRAM = """\
+import tensorflow as tf
+from tensorflow.contrib import quantize
+estimator = tf.estimator.tpu.TPUEstimator
+quantize.create_training_graph()
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Returns the path of a program that uses a restored name, and one that isn't."""
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def test_names_of_a_script(script, capsys):
+    """Names that are put back are counted; others have a line that says what to do."""
+    assert cli.main([script]) == 1
+    shown = capsys.readouterr().out
+    assert "put back" in shown
+    assert "train.py:4: refused: tensorflow.contrib.quantize.create_training_graph" in shown
+
+
+def test_a_script_that_can_run(script, capsys):
+    """A script whose names are all put back gets the command that runs it."""
+    Path(script).write_text(PROGRAM.splitlines()[0] + "\ntf.estimator.tpu.TPUEstimator\n")
+    cli.main([script, "--json"])
+    names = json.loads(capsys.readouterr().out)["names"]
+    assert names["is_supported"] is True
+    assert names["counts"]["put back"] == 1
+    cli.main([script])
+    assert f"python -m estimator_spec run --cpu auto {script}" in capsys.readouterr().out
+
+
+def test_a_missing_script_is_an_error(capsys):
+    """The status is 2, and the error names the file."""
+    assert cli.main(["gone.py"]) == 2
+    assert "'gone.py' isn't a file" in capsys.readouterr().err
