@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import optimizations, placement
+from tpu_columns import driver_graphs, optimizations, placement
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -83,7 +83,7 @@ def record_sum(rows: Any, ids: Any, entries: Entries, table: Any) -> None:
         entries: entries of the sum.
         table: a variable, or several.
     """
-    is_one_product = len(_split_columns(rows)) == 1
+    is_one_product = _num_blocks(rows) == 1
     shape = getattr(table, "shape", None)
     if is_one_product and isinstance(shape, tf.TensorShape) and not tf.executing_eagerly():
         size = tf.compat.dimension_value(shape[0])
@@ -264,14 +264,11 @@ def gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
 
     Weights and divisors have none: a dozen ops fewer for each sum, and for each quotient.
     """
-    # Graphs of other programs may be saved, and loaded where this gradient isn't registered.
-    if tf.executing_eagerly() or placement.current() is None:
-        return contextlib.nullcontext()
     kinds = {
         "SparseTensorDenseMatMul": "TpuColumnsSumOfRows",
         "DivNoNan": "TpuColumnsQuotientOfRows",
     }
-    return tf1.get_default_graph().gradient_override_map(kinds)
+    return driver_graphs.override_gradients(kinds)
 
 
 def sparse_matmul(
@@ -319,8 +316,8 @@ def zip_int32(first: Any, second: Any = None) -> Any:
     return tf.bitcast(first, tf.int32)
 
 
-def _split_columns(rows: Any) -> list[Any]:
-    """Splits rows into parts of less than 32 columns, which the product's kernel is fast for.
+def _num_blocks(rows: Any) -> int:
+    """Returns the number of blocks of less than 32 columns, which the product's kernel is fast for.
 
     From 32 columns on the kernel calls Eigen for each row, which takes ten times as long from
     TensorFlow 2.20 on (42 µs, where 16 columns take 3).
@@ -328,17 +325,24 @@ def _split_columns(rows: Any) -> list[Any]:
     # After disable_v2_behavior() the elements of a shape are `Dimension` objects.
     width = tf.compat.dimension_value(rows.shape[1])
     if not width or width < 32 or not _SLOW_FROM_32_COLUMNS:
+        return 1
+    return int(-(-width // 31))
+
+
+def _split_columns(rows: Any) -> list[Any]:
+    """Splits rows into `_num_blocks` parts of about equal width."""
+    count = _num_blocks(rows)
+    if count == 1:
         return [rows]
-    count = -(-width // 31)
+    width = tf.compat.dimension_value(rows.shape[1])
     ends = [width * place // count for place in range(count + 1)]
     # `tf.split` calls Eigen for each row, too.
     parts = itertools.pairwise(ends)
     blocks = [tf.slice(rows, [0, begin], [-1, end - begin]) for begin, end in parts]
-    if tf.executing_eagerly() or placement.current() is None or not placement.updates_tables():
+    if not driver_graphs.is_building() or not placement.updates_tables():
         return blocks
     # Each slice's own gradient would be of the width of all, with zeros, and they would be added.
-    kinds = {"IdentityN": "TpuColumnsBlocksOfColumns"}
-    with tf1.get_default_graph().gradient_override_map(kinds):
+    with driver_graphs.override_gradients({"IdentityN": "TpuColumnsBlocksOfColumns"}):
         return list(tf.raw_ops.IdentityN(input=[*blocks, rows])[:-1])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import one_id_columns, optimizations, placement
+from tpu_columns import driver_graphs, one_id_columns, optimizations
 from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.optimizations import Optimization
 
@@ -139,8 +139,7 @@ def _takes_few_ops(columns: list[Any]) -> bool:
     TensorFlow's raises the errors of columns that aren't dense, or have the same name.
     """
     return (
-        not tf.executing_eagerly()
-        and placement.current() is not None
+        driver_graphs.is_building()
         and optimizations.is_used(Optimization.INPUT_LAYERS)
         and all(isinstance(column, private.DenseColumnV1) for column in columns)
         and len({column.name for column in columns}) == len(columns)

@@ -12,24 +12,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import optimizations, placement
+from tpu_columns import driver_graphs, optimizations
 from tpu_columns.optimizations import Optimization
-
-tf1 = tf.compat.v1
 
 _NAME = "TpuColumnsGatherOfList"
 
 
 def without_reshapes() -> contextlib.AbstractContextManager[Any]:
-    """Overrides the gradient of gathers by ids [n] from tables [rows, D], in the driver's graphs.
-
-    Other programs may save their graphs, and load them where this gradient isn't registered.
-    """
-    is_drivers = not tf.executing_eagerly() and placement.current() is not None
-    if not is_drivers or not optimizations.is_used(Optimization.LOOKUPS):
+    """Overrides the gradient of gathers by ids [n] from tables [rows, D] in the driver's graphs."""
+    if not optimizations.is_used(Optimization.LOOKUPS):
         return contextlib.nullcontext()
-    kinds = {"ResourceGather": _NAME, "GatherV2": _NAME}
-    return tf1.get_default_graph().gradient_override_map(kinds)
+    return driver_graphs.override_gradients({"ResourceGather": _NAME, "GatherV2": _NAME})
 
 
 @tf.RegisterGradient(_NAME)
