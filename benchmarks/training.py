@@ -71,6 +71,7 @@ def measure(
         "framework": side.framework,
         "core": side.core,
         "reference_variables": side.reference_variables,
+        "constant_layers": side.constant_layers,
         "profile": profile,
     }
     with tempfile.TemporaryDirectory() as directory:

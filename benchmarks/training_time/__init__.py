@@ -7,6 +7,7 @@
 | `batches.py` | the batches as a `tf.data` dataset |
 | `program.py`, `census_program.py` | the programs for `TPUEstimator`, the reference's or ours |
 | `canned_program.py` | canned estimators, likewise |
+| `constant_layers.py` | constants in place of the feature layers |
 | `reference/` | our packages' names, given to TensorFlow 2.15.1's own classes |
 | `keras_program.py`, `fbgemm_program.py` | the same tables in keras-rs and in FBGEMM |
 | `profiling.py` | a step's time by kind of op |

@@ -10,12 +10,10 @@ import census_model
 
 import estimator_spec as tpu_estimator
 from training_time.program import LOG_FACTOR, LOOP
-from training_time.workloads import STEPS_PER_LOG
-
-BATCH_SIZE = 512
+from training_time.workloads import STEPS_PER_LOG, Workload
 
 
-def make(model_dir: str, steps: int, core: dict[str, Any]) -> tuple[Any, Any]:
+def make(workload: Workload, model_dir: str, steps: int, core: dict[str, Any]) -> tuple[Any, Any]:
     """Returns the estimator and input_fn of `examples/census/census.py`."""
     columns = census_model.embedding_columns(census_data.DATA_DIR)
     estimator = tpu_estimator.TPUEstimator(
@@ -29,7 +27,7 @@ def make(model_dir: str, steps: int, core: dict[str, Any]) -> tuple[Any, Any]:
             tpu_config=tpu_estimator.TPUConfig(iterations_per_loop=LOOP),
         ),
         use_tpu=False,
-        train_batch_size=BATCH_SIZE,
+        train_batch_size=workload.batch_size,
         export_to_tpu=False,
         embedding_config_spec=tpu_estimator.EmbeddingConfigSpec(
             feature_columns=columns,

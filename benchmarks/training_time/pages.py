@@ -15,13 +15,14 @@ from training_time.workloads import WORKLOADS, Workload
 
 BASE = "reference"
 DISTURBED = 0.08  # other processes' share of the machine above which a process is run again
-MAIN = ("reference", "default-v1", "default", "host", "keras_rs", "fbgemm")
+MAIN = ("reference", "default-v1", "default", "host", "no-lookups", "keras_rs", "fbgemm")
 ASIDE = ("reference-resource", "older", "older-v1", "older-host")
 COLOURS = {
     "reference": "#8c8c8c",
     "default-v1": "#17becf",
     "default": "#1f77b4",
     "host": "#2ca02c",
+    "no-lookups": "#c7c7c7",
     "keras_rs": "#d62728",
     "fbgemm": "#9467bd",
 }
@@ -227,8 +228,9 @@ log-uniform ids) are made once, kept in memory by `tf.data` and given in turn, t
 every side. Steps are timed by the `global_step/sec` of TensorFlow's own log.
 
 keras-rs is only trained: it has no sequences, and census is a program for an estimator. FBGEMM has
-the embedding part alone. What was done for these numbers, and where the floor is:
-[speed.md](speed.md)."""
+the embedding part alone. "Without lookups" is our side with a constant in place of the feature
+layers: what input, network and their optimizer take, below which no lookup can go. What was done
+for these numbers, and where the floor is: [speed.md](speed.md)."""
 
 GOALS = "Each number is a ratio; the smallest and the largest over the cells that a goal speaks of."
 CELLS = "Milliseconds a step · ratio to the reference: median (smallest–largest round)."

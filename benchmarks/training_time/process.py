@@ -147,6 +147,10 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
     # TF2's loader, as in a server; it isn't available with TF2 behaviour disabled.
     if task["reference_variables"] and workload.verb != "serve":
         tf.compat.v1.disable_v2_behavior()
+    if task["constant_layers"]:
+        from training_time import constant_layers
+
+        constant_layers.replace_feature_layers(workload.batch_size)
     core = {"embedding_core": task["core"]} if task["core"] else {}
     if workload.program == "census":
         from training_time import census_program
@@ -154,7 +158,7 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
         steps = steps_of(workload)
 
         def make() -> tuple[Any, Any]:
-            return census_program.make(directory, steps, core)
+            return census_program.make(workload, directory, steps, core)
     elif workload.program == "canned":
         from training_time import canned_program
 

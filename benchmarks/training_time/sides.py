@@ -21,6 +21,7 @@ class Side:
         core: `embedding_core` of the estimator, if any.
         reference_variables: the program says `tf.disable_v2_behavior()`, as those of TF1 do, and
             has TF1's reference variables; else resource variables.
+        constant_layers: replace the feature layers; see `constant_layers.py`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Side:
     ours: bool = False
     core: str | None = None
     reference_variables: bool = False
+    constant_layers: bool = False
 
     def runs(self, workload: Workload) -> bool:
         """Returns whether the side can run a workload."""
@@ -40,6 +42,8 @@ class Side:
             # No sequences, and census needs an estimator.
             sequences = any(feature.sequence for feature in workload.features)
             return plain and workload.verb in ("train", "first_step") and not sequences
+        if self.constant_layers:
+            return workload.program in ("tables", "census") and workload.verb == "train"
         # A core needs the specification of a TPUEstimator.
         return self.core is None or workload.program != "canned"
 
@@ -54,6 +58,7 @@ SIDES = {
         ),
         Side("default", "ours, resource variables", "ours", ours=True),
         Side("host", "ours, host core", "ours", ours=True, core="host"),
+        Side("no-lookups", "without lookups", "ours", ours=True, constant_layers=True),
         Side("older", "ours, TF ≤ 2.19", "older", ours=True),
         Side("older-v1", "ours, TF ≤ 2.19, ref.", "older", ours=True, reference_variables=True),
         Side("older-host", "ours, TF ≤ 2.19, host", "older", ours=True, core="host"),

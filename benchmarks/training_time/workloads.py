@@ -96,7 +96,7 @@ class Workload:
         intervals: how many are timed, after a first one.
         interval: steps of each.
         program: `tables`, `census`, or `canned` (estimators without a model_fn).
-        batch_size: examples of a step; of program `tables` only.
+        batch_size: examples of a step; not of program `canned`.
     """
 
     name: str
@@ -162,7 +162,7 @@ def _all() -> list[Workload]:
         Workload("small-300", of_table(300, rows=2_000), intervals=2, batch_size=512),
         Workload("huge/1id", (Feature("item", rows=10**7, width=32),)),
         Workload("huge/10ids", (Feature("item", rows=10**7, width=32, ids=10),)),
-        Workload("census", program="census", intervals=4),
+        Workload("census", program="census", intervals=4, batch_size=512),
     ]
     for kind, power in (("linear-1e6", 6), ("deep", 5), ("wide-deep", 5)):
         features = of_table(rows=10**power)

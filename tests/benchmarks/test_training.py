@@ -255,16 +255,16 @@ def test_an_environment_that_cannot_be_is_refused():
 @pytest.mark.slow
 @pytest.mark.timing(reason="measures, with time limits for each process, whatever else runs")
 def test_the_command_runs_a_tiny_workload(tmp_path):
-    """One round of a small workload on both cores writes results."""
+    """One round of a small workload on both cores, and without lookups, writes results."""
     path = tmp_path / "results.json"
     # One try: the machine is busy, and the results aren't used.
-    options = ["--workloads=tiny", "--sides=default,host", "--quick", "--tries=1"]
+    options = ["--workloads=tiny", "--sides=default,host,no-lookups", "--quick", "--tries=1"]
     options.append(f"--results={path}")
     done = subprocess.run([sys.executable, str(COMMAND), *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
-    assert {run["side"] for run in runs} == {"default", "host"}
-    assert [run["error"] for run in runs] == [None, None]
+    assert {run["side"] for run in runs} == {"default", "host", "no-lookups"}
+    assert [run["error"] for run in runs] == [None] * 3
     assert all(run["figures"]["ms"][0] > 0 for run in runs)
     assert "| tiny |" in done.stdout
 
