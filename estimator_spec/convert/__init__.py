@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from estimator_spec.convert.config_proto import config_proto_report, to_config_proto
 from estimator_spec.convert.features import features_for
+from estimator_spec.convert.keras_optimizers import load_optimizer_classes
 from estimator_spec.convert.keras_rs import to_distributed_embedding
 from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
 from estimator_spec.convert.partial import partial_embedding_class, to_partial_embedding
@@ -33,6 +34,7 @@ __all__ = [
     "LossyConversionError",
     "config_proto_report",
     "features_for",
+    "load_optimizer_classes",
     "look_up",
     "partial_embedding_class",
     "save_serving",

@@ -5,7 +5,7 @@ Two kinds: Keras' own classes, with the gradients of repeated ids summed first (
 TensorFlow squares them separately) and a learning rate that undoes Adam's bias correction; and
 `EmbeddingCoreOptimizer`, which implements all ten rules of the embedding core and updates the
 rows of a step only. Both are registered with Keras, so that models with them can be saved; call
-`load_classes()` before loading one.
+`load_optimizer_classes()` before loading one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tpu_columns import callables
 
 PACKAGE = "tpu_columns"
 
-# Replaced by Keras' classes, which must not be loaded at import: see `load_classes`.
+# Replaced by Keras' classes, which must not be loaded at import: see `load_optimizer_classes`.
 _Base: Any = object
 
 
@@ -53,7 +53,7 @@ def make_optimizer(
         rate: the learning rate: a number, or a function of the global step.
         multiplier: function from global step to a factor on gradients, or None; unused by 'keras'.
     """
-    classes = load_classes()
+    classes = load_optimizer_classes()
     if target == "keras_core":
         scheduled = classes.EmbeddingRate(rate) if callable(rate) else rate
         return classes.EmbeddingCoreOptimizer(parameters, scheduled, multiplier)
@@ -90,7 +90,9 @@ def sparse_core_optimizer(
     arguments = target_support.target_arguments(parameters, support)
     for argument in unsupported:
         arguments.pop(argument, None)
-    arguments["learning_rate"] = load_classes().EmbeddingRate(rate) if callable(rate) else rate
+    arguments["learning_rate"] = (
+        load_optimizer_classes().EmbeddingRate(rate) if callable(rate) else rate
+    )
     return getattr(optimizers, name)(**arguments)
 
 
@@ -134,11 +136,16 @@ def sum_duplicate_rows(gradient: Any) -> Any:
 
 
 @functools.cache
-def load_classes() -> Classes:
-    """Creates and registers the classes.
+def load_optimizer_classes() -> Classes:
+    """Creates the Keras optimizers of converted models, and registers them with Keras.
+
+    Call it before `keras.models.load_model` of a file that was saved with such an optimizer.
+
+    Returns:
+        The classes.
 
     Raises:
-        ImportError: Keras 3 isn't installed.
+        ImportError: Keras 3 isn't installed, or it has no MultiOptimizer.
     """
     keras = load_extra("keras", "keras-rs")
     if not hasattr(keras.optimizers, "MultiOptimizer"):
