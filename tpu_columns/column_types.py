@@ -349,11 +349,11 @@ def parse_tensor_core_shape(shape: Any) -> tuple[int | None, int] | None:
         raise ValueError(
             f"tensor_core_shape must be [batch or None, number of ids > 0]. Got {list(shape)}."
         )
-    if batch is not None and (not isinstance(batch, int) or batch == 0 or batch < -1):
+    if batch is not None and (not is_int(batch) or batch == 0 or batch < -1):
         raise ValueError(
             f"tensor_core_shape must have a batch size, None or -1 first. Got {list(shape)}."
         )
-    return batch, width
+    return None if batch is None else int(batch), int(width)
 
 
 def _check_tensor_core(column: TPUEmbeddingColumn) -> None:

@@ -17,14 +17,16 @@ def is_on(name: str, default: bool = True) -> bool:
 
     Args:
         name: the variable: one of this module's constants, or of an `Optimization`.
-        default: the result if it isn't set.
+        default: the result if it is unset or empty.
 
     Raises:
         ValueError: the value is not 0, 1, false or true.
     """
-    value = os.environ.get(name, str(int(default))).strip().lower()
+    value = os.environ.get(name, "").strip().lower() or str(int(default))
     if value not in ("0", "1", "false", "true"):
-        raise ValueError(f"The environment variable {name}={value!r} must be 0 or 1.")
+        raise ValueError(
+            f"The environment variable {name}={value!r} must be 0 or 1 (or false or true)."
+        )
     return value in ("1", "true")
 
 

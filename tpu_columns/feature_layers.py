@@ -189,7 +189,7 @@ def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _check_batch_sizes(tensors: dict[str, Any], batch_size: int | None) -> None:
-    """Checks that columns have as many rows, where the graph knows the numbers.
+    """Checks that all columns have the same number of rows, where the graph knows the numbers.
 
     Args:
         tensors: [batch, ...] by column name; None where `batch_size` is known instead.
@@ -203,7 +203,7 @@ def _check_batch_sizes(tensors: dict[str, Any], batch_size: int | None) -> None:
     if len(set(known.values())) > 1:
         raise ValueError(
             f"Batch size (first dimension) of each feature must be same, got {known} by column. "
-            "Return features with as many rows in input_fn."
+            "Return features with the same number of rows in input_fn."
         )
 
 
@@ -244,7 +244,8 @@ def _add_shared_tables(columns: list[Any], cols_to_vars: dict[Any, Any]) -> None
     """Adds shared tables, which aren't in the column's scope, where TensorFlow looks for them."""
     for column in columns:
         if isinstance(column, SharedEmbeddingColumn):
-            cols_to_vars[column] = [column._shared_table()]
+            # A core's tables aren't the model's variables.
+            cols_to_vars[column] = [] if column._core_looks_up() else [column._shared_table()]
 
 
 def _check_sequence_columns(columns: list[Any]) -> None:

@@ -120,7 +120,7 @@ class IdRule:
             Valid ids, and their weights; int64 where the policy computes new ids.
         """
         with tf.name_scope("invalid_ids"):
-            valid = self._count(ids.values)
+            valid = self._find_valid(ids.values)
             if self.policy == "drop":
                 kept = None if weights is None else tf.sparse.retain(weights, valid)
                 return tf.sparse.retain(ids, valid), kept
@@ -140,20 +140,20 @@ class IdRule:
         with tf.name_scope("invalid_ids"):
             # Missing entries aren't counted.
             ids = tf1.where(missing, tf.zeros_like(ids), ids)
-            valid = self._count(ids)
+            valid = self._find_valid(ids)
             if self.policy != "drop":
                 ids = self._replace(ids, valid)
                 return tf1.where(missing, tf.zeros_like(ids), ids), missing
             return tf1.where(valid, ids, tf.zeros_like(ids)), missing | ~valid
 
-    def _count(self, ids: tf.Tensor) -> tf.Tensor:
+    def _find_valid(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns which ids are valid; in training, adds a summary of the number of others."""
         size = tf.constant(self.num_rows, tf.int64)
         numbers = tf.cast(ids, tf.int64)
         valid = (numbers >= 0) & (numbers < size)
         graph = tf1.get_default_graph()
-        in_function = tf.executing_eagerly() or graph.building_function
-        if placement.updates_tables() and not in_function:  # a function can't have summaries
+        has_no_summaries = tf.executing_eagerly() or graph.building_function
+        if placement.updates_tables() and not has_no_summaries:  # a function can't have summaries
             count = tf.reduce_sum(tf.cast(~valid, tf.int64))
             with tf1.name_scope(None):
                 tf1.summary.scalar(f"invalid_ids/{self.name}", count)

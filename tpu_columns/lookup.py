@@ -150,10 +150,10 @@ def sequence_lookup(
         lengths: int64, [B]: steps of each sequence, at most L.
     """
     with tf.name_scope("sequence_lookup"):
-        ids = _to_rank_3(_truncate(ids, max_sequence_length))
+        ids = _to_rank_3(truncate_steps(ids, max_sequence_length))
         lengths = sequence_lengths(ids)
         if weights is not None:
-            weights = _to_rank_3(_truncate(weights, max_sequence_length))
+            weights = _to_rank_3(truncate_steps(weights, max_sequence_length))
         steps = pooled_lookup(table, ids, weights, combiner, unique=unique)
         missing = max_sequence_length - tf.shape(steps)[1]
         padded = tf.pad(steps, [[0, 0], [0, missing], [0, 0]])
@@ -252,8 +252,13 @@ def gather_rows(table: Any, ids: tf.Tensor, unique: bool = False) -> tf.Tensor:
         return tf1.nn.embedding_lookup(table, ids, partition_strategy="div")
 
 
-def _truncate(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:
-    """Drops all steps of [B, T, …] from `count` on; keeps T if it is smaller."""
+def truncate_steps(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:
+    """Truncates sequences to a number of steps.
+
+    Args:
+        sequence: ids or weights, [B, T] or [B, T, n].
+        count: most steps that are kept.
+    """
     shape = sequence.dense_shape
     steps = tf.minimum(shape[1], count)
     return tf.sparse.slice(

@@ -189,7 +189,7 @@ def _ids_of_shards(rows: Any) -> Iterator[str]:
 
 
 def has_unique_ids(ids: Any) -> bool:
-    """Returns whether a tensor has the different ids of a shard, as `ShardedTable.gather` records.
+    """Returns whether `ShardedTable.gather` recorded that the ids in a tensor differ.
 
     Args:
         ids: a tensor of a graph.

@@ -105,7 +105,10 @@ class ActivationGradients:
             )
 
     def _skip_updates(self) -> None:
-        """Lets no op wait for an update of a stand-in, so that none runs; loops run them."""
+        """Removes the control edges from updates of stand-ins, so that sessions don't run these.
+
+        In a loop they run, without effect.
+        """
         handles = [getattr(v, "handle", None) for v in self._stand_ins.values()]
         users = [op for handle in handles if handle is not None for op in handle.consumers()]
         updates = {op for op in users if op.type.startswith("ResourceApply")}

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from estimator_spec.embedding.table_config import FeatureConfig
-from tpu_columns import lookup_errors, optimizations
+from tpu_columns import lookup, lookup_errors, optimizations
 from tpu_columns.invalid_ids import IdRule
 from tpu_columns.optimizations import Optimization
 
@@ -75,7 +75,7 @@ def take(
         key: the feature's key.
         feature: its configuration.
         table: its `TableConfig` or column.
-        features: tensors by key; the keys of ids and weights are removed.
+        features: tensors by key; the keys of ids and sparse weights are removed.
         rule: the policy for invalid ids, or None.
 
     Raises:
@@ -214,18 +214,6 @@ def _weights(
     return tf.cast(weights, tf.float32)
 
 
-def truncate(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
-    """Truncates ids [B, T] or [B, T, n] to L steps.
-
-    Args:
-        ids: ids or weights of a sequence feature.
-        length: L.
-    """
-    shape = ids.dense_shape
-    size = tf.concat([shape[:1], tf.minimum(shape[1:2], length), shape[2:]], 0)
-    return tf.sparse.slice(ids, tf.zeros_like(size), size)
-
-
 def steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
     """Truncates ids [B, T] or [B, T, n] to L steps, and reshapes them to [B·L, 1] or [B·L, n].
 
@@ -234,7 +222,7 @@ def steps_as_rows(ids: tf.SparseTensor, length: int) -> tf.SparseTensor:
         length: L.
     """
     multivalent = ids.shape.rank == 3
-    ids = truncate(ids, length)
+    ids = lookup.truncate_steps(ids, length)
     row = ids.indices[:, 0] * length + ids.indices[:, 1]
     column = ids.indices[:, 2] if multivalent else tf.zeros_like(row)
     width = ids.dense_shape[2] if multivalent else tf.constant(1, tf.int64)

@@ -17,6 +17,7 @@ captures their gradients.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import tensorflow as tf
@@ -153,7 +154,7 @@ class HostCore:
             self._activations[key].append(activation)
             found[key] = activation
             if length:
-                ids = enqueue.truncate(enqueued.ids, length)
+                ids = lookup.truncate_steps(enqueued.ids, length)
                 lengths = lookup.sequence_lengths(ids)
                 lengths.set_shape([batch])
                 found[categorical.sequence_length_key(key)] = lengths
@@ -306,14 +307,14 @@ class HostCore:
         table, partition = self._tables[key], self._partitions[key]
         rate = table_learning_rate(self._spec, table)
         shards = 1 if partition.in_row_order else partition.num_shards
-        kind = self._optimizer(key), id(rate) if callable(rate) else rate, shards
+        rate_kind = id(rate) if callable(rate) else rate
+        kind: Hashable = (self._optimizer(key), rate_kind, shards)
         features = [self._enqueued[feature][0] for feature in self._users[key]]
         counts = [stacked_lookup.num_ids(enqueued) for enqueued in features]
         num_ids = None if None in counts else sum(counts)  # type: ignore[arg-type]
-        can_stack = bool(features) and all(map(stacked_lookup.can_join, features))
-        return table_groups.Candidate(
-            key, kind if can_stack else key, table.dimension, table.vocabulary_size, num_ids
-        )
+        if not all(map(stacked_lookup.can_join, features)):
+            kind = key  # of its own, so that the table stays alone
+        return table_groups.Candidate(key, kind, table.dimension, table.vocabulary_size, num_ids)
 
     def _look_up_stack(self, keys: list[str]) -> GatheredRows:
         """Creates a stack of tables and gathers its rows once; connects the activations."""

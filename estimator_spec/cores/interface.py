@@ -9,11 +9,14 @@ import tensorflow as tf
 
 
 class TablesListener(tf.compat.v1.train.CheckpointSaverListener):
-    """Listener that the tables need in each hook that writes checkpoints, also in a program's."""
+    """Base class of the tables' checkpoint listeners.
+
+    The driver adds them to each `CheckpointSaverHook`, also to those of the program.
+    """
 
 
 def replica_id() -> int:
-    """Returns the id of the current replica; 0 if all replicas share a trace, or outside of one."""
+    """Returns the id of the current replica; 0 outside of replicas, or if all share a trace."""
     context = tf.distribute.get_replica_context()
     number = 0 if context is None else context.replica_id_in_sync_group
     if not isinstance(number, int):

@@ -24,7 +24,7 @@ MIN_TABLES = 64
 """Fewest tables of one kind that are stacked: with fewer, the ops saved don't make up for stacks
 that wait for all their ids, and the first step is hardly shorter."""
 MIN_STACKS = 8
-"""Stacks of one kind, which run at the same time."""
+"""Fewest stacks of the tables of one kind, so that several run at the same time."""
 MAX_IDS = 1 << 13
 """Most ids a step of a table in a stack: with more, the work on them outweighs the ops."""
 MAX_TABLE_BYTES = 1 << 26

@@ -133,6 +133,8 @@ class TpuCore(LoopCore):
             found[key] = ids.with_values(tf.cast(ids.values, tf.int32))
             if taken.weights is not None:
                 found[feature.weight_key] = taken.weights
+            elif feature.weight_key is not None:
+                found.pop(feature.weight_key, None)  # those of dense ids have no effect
             length = taken.max_sequence_length
             if length:
                 lengths = tf.minimum(lookup.sequence_lengths(ids), length)

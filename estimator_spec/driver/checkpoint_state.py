@@ -174,8 +174,10 @@ def explain_damage(prefix: str | None) -> Iterator[None]:
 
         # TensorFlow names neither file nor variable.
         faults = verification.verify(prefix, progress=lambda done, total: None).faults
-        reason = faults[0] if faults else f"{first_line(error)}. Nothing was changed."
-        raise _damage(prefix, prefix, reason, "Or restore the file.") from None
+        if not faults:  # another op of the block failed
+            raise
+        what_to_do = "Nothing was changed. Restore the file, or name another checkpoint."
+        raise _damage(prefix, prefix, faults[0], what_to_do) from None
 
 
 def check_model_dir(model_dir: str, writable: bool) -> None:

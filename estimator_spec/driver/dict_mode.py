@@ -7,13 +7,13 @@ meaning. The tables are ordinary variables.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.cores import enqueue
+from estimator_spec.cores.table_variables import op_name
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, id_rules, tables_and_features
 from estimator_spec.embedding.table_config import TableConfig
 from tpu_columns import categorical, lookup, lookup_errors
@@ -21,8 +21,6 @@ from tpu_columns.placement import updates_tables
 from tpu_columns.tables import get_table
 
 tf1 = tf.compat.v1
-
-_NOT_IN_SCOPES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def look_up(spec: EmbeddingConfigSpec, features: Any) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def _look_up_one(
     ids, weights, combiner = enqueued.ids, enqueued.weights, enqueued.combiner
     length = enqueued.max_sequence_length
     batch = ids.shape[0]
-    with tf.name_scope("lookup_" + _NOT_IN_SCOPES.sub("_", key)) as scope:
+    with tf.name_scope("lookup_" + op_name(key)) as scope:
         lookup_errors.record_site(scope, key, key, int(table.shape[0]))
         if not length:
             # safe=False: a TPU drops neither negative ids nor weights.

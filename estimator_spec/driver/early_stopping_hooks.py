@@ -10,12 +10,21 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
+from estimator_spec.checkpoints.errors import MissingStateFileError
 from estimator_spec.driver import checkpoint_state
 from estimator_spec.driver.hooks import FetchingHook
 
 tf1 = tf.compat.v1
 
 _SCOPE = "signal_early_stopping"
+
+
+def _latest_checkpoint(model_dir: str) -> str | None:
+    """Returns the latest checkpoint; None while another process saves its first one."""
+    try:
+        return checkpoint_state.find_latest(model_dir)
+    except MissingStateFileError:
+        return None
 
 
 def _stop_variable(model_dir: str | None) -> Any:
@@ -28,7 +37,7 @@ def _stop_variable(model_dir: str | None) -> Any:
         model_dir: directory of the checkpoints; None if it isn't known.
     """
     collection = tf1.GraphKeys.GLOBAL_VARIABLES
-    checkpoint = None if model_dir is None else checkpoint_state.find_latest(model_dir)
+    checkpoint = None if model_dir is None else _latest_checkpoint(model_dir)
     if checkpoint is not None:
         reader = tf.train.load_checkpoint(checkpoint)
         if not reader.has_tensor(f"{_SCOPE}/STOP"):
@@ -133,7 +142,7 @@ class StopAtCheckpoint(FetchingHook):
         """Checks the latest checkpoint from the last step on."""
         if run_values.results + 1 < self._last_step:
             return
-        checkpoint = checkpoint_state.find_latest(self._model_dir)
+        checkpoint = _latest_checkpoint(self._model_dir)
         if checkpoint_state.read_global_step(checkpoint) >= self._last_step:
             run_context.request_stop()
         else:  # The chief hasn't written the checkpoint of the last step yet.

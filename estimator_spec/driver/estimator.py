@@ -52,8 +52,9 @@ tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
 
-# A formula writes rows that it read before, and hooks expect each step to be this process'.
-_ALONE = frozenset({Optimization.UPDATE_FORMULAS, Optimization.SKIPPED_HOOKS})
+# With other trainers, a formula would overwrite their updates, and the global step would advance by
+# more than one between two steps of this process.
+_SINGLE_TRAINER_ONLY = frozenset({Optimization.UPDATE_FORMULAS, Optimization.SKIPPED_HOOKS})
 
 _Estimator = TypeVar("_Estimator", bound="Estimator")
 
@@ -551,7 +552,7 @@ class Estimator:
         checkpoint = self._checkpoint_to_continue()
         chosen = self._optimizations
         if not roles.trains_alone(self._config):
-            chosen -= _ALONE
+            chosen -= _SINGLE_TRAINER_ONLY
         device_function = devices.device_function(self._config)
         with tf.Graph().as_default() as graph, graph.device(device_function):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)

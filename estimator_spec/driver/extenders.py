@@ -26,7 +26,8 @@ def add_metrics(estimator: Any, metric_fn: Callable[..., Any]) -> Estimator:
     'model_of_the_example'
 
     Args:
-        estimator: an `Estimator`. Train, evaluate and export by the result, or train by either.
+        estimator: an `Estimator`. Train, evaluate and export by the result, or train by either. A
+            `TPUEstimator` with an embedding core or shards trains by itself only.
         metric_fn: function of any of `labels`, `predictions`, `features` and `config` that returns
             metrics by name, as `EstimatorSpec(eval_metric_ops=...)` takes them. It is called in
             evaluations. A metric that the model has under the same name is replaced.
@@ -85,7 +86,10 @@ def extend(estimator: Any, change: Callable[..., EstimatorSpec]) -> Estimator:
         return change(spec, features, labels, mode, config)
 
     result = Estimator(
-        model_fn, config=estimator.config, warm_start_from=estimator._warm_start_settings
+        model_fn,
+        config=estimator.config,
+        warm_start_from=estimator._warm_start_settings,
+        invalid_ids=estimator._invalid_ids,
     )
     result._optimizations = estimator._optimizations
     return result

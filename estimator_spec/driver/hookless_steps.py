@@ -306,16 +306,18 @@ class StepRunner(_Runner):
         if self._raw_call is None:
             self._raw_call = self._make_raw_call()
         done = 0
-        for (_, loss), _, step in self._run_raw_steps(limit):
-            done += 1
-            self.last_loss = loss
-            run_values = tf1.train.SessionRunValues(loss, None, None)
-            self._nan_hook.after_run(None, run_values)
-            # The program may begin to increment the step otherwise and pass its last step. The
-            # value was read before this step, or after it if no control dependency orders them.
-            if step and int(step[0]) - start - done not in (-1, 0):
-                break
-        self._report_skipped_steps(done)
+        try:
+            for (_, loss), _, step in self._run_raw_steps(limit):
+                done += 1
+                self.last_loss = loss
+                run_values = tf1.train.SessionRunValues(loss, None, None)
+                self._nan_hook.after_run(None, run_values)
+                # The program may begin to increment the step otherwise and pass its last step. The
+                # value was read before this step, or after it if no control dependency orders them.
+                if step and int(step[0]) - start - done not in (-1, 0):
+                    break
+        finally:
+            self._report_skipped_steps(done)
         self._global_step = int(self._read_global_step())
         if self._global_step != start + done:
             self._regular_steps = -math.inf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves the memory of large constants that initialize variables.
+"""Initializes large variables without keeping a constant of their size.
 
 Optimizers initialize slot variables from constants. A session keeps each constant until it is
 closed, and a variable that is initialized from one shares its memory, so that the first update of
@@ -19,7 +19,7 @@ from estimator_spec.cores import stacked_tables
 tf1 = tf.compat.v1
 
 LARGE = 1 << 20
-"""Bytes of a variable from which on memory is saved, here and at saves."""
+"""Bytes from which a variable is large: its constant is replaced, and saves read it in place."""
 _ASSIGN = frozenset({"Assign", "AssignVariableOp"})
 
 

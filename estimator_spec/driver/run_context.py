@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers how a `TPUEstimator` runs in a mode: on which system, with which batch sizes."""
+"""Run settings of a `TPUEstimator` in each mode: system, batch sizes, distribution of inputs."""
 
 from __future__ import annotations
 

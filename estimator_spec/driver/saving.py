@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protects the checkpoint that a training restored, saves memory, explains errors of writing."""
+"""Keeps a restored checkpoint's files, avoids copies in saves, explains errors of writing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> Iterator[None
         yield
 
 
-def leave_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
+def disable_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
     """Adds the op that lets the next reads of large variables share their memory.
 
     Since its first sparse update a resource variable is in a mode in which each read copies it. A
@@ -91,7 +91,7 @@ def leave_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
         if size is not None and size * handle.get_attr("dtype").size >= initial_values.LARGE:
             with graph.as_default(), tf1.device(handle.device):
                 ops.append(tf.raw_ops.DisableCopyOnRead(resource=handle.outputs[0]))
-    return tf.group(*ops, name="leave_copy_on_read") if ops else None
+    return tf.group(*ops, name="disable_copy_on_read") if ops else None
 
 
 @contextlib.contextmanager

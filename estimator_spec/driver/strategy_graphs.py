@@ -2,7 +2,7 @@
 """Builds the graphs of runs with a `MirroredStrategy` on devices of this machine.
 
 A session call makes one step on all replicas. Each replica takes the next batch of the dataset; a
-step at its end that lacks a batch isn't made.
+last step without a batch for every replica isn't run.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _call_models(
 
 
 def _require_all(batches: list[ReplicaBatch]) -> list[ReplicaBatch]:
-    """Returns the batches, none of which can be read in a step that lacks one."""
+    """Returns the batches behind one barrier: without a batch for each replica, all steps fail."""
     values = [(batch.features, batch.labels) for batch in batches]
     flat = tf.nest.flatten(values, expand_composites=True)
     gated = tf.tuple([tensor for tensor in flat if tensor is not None])

@@ -66,7 +66,7 @@ def relayout_checkpoint(settings: WarmStartSettings) -> WarmStartSettings:
         weakref.finalize(graph, shutil.rmtree, directory, ignore_errors=True)
         kept = os.path.join(directory, "tables")
         shutil.move(os.path.dirname(found.prefix), kept)
-        os.makedirs(os.path.dirname(found.prefix))
+        os.makedirs(os.path.dirname(found.prefix))  # `adapt_checkpoint` deletes it at the end
         return settings._replace(
             ckpt_to_initialize_from=os.path.join(kept, os.path.basename(prefix))
         )

@@ -209,9 +209,6 @@ class TPUEstimator(Estimator):
         self._batch_axis = batch_axis
         self._export_to_tpu = export_to_tpu
         self._export_to_cpu = export_to_cpu
-        self._export_saved_model_api_version = ExportSavedModelApiVersion(
-            getattr(export_saved_model_api_version, "value", export_saved_model_api_version)
-        )
 
     def _assert_members_are_not_overridden(self) -> None:
         """Allows subclasses to override public methods, as programs do."""

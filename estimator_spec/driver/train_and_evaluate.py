@@ -31,7 +31,7 @@ tf1 = tf.compat.v1
 
 _GLOBAL_STEP = tf1.GraphKeys.GLOBAL_STEP
 _SHORTEST_WAIT = 1.0
-# Of the first worker's start, and of each further one's: they diverge if all begin at once.
+# Worker i starts i + 1 times as long after the chief: training may diverge if all begin at once.
 _WORKER_DELAY_SECS = 5
 _MAX_WORKER_DELAY_SECS = 60
 

@@ -80,7 +80,7 @@ def run(
         initial_values.replace_large_constants(graph)
     # In a cluster other processes may update variables during a save.
     in_place = Optimization.SAVES_IN_PLACE in optimizations and not roles.is_distributed(config)
-    before_saves = saving.leave_copy_on_read(graph) if in_place else None
+    before_saves = saving.disable_copy_on_read(graph) if in_place else None
 
     saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimator_spec.common import event_files
 from estimator_spec.common.checks import check_callable
 from estimator_spec.common.signatures import argument_names
-from tpu_columns.checks import is_number
+from tpu_columns.checks import is_int
 
 tf1 = tf.compat.v1
 
@@ -64,9 +64,9 @@ class _SavedModelExporter(Exporter):
         as_text: bool = False,
         exports_to_keep: int | None = 5,
     ) -> None:
-        if exports_to_keep is not None and not (is_number(exports_to_keep) and exports_to_keep > 0):
+        if exports_to_keep is not None and not (is_int(exports_to_keep) and exports_to_keep > 0):
             raise ValueError(
-                "`exports_to_keep`, if provided, must be a positive number. Got "
+                "`exports_to_keep`, if provided, must be a positive number (an int). Got "
                 f"{exports_to_keep!r}. None keeps all exports."
             )
         self._name = name

@@ -125,7 +125,7 @@ class RunConfig:
         "save_checkpoints_steps", "Steps between checkpoints, or None."
     )
     save_checkpoints_secs: float | None = _field(
-        "save_checkpoints_secs", "Seconds between them, or None."
+        "save_checkpoints_secs", "Seconds between checkpoints, or None."
     )
     session_config = _field("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
     keep_checkpoint_max: int | None = _field(

@@ -133,7 +133,8 @@ class TPUConfig(_TPUConfigFields):
 
     Raises:
         ValueError: a value is out of range, or `input_partition_dims` lacks what it needs.
-        TypeError: `num_shards` or `initial_infeed_sleep_secs` is not an integer.
+        TypeError: `num_shards`, `initial_infeed_sleep_secs` or
+            `experimental_host_call_every_n_steps` is not an integer.
     """
 
     __slots__ = ()
@@ -179,6 +180,9 @@ class TPUConfig(_TPUConfigFields):
             per_host_input_for_training = InputPipelineConfig.PER_SHARD_V1
         if initial_infeed_sleep_secs:
             check_positive_integer(initial_infeed_sleep_secs, "TPUConfig initial_infeed_sleep_secs")
+        check_positive_integer(
+            experimental_host_call_every_n_steps, "TPUConfig experimental_host_call_every_n_steps"
+        )
         return super().__new__(
             cls,
             iterations_per_loop,

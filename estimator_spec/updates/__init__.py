@@ -13,9 +13,12 @@ In a cluster, what one task sends to another is then joined:
     updates.join_transfers(graph, train_op)
 
 In a graph that writes no table, sums read rows without copying them, and gathers of short rows use
-a faster kernel. An exported graph should have few op types, so only the sums are rewritten there:
+a faster kernel:
 
     updates.optimize_inference_graph(graph)
+
+An exported graph should have few op types, so only the sums are rewritten there:
+
     updates.sum_from_tables(graph)
 
 Each rewrite is an `Optimization`, with a switch of its own. `TPU_COLUMNS_FAST_UPDATES=0` in the

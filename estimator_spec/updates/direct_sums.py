@@ -23,7 +23,9 @@ _INT32_MAX = 2**31 - 1
 
 
 def sum_from_tables(graph: tf.Graph) -> int:
-    """Replaces gathers and sums of rows by sums straight from the table, where that is faster.
+    """Replaces gathers and sums of rows by sums straight from the table.
+
+    Not if another op gathers from the table or writes it: then the rows are in a cache, or change.
 
     Args:
         graph: a finished graph for evaluation, prediction or serving; it is changed.

@@ -63,9 +63,9 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
 
     An id out of range still raises an `InvalidArgumentError`, with another message.
 
-    Only gathers of `embedding_lookup` are replaced, whose result is a further op's output. The
-    result of a program's own `tf.gather` may be fetched by a hook, which would run the replaced op
-    then, possibly after an update.
+    Only gathers made by `embedding_lookup` are replaced: what it returns is the output of a later
+    op, so no program holds the gather's own output. The result of a program's own `tf.gather` may
+    be fetched by a hook, which would then run the replaced op, possibly after an update.
 
     Args:
         graph: the finished graph; it is changed.

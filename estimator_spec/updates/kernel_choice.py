@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides whether TensorFlow's ops or ours update a table, by the measured table `kernel_table`.
+"""Decides whether TensorFlow's ops or ours update a table, by the figures of `kernel_table`.
 
 The decision depends on TensorFlow's version, op type, width and rows only: two runs of a program
 have the same ops.
@@ -22,8 +22,9 @@ def formula_is_faster(op: Any) -> bool:
         op: an update of rows.
 
     Returns:
-        As the table says. False if gradients aren't float32, their width isn't known, or
-        TensorFlow's ops are deterministic: the two sides differ in the last digit.
+        Whether the table has at least the rows from which the formula was measured to be faster.
+        False if gradients aren't float32, their width isn't known, or TensorFlow's ops are
+        deterministic: the two sides differ in the last digit.
     """
     found = kernels.inputs_by_name(op)
     return _is_faster(op.type, found["grad"], _rows_of(found["var"]))

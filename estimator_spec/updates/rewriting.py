@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites updates and reads of tables in a finished graph.
 
-The rewrites of an update keep its values up to the last digit:
+The rewrites of an update keep its values up to rounding:
 
     values, ids ─▶ Unique ─▶ UnsortedSegmentSum ─▶ SparseApply…       as built by an optimizer
     values, unique ids ──────────────────────────▶ SparseApply…       if the lookup's ids are unique
@@ -156,7 +156,7 @@ def _skip_reshapes(op: Any) -> None:
     That is five ops fewer; and a parameter server gets the ids once, for lookup and update.
     """
     ids = kernels.inputs_by_name(op)["indices"]
-    if ids.op.type == "Reshape" and ids.op.inputs[0].shape.rank == 1:
+    if ids.op.type == "Reshape" and ids.op.inputs[0].shape.rank == ids.shape.rank == 1:
         _bypass(op, indices=ids.op.inputs[0])
     reshaped = kernels.inputs_by_name(op)["grad"]
     if reshaped.op.type == "Reshape":

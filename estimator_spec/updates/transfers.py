@@ -10,7 +10,8 @@ The rewrite joins those that a task sends to another at the same stage of a step
     ids of table 3 ─┘                             └─▶ gather from table 3
 
 A tensor's stage is the largest number of such tensors, one after the other, before it. A tensor
-that depends on another one has a higher stage, so joining those of a stage makes no cycle.
+that depends on what the receiver of another one computes has a higher stage, so joining those of a
+stage makes no cycle.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ tf1 = tf.compat.v1
 
 # Of fewer tensors, joining and splitting them costs as much as sending them.
 _MIN_TENSORS = 4
-# More are sent in several parts: the first can be on its way while the last is computed, and no
-# message may exceed 2 GiB.
+# More are sent in several parts: the first can be on its way while the last is computed. It bounds
+# the number of tensors, not their bytes: a message of gRPC has at most 2 GiB.
 _MAX_TENSORS = 32
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the variable behind an op's input."""
+"""Reads a variable's static shape, and whether it is a reference variable, from its tensor."""
 
 from __future__ import annotations
 

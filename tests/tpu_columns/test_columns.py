@@ -461,7 +461,9 @@ class TestRefusals:
         with pytest.raises(ValueError, match="tensor_core_shape must be size 2. Got"):
             tpu_columns.embedding_column(identity(), 4, tensor_core_shape=shape)
 
-    @pytest.mark.parametrize("shape", [[None, 0], [None, None], [-2, 3], [0, 3], ["a", 3]])
+    @pytest.mark.parametrize(
+        "shape", [[None, 0], [None, None], [-2, 3], [0, 3], ["a", 3], [True, 3]]
+    )
     def test_tensor_core_shape_entries(self, shape):
         """A tensor_core_shape without a number of ids, or with a bad batch size, is an error."""
         with pytest.raises(ValueError, match="tensor_core_shape must"):

@@ -26,6 +26,7 @@ SPEED = Path(__file__).resolve().parents[2] / "docs" / "speed.md"
         ({environment.PLAIN: "1"}, {}, frozenset()),
         ({environment.PLAIN: "1"}, {"plain": False}, ALL),
         ({environment.PLAIN: "0"}, {"plain": True}, frozenset()),
+        ({environment.PLAIN: "", environment.FAST_UPDATES: ""}, {}, ALL),
         ({environment.FAST_UPDATES: "0"}, {}, ALL - REWRITES),
         ({environment.FAST_UPDATES: "0"}, {"fast_updates": True}, ALL),
         ({}, {"fast_updates": False}, ALL - REWRITES),

@@ -85,6 +85,15 @@ def test_the_input_is_prepared():
     assert found["user"].indices.numpy().tolist() == [[1, 0]]
 
 
+def test_weights_of_dense_ids_are_not_sent(engine):
+    """Dense ids are sent without their weights, which have no effect."""
+    core = tpu.TpuCore(spec(), engine, training=False)
+    dense = {"words": tf.constant([[3, 0], [4, 5]]), "weights": tf.ones([2, 2])}
+    (part,) = core.feed([{**features(), **dense}])
+    assert "weights" not in part
+    assert engine.weights is None or engine.weights["words"] is None
+
+
 def test_ids_go_out_and_activations_come_in(engine):
     """Activations and lengths replace ids and weights in the features."""
     core = tpu.TpuCore(spec(), engine, training=False)

@@ -112,6 +112,17 @@ def test_damage_that_only_reading_shows(trained, line, task):
     }
 
 
+def test_an_error_of_a_hook_is_no_damage(trained, line):
+    """An OutOfRangeError of a program's hook, while the checkpoint is whole, stays what it is."""
+
+    class Reads(tf1.train.SessionRunHook):
+        def after_create_session(self, session, coord):
+            raise tf.errors.OutOfRangeError(None, None, "the hook's own input ended")
+
+    with pytest.raises(tf.errors.OutOfRangeError, match="the hook's own input ended"):
+        trained.train(line.input_fn, steps=1, hooks=[Reads()])
+
+
 def test_an_older_checkpoint_can_be_chosen(trained, line):
     """Naming an older checkpoint in the state file works, as the message advises."""
     remove(os.path.join(trained.model_dir, "model.ckpt-4.index"))

@@ -9,7 +9,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from estimator_spec.driver import early_stopping
+from estimator_spec.driver import early_stopping, early_stopping_hooks
 
 tf1 = tf.compat.v1
 
@@ -202,6 +202,22 @@ def test_a_worker_stops_with_its_chief(fit, worker):
             stop.load(True, session._tf_sess())
             session.run(step)
             assert session.should_stop()
+
+
+def test_a_worker_whose_chief_saves_the_first_checkpoint(ours, monkeypatch):
+    """A worker takes a checkpoint whose state file isn't written yet for none."""
+    estimator = ours.estimator()
+    estimator.train(ours.input_fn, steps=2)
+    os.remove(os.path.join(estimator.model_dir, "checkpoint"))
+    hooks = [
+        early_stopping_hooks.StopWithChief(estimator.model_dir),
+        early_stopping_hooks.StopAtCheckpoint(estimator.model_dir, last_step=1, wait_secs=0),
+    ]
+    with tf.Graph().as_default():
+        step = tf1.train.create_global_step()
+        with tf1.train.MonitoredSession(hooks=hooks) as session:
+            session.run(step)
+            assert not session.should_stop()
 
 
 @pytest.mark.parametrize("step", [3, 4, 5])

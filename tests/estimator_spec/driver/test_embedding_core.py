@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -225,6 +227,16 @@ def test_tables_are_not_trainable(tmp_path):
     stand_ins = [name for name in seen if name.startswith(prefix)]
     assert len(stand_ins) == 4
     assert [name for name in seen if name not in stand_ins] == ["kernel"]
+
+
+def test_cols_to_vars_has_no_tables_of_the_core(tmp_path, monkeypatch):
+    """`cols_to_vars` has no variable for a column that the core looks up, and makes none."""
+    variables = {}
+    layer = functools.partial(tpu_columns.input_layer, cols_to_vars=variables)
+    monkeypatch.setattr(tpu_columns, "input_layer", layer)
+    trained = estimator(tmp_path, "host")
+    trained.train(input_fn, steps=1)
+    assert list(variables.values()) == [[]] * 4
 
 
 def test_a_pipelined_core_applies_everything_before_it_saves(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import tpu_columns
 
 tf1 = tf.compat.v1
 
@@ -94,6 +95,21 @@ def test_a_warm_start_stays(estimator, tmp_path):
     extended = estimator_spec.add_metrics(warm, lambda labels: {})
     first, *_ = extended.predict(input_fn)
     assert first["y"] == pytest.approx(estimator.get_variable_value("w"))
+
+
+def test_the_policy_for_invalid_ids_stays(tmp_path):
+    """The new estimator reads invalid ids as the old one does."""
+    words = tf.feature_column.categorical_column_with_identity("word", 3)
+    column = tpu_columns.embedding_column(words, 2, initializer=tf1.ones_initializer())
+
+    def embed(features, labels, mode):
+        y = tf.reduce_sum(tpu_columns.input_layer(features, [column]), 1)
+        return estimator_spec.EstimatorSpec(mode, {"y": y}, tf.reduce_sum(y), tf.no_op())
+
+    estimator = estimator_spec.Estimator(embed, tmp_path, invalid_ids="clip")
+    extended = estimator_spec.add_metrics(estimator, lambda labels: {})
+    found = extended.predict(lambda: tf.data.Dataset.from_tensors({"word": [[7], [-2], [1]]}))
+    assert [each["y"] for each in found] == [2.0, 2.0, 2.0]
 
 
 def test_params_and_subclasses_of_estimators(tmp_path):

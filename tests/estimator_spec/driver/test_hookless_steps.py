@@ -374,3 +374,14 @@ def test_trainings_whose_session_is_lost(tmp_path, monkeypatch, at):
     trained(tmp_path, with_hook=False, steps=40)
     assert tf.train.load_variable(str(tmp_path), "global_step") == 40
     assert len(set(calls)) == 2
+
+
+def test_steps_before_a_session_is_lost_count(tmp_path, tf_log, monkeypatch):
+    """Hooks hear of the steps that ran without them before the one that failed."""
+    estimator = _trained_line(tmp_path)
+    _lose_a_session(monkeypatch, 20)
+    estimator.train(lambda: _numbers().repeat(5), hooks=[hooks.LostSessionLogger()], steps=40)
+    (line,) = [each for each in tf_log if "A parameter server was lost" in each]
+    lost, restored = map(int, re.findall(r"global step (\d+)", line))
+    assert restored == 3
+    assert lost > 3 + 15  # of 19 calls, some read the global step

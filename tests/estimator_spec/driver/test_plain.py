@@ -95,7 +95,7 @@ def used(monkeypatch):
     record(updates.rewriting.kernel_choice, "formula_is_faster")
     record(initial_values, "replace_large_constants")
     record(hookless_steps._Runner, "_run_raw_steps")
-    record(saving, "leave_copy_on_read")
+    record(saving, "disable_copy_on_read")
     return found
 
 
@@ -108,7 +108,7 @@ PARTS = {
     Optimization.UPDATE_FORMULAS: "formula_is_faster",
     Optimization.INITIAL_VALUES: "replace_large_constants",
     Optimization.SKIPPED_HOOKS: "_run_raw_steps",
-    Optimization.SAVES_IN_PLACE: "leave_copy_on_read",
+    Optimization.SAVES_IN_PLACE: "disable_copy_on_read",
 }
 
 

@@ -120,6 +120,12 @@ def test_none_is_too_few(api, kind, keep):
         getattr(api, kind)("name", None, exports_to_keep=keep)
 
 
+def test_a_fraction_is_no_number_of_exports():
+    """exports_to_keep must be an int: with 2.5, deleting old exports would fail in training."""
+    with pytest.raises(ValueError, match="must be a positive number.*an int.*2.5"):
+        estimator_spec.LatestExporter("latest", None, exports_to_keep=2.5)
+
+
 def test_final_exports_at_the_end(api, model):
     """FinalExporter exports only after the last evaluation, and deletes nothing."""
     exporter = api.FinalExporter("final", None, assets_extra={"a": "b"})

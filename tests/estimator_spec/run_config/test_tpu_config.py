@@ -32,6 +32,11 @@ BAD = [
     ),
     ({"num_cores_per_replica": 3}, ValueError, "num_cores_per_replica must be 1, 2, 4, 8"),
     (
+        {"experimental_host_call_every_n_steps": 0},
+        ValueError,
+        "TPUConfig experimental_host_call_every_n_steps must be positive",
+    ),
+    (
         {"eval_training_input_configuration": InputPipelineConfig.BROADCAST},
         ValueError,
         "eval_training_input_configuration must be PER_HOST_V1 or SLICED",
