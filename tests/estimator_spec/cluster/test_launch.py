@@ -17,31 +17,25 @@ import pytest
 
 from estimator_spec.cluster import launch, local_cluster
 
-# Each process writes its id to a file; `script` adds what it does. The launcher ends servers when
-# training ends, even while they start: training that is to see them waits for them.
+# Each process writes its id to a file; `script` adds what it does.
 COMMON = """
 import json, os, signal, subprocess, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 job, index = config["task"]["type"], config["task"]["index"]
 with open(__file__ + ".log", "a") as log:
     log.write(f"{os.getpid()} {job} {index}\\n")
-
-def server_path(number):
-    return f"{__file__}.server{number}"
-
-def wait_for_servers():
-    for number in range(len(config["cluster"].get("ps", []))):
-        while not os.path.exists(server_path(number)):
-            time.sleep(0.01)
 """
+# The launcher ends servers when training ends, even while they start: training waits for them.
 WAIT_FOR_SIGTERM = """
 if job in ("ps", "evaluator"):
     signal.signal(signal.SIGTERM, lambda *_: (print("ends", flush=True), sys.exit(0)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     if job == "ps":
-        open(server_path(index), "w").close()
+        open(f"{__file__}.server{index}", "w").close()
     time.sleep(600)
-wait_for_servers()
+for number in range(len(config["cluster"].get("ps", []))):
+    while not os.path.exists(f"{__file__}.server{number}"):
+        time.sleep(0.01)
 """
 
 

@@ -204,7 +204,7 @@ def test_a_worker_stops_with_its_chief(fit, worker):
             assert session.should_stop()
 
 
-def test_a_worker_whose_chief_saves_the_first_checkpoint(ours, monkeypatch):
+def test_a_worker_whose_chief_saves_the_first_checkpoint(ours):
     """A worker takes a checkpoint whose state file isn't written yet for none."""
     estimator = ours.estimator()
     estimator.train(ours.input_fn, steps=2)
