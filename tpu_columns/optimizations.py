@@ -14,11 +14,14 @@ from tpu_columns import environment
 class Optimization(enum.Enum):
     """An optimization; its value is the environment variable that turns it off, set to 0.
 
+    Native kernels are off unless their variable is 1.
+
     `docs/speed.md` says what each does and gains.
     """
 
     LOOKUPS = "TPU_COLUMNS_FAST_LOOKUPS"
     INPUT_LAYERS = "TPU_COLUMNS_FAST_INPUT_LAYERS"
+    NATIVE_KERNELS = "TPU_COLUMNS_NATIVE_KERNELS"
     UPDATE_FORMULAS = "TPU_COLUMNS_UPDATE_FORMULAS"
     GRADIENT_SUMS = "TPU_COLUMNS_GRADIENT_SUMS"
     FUSED_ADAM = "TPU_COLUMNS_FUSED_ADAM"
@@ -31,9 +34,13 @@ class Optimization(enum.Enum):
     SAVES_IN_PLACE = "TPU_COLUMNS_SAVES_IN_PLACE"
 
 
+# Those that are off unless their variable is 1.
+OPT_IN = frozenset({Optimization.NATIVE_KERNELS})
+
 # Those that rewrite a finished graph.
 REWRITES = frozenset(
     {
+        Optimization.NATIVE_KERNELS,
         Optimization.UPDATE_FORMULAS,
         Optimization.GRADIENT_SUMS,
         Optimization.FUSED_ADAM,
@@ -73,7 +80,9 @@ def choose(
         plain = environment.is_on(environment.PLAIN, default=False)
     if fast_updates is None:
         fast_updates = environment.is_on(environment.FAST_UPDATES)
-    chosen = frozenset(each for each in Optimization if environment.is_on(each.value))
+    chosen = frozenset(
+        each for each in Optimization if environment.is_on(each.value, each not in OPT_IN)
+    )
     if plain:
         return frozenset()
     if stacked_tables is not None:

@@ -16,6 +16,7 @@ from training_time.workloads import WORKLOADS, Workload
 BASE = "reference"
 DISTURBED = 0.08  # other processes' share of the machine above which a process is run again
 MAIN = ("reference", "default-v1", "default", "host", "no-lookups", "keras_rs", "fbgemm")
+NATIVE = ("native-v1", "native", "native-host")
 ASIDE = ("reference-resource", "older", "older-v1", "older-host")
 COLOURS = {
     "reference": "#8c8c8c",
@@ -191,6 +192,10 @@ def page(results: Results, plot: str, command: str) -> str:
     both = [w for w in WORKLOADS.values() if any(results.of(w.name, name) for name in ASIDE)]
     if both:
         parts += ["### Other TensorFlows and kinds of variables", table(results, both, aside)]
+    native = [w for w in WORKLOADS.values() if any(results.of(w.name, name) for name in NATIVE)]
+    if native:
+        with_kernels = [SIDES[name] for name in (BASE, *NATIVE)]
+        parts += ["### Native kernels", NATIVE_KERNELS, table(results, native, with_kernels)]
     trained = [w for w in WORKLOADS.values() if w.verb == "train"]
     built = [w for w in WORKLOADS.values() if w.verb == "first_step"]
     parts += [
@@ -233,6 +238,8 @@ layers: what input, network and their optimizer take, below which no lookup can 
 for these numbers, and where the floor is: [speed.md](speed.md)."""
 
 GOALS = "Each number is a ratio; the smallest and the largest over the cells that a goal speaks of."
+NATIVE_KERNELS = """With `TPU_COLUMNS_NATIVE_KERNELS=1`, which is off by default:
+[speed.md](speed.md#native-kernels). They were compiled before."""
 CELLS = "Milliseconds a step · ratio to the reference: median (smallest–largest round)."
 FIRST = "From making the columns to the end of a training of one step, without imports."
 MEMORY = "The most that a process held, TensorFlow and the batches included."

@@ -11,7 +11,8 @@ import tensorflow as tf
 from estimator_spec.cores import update_rules
 from estimator_spec.cores.table_variables import create_variable
 from estimator_spec.embedding import optimizers
-from tpu_columns import combining
+from estimator_spec.updates import native_ops
+from tpu_columns import combining, driver_graphs
 from tpu_columns.storage import ShardedTable
 
 tf1 = tf.compat.v1
@@ -146,6 +147,18 @@ def _update_rows(
 ) -> Any:
     """Updates the rows of a step once."""
     gathered = update.gathered
+    rule = update_rules.native_rule(parameters)
+    if rule is not None and update.is_due is None and driver_graphs.uses_native_kernels():
+        handles = [slots[name].handle for name in optimizers.slot_initial_values(parameters)]
+        with tf.control_dependencies([gathered.rows]):
+            return native_ops.update_rows(
+                rule,
+                gathered.variable.handle,
+                handles,
+                [update.learning_rate],
+                gathered.ids,
+                update.gradient,
+            )
     # After the gradient, so that the rows of slots are still in a cache when they are written.
     with tf.control_dependencies([update.gradient]):
         slot_rows = _gather_slots(slots, gathered.ids)

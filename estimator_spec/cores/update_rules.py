@@ -88,6 +88,15 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
     return isinstance(parameters, kinds)
 
 
+def native_rule(parameters: optimizers.OptimizationParameters) -> str | None:
+    """Returns the rule of `updates/kernels.cc` that updates rows as this module does, or None."""
+    clips = parameters.clip_gradient_min, parameters.clip_gradient_max
+    limits = parameters.clip_weight_min, parameters.clip_weight_max
+    if any(limit is not None for limit in (*clips, *limits)) or parameters.weight_decay_factor:
+        return None
+    return _NATIVE_RULES.get(type(parameters))
+
+
 def _clip(value: Any, low: float | None, high: float | None) -> Any:
     if low is not None:
         value = tf.maximum(value, low)
@@ -196,6 +205,11 @@ def _proximal(w: Any, eta: Any, p: Any) -> Any:
 def _power(a: Any, power: float) -> Any:
     return tf.sqrt(a) if power == 0.5 else tf.pow(a, power)
 
+
+_NATIVE_RULES = {
+    optimizers.StochasticGradientDescentParameters: "sgd",
+    optimizers.AdagradParameters: "adagrad_no_nan",
+}
 
 _RULES: dict[type, Rule] = {
     optimizers.StochasticGradientDescentParameters: _sgd,

@@ -550,7 +550,7 @@ class Estimator:
     ) -> Any:
         """Builds the training graph and runs it; returns the last loss."""
         checkpoint = self._checkpoint_to_continue()
-        chosen = self._optimizations
+        chosen = graph_builder.usable_optimizations(self, placement.Mode.TRAIN)
         if not roles.trains_alone(self._config):
             chosen -= _SINGLE_TRAINER_ONLY
         device_function = devices.device_function(self._config)

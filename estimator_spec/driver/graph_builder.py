@@ -10,9 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
+from estimator_spec.cluster import roles
 from estimator_spec.common import legacy_keras
 from estimator_spec.driver import table_warm_start
 from estimator_spec.run_config import RunConfig
+from estimator_spec.updates import native_library
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
 from tpu_columns import invalid_ids, optimizations, placement
 from tpu_columns.optimizations import Optimization
@@ -137,10 +139,27 @@ def user_code(
     legacy_keras.select_legacy_keras()
     with (
         placement.running(mode, hardware or estimator._hardware(mode)),
-        optimizations.using(estimator._optimizations),
+        optimizations.using(usable_optimizations(estimator, mode)),
         invalid_ids.using(estimator._invalid_ids),
     ):
         yield
+
+
+def usable_optimizations(
+    estimator: EstimatorMethods, mode: placement.Mode
+) -> frozenset[Optimization]:
+    """Returns an estimator's optimizations, without native kernels where there are none.
+
+    Args:
+        estimator: has the optimizations.
+        mode: mode of the graph. Only training has native kernels: other programs load exports.
+    """
+    chosen = estimator._optimizations
+    # Other processes of a cluster run ops, too, and need not have loaded the kernels.
+    is_candidate = mode is placement.Mode.TRAIN and not roles.is_distributed(estimator.config)
+    if Optimization.NATIVE_KERNELS not in chosen or (is_candidate and native_library.load()):
+        return chosen
+    return chosen - {Optimization.NATIVE_KERNELS}
 
 
 def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> None:

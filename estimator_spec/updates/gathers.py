@@ -10,7 +10,7 @@ of up to 128 bytes (32 floats) of a table that exceeds a core's own cache, on ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -52,13 +52,13 @@ def find_gathers(table: Any) -> Iterator[Any]:
         table: a handle, or the value of a reference variable.
     """
     for user in table.consumers():
-        if _table_of(user) is table:
+        if table_of(user) is table:
             yield user
         elif user.type == "Identity" and table.dtype != tf.resource:
             yield from find_gathers(user.outputs[0])
 
 
-def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
+def replace_gathers(graph: tf.Graph, skipped: Container[Any] = ()) -> dict[Any, Any]:
     """Replaces gathers of lookups that read short rows of large tables.
 
     An id out of range still raises an `InvalidArgumentError`, with another message.
@@ -69,6 +69,7 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
 
     Args:
         graph: the finished graph; it is changed.
+        skipped: ops to leave alone.
 
     Returns:
         The replacement of each replaced op.
@@ -77,7 +78,9 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
     # Ids as a matrix of one column, by their name and the table's device, which gets them once.
     matrices: dict[tuple[str, str], Any] = {}
     for op in graph.get_operations():
-        if not _is_of_a_lookup(op) or graph_surgery.control_flow_context(op) is not None:
+        if op in skipped or not _is_of_a_lookup(op):
+            continue
+        if graph_surgery.control_flow_context(op) is not None:
             continue
         (table, ids), dtype = op.inputs[:2], op.outputs[0].dtype
         if not _gather_nd_is_faster(table, ids, dtype):
@@ -94,7 +97,14 @@ def replace_gathers(graph: tf.Graph) -> dict[Any, Any]:
     return replaced
 
 
-def _table_of(op: Any) -> Any:
+def is_read_of_variable(table: Any) -> bool:
+    """Returns whether a tensor is the value of a reference variable, without a copy."""
+    while table.op.type == "Identity":
+        table = table.op.inputs[0]
+    return variables.is_reference(table)
+
+
+def table_of(op: Any) -> Any:
     """Returns the input of which an op gathers rows, or None for an op that doesn't."""
     if op.type not in ("ResourceGather", "GatherV2") or op.get_attr("batch_dims"):
         return None
@@ -105,14 +115,11 @@ def _table_of(op: Any) -> Any:
 
 def _is_of_a_lookup(op: Any) -> bool:
     """Returns whether an op gathers rows of a variable, or of a shard, in `embedding_lookup`."""
-    table = _table_of(op)
+    table = table_of(op)
     if table is None:
         return False
-    if table.dtype != tf.resource:
-        while table.op.type == "Identity":
-            table = table.op.inputs[0]
-        if not variables.is_reference(table):
-            return False
+    if table.dtype != tf.resource and not is_read_of_variable(table):
+        return False
     return any(
         (user.type == "Identity" and user.name.startswith(op.name + "/"))
         or (user.type in _STITCHES and op.name.startswith(user.name + "/"))

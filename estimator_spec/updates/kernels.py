@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.updates import gathers
+from estimator_spec.updates import dependencies, gathers
 
 tf1 = tf.compat.v1
 
@@ -100,6 +100,21 @@ def _no_rows(graph: tf.Graph, width: list[Any], dtype: Any) -> Any:
         # TensorFlow requires that a new input has the static shape of the old one.
         tensors.append(tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *width]))
     return tensors[-1]
+
+
+def may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
+    """Returns whether a gather runs after an update of its table, or of one it waits for.
+
+    Args:
+        gather: the op.
+        before_updates: ops that are known to follow no update; those found are added. Lookups
+            have many ops in common, which are searched once.
+    """
+    ancestors = dependencies.collect_ancestors(gather, before_updates)
+    if any(map(find_kernel, ancestors)):
+        return True
+    before_updates |= ancestors
+    return False
 
 
 def apply_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:

@@ -28,20 +28,22 @@ from estimator_spec.updates import (
     gathers,
     kernel_choice,
     kernels,
+    native_library,
+    native_ops,
 )
 from tpu_columns import combining, storage
-from tpu_columns.optimizations import REWRITES, Optimization
+from tpu_columns.optimizations import OPT_IN, REWRITES, Optimization
 
 tf1 = tf.compat.v1
 
 # Ops that don't change ids.
 _SAME_IDS = frozenset({"Reshape", "Identity"})
 # UniqueV2 and UniqueWithCountsV2 may compare whole rows.
-_UNIQUE = frozenset({"Unique", "UniqueWithCounts"})
+_UNIQUE = frozenset({"Unique", "UniqueWithCounts", "TpuColumnsUnique"})
 
 
 def optimize_training_graph(
-    graph: tf.Graph, train_op: Any, chosen: Container[Optimization] = REWRITES
+    graph: tf.Graph, train_op: Any, chosen: Container[Optimization] = REWRITES - OPT_IN
 ) -> Any:
     """Replaces updates and reads of tables in a training graph by faster ops.
 
@@ -66,19 +68,30 @@ def optimize_training_graph(
         if not _skip_second_search(op):
             _sum_by_product(op)
         _skip_reshapes(op)
+    use_native = Optimization.NATIVE_KERNELS in chosen and native_library.load() is not None
+    native = native_ops.replace_updates(updates, step) if use_native else {}
+    for op, new in native.items():
+        kernels.disable_update(op, new)
+    replaced |= native
     before_updates: set[Any] = set()
     for op in updates if Optimization.UPDATE_FORMULAS in chosen else ():
+        if op in native:
+            continue
         if _is_only_writer(op, step) and kernel_choice.formula_is_faster(op):
             replaced[op] = _replace_by_formula(op, before_updates)
             kernels.disable_update(op, replaced[op])
     if replaced:
         tf1.logging.info("Replaced %d ops that update tables by faster ones.", len(replaced))
-    reads = gathers.replace_gathers(graph) if Optimization.GATHERS in chosen else {}
+    reads = native_ops.replace_lookups(graph) if use_native else {}
+    if Optimization.GATHERS in chosen:
+        reads |= gathers.replace_gathers(graph, reads)
     _redirect_control_inputs(graph, replaced, reads)
     return replaced.get(train_op, train_op)
 
 
-def optimize_inference_graph(graph: tf.Graph, chosen: Container[Optimization] = REWRITES) -> None:
+def optimize_inference_graph(
+    graph: tf.Graph, chosen: Container[Optimization] = REWRITES - OPT_IN
+) -> None:
     """Replaces lookups in a graph that writes no table by faster ops.
 
     Args:
@@ -216,20 +229,5 @@ def _find_gathered_rows(inputs: dict[str, Any], before_updates: set[Any]) -> Any
             continue
         gathered_ids = user.inputs[1]
         if gathered_ids.shape.rank == 1 and _origin(gathered_ids).name == ids.name:
-            return None if _may_follow_an_update(user, before_updates) else user.outputs[0]
+            return None if kernels.may_follow_an_update(user, before_updates) else user.outputs[0]
     return None
-
-
-def _may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
-    """Returns whether a gather runs after an update of this table, or of one it waits for.
-
-    Args:
-        gather: the op.
-        before_updates: ops that are known to follow no update; those found are added. Lookups
-            have many ops in common, which are searched once.
-    """
-    ancestors = dependencies.collect_ancestors(gather, before_updates)
-    if any(map(kernels.find_kernel, ancestors)):
-        return True
-    before_updates |= ancestors
-    return False

@@ -100,6 +100,8 @@ def test_canned_estimators_have_no_core():
         "reference-resource",
         "default-v1",
         "default",
+        "native-v1",
+        "native",
         "older",
         "older-v1",
     ]

@@ -14,6 +14,7 @@ import pytest
 
 import random_model
 from estimator_spec.updates import gathers, kernel_choice
+from tpu_columns.optimizations import Optimization
 
 SEEDS = "TPU_COLUMNS_RANDOM_MODELS"
 
@@ -33,9 +34,11 @@ def all_rewrites(monkeypatch):
     monkeypatch.setattr(gathers, "_MIN_TABLE_BYTES", 0)
 
 
+@pytest.mark.parametrize("native", ["0", "1"])
 @pytest.mark.parametrize("seed", _seeds())
-def test_fast_equals_plain(seed):
-    """Losses, tables, slots and evaluations are equal up to rounding."""
+def test_fast_equals_plain(monkeypatch, seed, native):
+    """Losses, tables, slots and evaluations are equal up to rounding, with native kernels, too."""
+    monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, native)
     model = random_model.draw(seed)
     print(model)
     again = f"{model}\nTo run it alone: {SEEDS}={seed} pytest tests/random_models"

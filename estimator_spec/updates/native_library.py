@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles `kernels.cc` against the installed TensorFlow, once a user and version, and loads it.
+
+TensorFlow has no binary interface that outlives a version, so the library is built where it runs,
+in some ten seconds, by the C++ compiler of the machine. It is kept in a cache directory, under a
+name made of its source, TensorFlow's version and the compiler's options:
+
+    $TPU_COLUMNS_CACHE, or $XDG_CACHE_HOME/tpu_columns, or ~/.cache/tpu_columns
+
+Without a compiler, TensorFlow's own ops are used.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from tpu_columns import environment
+
+_SOURCE = Path(__file__).with_name("kernels.cc")
+# No fused multiply-add, and no approximation: a row's result must not depend on its place in a
+# vector. Without errno, square roots are vector instructions. -w: the warnings are TensorFlow's.
+_OPTIONS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-w")
+_COMPILERS = ("c++", "g++", "clang++")
+_TIMEOUT_S = 600
+
+
+@functools.cache
+def load() -> Any:
+    """Returns the module of the native ops, which it compiles if need be; None: there are none.
+
+    Why there are none is logged, once.
+    """
+    try:
+        compiler = find_compiler()
+        if compiler is None:
+            tf.compat.v1.logging.info(
+                "No native kernels: there is no C++ compiler (%s; or set CXX). TensorFlow's own "
+                "ops look up and update tables.",
+                ", ".join(_COMPILERS),
+            )
+            return None
+        return tf.load_op_library(str(build(compiler, cache_directory())))
+    except (OSError, RuntimeError, tf.errors.OpError) as error:
+        tf.compat.v1.logging.warning(
+            "No native kernels: %s TensorFlow's own ops look up and update tables. Set "
+            "TPU_COLUMNS_NATIVE_KERNELS=0 to skip this.",
+            error,
+        )
+        return None
+
+
+def find_compiler() -> str | None:
+    """Returns the path of the C++ compiler: $CXX, or the first found of some names; or None."""
+    chosen = os.environ.get("CXX")
+    names = (chosen,) if chosen else _COMPILERS
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def cache_directory() -> Path:
+    """Returns the directory that keeps compiled libraries."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(environment.read(environment.CACHE, os.path.join(base, "tpu_columns")))
+
+
+def build(compiler: str, directory: Path) -> Path:
+    """Returns the path of the compiled library; compiles it unless the directory has it.
+
+    Args:
+        compiler: path of a C++ compiler.
+        directory: where to keep the library; it is created.
+
+    Raises:
+        OSError: the directory can't be written, or the compiler can't be started.
+        RuntimeError: the compiler fails; the message has the end of what it printed.
+    """
+    options = [*_OPTIONS, *tf.sysconfig.get_compile_flags()]
+    key = [_SOURCE.read_text("utf-8"), tf.__version__, platform.machine(), *_OPTIONS]
+    name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
+    library = directory / f"kernels-{tf.__version__}-{name}.so"
+    if library.exists():
+        return library
+    directory.mkdir(parents=True, exist_ok=True)
+    tf.compat.v1.logging.info(
+        "Compiling native kernels for TensorFlow %s, once: %s", tf.__version__, library
+    )
+    # Several processes may do this at once: the last one's file, which is the same, stays.
+    handle, unfinished = tempfile.mkstemp(".so", library.stem + ".", directory)
+    os.close(handle)
+    try:
+        command = [compiler, *options, str(_SOURCE), "-o", unfinished]
+        command += tf.sysconfig.get_link_flags()
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+        if done.returncode:
+            lines = (done.stderr or done.stdout).strip().splitlines()[-5:]
+            raise RuntimeError(f"{compiler} failed on {_SOURCE}: " + " / ".join(lines) + ".")
+        os.replace(unfinished, library)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{compiler} took more than {_TIMEOUT_S} s.") from None
+    finally:
+        Path(unfinished).unlink(missing_ok=True)
+    return library

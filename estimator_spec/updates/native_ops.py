@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces lookups and updates of float32 tables in a training graph by the ops of `kernels.cc`.
+
+    ids ─▶ UniqueWithCounts ─▶ gather ─▶ sparse product       as built by a lookup
+    ids ─▶ Unique ───────────▶ LookUp                         copies no rows
+
+    sparse product ─▶ gathers of slots ─▶ formula ─▶ scatters as built for an update
+    Update                                                    sums and updates in place
+
+The ops add in the same order. Where TensorFlow multiplies by a reciprocal root, they divide by a
+root, which differs in the last digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import graph_surgery, private
+from estimator_spec.updates import dependencies, gathers, kernels, native_library
+
+tf1 = tf.compat.v1
+
+_PRODUCT = "SparseTensorDenseMatMul"
+# Narrower products are as fast in TensorFlow.
+_MIN_WIDTH_OF_PRODUCTS = 32
+
+# Rule and hyperparameters of `kernels.cc` by op type; an argument that an op lacks is 0.
+_RULES = {
+    "SparseApplyAdagrad": ("adagrad", ("lr",)),
+    "SparseApplyAdagradV2": ("adagrad_v2", ("lr", "epsilon")),
+    "SparseApplyFtrl": ("ftrl", ("lr", "l1", "l2", "l2_shrinkage", "lr_power")),
+    "SparseApplyFtrlV2": ("ftrl", ("lr", "l1", "l2", "l2_shrinkage", "lr_power")),
+}
+
+
+def update_rows(
+    rule: str,
+    variable: Any,
+    slots: Sequence[Any],
+    hyperparameters: Sequence[Any],
+    ids: Any,
+    gradient: Any,
+) -> Any:
+    """Returns an op that updates rows of a variable and of its slots in place.
+
+    Args:
+        rule: one of `kernels.cc`.
+        variable: the table's handle or reference, float32 [V, D].
+        slots: those of the slot variables that the rule has.
+        hyperparameters: float32 scalars, in the rule's order.
+        ids: distinct rows, int32 or int64 [U].
+        gradient: of those rows, [U, D]. If a sparse product gives it, the op sums it itself.
+    """
+    ops = native_library.load()
+    make = ops.tpu_columns_update
+    if variable.dtype == tf.resource:
+        make = ops.tpu_columns_resource_update
+    sums = _is_product(gradient.op)
+    if sums:
+        pairs, values, _, factor = gradient.op.inputs
+        adjoint = gradient.op.get_attr("adjoint_a")
+    else:
+        pairs, values, factor, adjoint = tf.zeros([0, 2], tf.int32), tf.zeros([0]), gradient, False
+    return make(
+        table=variable,
+        slots=list(slots),
+        hyperparameters=list(hyperparameters),
+        ids=ids,
+        gradient=factor,
+        pairs=pairs,
+        values=values,
+        rule=rule,
+        sums=sums,
+        adjoint=adjoint,
+    )
+
+
+def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, Any]:
+    """Replaces updates of rows, and the products that sum their gradients.
+
+    Args:
+        updates: ops that `kernels.find_kernel` supports, with distinct ids.
+        step: the ops of a training step.
+
+    Returns:
+        The replacement of each replaced op.
+    """
+    replaced: dict[Any, Any] = {}
+    if private.is_op_determinism_enabled():
+        return replaced
+    before_updates: set[Any] = set()
+    for op in updates:
+        rule, kernel = _RULES.get(op.type.removeprefix("Resource")), kernels.find_kernel(op)
+        inputs = kernels.inputs_by_name(op)
+        gradient = inputs["grad"]
+        if rule is None or kernel is None or gradient.dtype != tf.float32 or _is_on_gpu(op):
+            continue
+        if gradient.shape.rank != 2 or not _updates_slots(op):
+            continue
+        table, *slots = (inputs[name] for name in kernel.variables)
+        reads = list(_lookups_before(table, step, before_updates))
+        with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
+            values = [inputs.get(name, tf.constant(0.0)) for name in rule[1]]
+            replaced[op] = update_rows(rule[0], table, slots, values, inputs["indices"], gradient)
+    return replaced
+
+
+def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:
+    """Replaces searches for repeated ids, and products of sparse matrices and rows of tables.
+
+    Args:
+        graph: the finished graph; it is changed.
+
+    Returns:
+        The replacement of each replaced op.
+    """
+    replaced: dict[Any, Any] = {}
+    if private.is_op_determinism_enabled():
+        return replaced
+    ops = native_library.load()
+    outputs: list[tuple[Any, Any]] = []
+    for op in graph.get_operations():
+        if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
+            continue
+        if op.type == "UniqueWithCounts" and _can_search(op):
+            with dependencies.replacing(op, "_native"):
+                unique, index = ops.tpu_columns_unique(op.inputs[0])
+            outputs += [(op.outputs[0], unique), (op.outputs[1], index)]
+            replaced[op] = unique.op
+        elif _is_product(op) and op.outputs[0].consumers():
+            new, before = _replace_product(ops, op)
+            if new is not None:
+                outputs.append((op.outputs[0], new))
+                replaced |= dict.fromkeys([op, *before], new.op)
+    graph_surgery.replace_outputs(outputs)
+    return replaced
+
+
+def _is_product(op: Any) -> bool:
+    return (
+        op.type == _PRODUCT
+        and op.inputs[0].dtype == tf.int32
+        and op.outputs[0].dtype == tf.float32
+        and graph_surgery.control_flow_context(op) is None
+    )
+
+
+def _can_search(op: Any) -> bool:
+    """Returns whether the native search gives all outputs that are used."""
+    ids, (_, index, counts) = op.inputs[0], op.outputs
+    return ids.dtype in (tf.int32, tf.int64) and index.dtype == tf.int64 and not counts.consumers()
+
+
+def _replace_product(ops: Any, op: Any) -> tuple[Any, list[Any]]:
+    """Returns the output that replaces a product's, or None; and the reads that it replaces."""
+    pairs, values, shape, rows = op.inputs
+    adjoint = op.get_attr("adjoint_a")
+    reads = _find_gather(rows)
+    if not reads:
+        width = rows.shape.as_list()[1] if rows.shape.rank == 2 else None
+        if width is None or width < _MIN_WIDTH_OF_PRODUCTS:
+            return None, []
+        with dependencies.replacing(op, "_native"):
+            new = ops.tpu_columns_product(pairs, values, shape, rows, adjoint=adjoint)
+    else:
+        table, ids = reads[-1].inputs[:2]
+        look_up = ops.tpu_columns_look_up
+        if table.dtype == tf.resource:
+            look_up = ops.tpu_columns_resource_look_up
+        waits = [*op.control_inputs, *dependencies.collect_control_inputs([rows], [table, ids])]
+        # In the gather's scope, by which an error finds the column.
+        with dependencies.replacing(reads[-1], "_native", waits):
+            new = look_up(table, ids, pairs, values, shape, adjoint=adjoint)
+    new.set_shape(op.outputs[0].shape)
+    return new, reads
+
+
+def _find_gather(rows: Any) -> list[Any]:
+    """Returns the op that gathers rows of a variable for one use, and before it those in between.
+
+    Returns no ops if there is none.
+    """
+    between = []
+    while rows.op.type == "Identity" and len(rows.consumers()) == 1:
+        between.append(rows.op)
+        rows = rows.op.inputs[0]
+    op = rows.op
+    if op.type not in ("ResourceGather", "GatherV2") or len(rows.consumers()) != 1:
+        return []
+    if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
+        return []
+    table, ids = op.inputs[:2]
+    is_list = ids.shape.rank == 1 and ids.dtype in (tf.int32, tf.int64)
+    if not is_list or op.outputs[0].dtype != tf.float32 or gathers.table_of(op) is None:
+        return []
+    known = table.dtype == tf.resource or gathers.is_read_of_variable(table)
+    return [*between, op] if known else []
+
+
+def _lookups_before(table: Any, step: Container[Any], before_updates: set[Any]) -> Iterator[Any]:
+    """Yields the gathers of a table in a step that follow no update."""
+    for op in gathers.find_gathers(table):
+        is_inside = graph_surgery.control_flow_context(op) is not None
+        if op in step and not is_inside and not kernels.may_follow_an_update(op, before_updates):
+            yield op
+
+
+def _updates_slots(op: Any) -> bool:
+    """Returns whether an update changes its slots, which is an option of Adagrad's ops."""
+    names = [attribute.name for attribute in op.op_def.attr]
+    return "update_slots" not in names or bool(op.get_attr("update_slots"))
+
+
+def _is_on_gpu(op: Any) -> bool:
+    return "GPU" in op.device.upper()

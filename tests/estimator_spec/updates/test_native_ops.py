@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native kernels: the numbers of TensorFlow's ops, where they run, and the errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import estimator_spec as es
+import tpu_columns
+from estimator_spec.updates import native_library, optimize_training_graph
+from tpu_columns import Hardware, IdOutOfRangeError, Mode, combining, optimizations, placement
+from tpu_columns.optimizations import Optimization
+
+tf1 = tf.compat.v1
+fc = tf.feature_column
+NATIVE = Optimization.NATIVE_KERNELS
+ALL = frozenset(Optimization)
+ROWS, BATCH, WIDTH = 30, 8, 3
+
+pytestmark = pytest.mark.skipif(
+    native_library.find_compiler() is None, reason="there is no C++ compiler"
+)
+
+
+@pytest.fixture(scope="module")
+def ops():
+    """The module of the native ops."""
+    return native_library.load()
+
+
+def test_the_library_is_compiled_once(tmp_path):
+    """The second call finds the file of the first, and nothing else is left in the directory."""
+    compiler = native_library.find_compiler()
+    library = native_library.build(compiler, tmp_path / "new")
+    changed = library.stat().st_mtime_ns
+    assert native_library.build(compiler, tmp_path / "new") == library
+    assert library.stat().st_mtime_ns == changed
+    assert list(library.parent.iterdir()) == [library]
+
+
+def test_a_failing_compiler_leaves_nothing(tmp_path):
+    """The error has the compiler's last words, and no unfinished file stays."""
+    compiler = tmp_path / "c++"
+    compiler.write_text("#!/bin/sh\necho 'no such header' >&2\nexit 3\n")
+    compiler.chmod(0o755)
+    with pytest.raises(RuntimeError, match=r"c\+\+ failed on .*kernels.cc: no such header"):
+        native_library.build(str(compiler), tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("compiler", ["absent", "failing"])
+def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, caplog):
+    """Without a compiler, or if it fails, a log line says why."""
+    if compiler == "failing":
+        (tmp_path / "failing").write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "failing").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / compiler))
+    monkeypatch.setenv("TPU_COLUMNS_CACHE", str(tmp_path / "cache"))
+    lines = []
+    for level in ("info", "warning"):
+        monkeypatch.setattr(tf1.logging, level, lambda text, *found: lines.append(text % found))
+    assert native_library.load.__wrapped__() is None
+    assert lines[-1].startswith("No native kernels: ")
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 9)), st.booleans())
+def test_distinct_ids_are_those_of_unique(ids, is_long):
+    """Distinct ids and places are those of `tf.unique`, in its order."""
+    ids = np.array(ids, np.int64 if is_long else np.int32)
+    found = native_library.load().tpu_columns_unique(ids)
+    expected = tf.unique(ids, tf.int64)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data(), st.sampled_from([1, 3, 16, 40]), st.booleans(), st.booleans())
+def test_products_are_those_of_tensorflow(data, width, transposed, ones):
+    """Products and lookups have the bits of TensorFlow's gather and sparse product."""
+    count = data.draw(st.integers(0, 12))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    sums, num_ids = 5, 4
+    rows = tf.constant(rng.normal(size=[num_ids, width]).astype(np.float32))
+    places, segments = rng.integers(0, num_ids, count), rng.integers(0, sums, count)
+    pairs, shape = combining.summing_matrix(
+        tf.constant(places), tf.constant(segments), sums, num_ids, transposed
+    )
+    values = np.ones(count) if ones else rng.normal(size=count)
+    values = tf.constant(values.astype(np.float32))
+    expected = tf.raw_ops.SparseTensorDenseMatMul(
+        a_indices=pairs, a_values=values, a_shape=shape, b=rows, adjoint_a=transposed
+    )
+    ops = native_library.load()
+    product = ops.tpu_columns_product(pairs, values, shape, rows, adjoint=transposed)
+    ids = tf.constant([3, 1, 0, 2])
+    table = tf.gather(rows, tf.argsort(ids))
+    look_up = ops.tpu_columns_look_up(table, ids, pairs, values, shape, adjoint=transposed)
+    variable = tf.Variable(table)
+    from_variable = ops.tpu_columns_resource_look_up(
+        variable.handle, ids, pairs, values, shape, adjoint=transposed
+    )
+    for found in (product, look_up, from_variable):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    if ones:
+        np.testing.assert_array_equal(product, expected)
+
+
+def test_pairs_outside_of_the_matrix_are_errors(ops):
+    """Indices beyond the rows or the sums, or ids beyond the table, raise and read nothing."""
+    rows, values, shape = tf.ones([2, 3]), tf.ones([1]), tf.constant([2, 2], tf.int64)
+    for pair in ([2, 0], [0, 2], [-1, 0], [0, -1]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="outside of the matrix"):
+            ops.tpu_columns_product([pair], values, shape, rows, adjoint=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"= 2 is not in \[0, 2\)"):
+        ops.tpu_columns_look_up(rows, [2], [[0, 0]], values, [1, 2], adjoint=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="does not match number"):
+        ops.tpu_columns_product([[0, 0]], tf.ones([2]), shape, rows, adjoint=True)
+
+
+def test_updates_don_t_change_values_read_before(ops):
+    """A value that a program has read keeps its numbers when the variable is updated in place."""
+    table = tf.Variable(tf.ones([4, 2]))
+    before = table.read_value()
+    ops.tpu_columns_resource_update(
+        table=table.handle,
+        slots=[],
+        hyperparameters=[0.5],
+        ids=[1],
+        gradient=tf.ones([1, 2]),
+        pairs=tf.zeros([0, 2], tf.int32),
+        values=[],
+        rule="sgd",
+        sums=False,
+        adjoint=False,
+    )
+    np.testing.assert_array_equal(before, np.ones([4, 2]))
+    np.testing.assert_array_equal(table.read_value()[1], [0.5, 0.5])
+
+
+OPTIMIZERS = {
+    "adagrad": lambda: tf1.train.AdagradOptimizer(0.1),
+    "ftrl": lambda: tf1.train.FtrlOptimizer(0.1, l1_regularization_strength=0.001),
+    "ftrl_power": lambda: tf1.train.FtrlOptimizer(
+        0.1, learning_rate_power=-0.7, l2_regularization_strength=0.01
+    ),
+    "momentum": lambda: tf1.train.MomentumOptimizer(0.1, 0.9),
+    "sgd": lambda: tf1.train.GradientDescentOptimizer(0.1),
+    "adam": lambda: tf1.train.AdamOptimizer(0.1),
+}
+
+
+def trained(optimizer, chosen, use_resource, width, kind, steps=5):
+    """Trains a table by the driver's graph; returns variables and types of ops that ran."""
+    rng = np.random.default_rng(3)
+    with (
+        tf.Graph().as_default() as graph,
+        tf1.Session() as session,
+        placement.running(Mode.TRAIN, Hardware.CPU),
+        optimizations.using(chosen),
+    ):
+        tf1.set_random_seed(1)
+        fed = rng.integers(-1, 9, [BATCH, WIDTH])
+        ids = tf1.placeholder(tf.int64, [BATCH, WIDTH])
+        categorical = fc.categorical_column_with_identity("a", ROWS)
+        features = {"a": ids}
+        if kind != "dense":
+            features["a"] = tf.sparse.from_dense(ids + 1)
+        if kind == "weighted":
+            categorical = fc.weighted_categorical_column(categorical, "w")
+            weights = rng.uniform(0.5, 2, [BATCH * WIDTH]).astype(np.float32)
+            values = tf.constant(weights)[: tf.size(features["a"].values)]
+            features["w"] = tf.SparseTensor(features["a"].indices, values, [BATCH, WIDTH])
+        with tf1.variable_scope("", use_resource=use_resource):
+            column = tpu_columns.embedding_column(categorical, width)
+            layer = tpu_columns.input_layer(features, [column])
+            loss = tf.reduce_mean(tf.square(layer - 1.0))
+            step = tf1.train.get_or_create_global_step()
+            train_op = optimizer().minimize(loss, step)
+        train_op = optimize_training_graph(graph, train_op, chosen)
+        session.run(tf1.global_variables_initializer())
+        metadata, options = tf1.RunMetadata(), tf1.RunOptions(trace_level=3)
+        for _ in range(steps):
+            session.run(train_op, {ids: fed}, options, metadata)
+        nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
+        kinds = {node.timeline_label.split(" = ")[-1].split("(")[0] for node in nodes}
+        return {v.op.name: session.run(v) for v in tf1.global_variables()}, kinds
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
+@pytest.mark.parametrize("width", [4, 40])
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_is_the_same(name, use_resource, width, kind):
+    """Native ops train tables and slots as TensorFlow's own; formulas read rows for themselves."""
+    plain, _ = trained(OPTIMIZERS[name], frozenset(), use_resource, width, kind)
+    fast, ran = trained(OPTIMIZERS[name], ALL, use_resource, width, kind)
+    assert plain.keys() == fast.keys()
+    for variable, value in plain.items():
+        np.testing.assert_allclose(fast[variable], value, rtol=5e-6, atol=1e-6, err_msg=variable)
+    prefix = "TpuColumnsResource" if use_resource else "TpuColumns"
+    is_native = name in ("adagrad", "ftrl", "ftrl_power")
+    assert "TpuColumnsUnique" in ran and "UniqueWithCounts" not in ran
+    assert (f"{prefix}Update" in ran) == is_native
+    # Weights that may be trained have a gradient, which reads the rows, too.
+    assert f"{prefix}LookUp" in ran or not is_native or kind == "weighted"
+
+
+def model_fn(features, labels, mode, params):
+    """A linear model of one column."""
+    layer = tpu_columns.input_layer(features, [params["column"]])
+    kernel = tf1.get_variable("kernel", [4, 1], initializer=tf1.ones_initializer())
+    loss = tf.reduce_mean(tf.square(tf.matmul(layer, kernel) - 1.0))
+    step = tf1.train.get_or_create_global_step()
+    train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, step)
+    return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class Kinds(tf1.train.SessionRunHook):
+    """Records the types of the graph's ops."""
+
+    def begin(self):
+        self.found = {op.type for op in tf1.get_default_graph().get_operations()}
+
+
+def train(directory, ids, core, steps=6):
+    """Trains by a TPUEstimator; returns its variables, and the types of its graph's ops."""
+    column = tpu_columns.embedding_column(
+        fc.categorical_column_with_identity("a", ROWS),
+        4,
+        initializer=tf1.random_uniform_initializer(seed=3),
+    )
+    spec = es.EmbeddingConfigSpec([column], es.AdagradParameters(0.1)) if core else None
+    estimator = es.TPUEstimator(
+        model_fn,
+        params={"column": column},
+        config=es.RunConfig(model_dir=str(directory), tf_random_seed=1),
+        use_tpu=False,
+        train_batch_size=BATCH,
+        embedding_config_spec=spec,
+        embedding_core="host" if core else None,
+    )
+    hook = Kinds()
+
+    def input_fn(params):
+        return tf.data.Dataset.from_tensors(({"a": tf.constant(ids)}, tf.zeros([BATCH]))).repeat()
+
+    estimator.train(input_fn, hooks=[hook], steps=steps)
+    names = estimator.get_variable_names()
+    return {name: estimator.get_variable_value(name) for name in names}, hook.found
+
+
+@pytest.mark.parametrize("core", [False, True])
+def test_they_run_where_they_are_asked_for(tmp_path, monkeypatch, core):
+    """With the variable set to 1 an estimator trains by native ops; by default by none."""
+    ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
+    plain, kinds = train(tmp_path / "plain", ids, core)
+    assert not any(kind.startswith("TpuColumns") for kind in kinds)
+    monkeypatch.setenv(NATIVE.value, "1")
+    native, kinds = train(tmp_path / "native", ids, core)
+    assert {"TpuColumnsResourceUpdate", "TpuColumnsResourceLookUp"} <= kinds
+    assert plain.keys() == native.keys()
+    for name, value in plain.items():
+        np.testing.assert_allclose(native[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("core", [False, True])
+def test_a_bad_id_names_its_column(tmp_path, monkeypatch, core):
+    """An id out of range is refused by an error that names column, id and vocabulary."""
+    monkeypatch.setenv(NATIVE.value, "1")
+    ids = np.full([BATCH, WIDTH], 3)
+    ids[2, 1] = 77
+    with pytest.raises(IdOutOfRangeError, match=r"'a.*': id 77 of feature 'a' .* size is 30"):
+        train(tmp_path, ids, core)
+
+
+def test_two_trainings_are_the_same(tmp_path, monkeypatch):
+    """Two trainings on the host core give the same bits."""
+    monkeypatch.setenv(NATIVE.value, "1")
+    ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
+    first, second = (train(tmp_path / name, ids, True, 40)[0] for name in ("a", "b"))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+def test_a_graph_without_a_driver_has_none():
+    """Lookups that a program builds itself keep TensorFlow's ops."""
+    with tf.Graph().as_default() as graph, optimizations.using(ALL):
+        column = tpu_columns.embedding_column(fc.categorical_column_with_identity("a", ROWS), 40)
+        tpu_columns.input_layer({"a": tf.constant([[1, 2]])}, [column])
+        assert not any(op.type.startswith("TpuColumns") for op in graph.get_operations())
