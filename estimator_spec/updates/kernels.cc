@@ -315,7 +315,7 @@ class ProductOp : public OpKernel {
 
 // New values of the elements of a row and its slots; formulas as in kernels.py and, for
 // `adagrad_no_nan`, in cores/update_rules.py.
-enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl };
+enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl, kFtrlV2 };
 
 struct Hyperparameters {
   float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
@@ -352,7 +352,8 @@ void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slot
       }
       return;
     }
-    case Rule::kFtrl: {
+    case Rule::kFtrl:
+    case Rule::kFtrlV2: {
       float* a = slots[0];
       float* linear = slots[1];
       for (int64_t i = 0; i < width; ++i) {
@@ -366,8 +367,10 @@ void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slot
           root = std::pow(old_a, -h.power);
           new_root = std::pow(new_a, -h.power);
         }
-        const float shrunk_g = g[i] + 2.0f * h.shrinkage * w[i];
-        linear[i] = linear[i] + shrunk_g - (new_root - root) / h.rate * w[i];
+        // Not with a shrinkage of 0: times an infinite weight it would be NaN.
+        const float in_linear =
+            rule == Rule::kFtrl ? g[i] : g[i] + 2.0f * h.shrinkage * w[i];
+        linear[i] = linear[i] + in_linear - (new_root - root) / h.rate * w[i];
         const float curvature = new_root / h.rate + 2.0f * h.l2;
         const float clipped = std::min(std::max(linear[i], -h.l1), h.l1);
         w[i] = (clipped - linear[i]) / curvature;
@@ -381,13 +384,15 @@ void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slot
 #define UPDATE_ATTRIBUTES                                                       \
       .Input("hyperparameters: num_hyperparameters * float")                     \
       .Input("ids: Id")                                                         \
-      .Input("gradient: float")                                                 \
+      .Input("gradients: num_gradients * float")                                \
       .Input("pairs: int32")                                                    \
       .Input("values: float")                                                   \
       .Attr("num_slots: int >= 0")                                              \
       .Attr("num_hyperparameters: int >= 1")                                    \
+      .Attr("num_gradients: int >= 1")                                          \
       .Attr("Id: {int32, int64}")                                               \
-      .Attr("rule: {'sgd', 'adagrad', 'adagrad_no_nan', 'adagrad_v2', 'ftrl'}") \
+      .Attr("rule: {'sgd', 'adagrad', 'adagrad_no_nan', 'adagrad_v2', 'ftrl', "  \
+            "'ftrl_v2'}")                                                       \
       .Attr("sums: bool")                                                       \
       .Attr("adjoint: bool")                                                    \
       .SetIsStateful()                                                          \
@@ -403,8 +408,8 @@ REGISTER_OP("TpuColumnsResourceUpdate")
 Updates rows of a variable and its slot variables, in place.
 
 ids: distinct rows, [U].
-gradient: of those rows, [U, D]; or with `sums` the second factor, [S, D], of the product of a
-  sparse matrix that gives it.
+gradients: of those rows, [U, D] in all; or with `sums` the second factor, [S, D] in all, of the
+  product of a sparse matrix that gives it. One or several tensors, whose rows follow each other.
 pairs, values: the sparse matrix, read with `sums`.
 adjoint: whether the sparse matrix is transposed first.
 )doc");
@@ -437,6 +442,7 @@ class UpdateOp : public OpKernel {
   explicit UpdateOp(OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("num_slots", &num_slots_));
     OP_REQUIRES_OK(context, context->GetAttr("num_hyperparameters", &num_hyperparameters_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients_));
     OP_REQUIRES_OK(context, context->GetAttr("sums", &sums_));
     OP_REQUIRES_OK(context, context->GetAttr("adjoint", &adjoint_));
     std::string rule;
@@ -452,8 +458,12 @@ class UpdateOp : public OpKernel {
     } else if (rule == "adagrad_v2") {
       rule_ = Rule::kAdagradV2;
       hyperparameters = 2;
-    } else {
+    } else if (rule == "ftrl") {
       rule_ = Rule::kFtrl;
+      slots = 2;
+      hyperparameters = 4;
+    } else {
+      rule_ = Rule::kFtrlV2;
       slots = 2;
       hyperparameters = 5;
     }
@@ -507,12 +517,12 @@ class UpdateOp : public OpKernel {
     }
     h->rate = found[0];
     if (rule_ == Rule::kAdagradV2) h->epsilon = found[1];
-    if (rule_ == Rule::kFtrl) {
+    if (rule_ == Rule::kFtrl || rule_ == Rule::kFtrlV2) {
       h->l1 = found[1];
       h->l2 = found[2];
-      h->shrinkage = found[3];
-      h->power = found[4];
+      h->power = found[3];
     }
+    if (rule_ == Rule::kFtrlV2) h->shrinkage = found[4];
     return true;
   }
 
@@ -520,32 +530,35 @@ class UpdateOp : public OpKernel {
               const Hyperparameters& h) {
     const int inputs = 1 + num_slots_ + num_hyperparameters_;
     const Tensor& id_tensor = context->input(inputs);
-    const Tensor& gradient_tensor = context->input(inputs + 1);
-    OP_REQUIRES(context, table.dims() == 2 && gradient_tensor.dims() == 2 &&
-                             gradient_tensor.dim_size(1) == table.dim_size(1),
-                InvalidArgument("table ", table.shape().DebugString(), " and gradient ",
-                                gradient_tensor.shape().DebugString(), " differ in width"));
+    OP_REQUIRES(context, table.dims() == 2, InvalidArgument("a table must be a matrix"));
     const int64_t width = table.dim_size(1), num_ids = id_tensor.NumElements();
+    std::vector<const float*> gradients;  // by row
+    for (int place = 0; place < num_gradients_; ++place) {
+      const Tensor& part = context->input(inputs + 1 + place);
+      OP_REQUIRES(context, part.dims() == 2 && part.dim_size(1) == width,
+                  InvalidArgument("table ", table.shape().DebugString(), " and gradient ",
+                                  part.shape().DebugString(), " differ in width"));
+      const float* rows = part.flat<float>().data();
+      for (int64_t row = 0; row < part.dim_size(0); ++row) gradients.push_back(rows + row * width);
+    }
+    const int64_t num_gradients = static_cast<int64_t>(gradients.size());
     const Id* ids = id_tensor.flat<Id>().data();
     if (!CheckIds(context, ids, num_ids, table.dim_size(0))) return;
-    const float* gradient = gradient_tensor.flat<float>().data();
     std::vector<float> sums;
     if (sums_) {
       Matrix matrix;
-      if (!ReadMatrix(context, inputs + 2, adjoint_, &matrix) ||
-          !CheckMatrix(context, matrix, num_ids, gradient_tensor.dim_size(0))) {
+      if (!ReadMatrix(context, inputs + 1 + num_gradients_, adjoint_, &matrix) ||
+          !CheckMatrix(context, matrix, num_ids, num_gradients)) {
         return;
       }
       sums.assign(num_ids * width, 0.0f);
       for (int64_t place = 0; place < matrix.count; ++place) {
-        AddScaled(sums.data() + matrix.output(place) * width,
-                  gradient + matrix.input(place) * width, matrix.values[place], width);
+        AddScaled(sums.data() + matrix.output(place) * width, gradients[matrix.input(place)],
+                  matrix.values[place], width);
       }
-      gradient = sums.data();
     } else {
-      OP_REQUIRES(context, gradient_tensor.dim_size(0) == num_ids,
-                  InvalidArgument("there are ", num_ids, " ids and ", gradient_tensor.dim_size(0),
-                                  " gradients"));
+      OP_REQUIRES(context, num_gradients == num_ids,
+                  InvalidArgument("there are ", num_ids, " ids and ", num_gradients, " gradients"));
     }
     std::vector<float*> slots(num_slots_);
     for (int64_t place = 0; place < num_ids; ++place) {
@@ -557,13 +570,13 @@ class UpdateOp : public OpKernel {
       }
       const int64_t offset = static_cast<int64_t>(ids[place]) * width;
       for (int slot = 0; slot < num_slots_; ++slot) slots[slot] = variables[slot + 1].data + offset;
-      float* row = variables[0].data + offset;
-      UpdateRow(rule_, h, row, slots.data(), gradient + place * width, width);
+      const float* gradient = sums_ ? sums.data() + place * width : gradients[place];
+      UpdateRow(rule_, h, variables[0].data + offset, slots.data(), gradient, width);
     }
   }
 
   Rule rule_;
-  int num_slots_, num_hyperparameters_;
+  int num_slots_, num_hyperparameters_, num_gradients_;
   bool sums_, adjoint_;
 };
 

@@ -27,12 +27,12 @@ _PRODUCT = "SparseTensorDenseMatMul"
 # Narrower products are as fast in TensorFlow.
 _MIN_WIDTH_OF_PRODUCTS = 32
 
-# Rule and hyperparameters of `kernels.cc` by op type; an argument that an op lacks is 0.
+# Rule and hyperparameters of `kernels.cc` by op type.
 _RULES = {
     "SparseApplyAdagrad": ("adagrad", ("lr",)),
     "SparseApplyAdagradV2": ("adagrad_v2", ("lr", "epsilon")),
-    "SparseApplyFtrl": ("ftrl", ("lr", "l1", "l2", "l2_shrinkage", "lr_power")),
-    "SparseApplyFtrlV2": ("ftrl", ("lr", "l1", "l2", "l2_shrinkage", "lr_power")),
+    "SparseApplyFtrl": ("ftrl", ("lr", "l1", "l2", "lr_power")),
+    "SparseApplyFtrlV2": ("ftrl_v2", ("lr", "l1", "l2", "lr_power", "l2_shrinkage")),
 }
 
 
@@ -52,7 +52,8 @@ def update_rows(
         slots: those of the slot variables that the rule has.
         hyperparameters: float32 scalars, in the rule's order.
         ids: distinct rows, int32 or int64 [U].
-        gradient: of those rows, [U, D]. If a sparse product gives it, the op sums it itself.
+        gradient: of those rows, [U, D]. If a sparse product gives it, the op sums it itself; if
+            its rows are those of several tensors, the op reads them there.
     """
     ops = native_library.load()
     make = ops.tpu_columns_update
@@ -64,18 +65,29 @@ def update_rows(
         adjoint = gradient.op.get_attr("adjoint_a")
     else:
         pairs, values, factor, adjoint = tf.zeros([0, 2], tf.int32), tf.zeros([0]), gradient, False
-    return make(
-        table=variable,
-        slots=list(slots),
-        hyperparameters=list(hyperparameters),
-        ids=ids,
-        gradient=factor,
-        pairs=pairs,
-        values=values,
-        rule=rule,
-        sums=sums,
-        adjoint=adjoint,
-    )
+    gradients = _parts(factor)
+    waits = dependencies.collect_control_inputs([gradient], [*gradients, pairs, values])
+    with tf.control_dependencies(waits):
+        return make(
+            table=variable,
+            slots=list(slots),
+            hyperparameters=list(hyperparameters),
+            ids=ids,
+            gradients=gradients,
+            pairs=pairs,
+            values=values,
+            rule=rule,
+            sums=sums,
+            adjoint=adjoint,
+        )
+
+
+def _parts(rows: Any) -> list[Any]:
+    """Returns the tensors whose rows a matrix has, one after the other; or the matrix alone."""
+    op = rows.op
+    if op.type != "ConcatV2" or tf.get_static_value(op.inputs[-1]) != 0:
+        return [rows]
+    return list(op.inputs)[:-1]
 
 
 def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, Any]:
@@ -103,7 +115,7 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
         table, *slots = (inputs[name] for name in kernel.variables)
         reads = list(_lookups_before(table, step, before_updates))
         with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
-            values = [inputs.get(name, tf.constant(0.0)) for name in rule[1]]
+            values = [inputs[name] for name in rule[1]]
             replaced[op] = update_rows(rule[0], table, slots, values, inputs["indices"], gradient)
     return replaced
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import estimator_spec as es
 import tpu_columns
-from estimator_spec.updates import native_library, optimize_training_graph
+from estimator_spec.updates import native_library, native_ops, optimize_training_graph
 from tpu_columns import Hardware, IdOutOfRangeError, Mode, combining, optimizations, placement
 from tpu_columns.optimizations import Optimization
 
@@ -132,7 +132,7 @@ def test_updates_don_t_change_values_read_before(ops):
         slots=[],
         hyperparameters=[0.5],
         ids=[1],
-        gradient=tf.ones([1, 2]),
+        gradients=[tf.ones([1, 2])],
         pairs=tf.zeros([0, 2], tf.int32),
         values=[],
         rule="sgd",
@@ -141,6 +141,52 @@ def test_updates_don_t_change_values_read_before(ops):
     )
     np.testing.assert_array_equal(before, np.ones([4, 2]))
     np.testing.assert_array_equal(table.read_value()[1], [0.5, 0.5])
+
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, 1.0, -2.0, 1e20, -1e25, 1e-30]
+RULES = {
+    "SparseApplyAdagrad": {"lr": 0.1},
+    "SparseApplyAdagradV2": {"lr": 0.1, "epsilon": 1e-3},
+    "SparseApplyFtrl": {"lr": 0.1, "l1": 0.02, "l2": 0.03, "lr_power": -0.5},
+    "SparseApplyFtrlV2": {"lr": 0.1, "l1": 0.02, "l2": 0.03, "l2_shrinkage": 0.1, "lr_power": -0.5},
+}
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("kind", RULES)
+def test_updates_equal_kernels_on_nan_and_infinity(kind, use_resource):
+    """Tables and slots have NaN and infinity exactly where TensorFlow's kernels have them."""
+    rng = np.random.default_rng(0)
+    num_slots = 2 if "Ftrl" in kind else 1
+    make = getattr(tf.raw_ops, f"Resource{kind}" if use_resource else kind)
+    names = ["var", "accum", "linear"][: 1 + num_slots]
+
+    def numbers():
+        spoiled = rng.random((60, 8)) < 0.4
+        ordinary = rng.uniform(0.5, 1.5, (60, 8))
+        return np.where(spoiled, rng.choice(SPECIAL, (60, 8)), ordinary).astype(np.float32)
+
+    initial, gradient, results = [numbers() for _ in names], numbers(), []
+    for native in (False, True):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            variables = [tf1.Variable(value, use_resource=use_resource) for value in initial]
+            handles = [v.handle if use_resource else v for v in variables]
+            scalars = {name: tf.constant(value) for name, value in RULES[kind].items()}
+            made = make(
+                **dict(zip(names, handles, strict=True)),
+                **scalars,
+                grad=tf.constant(gradient),
+                indices=tf.unique(tf.range(60))[0],
+            )
+            op = getattr(made, "op", made)
+            if native:
+                (op,) = native_ops.replace_updates([op], frozenset()).values()
+            session.run(tf1.global_variables_initializer())
+            session.run(op)
+            results.append(session.run(variables))
+    for kernel, ours in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, kernel, rtol=2e-6, atol=1e-6)
+    assert not np.isfinite(results[0][0]).all()
 
 
 OPTIMIZERS = {
