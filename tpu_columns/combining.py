@@ -150,7 +150,8 @@ def combine(
         # Its gradient is a concatenation; that of a strided slice takes twenty times as long.
         summed, _ = tf.split(summed, tf.stack([tf.cast(entries.num_rows, tf.int64), 1]))
     if entries.combiner == "sum":
-        return summed
+        # A native lookup replaces the product: what a program fetches is a later op's.
+        return tf.identity(summed) if driver_graphs.uses_native_kernels() else summed
     totals = entries.totals
     if totals is None or (entries.weights_from_user and totals.dtype != rows.dtype):
         counted = tf.ones_like(row_indices, rows.dtype) if weights is None else weights

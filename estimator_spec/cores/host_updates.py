@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_spec.cores import update_rules
 from estimator_spec.cores.table_variables import create_variable
 from estimator_spec.embedding import optimizers
-from estimator_spec.updates import native_ops
+from estimator_spec.updates import native_library, native_ops
 from tpu_columns import combining, driver_graphs
 from tpu_columns.storage import ShardedTable
 
@@ -148,7 +148,8 @@ def _update_rows(
     """Updates the rows of a step once."""
     gathered = update.gathered
     rule = update_rules.native_rule(parameters)
-    if rule is not None and update.is_due is None and driver_graphs.uses_native_kernels():
+    use_native = driver_graphs.uses_native_kernels() and native_library.load() is not None
+    if rule is not None and update.is_due is None and use_native:
         handles = [slots[name].handle for name in optimizers.slot_initial_values(parameters)]
         with tf.control_dependencies([gathered.rows]):
             return native_ops.update_rows(

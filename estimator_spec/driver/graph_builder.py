@@ -156,10 +156,16 @@ def usable_optimizations(
     """
     chosen = estimator._optimizations
     # Other processes of a cluster run ops, too, and need not have loaded the kernels.
-    is_candidate = mode is placement.Mode.TRAIN and not roles.is_distributed(estimator.config)
-    if Optimization.NATIVE_KERNELS not in chosen or (is_candidate and native_library.load()):
+    if Optimization.NATIVE_KERNELS not in chosen:
         return chosen
-    return chosen - {Optimization.NATIVE_KERNELS}
+    can_have_them = (
+        mode is placement.Mode.TRAIN
+        and not roles.is_distributed(estimator.config)
+        and not private.is_op_determinism_enabled()
+        and not tf.config.list_physical_devices("GPU")  # where TensorFlow would place the tables
+        and native_library.load() is not None
+    )
+    return chosen if can_have_them else chosen - {Optimization.NATIVE_KERNELS}
 
 
 def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> None:

@@ -78,7 +78,7 @@ def replace_gathers(graph: tf.Graph, skipped: Container[Any] = ()) -> dict[Any, 
     # Ids as a matrix of one column, by their name and the table's device, which gets them once.
     matrices: dict[tuple[str, str], Any] = {}
     for op in graph.get_operations():
-        if op in skipped or not _is_of_a_lookup(op):
+        if op in skipped or not is_of_a_lookup(op):
             continue
         if graph_surgery.control_flow_context(op) is not None:
             continue
@@ -113,7 +113,7 @@ def table_of(op: Any) -> Any:
     return op.inputs[0]
 
 
-def _is_of_a_lookup(op: Any) -> bool:
+def is_of_a_lookup(op: Any) -> bool:
     """Returns whether an op gathers rows of a variable, or of a shard, in `embedding_lookup`."""
     table = table_of(op)
     if table is None:

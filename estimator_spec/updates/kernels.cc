@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -484,6 +485,7 @@ class UpdateOp : public OpKernel {
         OP_REQUIRES(context, variables[place].reference.IsInitialized(),
                     tensorflow::errors::FailedPrecondition("Attempting to use uninitialized value ",
                                                            requested_input(place)));
+        if (!CheckShape(context, variables[place].reference, variables[0].reference)) return;
         variables[place].data = variables[place].reference.template flat<float>().data();
       }
       Update(context, variables[0].reference, variables, h);
@@ -494,10 +496,18 @@ class UpdateOp : public OpKernel {
                                   context, tensorflow::HandleFromInput(context, place),
                                   &variables[place].resource));
     }
-    mutex_lock lock(*variables[0].resource->mu());
+    // In the order of their addresses, so that two updates can't wait for each other.
+    std::vector<mutex*> mutexes;
+    for (const Written& written : variables) mutexes.push_back(written.resource->mu());
+    std::sort(mutexes.begin(), mutexes.end());
+    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+    std::vector<std::unique_ptr<mutex_lock>> locks;
+    for (mutex* each : mutexes) locks.push_back(std::make_unique<mutex_lock>(*each));
     for (Written& written : variables) {
       OP_REQUIRES(context, written.resource->is_initialized,
                   tensorflow::errors::FailedPrecondition("A table or slot is not initialized."));
+      const Tensor& found = *written.resource->tensor();
+      if (!CheckShape(context, found, *variables[0].resource->tensor())) return;
       OP_REQUIRES_OK(context, MakeWritable(context, written.resource.get()));
       written.data = written.resource->tensor()->template flat<float>().data();
     }
@@ -505,6 +515,14 @@ class UpdateOp : public OpKernel {
   }
 
  private:
+  bool CheckShape(OpKernelContext* context, const Tensor& slot, const Tensor& table) {
+    if (slot.dtype() == tensorflow::DT_FLOAT && slot.shape() == table.shape()) return true;
+    context->SetStatus(InvalidArgument(
+        "var and its slots do not have the same shape and dtype float: ",
+        table.shape().DebugString(), ", ", slot.shape().DebugString()));
+    return false;
+  }
+
   bool ReadHyperparameters(OpKernelContext* context, Hyperparameters* h) {
     std::vector<float> found;
     for (int place = 0; place < num_hyperparameters_; ++place) {
@@ -523,6 +541,14 @@ class UpdateOp : public OpKernel {
       h->power = found[3];
     }
     if (rule_ == Rule::kFtrlV2) h->shrinkage = found[4];
+    const bool is_ftrl = rule_ == Rule::kFtrl || rule_ == Rule::kFtrlV2;
+    if (is_ftrl && !(h->rate > 0 && h->l1 >= 0 && h->l2 >= 0 && h->shrinkage >= 0 &&
+                     h->power <= 0)) {
+      context->SetStatus(InvalidArgument(
+          "Ftrl needs lr > 0, l1 >= 0, l2 >= 0, l2_shrinkage >= 0 and lr_power <= 0; got ",
+          h->rate, ", ", h->l1, ", ", h->l2, ", ", h->shrinkage, ", ", h->power));
+      return false;
+    }
     return true;
   }
 

@@ -16,6 +16,7 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -49,7 +50,12 @@ def load() -> Any:
                 ", ".join(_COMPILERS),
             )
             return None
-        return tf.load_op_library(str(build(compiler, cache_directory())))
+        library = build(compiler, cache_directory())
+        try:
+            return tf.load_op_library(str(library))
+        except tf.errors.OpError:  # damaged, or made where other libraries are
+            library.unlink()
+            return tf.load_op_library(str(build(compiler, cache_directory())))
     except (OSError, RuntimeError, tf.errors.OpError) as error:
         tf.compat.v1.logging.warning(
             "No native kernels: %s TensorFlow's own ops look up and update tables. Set "
@@ -59,32 +65,44 @@ def load() -> Any:
         return None
 
 
-def find_compiler() -> str | None:
-    """Returns the path of the C++ compiler: $CXX, or the first found of some names; or None."""
-    chosen = os.environ.get("CXX")
-    names = (chosen,) if chosen else _COMPILERS
-    return next((found for name in names if (found := shutil.which(name))), None)
+def find_compiler() -> list[str] | None:
+    """Returns the command of the C++ compiler: $CXX, or the first found of some names; or None."""
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    if chosen:
+        return chosen if shutil.which(chosen[0]) else None
+    return next(([found] for name in _COMPILERS if (found := shutil.which(name))), None)
 
 
 def cache_directory() -> Path:
-    """Returns the directory that keeps compiled libraries."""
+    """Returns the directory that keeps compiled libraries.
+
+    Raises:
+        RuntimeError: its path isn't absolute: libraries are loaded from no working directory.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(environment.read(environment.CACHE, os.path.join(base, "tpu_columns")))
+    found = Path(environment.read(environment.CACHE, os.path.join(base, "tpu_columns")))
+    if not found.is_absolute():
+        raise RuntimeError(
+            f"the directory of compiled libraries, {str(found)!r}, must be an absolute path; set "
+            f"{environment.CACHE}."
+        )
+    return found
 
 
-def build(compiler: str, directory: Path) -> Path:
+def build(compiler: list[str], directory: Path) -> Path:
     """Returns the path of the compiled library; compiles it unless the directory has it.
 
     Args:
-        compiler: path of a C++ compiler.
+        compiler: command of a C++ compiler.
         directory: where to keep the library; it is created.
 
     Raises:
         OSError: the directory can't be written, or the compiler can't be started.
-        RuntimeError: the compiler fails; the message has the end of what it printed.
+        RuntimeError: the compiler fails; the message has its first errors.
     """
-    options = [*_OPTIONS, *tf.sysconfig.get_compile_flags()]
-    key = [_SOURCE.read_text("utf-8"), tf.__version__, platform.machine(), *_OPTIONS]
+    options = [*compiler, *_OPTIONS, *tf.sysconfig.get_compile_flags()]
+    built_with = [tf.version.GIT_VERSION, tf.version.COMPILER_VERSION, platform.machine()]
+    key = [_SOURCE.read_text("utf-8"), *built_with, *options, *tf.sysconfig.get_link_flags()]
     name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
     library = directory / f"kernels-{tf.__version__}-{name}.so"
     if library.exists():
@@ -97,17 +115,22 @@ def build(compiler: str, directory: Path) -> Path:
     handle, unfinished = tempfile.mkstemp(".so", library.stem + ".", directory)
     os.close(handle)
     try:
-        command = [compiler, *options, str(_SOURCE), "-o", unfinished]
+        command = [*options, str(_SOURCE), "-o", unfinished]
         command += tf.sysconfig.get_link_flags()
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            command, capture_output=True, errors="replace", timeout=_TIMEOUT_S, check=False
         )
         if done.returncode:
-            lines = (done.stderr or done.stdout).strip().splitlines()[-5:]
-            raise RuntimeError(f"{compiler} failed on {_SOURCE}: " + " / ".join(lines) + ".")
+            printed = (done.stderr or done.stdout).strip().splitlines()
+            lines = [line for line in printed if "error:" in line] or printed
+            raise RuntimeError(
+                f"{shlex.join(compiler)} failed on {_SOURCE}: " + " / ".join(lines[:5]) + "."
+            )
+        with open(unfinished, "rb") as file:
+            os.fsync(file.fileno())
         os.replace(unfinished, library)
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{compiler} took more than {_TIMEOUT_S} s.") from None
+        raise RuntimeError(f"{shlex.join(compiler)} took more than {_TIMEOUT_S} s.") from None
     finally:
         Path(unfinished).unlink(missing_ok=True)
     return library

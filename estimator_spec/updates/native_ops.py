@@ -113,7 +113,8 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
         if gradient.shape.rank != 2 or not _updates_slots(op):
             continue
         table, *slots = (inputs[name] for name in kernel.variables)
-        reads = list(_lookups_before(table, step, before_updates))
+        # An update that a hook runs by itself must not run the lookups of the step.
+        reads = list(_lookups_before(table, step, before_updates)) if op in step else []
         with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
             values = [inputs[name] for name in rule[1]]
             replaced[op] = update_rows(rule[0], table, slots, values, inputs["indices"], gradient)
@@ -200,16 +201,14 @@ def _find_gather(rows: Any) -> list[Any]:
         between.append(rows.op)
         rows = rows.op.inputs[0]
     op = rows.op
-    if op.type not in ("ResourceGather", "GatherV2") or len(rows.consumers()) != 1:
+    # Other gathers may be fetched: see `gathers.replace_gathers`.
+    if not gathers.is_of_a_lookup(op) or len(rows.consumers()) != 1:
         return []
     if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
         return []
-    table, ids = op.inputs[:2]
+    ids = op.inputs[1]
     is_list = ids.shape.rank == 1 and ids.dtype in (tf.int32, tf.int64)
-    if not is_list or op.outputs[0].dtype != tf.float32 or gathers.table_of(op) is None:
-        return []
-    known = table.dtype == tf.resource or gathers.is_read_of_variable(table)
-    return [*between, op] if known else []
+    return [*between, op] if is_list and op.outputs[0].dtype == tf.float32 else []
 
 
 def _lookups_before(table: Any, step: Container[Any], before_updates: set[Any]) -> Iterator[Any]:

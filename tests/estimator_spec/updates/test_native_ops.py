@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,6 +24,7 @@ tf1 = tf.compat.v1
 fc = tf.feature_column
 NATIVE = Optimization.NATIVE_KERNELS
 ALL = frozenset(Optimization)
+ROOT = Path(es.__file__).resolve().parents[1]
 ROWS, BATCH, WIDTH = 30, 8, 3
 
 pytestmark = pytest.mark.skipif(
@@ -48,7 +54,7 @@ def test_a_failing_compiler_leaves_nothing(tmp_path):
     compiler.write_text("#!/bin/sh\necho 'no such header' >&2\nexit 3\n")
     compiler.chmod(0o755)
     with pytest.raises(RuntimeError, match=r"c\+\+ failed on .*kernels.cc: no such header"):
-        native_library.build(str(compiler), tmp_path / "cache")
+        native_library.build([str(compiler)], tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
 
 
@@ -65,6 +71,31 @@ def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, cap
         monkeypatch.setattr(tf1.logging, level, lambda text, *found: lines.append(text % found))
     assert native_library.load.__wrapped__() is None
     assert lines[-1].startswith("No native kernels: ")
+
+
+def test_a_damaged_library_is_built_again(tmp_path):
+    """A file that can't be loaded is replaced."""
+    library = native_library.build(native_library.find_compiler(), tmp_path)
+    library.write_bytes(b"")
+    # A process of its own: TensorFlow registers an op once.
+    program = "from estimator_spec.updates import native_library as n; n.load().tpu_columns_unique"
+    environment = os.environ | {"TPU_COLUMNS_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    assert library.stat().st_size > 1000
+
+
+def test_the_cache_must_be_an_absolute_path(monkeypatch):
+    """No library is loaded from a path that depends on the working directory."""
+    monkeypatch.setenv("TPU_COLUMNS_CACHE", "cache")
+    with pytest.raises(RuntimeError, match="'cache', must be an absolute path"):
+        native_library.cache_directory()
+
+
+def test_the_compiler_may_have_arguments(monkeypatch):
+    """CXX may be a command with arguments, as in makefiles."""
+    (compiler,) = native_library.find_compiler()
+    monkeypatch.setenv("CXX", f"{compiler} -O2")
+    assert native_library.find_compiler() == [compiler, "-O2"]
 
 
 @settings(deadline=None, max_examples=50)
@@ -127,20 +158,62 @@ def test_updates_don_t_change_values_read_before(ops):
     """A value that a program has read keeps its numbers when the variable is updated in place."""
     table = tf.Variable(tf.ones([4, 2]))
     before = table.read_value()
+    update(ops, table, [], [0.5], "sgd")
+    np.testing.assert_array_equal(before, np.ones([4, 2]))
+    np.testing.assert_array_equal(table.read_value()[1], [0.5, 0.5])
+
+
+def update(ops, table, slots, hyperparameters, rule):
+    """Updates row 1 of a table of width 2 by a gradient of ones."""
     ops.tpu_columns_resource_update(
         table=table.handle,
-        slots=[],
-        hyperparameters=[0.5],
+        slots=[slot.handle for slot in slots],
+        hyperparameters=hyperparameters,
         ids=[1],
         gradients=[tf.ones([1, 2])],
         pairs=tf.zeros([0, 2], tf.int32),
         values=[],
-        rule="sgd",
+        rule=rule,
         sums=False,
         adjoint=False,
     )
-    np.testing.assert_array_equal(before, np.ones([4, 2]))
-    np.testing.assert_array_equal(table.read_value()[1], [0.5, 0.5])
+
+
+def test_slots_of_another_shape_are_errors(ops):
+    """A slot that isn't as large as its table is refused, before anything is written."""
+    table, slot = tf.Variable(tf.ones([4, 2])), tf.Variable(tf.ones([1, 2]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="do not have the same shape"):
+        update(ops, table, [slot], [0.1], "adagrad")
+    np.testing.assert_array_equal(table, np.ones([4, 2]))
+
+
+def test_hyperparameters_of_ftrl_are_checked(ops):
+    """Rates and strengths that TensorFlow's kernel refuses are refused."""
+    for wrong in ([0, 0, 0, -0.5], [0.1, -1, 0, -0.5], [0.1, 0, -1, -0.5], [0.1, 0, 0, 0.5]):
+        variables = [tf.Variable(tf.ones([4, 2])) for _ in range(3)]
+        values = [tf.constant(value, tf.float32) for value in wrong]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Ftrl needs lr > 0"):
+            update(ops, variables[0], variables[1:], values, "ftrl")
+
+
+def test_an_update_outside_of_the_step_runs_alone():
+    """An optimizer that a hook runs beside the step doesn't run the step's lookups."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        table = tf1.get_variable("table", [5, 4], use_resource=True)
+        ids = [tf1.placeholder(tf.int64, [None]) for _ in range(2)]
+        train = [
+            tf1.train.AdagradOptimizer(0.1, name=f"a{place}").minimize(
+                tf.reduce_sum(tf1.nn.embedding_lookup(table, tf.unique(each)[0]) ** 2)
+            )
+            for place, each in enumerate(ids)
+        ]
+        optimize_training_graph(graph, train[0], ALL)
+        assert any(op.type == "TpuColumnsResourceUpdate" for op in graph.get_operations())
+        session.run(tf1.global_variables_initializer())
+        before = session.run(table)
+        session.run(train[1], {ids[1]: [2]})
+        changed = np.any(session.run(table) != before, axis=1)
+        np.testing.assert_array_equal(changed, [False, False, True, False, False])
 
 
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, 1.0, -2.0, 1e20, -1e25, 1e-30]
