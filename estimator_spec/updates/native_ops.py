@@ -66,7 +66,9 @@ def update_rows(
     else:
         pairs, values, factor, adjoint = tf.zeros([0, 2], tf.int32), tf.zeros([0]), gradient, False
     gradients = _parts(factor)
-    waits = dependencies.collect_control_inputs([gradient], [*gradients, pairs, values])
+    bypassed = [gradient.op] if sums else []
+    bypassed += [] if gradients[0] is factor else [factor.op]
+    waits = [other for op in bypassed for other in op.control_inputs]
     with tf.control_dependencies(waits):
         return make(
             table=variable,
@@ -87,7 +89,11 @@ def _parts(rows: Any) -> list[Any]:
     op = rows.op
     if op.type != "ConcatV2" or tf.get_static_value(op.inputs[-1]) != 0:
         return [rows]
-    return list(op.inputs)[:-1]
+    parts = list(op.inputs)[:-1]
+    # The op in front of a loop's exit, or what it waits for, may be within the loop.
+    near = [op, *op.control_inputs, *(part.op for part in parts)]
+    is_outside = all(graph_surgery.control_flow_context(other) is None for other in near)
+    return parts if is_outside else [rows]
 
 
 def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, Any]:
