@@ -74,15 +74,7 @@ def updates_all_rows(parameters: optimizers.OptimizationParameters) -> bool:
 
 def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | None) -> bool:
     """Returns whether a gradient of zero leaves a row and its slots unchanged."""
-    if parameters is None or parameters.weight_decay_factor:
-        return False
-    limits = (
-        parameters.clip_weight_min,
-        parameters.clip_weight_max,
-        parameters.clip_gradient_min,
-        parameters.clip_gradient_max,
-    )
-    if any(limit is not None for limit in limits):
+    if parameters is None or not _is_unlimited(parameters):
         return False
     kinds = (optimizers.StochasticGradientDescentParameters, optimizers.AdagradParameters)
     return isinstance(parameters, kinds)
@@ -90,11 +82,18 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
 
 def native_rule(parameters: optimizers.OptimizationParameters) -> str | None:
     """Returns the rule of `updates/kernels.cc` that updates rows as this module does, or None."""
-    clips = parameters.clip_gradient_min, parameters.clip_gradient_max
-    limits = parameters.clip_weight_min, parameters.clip_weight_max
-    if any(limit is not None for limit in (*clips, *limits)) or parameters.weight_decay_factor:
-        return None
-    return _NATIVE_RULES.get(type(parameters))
+    return _NATIVE_RULES.get(type(parameters)) if _is_unlimited(parameters) else None
+
+
+def _is_unlimited(parameters: optimizers.OptimizationParameters) -> bool:
+    """Returns whether a step is the optimizer's rule alone, without limits or weight decay."""
+    limits = (
+        parameters.clip_weight_min,
+        parameters.clip_weight_max,
+        parameters.clip_gradient_min,
+        parameters.clip_gradient_max,
+    )
+    return not parameters.weight_decay_factor and all(limit is None for limit in limits)
 
 
 def _clip(value: Any, low: float | None, high: float | None) -> Any:

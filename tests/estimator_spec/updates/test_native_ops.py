@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import estimator_spec as es
 import tpu_columns
+import traces
 from estimator_spec.updates import native_library, native_ops, optimize_training_graph
 from tpu_columns import Hardware, IdOutOfRangeError, Mode, combining, optimizations, placement
 from tpu_columns.optimizations import Optimization
@@ -306,8 +307,7 @@ def trained(optimizer, chosen, use_resource, width, kind, steps=5):
         metadata, options = tf1.RunMetadata(), tf1.RunOptions(trace_level=3)
         for _ in range(steps):
             session.run(train_op, {ids: fed}, options, metadata)
-        nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
-        kinds = {node.timeline_label.split(" = ")[-1].split("(")[0] for node in nodes}
+        kinds = set(traces.kinds(metadata))
         return {v.op.name: session.run(v) for v in tf1.global_variables()}, kinds
 
 
