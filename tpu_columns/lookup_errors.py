@@ -150,7 +150,8 @@ def explain(
         nodes.append(error.op.name)
     for site in graph.get_collection(LOOKUP_SITES):
         # The op may be a gradient's, whose name has the scope behind `gradients/`.
-        if counts_differ and any(f"/{site.scope}" in f"/{node}" for node in nodes):
+        is_of_site = site.marked is None or f"(mark {site.marked.added})" in error.message
+        if counts_differ and is_of_site and any(f"/{site.scope}" in f"/{node}" for node in nodes):
             return _weight_count_error(site.column_name, site.feature_key)
         if match and any(node.startswith(site.scope) for node in nodes):
             number: str | None = match.group(match.lastindex or 0)

@@ -14,8 +14,6 @@ from tpu_columns import environment
 class Optimization(enum.Enum):
     """An optimization; its value is the environment variable that turns it off, set to 0.
 
-    Native kernels are off unless their variable is 1.
-
     `docs/speed.md` says what each does and gains.
     """
 
@@ -33,9 +31,6 @@ class Optimization(enum.Enum):
     STACKED_TABLES = "TPU_COLUMNS_STACKED_TABLES"
     SAVES_IN_PLACE = "TPU_COLUMNS_SAVES_IN_PLACE"
 
-
-# Those that are off unless their variable is 1.
-OPT_IN = frozenset({Optimization.NATIVE_KERNELS})
 
 # Those that rewrite a finished graph.
 REWRITES = frozenset(
@@ -80,9 +75,7 @@ def choose(
         plain = environment.is_on(environment.PLAIN, default=False)
     if fast_updates is None:
         fast_updates = environment.is_on(environment.FAST_UPDATES)
-    chosen = frozenset(
-        each for each in Optimization if environment.is_on(each.value, each not in OPT_IN)
-    )
+    chosen = frozenset(each for each in Optimization if environment.is_on(each.value))
     if plain:
         return frozenset()
     if stacked_tables is not None:

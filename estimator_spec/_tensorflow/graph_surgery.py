@@ -72,6 +72,12 @@ def add_control_input(op: Any, other: Any) -> None:
     op._add_control_input(other)
 
 
+def find_users(op: Any) -> list[Any]:
+    """Returns the ops that read an op's outputs or wait for it."""
+    readers = [user for output in op.outputs for user in output.consumers()]
+    return [*readers, *op._control_outputs]
+
+
 def control_flow_context(op: Any) -> Any:
     """Returns the TF1 `tf.cond` or `tf.while_loop` context that an op is in, or None."""
     return op._get_control_flow_context()

@@ -56,6 +56,20 @@ class Enqueued:
         """Sparse ids [B, n]; if there is only the matrix, its conversion, eight ops."""
         return tf.sparse.from_dense(self.matrix) if self.sparse is None else self.sparse
 
+    @functools.cached_property
+    def rows(self) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
+        """Ids and weights of each row of the result; each step of a truncated sequence is a row."""
+        if not self.max_sequence_length:
+            return self.ids, self.weights
+        weights = self.weights and steps_as_rows(self.weights, self.max_sequence_length)
+        return steps_as_rows(self.ids, self.max_sequence_length), weights
+
+    @property
+    def padded(self) -> tf.Tensor | None:
+        """Dense ids [B, n], with n known, that are looked up as a matrix; None: use `rows`."""
+        is_matrix = self.matrix is not None and bool(self.matrix.shape.as_list()[1])
+        return self.matrix if is_matrix and not self.max_sequence_length else None
+
     @property
     def shape(self) -> tf.TensorShape:
         """Static shape of the ids."""

@@ -26,6 +26,7 @@ from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import (
     enqueue,
     host_updates,
+    native_tables,
     stacked_lookup,
     stacked_tables,
     table_groups,
@@ -44,7 +45,16 @@ from estimator_spec.embedding.spec import (
     table_optimizer,
     tables_and_features,
 )
-from tpu_columns import categorical, combining, entries, lookup, lookup_errors, storage
+from estimator_spec.updates import native_library
+from tpu_columns import (
+    categorical,
+    combining,
+    driver_graphs,
+    entries,
+    lookup,
+    lookup_errors,
+    storage,
+)
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -119,6 +129,8 @@ class HostCore:
         # By the key of a stack's first table, as in `_gathered` and `_combined`.
         self._stacks: dict[str, StackedTable] = {}
         self._stack_uses: dict[str, list[stacked_lookup.Use]] = {}
+        # Variables of the native ops by the key of their first table, and their features.
+        self._native: dict[str, tuple[Any, list[stacked_lookup.Use]]] = {}
         self._step: Any = None
         self._num_replicas = 0
 
@@ -184,11 +196,20 @@ class HostCore:
         stacked = {key for keys in stacks.values() for key in keys}
         for key, table in sorted(self._tables.items()):
             storage.record_layout(names[key], self._partitions[key])
+            if key in stacked and key not in stacks:
+                continue
             if key in stacks:
-                self._gathered[key] = self._look_up_stack(stacks[key])
-            elif key not in stacked:
+                variable = self._create_stack(stacks[key])
+            else:
                 shape = (table.vocabulary_size, table.dimension)
                 variable = self._create_table(key, names[key], shape)
+            if self._native_rule(key):
+                # Its lookup is connected to the finished model, in `update`.
+                offsets = self._stacks[key].offsets if key in stacks else [0]
+                self._native[key] = variable, self._uses(stacks.get(key, [key]), offsets)
+            elif key in stacks:
+                self._gathered[key] = self._look_up_stack(stacks[key])
+            else:
                 self._gathered[key] = self._look_up_table(key, variable)
 
     def variable_names(self) -> dict[str, str]:
@@ -201,12 +222,14 @@ class HostCore:
         With pipelining it delays this step's update to the next step, and adds an op that applies
         the delayed update to the graph collection `HELD_UPDATES`.
         """
+        assert self._gradients is not None  # only called in training
+        self._gradients.finish()
         gradients = self._row_gradients()
         global_step = self._step
         multiplier = self._spec.experimental_gradient_multiplier_fn
         factor = None if multiplier is None else tf.cast(multiplier(global_step), tf.float32)
         rates: dict[Any, Any] = {}
-        ops = []
+        ops = self._update_native(factor, rates)
         for key, gradient in gradients.items():
             if factor is not None:
                 gradient *= factor
@@ -227,10 +250,38 @@ class HostCore:
                     ops.append(host_updates.apply(update, self._optimizer(key), self._num_replicas))
         return tf.group(*ops, name="update_embeddings")
 
+    def _update_native(self, factor: Any, rates: dict[Any, Any]) -> list[Any]:
+        """Connects the tables of native ops to the finished model; returns the ops of updates."""
+        if not self._native:
+            return []
+        tables = native_tables.NativeTables()
+        for key, (variable, uses) in self._native.items():
+            rule, parameters = self._native_rule(key), self._optimizer(key)
+            assert rule is not None
+            if key in self._stacks:
+                slots = self._stacks[key].slots
+            else:
+                slots = host_updates.slot_variables(variable, parameters)
+            ordered = [slots[name] for name in optimizers.slot_initial_values(parameters)]
+            tables.add(variable, ordered, rule, self._learning_rate(key, self._step, rates), uses)
+        looked_up = tables.look_up(self._step)
+        assert self._gradients is not None
+        gradients = self._gradients
+        return tables.update(lambda feature: gradients.captured(feature, 0), factor, looked_up)
+
+    def _native_rule(self, key: str) -> str | None:
+        """Returns the rule of the native op that updates a table; None: other ops train it."""
+        is_alone = self._training and not self._on_servers and self._num_replicas == 1
+        # A pipelined update is held back by table.
+        if not is_alone or self._spec.pipeline_execution_with_tensor_core:
+            return None
+        if not driver_graphs.uses_native_kernels() or native_library.load() is None:
+            return None
+        return update_rules.native_rule(self._optimizer(key))
+
     def _row_gradients(self) -> dict[str, Any]:
         """Returns the gradient of each table's `trained_rows` from those of the activations."""
         assert self._gradients is not None  # only called in training
-        self._gradients.finish()
         keys = sorted(self._gathered)
         rows = [self._gathered[key].trained_rows for key in keys]
         captured = [
@@ -316,9 +367,8 @@ class HostCore:
             kind = key  # of its own, so that the table stays alone
         return table_groups.Candidate(key, kind, table.dimension, table.vocabulary_size, num_ids)
 
-    def _look_up_stack(self, keys: list[str]) -> GatheredRows:
-        """Creates a stack of tables and gathers its rows once; connects the activations."""
-        first = keys[0]
+    def _create_stack(self, keys: list[str]) -> Any:
+        """Creates the variables of a stack; returns that of the rows."""
         members = [
             stacked_tables.Member(
                 self._names[key],
@@ -327,15 +377,24 @@ class HostCore:
             )
             for key in keys
         ]
-        parameters = self._optimizer(first)
-        stack = StackedTable(members, self._tables[first].dimension, parameters)
-        self._stacks[first] = stack
+        first = keys[0]
+        width, parameters = self._tables[first].dimension, self._optimizer(first)
+        self._stacks[first] = StackedTable(members, width, parameters)
+        return self._stacks[first].variable
+
+    def _uses(self, keys: list[str], offsets: list[int]) -> list[stacked_lookup.Use]:
+        """Returns the features of the tables of a variable.
+
+        Args:
+            keys: the tables.
+            offsets: first row of each in the variable.
+        """
         users = [
             (key, offset, turn, feature)
-            for key, offset in zip(keys, stack.offsets, strict=True)
+            for key, offset in zip(keys, offsets, strict=True)
             for turn, feature in enumerate(self._users[key])
         ]
-        uses = self._stack_uses[first] = [
+        return [
             stacked_lookup.Use(
                 feature,
                 self._enqueued[feature][0],
@@ -347,9 +406,15 @@ class HostCore:
             )
             for place, (key, offset, turn, feature) in enumerate(users)
         ]
+
+    def _look_up_stack(self, keys: list[str]) -> GatheredRows:
+        """Gathers the rows of a stack of tables once; connects the activations."""
+        first = keys[0]
+        stack = self._stacks[first]
+        uses = self._stack_uses[first] = self._uses(keys, stack.offsets)
         with tf.name_scope(f"look_up_{op_name(first)}_and_{len(keys) - 1}_more") as scope:
             self._record_site(scope, first)
-            may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(parameters)
+            may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._optimizer(first))
             gathered, values = stacked_lookup.look_up(stack.variable, uses, may_update_row_0)
         for use, value in values:
             graph_surgery.replace_input(use.activation.op, value)
@@ -400,17 +465,13 @@ class HostCore:
             return gathered
 
     def _entries(self, key: str, enqueued: enqueue.Enqueued) -> combining.Entries:
-        """Returns the entries of a feature; each step of a truncated sequence is a row."""
-        matrix, combiner = enqueued.matrix, enqueued.combiner
-        length, weights = enqueued.max_sequence_length, enqueued.weights
-        if length:
-            steps = enqueue.steps_as_rows(enqueued.ids, length)
-            weights = None if weights is None else enqueue.steps_as_rows(weights, length)
-            return entries.from_sparse(steps, weights, combiner)
-        if matrix is not None and matrix.shape.as_list()[1] and self._sums_gradients(key):
+        """Returns the entries of a feature."""
+        if enqueued.padded is not None and self._sums_gradients(key):
             may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
-            return entries.from_padded(matrix, combiner, self._training, may_update_row_0)
-        return entries.from_sparse(enqueued.ids, weights, combiner)
+            return entries.from_padded(
+                enqueued.padded, enqueued.combiner, self._training, may_update_row_0
+            )
+        return entries.from_sparse(*enqueued.rows, enqueued.combiner)
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]

@@ -11,8 +11,7 @@ import tensorflow as tf
 from estimator_spec.cores import update_rules
 from estimator_spec.cores.table_variables import create_variable
 from estimator_spec.embedding import optimizers
-from estimator_spec.updates import native_library, native_ops
-from tpu_columns import combining, driver_graphs
+from tpu_columns import combining
 from tpu_columns.storage import ShardedTable
 
 tf1 = tf.compat.v1
@@ -106,7 +105,7 @@ def apply(
     """
     gathered = update.gathered
     if slots is None:
-        slots = _slot_variables(gathered.variable, parameters)
+        slots = slot_variables(gathered.variable, parameters)
     if gathered.turns is not None:
         return _update_in_turns(update, slots, parameters, num_replicas)
     if update_rules.updates_all_rows(parameters):
@@ -127,7 +126,7 @@ def apply_on_shards(
         parameters: the table's optimizer.
     """
     gathered = update.gathered
-    slots = _slot_variables(gathered.variable, parameters, len(table.shards))
+    slots = slot_variables(gathered.variable, parameters, len(table.shards))
     change = _update_all_rows if update_rules.updates_all_rows(parameters) else _update_rows
     ops = []
     for number, (ids, gradient) in enumerate(table.split(gathered.ids, update.gradient)):
@@ -147,19 +146,6 @@ def _update_rows(
 ) -> Any:
     """Updates the rows of a step once."""
     gathered = update.gathered
-    rule = update_rules.native_rule(parameters)
-    use_native = driver_graphs.uses_native_kernels() and native_library.load() is not None
-    if rule is not None and update.is_due is None and use_native:
-        handles = [slots[name].handle for name in optimizers.slot_initial_values(parameters)]
-        with tf.control_dependencies([gathered.rows]):
-            return native_ops.update_rows(
-                rule,
-                gathered.variable.handle,
-                handles,
-                [update.learning_rate],
-                gathered.ids,
-                update.gradient,
-            )
     # After the gradient, so that the rows of slots are still in a cache when they are written.
     with tf.control_dependencies([update.gradient]):
         slot_rows = _gather_slots(slots, gathered.ids)
@@ -201,7 +187,7 @@ def _update_in_turns(
     return done[0]
 
 
-def _slot_variables(
+def slot_variables(
     variable: Any, parameters: optimizers.OptimizationParameters, num_shards: int = 0
 ) -> dict[str, Any]:
     """Returns the slot variables of a table by slot; in shards unless `num_shards` is 0."""

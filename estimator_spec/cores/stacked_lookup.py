@@ -112,7 +112,7 @@ def join(uses: Sequence[Use], may_update_row_0: bool) -> list[Batch]:
     """
     together: dict[tuple[Any, ...], list[tuple[Use, combining.Entries | None]]] = {}
     for use in uses:
-        single = None if _is_dense(use.enqueued) else _sparse_entries(use.enqueued)
+        single = _sparse_entries(use.enqueued) if use.enqueued.padded is None else None
         together.setdefault(_kind(use, single), []).append((use, single))
     batches = []
     # By turn, so that a row's gradients are added in the order of its table's features.
@@ -123,6 +123,15 @@ def join(uses: Sequence[Use], may_update_row_0: bool) -> list[Batch]:
         else:
             batches.append(_join_sparse(same, singles))
     return batches
+
+
+MARK_LIMIT = 1 << 46
+"""Ids out of range are clipped to ± this limit, and moved to a range of their feature."""
+
+
+def mark(use: Use) -> lookup_errors.Marked:
+    """Returns how a feature's ids out of range are marked: they are negative and tell both."""
+    return lookup_errors.Marked(-4 * MARK_LIMIT * (use.place + 1), MARK_LIMIT)
 
 
 def num_ids(enqueued: enqueue.Enqueued) -> int | None:
@@ -143,33 +152,22 @@ def record_sites(scope: str, uses: Sequence[Use]) -> None:
         uses: the features.
     """
     for use in uses:
-        marked = lookup_errors.Marked(_mark(use), _MARK_LIMIT)
-        lookup_errors.record_site(
-            scope, use.feature, use.feature, use.layout.num_rows, marked=marked
-        )
+        num_rows = use.layout.num_rows
+        lookup_errors.record_site(scope, use.feature, use.feature, num_rows, mark(use))
 
 
 def _kind(use: Use, single: combining.Entries | None) -> tuple[Any, ...]:
     """Returns what features of one batch have in common."""
     if single is not None:
         return use.turn, "sparse", single.ids.dtype, single.combiner
-    matrix = use.enqueued.matrix
+    matrix = use.enqueued.padded
     assert matrix is not None
     return use.turn, "dense", matrix.shape.as_list()[1], matrix.dtype, use.enqueued.combiner
 
 
-def _is_dense(enqueued: enqueue.Enqueued) -> bool:
-    """Returns whether a feature's ids are looked up as a matrix, padding included."""
-    matrix = enqueued.matrix
-    is_sequence = enqueued.max_sequence_length > 0
-    return not is_sequence and matrix is not None and bool(matrix.shape.as_list()[1])
-
-
 def _sparse_entries(enqueued: enqueue.Enqueued) -> combining.Entries:
-    """Returns the entries of a feature; each step of a truncated sequence is a row."""
-    ids = enqueued.ids
-    if enqueued.max_sequence_length:
-        ids = enqueue.steps_as_rows(ids, enqueued.max_sequence_length)
+    """Returns the entries of a feature."""
+    ids, _ = enqueued.rows
     single = entries.from_sparse(ids, None, enqueued.combiner)
     rows = tf.compat.dimension_value(ids.shape[0])
     return single if rows is None else single._replace(num_rows=int(rows))
@@ -232,18 +230,10 @@ def _positions(ids: Any, uses: Sequence[Use], sizes: Sequence[Any]) -> Any:
         starts = shard * known(list(least)) + tf.minimum(shard, known(list(extra)))
         local = starts + shaped // count
     in_range = (shaped >= 0) & (shaped < known([use.layout.num_rows for use in uses]))
-    marked = tf.clip_by_value(shaped, -_MARK_LIMIT, _MARK_LIMIT) + known([*map(_mark, uses)])
+    marked = tf.clip_by_value(shaped, -MARK_LIMIT, MARK_LIMIT)
+    marked += known([mark(use).added for use in uses])
     local += known([use.offset for use in uses])
     return tf.reshape(tf1.where(in_range, local, marked), [-1])
-
-
-# Ids out of range are clipped to ± this limit, and moved to a range of their feature.
-_MARK_LIMIT = 1 << 46
-
-
-def _mark(use: Use) -> int:
-    """Returns what is added to an id out of range; the sum is negative and tells both."""
-    return -4 * _MARK_LIMIT * (use.place + 1)
 
 
 def _numbers(sizes: Sequence[Any]) -> Any:

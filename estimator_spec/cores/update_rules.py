@@ -81,7 +81,7 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
 
 
 def native_rule(parameters: optimizers.OptimizationParameters) -> str | None:
-    """Returns the rule of `updates/kernels.cc` that updates rows as this module does, or None."""
+    """Returns the rule of `updates/native/` that updates rows as this module does, or None."""
     return _NATIVE_RULES.get(type(parameters)) if _is_unlimited(parameters) else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles `kernels.cc` against the installed TensorFlow, once a user and version, and loads it.
+"""Compiles `native/` against the installed TensorFlow, once a user and version, and loads it.
 
 TensorFlow has no binary interface that outlives a version, so the library is built where it runs,
 in some ten seconds, by the C++ compiler of the machine. It is kept in a cache directory, under a
@@ -27,7 +27,8 @@ import tensorflow as tf
 
 from tpu_columns import environment
 
-_SOURCE = Path(__file__).with_name("kernels.cc")
+_SOURCES = Path(__file__).with_name("native")
+_UNIT = _SOURCES / "kernels.cc"
 # No fused multiply-add, and no approximation: a row's result must not depend on its place in a
 # vector. Without errno, square roots are vector instructions. -w: the warnings are TensorFlow's.
 _OPTIONS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-w")
@@ -102,7 +103,8 @@ def build(compiler: list[str], directory: Path) -> Path:
     """
     options = [*compiler, *_OPTIONS, *tf.sysconfig.get_compile_flags()]
     built_with = [tf.version.GIT_VERSION, tf.version.COMPILER_VERSION, platform.machine()]
-    key = [_SOURCE.read_text("utf-8"), *built_with, *options, *tf.sysconfig.get_link_flags()]
+    key = [path.read_text("utf-8") for path in sorted(_SOURCES.iterdir()) if path.is_file()]
+    key += [*built_with, *options, *tf.sysconfig.get_link_flags()]
     name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
     library = directory / f"kernels-{tf.__version__}-{name}.so"
     if library.exists():
@@ -115,7 +117,7 @@ def build(compiler: list[str], directory: Path) -> Path:
     handle, unfinished = tempfile.mkstemp(".so", library.stem + ".", directory)
     os.close(handle)
     try:
-        command = [*options, str(_SOURCE), "-o", unfinished]
+        command = [*options, str(_UNIT), "-o", unfinished]
         command += tf.sysconfig.get_link_flags()
         done = subprocess.run(
             command, capture_output=True, errors="replace", timeout=_TIMEOUT_S, check=False
@@ -124,7 +126,7 @@ def build(compiler: list[str], directory: Path) -> Path:
             printed = (done.stderr or done.stdout).strip().splitlines()
             lines = [line for line in printed if "error:" in line] or printed
             raise RuntimeError(
-                f"{shlex.join(compiler)} failed on {_SOURCE}: " + " / ".join(lines[:5]) + "."
+                f"{shlex.join(compiler)} failed on {_UNIT}: " + " / ".join(lines[:5]) + "."
             )
         with open(unfinished, "rb") as file:
             os.fsync(file.fileno())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces lookups and updates of float32 tables in a training graph by the ops of `kernels.cc`.
+"""Replaces lookups and updates of float32 tables in a training graph by the ops of `native/`.
 
     ids ─▶ UniqueWithCounts ─▶ gather ─▶ sparse product       as built by a lookup
     ids ─▶ Unique ───────────▶ LookUp                         copies no rows
@@ -27,7 +27,7 @@ _PRODUCT = "SparseTensorDenseMatMul"
 # Narrower products are as fast in TensorFlow.
 _MIN_WIDTH_OF_PRODUCTS = 32
 
-# Rule and hyperparameters of `kernels.cc` by op type.
+# Rule and hyperparameters of `native/rows.h` by op type.
 _RULES = {
     "SparseApplyAdagrad": ("adagrad", ("lr",)),
     "SparseApplyAdagradV2": ("adagrad_v2", ("lr", "epsilon")),
@@ -47,7 +47,7 @@ def update_rows(
     """Returns an op that updates rows of a variable and of its slots in place.
 
     Args:
-        rule: one of `kernels.cc`.
+        rule: one of `native/rows.h`.
         variable: the table's handle or reference, float32 [V, D].
         slots: those of the slot variables that the rule has.
         hyperparameters: float32 scalars, in the rule's order.

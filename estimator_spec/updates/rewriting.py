@@ -26,13 +26,14 @@ from estimator_spec.updates import (
     dependencies,
     direct_sums,
     gathers,
+    graph_defs,
     kernel_choice,
     kernels,
     native_library,
     native_ops,
 )
 from tpu_columns import combining, storage
-from tpu_columns.optimizations import OPT_IN, REWRITES, Optimization
+from tpu_columns.optimizations import REWRITES, Optimization
 
 tf1 = tf.compat.v1
 
@@ -40,10 +41,12 @@ tf1 = tf.compat.v1
 _SAME_IDS = frozenset({"Reshape", "Identity"})
 # UniqueV2 and UniqueWithCountsV2 may compare whole rows.
 _UNIQUE = frozenset({"Unique", "UniqueWithCounts", "TpuColumnsUnique"})
+# Whether a process can run native kernels is for the driver to decide.
+_TENSORFLOW_OPS_ONLY = REWRITES - {Optimization.NATIVE_KERNELS}
 
 
 def optimize_training_graph(
-    graph: tf.Graph, train_op: Any, chosen: Container[Optimization] = REWRITES - OPT_IN
+    graph: tf.Graph, train_op: Any, chosen: Container[Optimization] = _TENSORFLOW_OPS_ONLY
 ) -> Any:
     """Replaces updates and reads of tables in a training graph by faster ops.
 
@@ -70,6 +73,7 @@ def optimize_training_graph(
         _skip_reshapes(op)
     use_native = Optimization.NATIVE_KERNELS in chosen and native_library.load() is not None
     native = native_ops.replace_updates(updates, step) if use_native else {}
+    original_inputs = {op: tuple(op.inputs) for op in native}
     for op, new in native.items():
         kernels.disable_update(op, new)
     replaced |= native
@@ -83,6 +87,8 @@ def optimize_training_graph(
     if replaced:
         tf1.logging.info("Replaced %d ops that update tables by faster ones.", len(replaced))
     reads = native_ops.replace_lookups(graph) if use_native else {}
+    if native or reads:
+        graph_defs.write_original_ops(graph, native | reads, original_inputs)
     if Optimization.GATHERS in chosen:
         reads |= gathers.replace_gathers(graph, reads)
     _redirect_control_inputs(graph, replaced, reads)
@@ -90,7 +96,7 @@ def optimize_training_graph(
 
 
 def optimize_inference_graph(
-    graph: tf.Graph, chosen: Container[Optimization] = REWRITES - OPT_IN
+    graph: tf.Graph, chosen: Container[Optimization] = _TENSORFLOW_OPS_ONLY
 ) -> None:
     """Replaces lookups in a graph that writes no table by faster ops.
 

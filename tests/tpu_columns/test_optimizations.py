@@ -12,10 +12,10 @@ import tensorflow as tf
 
 import tpu_columns
 from tpu_columns import environment, optimizations
-from tpu_columns.optimizations import OPT_IN, REWRITES, Optimization
+from tpu_columns.optimizations import REWRITES, Optimization
 
 tf1 = tf.compat.v1
-ALL = frozenset(Optimization) - OPT_IN
+ALL = frozenset(Optimization)
 SPEED = Path(__file__).resolve().parents[2] / "docs" / "speed.md"
 
 
@@ -32,9 +32,6 @@ SPEED = Path(__file__).resolve().parents[2] / "docs" / "speed.md"
         ({}, {"fast_updates": False}, ALL - REWRITES),
         ({}, {"fast_updates": False, "plain": True}, frozenset()),
         ({environment.PLAIN: "true"}, {"fast_updates": True}, frozenset()),
-        ({Optimization.NATIVE_KERNELS.value: "1"}, {}, ALL | {Optimization.NATIVE_KERNELS}),
-        ({Optimization.NATIVE_KERNELS.value: "1"}, {"plain": True}, frozenset()),
-        ({Optimization.NATIVE_KERNELS.value: "1"}, {"fast_updates": False}, ALL - REWRITES),
         ({Optimization.LOOKUPS.value: "false"}, {}, ALL - {Optimization.LOOKUPS}),
         ({}, {"stacked_tables": False}, ALL - {Optimization.STACKED_TABLES}),
         ({Optimization.STACKED_TABLES.value: "0"}, {"stacked_tables": True}, ALL),

@@ -275,17 +275,14 @@ OPTIMIZERS = {
 }
 
 
-def trained(optimizer, chosen, use_resource, width, kind, steps=5):
-    """Trains a table by the driver's graph; returns variables and types of ops that ran."""
+def build(optimizer, chosen, use_resource, width, kind):
+    """Builds the driver's graph of a table's training; returns the ops of ids and a step."""
     rng = np.random.default_rng(3)
     with (
-        tf.Graph().as_default() as graph,
-        tf1.Session() as session,
         placement.running(Mode.TRAIN, Hardware.CPU),
         optimizations.using(chosen),
     ):
         tf1.set_random_seed(1)
-        fed = rng.integers(-1, 9, [BATCH, WIDTH])
         ids = tf1.placeholder(tf.int64, [BATCH, WIDTH])
         categorical = fc.categorical_column_with_identity("a", ROWS)
         features = {"a": ids}
@@ -302,13 +299,26 @@ def trained(optimizer, chosen, use_resource, width, kind, steps=5):
             loss = tf.reduce_mean(tf.square(layer - 1.0))
             step = tf1.train.get_or_create_global_step()
             train_op = optimizer().minimize(loss, step)
-        train_op = optimize_training_graph(graph, train_op, chosen)
+        return ids.op, train_op
+
+
+def run(ids, train_op):
+    """Runs five steps of the default graph; returns variables and types of ops that ran."""
+    fed = np.random.default_rng(3).integers(-1, 9, [BATCH, WIDTH])
+    metadata, options = tf1.RunMetadata(), tf1.RunOptions(trace_level=3)
+    with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
-        metadata, options = tf1.RunMetadata(), tf1.RunOptions(trace_level=3)
-        for _ in range(steps):
-            session.run(train_op, {ids: fed}, options, metadata)
-        kinds = set(traces.kinds(metadata))
-        return {v.op.name: session.run(v) for v in tf1.global_variables()}, kinds
+        for _ in range(5):
+            session.run(train_op, {ids.outputs[0]: fed}, options, metadata)
+        variables = {v.op.name: session.run(v) for v in tf1.global_variables()}
+        return variables, set(traces.kinds(metadata))
+
+
+def trained(optimizer, chosen, *program):
+    """Trains a table by the driver's graph; returns variables and types of ops that ran."""
+    with tf.Graph().as_default() as graph:
+        ids, train_op = build(optimizer, chosen, *program)
+        return run(ids, optimize_training_graph(graph, train_op, chosen))
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
@@ -328,6 +338,29 @@ def test_training_is_the_same(name, use_resource, width, kind):
     assert (f"{prefix}Update" in ran) == is_native
     # Weights that may be trained have a gradient, which reads the rows, too.
     assert f"{prefix}LookUp" in ran or not is_native or kind == "weighted"
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
+@pytest.mark.parametrize("width", [4, 40])
+@pytest.mark.parametrize("use_resource", [True, False])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_meta_graphs_have_the_original_ops(name, use_resource, width, kind):
+    """A program that imports the meta graph of a training needs no native ops, and trains alike."""
+    program = (OPTIMIZERS[name], ALL, use_resource, width, kind)
+    expected, _ = trained(*program)
+    with tf.Graph().as_default() as graph:
+        ids, train_op = build(*program)
+        optimize_training_graph(graph, train_op, ALL)
+        assert any(op.type.startswith("TpuColumns") for op in graph.get_operations())
+        meta_graph = tf1.train.export_meta_graph()
+    with tf.Graph().as_default() as graph:
+        tf1.train.import_meta_graph(meta_graph)
+        imported = [graph.get_operation_by_name(op.name) for op in (ids, train_op)]
+        assert not any(op.type.startswith("TpuColumns") for op in graph.get_operations())
+        found, _ = run(*imported)
+    assert found.keys() == expected.keys()
+    for variable, value in expected.items():
+        np.testing.assert_allclose(found[variable], value, rtol=5e-6, atol=1e-6, err_msg=variable)
 
 
 def model_fn(features, labels, mode, params):
@@ -375,32 +408,42 @@ def train(directory, ids, core, steps=6):
 
 
 @pytest.mark.parametrize("core", [False, True])
-def test_they_run_where_they_are_asked_for(tmp_path, monkeypatch, core):
-    """With the variable set to 1 an estimator trains by native ops; by default by none."""
+def test_an_estimator_trains_by_them(tmp_path, monkeypatch, core):
+    """An estimator trains by native ops, unless their variable is 0."""
     ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
-    plain, kinds = train(tmp_path / "plain", ids, core)
-    assert not any(kind.startswith("TpuColumns") for kind in kinds)
-    monkeypatch.setenv(NATIVE.value, "1")
     native, kinds = train(tmp_path / "native", ids, core)
     assert {"TpuColumnsResourceUpdate", "TpuColumnsResourceLookUp"} <= kinds
+    monkeypatch.setenv(NATIVE.value, "0")
+    plain, kinds = train(tmp_path / "plain", ids, core)
+    assert not any(kind.startswith("TpuColumns") for kind in kinds)
     assert plain.keys() == native.keys()
     for name, value in plain.items():
         np.testing.assert_allclose(native[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+def test_meta_files_of_an_estimator(tmp_path):
+    """The `.meta` file of a checkpoint has no native ops."""
+    ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
+    _, kinds = train(tmp_path, ids, core=False)
+    assert "TpuColumnsResourceUpdate" in kinds
+    meta_graph = tf1.MetaGraphDef()
+    meta_graph.ParseFromString((tmp_path / "model.ckpt-6.meta").read_bytes())
+    kinds = {node.op for node in meta_graph.graph_def.node}
+    assert "ResourceSparseApplyAdagrad" in kinds
+    assert not any(kind.startswith("TpuColumns") for kind in kinds)
+
+
 @pytest.mark.parametrize("core", [False, True])
-def test_a_bad_id_names_its_column(tmp_path, monkeypatch, core):
+def test_a_bad_id_names_its_column(tmp_path, core):
     """An id out of range is refused by an error that names column, id and vocabulary."""
-    monkeypatch.setenv(NATIVE.value, "1")
     ids = np.full([BATCH, WIDTH], 3)
     ids[2, 1] = 77
     with pytest.raises(IdOutOfRangeError, match=r"'a.*': id 77 of feature 'a' .* size is 30"):
         train(tmp_path, ids, core)
 
 
-def test_two_trainings_are_the_same(tmp_path, monkeypatch):
+def test_two_trainings_are_the_same(tmp_path):
     """Two trainings on the host core give the same bits."""
-    monkeypatch.setenv(NATIVE.value, "1")
     ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
     first, second = (train(tmp_path / name, ids, True, 40)[0] for name in ("a", "b"))
     assert first.keys() == second.keys()

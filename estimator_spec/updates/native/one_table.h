@@ -1,54 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CPU kernels that look up and update rows of an embedding table in one pass each.
+// Ops that replace TensorFlow's in the lookup and update of one table; see native_ops.py.
 //
-// native_library.py compiles this file against the installed TensorFlow; native_ops.py puts the ops
-// into training graphs. Each op computes what the ops it replaces compute, in the same
-// order of summation. Loops over the elements of a row use +, -, *, / and sqrt only, which are
-// rounded alike in vectors and scalars, so a row's result doesn't depend on its width or place.
+// Each computes what the ops that it replaces compute, in the same order of summation.
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
+#ifndef TPU_COLUMNS_ONE_TABLE_H_
+#define TPU_COLUMNS_ONE_TABLE_H_
 
-#include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/resource_var.h"
-#include "tensorflow/core/framework/shape_inference.h"
+#include "rows.h"
 
 namespace tpu_columns {
 namespace {
-
-using tensorflow::core::RefCountPtr;
-using tensorflow::errors::InvalidArgument;
-using tensorflow::mutex;
-using tensorflow::mutex_lock;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
-using tensorflow::tf_shared_lock;
-using tensorflow::Var;
-using tensorflow::shape_inference::DimensionHandle;
-using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
-
-// Rows are requested from memory this many rows ahead of their use.
-constexpr int64_t kAhead = 12;
-
-inline void Prefetch(const float* row, int64_t width) {
-  for (int64_t place = 0; place < width; place += 16) __builtin_prefetch(row + place);
-}
-
-inline void PrefetchToWrite(const float* row, int64_t width) {
-  for (int64_t place = 0; place < width; place += 16) __builtin_prefetch(row + place, 1);
-}
 
 // The nonzero elements of a sparse matrix: pairs of a row index and a column index.
 struct Matrix {
@@ -118,14 +80,6 @@ bool CheckIds(OpKernelContext* context, const Id* ids, int64_t count, int64_t ro
   return true;
 }
 
-inline void AddScaled(float* sum, const float* row, float factor, int64_t width) {
-  if (factor == 1.0f) {
-    for (int64_t place = 0; place < width; ++place) sum[place] += row[place];
-  } else {
-    for (int64_t place = 0; place < width; ++place) sum[place] += factor * row[place];
-  }
-}
-
 // ---------------------------------------------------------------------------------- Unique
 
 REGISTER_OP("TpuColumnsUnique")
@@ -153,24 +107,8 @@ class UniqueOp : public OpKernel {
     const Id* ids = input.flat<Id>().data();
     Tensor* index_tensor = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(1, TensorShape({count}), &index_tensor));
-    int64_t* index = index_tensor->flat<int64_t>().data();
-    int bits = 4;
-    while ((int64_t{1} << bits) < 2 * count) ++bits;
-    const uint64_t mask = (uint64_t{1} << bits) - 1;
-    std::vector<int32_t> table(mask + 1, -1);  // by hash: the place of an id in `unique`
     std::vector<Id> unique;
-    unique.reserve(count);
-    for (int64_t place = 0; place < count; ++place) {
-      const Id id = ids[place];
-      // The golden ratio spreads consecutive ids.
-      uint64_t slot = (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15ull) >> (64 - bits);
-      while (table[slot] >= 0 && unique[table[slot]] != id) slot = (slot + 1) & mask;
-      if (table[slot] < 0) {
-        table[slot] = static_cast<int32_t>(unique.size());
-        unique.push_back(id);
-      }
-      index[place] = table[slot];
-    }
+    FindDistinct(ids, count, index_tensor->flat<int64_t>().data(), &unique);
     Tensor* unique_tensor = nullptr;
     const int64_t found = static_cast<int64_t>(unique.size());
     OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({found}), &unique_tensor));
@@ -314,74 +252,6 @@ class ProductOp : public OpKernel {
 
 // ---------------------------------------------------------------------------------- updates
 
-// New values of the elements of a row and its slots; formulas as in kernels.py and, for
-// `adagrad_no_nan`, in cores/update_rules.py.
-enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl, kFtrlV2 };
-
-struct Hyperparameters {
-  float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
-};
-
-void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slots, const float* g,
-               int64_t width) {
-  switch (rule) {
-    case Rule::kSgd:
-      for (int64_t i = 0; i < width; ++i) w[i] -= h.rate * g[i];
-      return;
-    case Rule::kAdagrad: {
-      float* a = slots[0];
-      for (int64_t i = 0; i < width; ++i) {
-        a[i] += g[i] * g[i];
-        w[i] -= h.rate * g[i] / std::sqrt(a[i]);
-      }
-      return;
-    }
-    case Rule::kAdagradNoNan: {
-      float* a = slots[0];
-      for (int64_t i = 0; i < width; ++i) {
-        a[i] += g[i] * g[i];
-        const float moved = h.rate * g[i];
-        w[i] -= moved == 0.0f ? 0.0f : moved / std::sqrt(a[i]);
-      }
-      return;
-    }
-    case Rule::kAdagradV2: {
-      float* a = slots[0];
-      for (int64_t i = 0; i < width; ++i) {
-        a[i] += g[i] * g[i];
-        w[i] -= h.rate * g[i] / (std::sqrt(a[i]) + h.epsilon);
-      }
-      return;
-    }
-    case Rule::kFtrl:
-    case Rule::kFtrlV2: {
-      float* a = slots[0];
-      float* linear = slots[1];
-      for (int64_t i = 0; i < width; ++i) {
-        const float old_a = a[i];
-        const float new_a = old_a + g[i] * g[i];
-        float root, new_root;
-        if (h.power == -0.5f) {
-          root = std::sqrt(old_a);
-          new_root = std::sqrt(new_a);
-        } else {
-          root = std::pow(old_a, -h.power);
-          new_root = std::pow(new_a, -h.power);
-        }
-        // Not with a shrinkage of 0: times an infinite weight it would be NaN.
-        const float in_linear =
-            rule == Rule::kFtrl ? g[i] : g[i] + 2.0f * h.shrinkage * w[i];
-        linear[i] = linear[i] + in_linear - (new_root - root) / h.rate * w[i];
-        const float curvature = new_root / h.rate + 2.0f * h.l2;
-        const float clipped = std::min(std::max(linear[i], -h.l1), h.l1);
-        w[i] = (clipped - linear[i]) / curvature;
-        a[i] = new_a;
-      }
-      return;
-    }
-  }
-}
-
 #define UPDATE_ATTRIBUTES                                                       \
       .Input("hyperparameters: num_hyperparameters * float")                     \
       .Input("ids: Id")                                                         \
@@ -417,25 +287,9 @@ adjoint: whether the sparse matrix is transposed first.
 
 // A table or slot variable that an op writes.
 struct Written {
-  RefCountPtr<Var> resource;
-  Tensor reference;
+  Tensor reference;  // empty: a resource variable
   float* data = nullptr;
 };
-
-// Makes sure that no other tensor shares the variable's memory, as TensorFlow's sparse updates do.
-tensorflow::Status MakeWritable(OpKernelContext* context, Var* variable) {
-  if (variable->copy_on_read_mode.load()) return tensorflow::Status();
-  Tensor* tensor = variable->tensor();
-  if (!tensor->RefCountIsOne()) {
-    Tensor copy;
-    TF_RETURN_IF_ERROR(context->allocate_temp(tensor->dtype(), tensor->shape(), &copy));
-    std::memcpy(copy.flat<float>().data(), tensor->flat<float>().data(),
-                sizeof(float) * tensor->NumElements());
-    *tensor = copy;
-  }
-  variable->copy_on_read_mode.store(true);
-  return tensorflow::Status();
-}
 
 template <typename Id>
 class UpdateOp : public OpKernel {
@@ -491,27 +345,13 @@ class UpdateOp : public OpKernel {
       Update(context, variables[0].reference, variables, h);
       return;
     }
+    LockedVariables locked;
+    if (!locked.Lock(context, 0, 1 + num_slots_, /*to_write=*/true)) return;
     for (int place = 0; place <= num_slots_; ++place) {
-      OP_REQUIRES_OK(context, tensorflow::LookupResource(
-                                  context, tensorflow::HandleFromInput(context, place),
-                                  &variables[place].resource));
+      if (!CheckShape(context, locked[place], locked[0])) return;
+      variables[place].data = locked[place].template flat<float>().data();
     }
-    // In the order of their addresses, so that two updates can't wait for each other.
-    std::vector<mutex*> mutexes;
-    for (const Written& written : variables) mutexes.push_back(written.resource->mu());
-    std::sort(mutexes.begin(), mutexes.end());
-    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
-    std::vector<std::unique_ptr<mutex_lock>> locks;
-    for (mutex* each : mutexes) locks.push_back(std::make_unique<mutex_lock>(*each));
-    for (Written& written : variables) {
-      OP_REQUIRES(context, written.resource->is_initialized,
-                  tensorflow::errors::FailedPrecondition("A table or slot is not initialized."));
-      const Tensor& found = *written.resource->tensor();
-      if (!CheckShape(context, found, *variables[0].resource->tensor())) return;
-      OP_REQUIRES_OK(context, MakeWritable(context, written.resource.get()));
-      written.data = written.resource->tensor()->template flat<float>().data();
-    }
-    Update(context, *variables[0].resource->tensor(), variables, h);
+    Update(context, locked[0], variables, h);
   }
 
  private:
@@ -591,7 +431,7 @@ class UpdateOp : public OpKernel {
       const int64_t later = place + kAhead;
       if (later < num_ids) {
         for (const Written& written : variables) {
-          PrefetchToWrite(written.data + static_cast<int64_t>(ids[later]) * width, width);
+          Prefetch(written.data + static_cast<int64_t>(ids[later]) * width, width);
         }
       }
       const int64_t offset = static_cast<int64_t>(ids[place]) * width;
@@ -628,3 +468,5 @@ REGISTER_KERNEL_BUILDER(Name("TpuColumnsProduct").Device(tensorflow::DEVICE_CPU)
 
 }  // namespace
 }  // namespace tpu_columns
+
+#endif  // TPU_COLUMNS_ONE_TABLE_H_

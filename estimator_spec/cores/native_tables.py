@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks up and updates all tables of the host's embedding core by a native op each.
+
+    ids of all features ─▶ LookUpTables ─▶ layer [B, 300·D] ─▶ model ─▶ gradient of the layer
+            │                                                               │
+            └────────────────────────▶ UpdateTables ◀───────────────────────┘
+
+The lookup writes sums to their columns of the model's layer, in place of the model's concatenation;
+the update reads gradients in theirs. What the ops compute is that of `stacked_lookup` and
+`host_updates`, in the same order for each row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import graph_surgery
+from estimator_spec.cores import stacked_lookup
+from estimator_spec.cores.stacked_lookup import Use
+from estimator_spec.updates import dependencies, native_library
+
+_COMBINERS = ("sum", "mean", "sqrtn")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """A variable with the rows of one or several tables.
+
+    Attributes:
+        variable: the rows, [V, D].
+        slots: its slot variables, in the rule's order.
+        rule: update rule of the native op.
+        rate: learning rate, scalar.
+    """
+
+    variable: Any
+    slots: Sequence[Any]
+    rule: str
+    rate: Any
+
+
+class _Layer(NamedTuple):
+    """A concatenation of the model.
+
+    Attributes:
+        concat: the op.
+        uses: numbers of the uses among its inputs, by position.
+    """
+
+    concat: Any
+    uses: dict[int, int]
+
+
+class NativeTables:
+    """Tables that native ops look up and update.
+
+    Order of calls: `add` for each variable; `look_up` when the model is built; `update`.
+    """
+
+    def __init__(self) -> None:
+        self._tables: list[_Table] = []
+        self._uses: list[Use] = []
+        self._variables: list[int] = []  # number of each use's variable
+
+    def add(
+        self, variable: Any, slots: Sequence[Any], rule: str, rate: Any, uses: Sequence[Use]
+    ) -> None:
+        """Adds a variable.
+
+        Args:
+            variable: rows of one or several tables, float32 [V, D].
+            slots: its slot variables, in the rule's order.
+            rule: update rule of the native op.
+            rate: learning rate, scalar.
+            uses: features of the tables, whose places may be those of other variables.
+        """
+        self._variables += [len(self._tables)] * len(uses)
+        self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
+        self._tables.append(_Table(variable, slots, rule, rate))
+
+    def look_up(self, step: Any) -> Any:
+        """Creates the lookup of all tables, and connects the activations.
+
+        Args:
+            step: tensor to read before.
+
+        Returns:
+            The op.
+        """
+        layers = _find_layers(self._uses)
+        columns = dict.fromkeys(range(len(self._uses)), 0)
+        place_of_layer = dict.fromkeys(range(len(self._uses)), 0)
+        widths: list[int] = []
+        others: list[tuple[Any, int, int]] = []
+        for layer in layers:
+            begin = 0
+            for position, value in enumerate(_parts(layer.concat)):
+                if position in layer.uses:
+                    use = layer.uses[position]
+                    place_of_layer[use], columns[use] = len(widths), begin
+                else:
+                    others.append((value, len(widths), begin))
+                begin += _num_columns(value)
+            widths.append(begin)
+        joined = {use for layer in layers for use in layer.uses.values()}
+        for use in range(len(self._uses)):
+            if use not in joined:
+                place_of_layer[use] = len(widths)
+                widths.append(self._width(use))
+        with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
+            stacked_lookup.record_sites(scope, self._uses)
+            outputs = native_library.load().tpu_columns_look_up_tables(
+                variables=[table.variable.handle for table in self._tables],
+                others=[value for value, _, _ in others],
+                **self._features(range(len(self._uses)), columns),
+                num_layers=len(widths),
+                widths=widths,
+                layer=[place_of_layer[use] for use in range(len(self._uses))],
+                layer_of_other=[layer for _, layer, _ in others],
+                column_of_other=[column for _, _, column in others],
+            )
+        for layer, output in zip(layers, outputs, strict=False):
+            output.set_shape(layer.concat.outputs[0].shape)
+            self._connect_layer(layer, output)
+        for use in range(len(self._uses)):
+            if use not in joined:
+                activation = self._uses[use].activation
+                value = _with_shape(outputs[place_of_layer[use]], activation)
+                graph_surgery.replace_input(activation.op, value)
+        return outputs[0].op
+
+    def update(self, gradient_of: Callable[[str], Any], factor: Any, after: Any) -> list[Any]:
+        """Returns the ops that train the tables once, one for each update rule.
+
+        A feature without gradient changes no row: a gradient of zero wouldn't, either.
+
+        Args:
+            gradient_of: returns the gradient of a feature's activation, or None.
+            factor: scalar that multiplies gradients, or None for 1.
+            after: op to wait for.
+        """
+        factor = tf.constant(1.0) if factor is None else factor
+        gradients = [gradient_of(use.feature) for use in self._uses]
+        ops = []
+        for rule in sorted({table.rule for table in self._tables}):
+            uses = [
+                place
+                for place, gradient in enumerate(gradients)
+                if gradient is not None and self._tables[self._variables[place]].rule == rule
+            ]
+            if not uses:
+                continue
+            found = {place: _find_columns(gradients[place], self._width(place)) for place in uses}
+            numbers = sorted({self._variables[place] for place in uses})
+            tables = [self._tables[number] for number in numbers]
+            with tf.name_scope("update_tables") as scope, tf.control_dependencies([after]):
+                stacked_lookup.record_sites(scope, self._uses)
+                ops.append(
+                    native_library.load().tpu_columns_update_tables(
+                        variables=[table.variable.handle for table in tables],
+                        slots=[slot.handle for table in tables for slot in table.slots],
+                        rates=[table.rate for table in tables],
+                        factor=factor,
+                        gradients=[found[place][0] for place in uses],
+                        **self._features(uses, {place: found[place][1] for place in uses}, numbers),
+                        rule=rule,
+                    )
+                )
+        return ops
+
+    def _width(self, use: int) -> int:
+        return _num_columns(self._tables[self._variables[use]].variable)
+
+    def _features(
+        self, uses: Sequence[int], columns: dict[int, int], variables: Sequence[int] | None = None
+    ) -> dict[str, Any]:
+        """Returns what both ops have of each feature: see `native/many_tables.h`.
+
+        Args:
+            uses: numbers of the features' uses.
+            columns: first column of each use in its layer.
+            variables: numbers of the op's variables; None: all.
+        """
+        numbers = {number: i for i, number in enumerate(variables or range(len(self._tables)))}
+        chosen = [self._uses[use] for use in uses]
+        ids, weights = zip(*map(_ids, chosen), strict=True)
+        sparse = [each for each in ids if isinstance(each, tf.SparseTensor)]
+        return {
+            "ids": [each.values if isinstance(each, tf.SparseTensor) else each for each in ids],
+            "indices": [each.indices for each in sparse],
+            "shapes": [each.dense_shape for each in sparse],
+            "weights": [each.values for each in weights if each is not None],
+            "variable": [numbers[self._variables[use]] for use in uses],
+            "first_row": [use.offset for use in chosen],
+            "num_rows": [use.layout.num_rows for use in chosen],
+            "num_shards": [
+                1 if use.layout.in_row_order else use.layout.num_shards for use in chosen
+            ],
+            "mark": [stacked_lookup.mark(use).added for use in chosen],
+            "mark_limit": stacked_lookup.MARK_LIMIT,
+            "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in chosen],
+            "sparse": [int(isinstance(each, tf.SparseTensor)) for each in ids],
+            "weighted": [int(each is not None) for each in weights],
+            "column": [columns[use] for use in uses],
+        }
+
+    def _connect_layer(self, layer: _Layer, output: Any) -> None:
+        """Replaces a concatenation by an output, and its activations by slices of that.
+
+        Nothing runs the slices unless another op of the model, or a hook, reads an activation.
+        """
+        widths = [_num_columns(value) for value in _parts(layer.concat)]
+        slices = tf.split(output, widths, 1)
+        graph_surgery.replace_output(layer.concat.outputs[0], output)
+        for position, use in layer.uses.items():
+            graph_surgery.replace_input(self._uses[use].activation.op, slices[position])
+
+
+def _ids(use: Use) -> tuple[Any, tf.SparseTensor | None]:
+    """Returns a feature's ids, a matrix or a SparseTensor, and its weights."""
+    padded = use.enqueued.padded
+    return use.enqueued.rows if padded is None else (padded, None)
+
+
+def _with_shape(value: Any, activation: Any) -> Any:
+    """Returns sums in the shape of an activation, which may be that of a sequence."""
+    if activation.shape.rank == 2:
+        value.set_shape(activation.shape)
+        return value
+    return tf.reshape(value, [-1, *activation.shape.as_list()[1:]])
+
+
+def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
+    """Returns the concatenations of activations that a lookup can write to, along columns.
+
+    An activation is in one of them at most; other inputs must not depend on activations.
+    """
+    activations = {use.activation.op for use in uses}
+    found: dict[Any, dict[int, int]] = {}
+    for number, use in enumerate(uses):
+        if use.activation.shape.rank == 2:
+            for concat, position in _concatenations(use.activation):
+                found.setdefault(concat, {})[position] = number
+    layers: list[_Layer] = []
+    taken: set[int] = set()
+    for concat, places in found.items():
+        numbers = set(places.values())
+        if len(numbers) < len(places) or numbers & taken:
+            continue
+        others = [value for i, value in enumerate(_parts(concat)) if i not in places]
+        if not any(activations & dependencies.collect_ancestors(value) for value in others):
+            layers.append(_Layer(concat, places))
+            taken |= numbers
+    return layers
+
+
+def _concatenations(activation: Any) -> Iterator[tuple[Any, int]]:
+    """Yields the ops that concatenate the columns of an activation with others, and its position.
+
+    There may be ops in between that don't change its shape.
+    """
+    for user in activation.consumers():
+        if user.type == "ConcatV2":
+            if _joins_columns(user):
+                yield from (
+                    (user, i) for i, value in enumerate(_parts(user)) if value is activation
+                )
+        elif _keeps_columns(user) and user.inputs[0] is activation:
+            yield from _concatenations(user.outputs[0])
+
+
+def _joins_columns(concat: Any) -> bool:
+    parts = _parts(concat)
+    return (
+        _is_plain(concat)
+        and tf.get_static_value(concat.inputs[-1]) in (1, -1)
+        and all(value.dtype == tf.float32 for value in parts)
+        and all(value.shape.rank == 2 and _num_columns(value) for value in parts)
+    )
+
+
+def _parts(concat: Any) -> list[Any]:
+    return list(concat.inputs)[:-1]
+
+
+def _find_columns(gradient: Any, width: int) -> tuple[Any, int]:
+    """Returns the tensor that a gradient is a part of, [B, W], and the gradient's first column."""
+    value = gradient
+    while _keeps_columns(value.op):
+        value = value.op.inputs[0]
+    op = value.op
+    if _is_plain(op) and op.inputs and op.inputs[0].shape.rank == 2:
+        if op.type == "SplitV":
+            widths = [_num_columns(output) for output in op.outputs]
+            # Along the other axis, each width would be that of the whole.
+            if None not in widths and sum(widths) == _num_columns(op.inputs[0]):
+                return op.inputs[0], sum(widths[: value.value_index])
+        if op.type == "Slice":
+            begin = tf.get_static_value(op.inputs[1])
+            rows, all_rows = (each.shape.as_list()[0] for each in (value, op.inputs[0]))
+            is_of_all_rows = rows is not None and rows == all_rows
+            if is_of_all_rows and begin is not None and _num_columns(value) == width:
+                return op.inputs[0], int(begin[1])
+    return gradient, 0
+
+
+def _keeps_columns(op: Any) -> bool:
+    """Returns whether an op returns its first input, with the same rows and columns."""
+    if op.type not in ("Reshape", "Identity") or not _is_plain(op):
+        return False
+    before, after = op.inputs[0], op.outputs[0]
+    if not before.shape.rank == after.shape.rank == 2:
+        return False
+    return _num_columns(before) is not None and _num_columns(before) == _num_columns(after)
+
+
+def _num_columns(matrix: Any) -> Any:
+    """Returns the number of columns of a matrix, or None if it isn't known."""
+    return matrix.shape.as_list()[1]
+
+
+def _is_plain(op: Any) -> bool:
+    """Returns whether an op waits for none but its inputs, and is outside of control flow.
+
+    Optimizers gate the gradients of an op: each waits for all of them.
+    """
+    inputs = {value.op for value in op.inputs}
+    return graph_surgery.control_flow_context(op) is None and all(
+        other.type == "NoOp" and set(other.control_inputs) <= inputs for other in op.control_inputs
+    )

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CPU kernels that look up and update rows of embedding tables in one pass each.
+//
+// native_library.py compiles this file against the installed TensorFlow. It is one translation
+// unit, because reading TensorFlow's headers takes most of the time.
+
+#include "many_tables.h"
+#include "one_table.h"

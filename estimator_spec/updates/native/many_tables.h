@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that look up, combine and update rows of many tables at once; see cores/native_tables.py.
+//
+// TpuColumnsLookUpTables reads each row where it is and adds it where a layer of the model has it:
+// there are no gathered rows, no combined rows and no concatenation. TpuColumnsUpdateTables reads
+// gradients in a layer's gradient. Both go through the tables in parallel, and through the ids of a
+// table in order, so results don't depend on the number of threads.
+//
+// A feature has ids of one table, dense or sparse. A table is a range of rows of a variable.
+
+#ifndef TPU_COLUMNS_MANY_TABLES_H_
+#define TPU_COLUMNS_MANY_TABLES_H_
+
+#include "rows.h"
+#include "tensorflow/core/lib/core/threadpool.h"
+
+namespace tpu_columns {
+namespace {
+
+using tensorflow::OpInputList;
+using tensorflow::Status;
+
+// With fewer ids, waking a second thread takes longer than it saves: of tables that a core's cache
+// has, and of others.
+constexpr int64_t kManyCachedIds = 1 << 15;
+constexpr int64_t kManyIds = 1 << 13;
+constexpr int64_t kCacheBytes = 1 << 20;
+
+// Attributes with one element for each feature; `sparse` and `weighted` are 0 or 1.
+//
+// variable: number of the variable that has the feature's table.
+// first_row, num_rows, num_shards: first row of the table in its variable, its rows, and the shards
+//   in which they are in order; id i is row i / num_shards of shard i % num_shards.
+// mark: added to an id out of range, for the error; `mark_limit` bounds the id before.
+// combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
+#define FEATURES                                                                    \
+      .Input("ids: Ids")                                                            \
+      .Input("indices: num_sparse * int64")                                         \
+      .Input("shapes: num_sparse * int64")                                          \
+      .Input("weights: num_weighted * float")                                       \
+      .Attr("Ids: list({int32, int64}) >= 1")                                       \
+      .Attr("num_variables: int >= 1")                                              \
+      .Attr("num_sparse: int >= 0")                                                 \
+      .Attr("num_weighted: int >= 0")                                               \
+      .Attr("variable: list(int)")                                                  \
+      .Attr("first_row: list(int)")                                                 \
+      .Attr("num_rows: list(int)")                                                  \
+      .Attr("num_shards: list(int)")                                                \
+      .Attr("mark: list(int)")                                                      \
+      .Attr("mark_limit: int")                                                      \
+      .Attr("combiner: list(int)")                                                  \
+      .Attr("sparse: list(int)")                                                    \
+      .Attr("weighted: list(int)")                                                  \
+      .Attr("column: list(int)")                                                    \
+      .SetIsStateful()
+
+REGISTER_OP("TpuColumnsLookUpTables")
+    .Input("variables: num_variables * resource")
+    .Input("others: num_others * float") FEATURES
+    .Output("layers: num_layers * float")
+    .Attr("num_others: int >= 0")
+    .Attr("num_layers: int >= 1")
+    .Attr("widths: list(int)")
+    .Attr("layer: list(int)")
+    .Attr("layer_of_other: list(int)")
+    .Attr("column_of_other: list(int)")
+    .SetShapeFn([](InferenceContext* c) {
+      std::vector<int64_t> widths;
+      TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
+      for (int place = 0; place < c->num_outputs(); ++place) {
+        c->set_output(place, c->Matrix(InferenceContext::kUnknownDim, widths[place]));
+      }
+      return tensorflow::Status();
+    })
+    .Doc(R"doc(
+Combines rows of tables, in the columns of matrices.
+
+ids: of each feature: a matrix whose zeros are padding, or the values of a sparse matrix.
+indices, shapes: the other parts of the sparse matrices, in the order of their features.
+weights: of the weighted features, which are sparse.
+others: matrices to copy into layers.
+layers: matrices with a row for each row of ids.
+widths: numbers of columns of the layers.
+layer, column: of each feature: the layer that has its sums, and the first column.
+layer_of_other, column_of_other: the same of each of `others`.
+)doc");
+
+REGISTER_OP("TpuColumnsUpdateTables")
+    .Input("variables: num_variables * resource")
+    .Input("slots: num_slots * resource")
+    .Input("rates: num_variables * float")
+    .Input("factor: float")
+    .Input("gradients: num_gradients * float") FEATURES
+    .Attr("num_slots: int >= 0")
+    .Attr("num_gradients: int >= 1")
+    .Attr("rule: {'sgd', 'adagrad_no_nan'}")
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(R"doc(
+Sums the gradients of rows of tables, and updates rows and slots in place.
+
+slots: one for each variable, or none.
+rates: learning rate of each variable.
+factor: by which gradients are multiplied.
+gradients: of the sums of each feature, in columns from `column` on.
+)doc");
+
+// A feature's ids of one step, as rows of its variable; those that are padding are left out.
+struct Entries {
+  std::vector<int64_t> rows;
+  std::vector<int64_t> sums;      // place of each entry's sum
+  std::vector<float> weights;     // of each entry; empty: all are 1
+  std::vector<float> divisors;    // of each sum; empty: all are 1
+  int64_t num_sums = 0;
+
+  float weight(int64_t place) const { return weights.empty() ? 1.0f : weights[place]; }
+};
+
+struct Feature {
+  int64_t variable, first_row, num_rows, num_shards, mark, combiner, column;
+  int sparse = -1;    // number among the sparse features
+  int weighted = -1;  // number among the weighted features
+
+  int64_t row(int64_t id) const {
+    if (num_shards == 1) return first_row + id;
+    const int64_t least = num_rows / num_shards, larger = num_rows % num_shards;
+    const int64_t shard = id % num_shards;
+    return first_row + shard * least + std::min(shard, larger) + id / num_shards;
+  }
+};
+
+// The features of an op and, in a step, their inputs.
+class Features {
+ public:
+  explicit Features(OpKernelConstruction* context) {
+    std::vector<int64_t> variable, first_row, num_rows, num_shards, mark, combiner, column;
+    std::vector<int64_t> sparse, weighted;
+    int num_variables;
+    OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables));
+    OP_REQUIRES_OK(context, context->GetAttr("variable", &variable));
+    OP_REQUIRES_OK(context, context->GetAttr("first_row", &first_row));
+    OP_REQUIRES_OK(context, context->GetAttr("num_rows", &num_rows));
+    OP_REQUIRES_OK(context, context->GetAttr("num_shards", &num_shards));
+    OP_REQUIRES_OK(context, context->GetAttr("mark", &mark));
+    OP_REQUIRES_OK(context, context->GetAttr("mark_limit", &mark_limit_));
+    OP_REQUIRES_OK(context, context->GetAttr("combiner", &combiner));
+    OP_REQUIRES_OK(context, context->GetAttr("column", &column));
+    OP_REQUIRES_OK(context, context->GetAttr("sparse", &sparse));
+    OP_REQUIRES_OK(context, context->GetAttr("weighted", &weighted));
+    int num_sparse = 0, num_weighted = 0;
+    for (size_t place = 0; place < variable.size(); ++place) {
+      Feature found{variable[place], first_row[place], num_rows[place], num_shards[place],
+                    mark[place],     combiner[place],  column[place]};
+      OP_REQUIRES(context,
+                  found.variable >= 0 && found.variable < num_variables && found.first_row >= 0 &&
+                      found.num_rows >= 0 && found.num_shards >= 1 && found.column >= 0,
+                  InvalidArgument("attributes of feature ", place, " are out of range"));
+      if (sparse[place]) found.sparse = num_sparse++;
+      if (weighted[place]) found.weighted = num_weighted++;
+      all.push_back(found);
+    }
+  }
+
+  // Sets the number of sums of a feature.
+  Status CountSums(OpKernelContext* context, const Feature& feature, int64_t* num_sums) const {
+    OpInputList ids, shapes;
+    TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
+    TF_RETURN_IF_ERROR(context->input_list("shapes", &shapes));
+    const Tensor& values = ids[&feature - all.data()];
+    if (feature.sparse < 0) {
+      if (values.dims() != 2) return InvalidArgument("dense ids must be a matrix");
+      *num_sums = values.dim_size(0);
+      return tensorflow::Status();
+    }
+    const Tensor& shape = shapes[feature.sparse];
+    if (values.dims() != 1 || shape.NumElements() < 1 || shape.flat<int64_t>()(0) < 0) {
+      return InvalidArgument("sparse ids must be a vector, and their shape not negative");
+    }
+    *num_sums = shape.flat<int64_t>()(0);
+    return tensorflow::Status();
+  }
+
+  // Reads the ids of a feature.
+  Status Read(OpKernelContext* context, const Feature& feature, Entries* entries) const {
+    OpInputList ids, indices, weights;
+    TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
+    TF_RETURN_IF_ERROR(context->input_list("indices", &indices));
+    TF_RETURN_IF_ERROR(context->input_list("weights", &weights));
+    TF_RETURN_IF_ERROR(CountSums(context, feature, &entries->num_sums));
+    const Tensor& values = ids[&feature - all.data()];
+    const bool is_sparse = feature.sparse >= 0;
+    const int64_t count = values.NumElements();
+    const int64_t width = is_sparse ? 0 : values.dim_size(1);  // ids of each sum, if they are dense
+    const int64_t* pairs = nullptr;
+    int64_t rank = 0;
+    if (count >= int64_t{1} << 30) return InvalidArgument("too many ids: ", count);
+    if (is_sparse) {
+      const Tensor& places = indices[feature.sparse];
+      if (places.dims() != 2 || places.dim_size(0) != count || places.dim_size(1) < 1) {
+        return InvalidArgument("there are ", count, " ids, and indices of the shape ",
+                               places.shape().DebugString());
+      }
+      pairs = places.flat<int64_t>().data();
+      rank = places.dim_size(1);
+    }
+    if (feature.weighted >= 0 && weights[feature.weighted].NumElements() != count) {
+      return InvalidArgument(
+          "Number of rows of a_indices does not match number of entries in a_values (mark ",
+          feature.mark, ")");
+    }
+    entries->rows.reserve(count);
+    entries->sums.reserve(count);
+    if (feature.weighted >= 0) {
+      const float* found = weights[feature.weighted].flat<float>().data();
+      entries->weights.assign(found, found + count);
+    }
+    const bool is_long = values.dtype() == tensorflow::DT_INT64;
+    const int64_t* long_ids = is_long ? values.flat<int64_t>().data() : nullptr;
+    const int32_t* short_ids = is_long ? nullptr : values.flat<int32_t>().data();
+    for (int64_t place = 0, sum = 0, inner = 0; place < count; ++place, ++inner) {
+      const int64_t id = is_long ? long_ids[place] : short_ids[place];
+      if (is_sparse) {
+        sum = pairs[place * rank];
+        if (sum < 0 || sum >= entries->num_sums) {
+          return InvalidArgument("index ", sum, " of a sparse id is not in [0, ",
+                                 entries->num_sums, ")");
+        }
+      } else {
+        if (inner == width) {
+          inner = 0;
+          ++sum;
+        }
+        if (id == 0) continue;
+      }
+      if (id < 0 || id >= feature.num_rows) {
+        const int64_t bounded = std::min(std::max(id, -mark_limit_), mark_limit_);
+        return InvalidArgument("indices[", place, "] = ", bounded + feature.mark,
+                               " is not in [0, ", feature.num_rows, ")");
+      }
+      entries->rows.push_back(feature.row(id));
+      entries->sums.push_back(sum);
+    }
+    if (feature.combiner && width != 1) SetDivisors(feature, entries);
+    return tensorflow::Status();
+  }
+
+  std::vector<Feature> all;
+
+ private:
+  static void SetDivisors(const Feature& feature, Entries* entries) {
+    entries->divisors.assign(entries->num_sums, 0.0f);
+    const int64_t count = entries->rows.size();
+    for (int64_t place = 0; place < count; ++place) {
+      const float weight = entries->weight(place);
+      entries->divisors[entries->sums[place]] += feature.combiner == 2 ? weight * weight : weight;
+    }
+    if (feature.combiner == 2) {
+      for (float& divisor : entries->divisors) divisor = std::sqrt(divisor);
+    }
+  }
+
+  int64_t mark_limit_ = 0;
+};
+
+// Calls `work` for 0 to `count` - 1, in parallel if there are enough ids; returns the first failure.
+template <typename Work>
+Status ForEach(OpKernelContext* context, int64_t count, LockedVariables& variables,
+               const Work& work) {
+  std::vector<Status> statuses(count);
+  const auto work_on = [&](int64_t begin, int64_t end) {
+    for (int64_t place = begin; place < end; ++place) statuses[place] = work(place);
+  };
+  OpInputList ids;
+  TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
+  int64_t num_ids = 0;
+  for (const Tensor& each : ids) num_ids += each.NumElements();
+  if (num_ids < (variables.num_bytes() > kCacheBytes ? kManyIds : kManyCachedIds)) {
+    work_on(0, count);
+  } else {
+    using Pool = tensorflow::thread::ThreadPool;
+    auto* workers = context->device()->tensorflow_cpu_worker_threads();
+    // More blocks than threads, as their work differs.
+    const int64_t block = std::max<int64_t>(1, count / (8 * workers->num_threads));
+    workers->workers->ParallelFor(
+        count, Pool::SchedulingParams(Pool::SchedulingStrategy::kFixedBlockSize, {}, block),
+        work_on);
+  }
+  for (const Status& status : statuses) TF_RETURN_IF_ERROR(status);
+  return tensorflow::Status();
+}
+
+class LookUpTablesOp : public OpKernel {
+ public:
+  explicit LookUpTablesOp(OpKernelConstruction* context) : OpKernel(context), features_(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("widths", &widths_));
+    OP_REQUIRES_OK(context, context->GetAttr("layer", &layer_));
+    OP_REQUIRES_OK(context, context->GetAttr("layer_of_other", &layer_of_other_));
+    OP_REQUIRES_OK(context, context->GetAttr("column_of_other", &column_of_other_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    LockedVariables tables;
+    if (!tables.Lock(context, 0, num_variables_, /*to_write=*/false)) return;
+    OpInputList others;
+    OP_REQUIRES_OK(context, context->input_list("others", &others));
+    const int64_t num_features = features_.all.size();
+    std::vector<int64_t> num_rows(widths_.size(), -1);
+    std::vector<Tensor*> layers(widths_.size());
+    OP_REQUIRES_OK(context, CountRows(context, others, &num_rows));
+    for (size_t place = 0; place < widths_.size(); ++place) {
+      const TensorShape shape({num_rows[place], widths_[place]});
+      OP_REQUIRES_OK(context, context->allocate_output(place, shape, &layers[place]));
+    }
+    OP_REQUIRES_OK(context, ForEach(context, num_features, tables, [&](int64_t place) {
+      const Feature& feature = features_.all[place];
+      Tensor& table = tables[feature.variable];
+      const int64_t stride = widths_[layer_[place]];
+      Entries entries;
+      TF_RETURN_IF_ERROR(Check(table, feature, stride));
+      TF_RETURN_IF_ERROR(features_.Read(context, feature, &entries));
+      Combine(entries, table.flat<float>().data(), table.dim_size(1),
+              layers[layer_[place]]->flat<float>().data() + feature.column, stride);
+      return tensorflow::Status();
+    }));
+    for (int place = 0; place < others.size(); ++place) {
+      Copy(others[place], column_of_other_[place], layers[layer_of_other_[place]]);
+    }
+  }
+
+ private:
+  // Sets the number of rows of each layer.
+  Status CountRows(OpKernelContext* context, const OpInputList& others,
+                   std::vector<int64_t>* num_rows) {
+    for (size_t place = 0; place < features_.all.size(); ++place) {
+      int64_t rows;
+      TF_RETURN_IF_ERROR(features_.CountSums(context, features_.all[place], &rows));
+      TF_RETURN_IF_ERROR(Agree(rows, &(*num_rows)[layer_[place]]));
+    }
+    for (int place = 0; place < others.size(); ++place) {
+      if (others[place].dims() != 2) return InvalidArgument("others must be matrices");
+      TF_RETURN_IF_ERROR(
+          Agree(others[place].dim_size(0), &(*num_rows)[layer_of_other_[place]]));
+    }
+    return tensorflow::Status();
+  }
+
+  static Status Agree(int64_t rows, int64_t* known) {
+    if (*known >= 0 && rows != *known) {
+      return InvalidArgument("ConcatOp : Dimensions of inputs should match: ", rows, " vs. ",
+                             *known);
+    }
+    *known = rows;
+    return tensorflow::Status();
+  }
+
+  static Status Check(const Tensor& table, const Feature& feature, int64_t stride) {
+    if (table.dims() == 2 && feature.first_row + feature.num_rows <= table.dim_size(0) &&
+        feature.column + table.dim_size(1) <= stride) {
+      return tensorflow::Status();
+    }
+    return InvalidArgument("a table ", table.shape().DebugString(), " has other rows or columns");
+  }
+
+  static void Combine(const Entries& entries, const float* table, int64_t width, float* sums,
+                      int64_t stride) {
+    const int64_t count = entries.rows.size();
+    int64_t num_started = 0;  // sums below have a value
+    const auto start_until = [&](int64_t end) {
+      for (; num_started < end; ++num_started) {
+        std::fill_n(sums + num_started * stride, width, 0.0f);
+      }
+    };
+    for (int64_t place = 0; place < count; ++place) {
+      if (place + kAhead < count) Prefetch(table + entries.rows[place + kAhead] * width, width);
+      start_until(entries.sums[place] + 1);
+      AddScaled(sums + entries.sums[place] * stride, table + entries.rows[place] * width,
+                entries.weight(place), width);
+    }
+    start_until(entries.num_sums);
+    for (size_t place = 0; place < entries.divisors.size(); ++place) {
+      Divide(sums + place * stride, sums + place * stride, entries.divisors[place], width);
+    }
+  }
+
+  static void Copy(const Tensor& other, int64_t column, Tensor* layer) {
+    const int64_t width = other.dim_size(1), stride = layer->dim_size(1);
+    const float* from = other.flat<float>().data();
+    float* to = layer->flat<float>().data() + column;
+    for (int64_t row = 0; row < other.dim_size(0); ++row) {
+      std::copy_n(from + row * width, width, to + row * stride);
+    }
+  }
+
+  Features features_;
+  std::vector<int64_t> widths_, layer_, layer_of_other_, column_of_other_;
+  int num_variables_;
+};
+
+class UpdateTablesOp : public OpKernel {
+ public:
+  explicit UpdateTablesOp(OpKernelConstruction* context) : OpKernel(context), features_(context) {
+    std::string rule;
+    int num_slots;
+    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
+    OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_slots", &num_slots));
+    rule_ = rule == "sgd" ? Rule::kSgd : Rule::kAdagradNoNan;
+    has_slots_ = rule_ != Rule::kSgd;
+    OP_REQUIRES(context, num_slots == (has_slots_ ? num_variables_ : 0),
+                InvalidArgument("rule ", rule, " and ", num_slots, " slots of ", num_variables_,
+                                " variables"));
+    // Features of one table are in one unit: no row is in two of them.
+    for (size_t place = 0; place < features_.all.size(); ++place) {
+      const Feature& feature = features_.all[place];
+      size_t unit = 0;
+      while (unit < tables_.size() && !IsOfTable(feature, features_.all[tables_[unit][0]])) ++unit;
+      if (unit == tables_.size()) tables_.emplace_back();
+      tables_[unit].push_back(place);
+    }
+  }
+
+  void Compute(OpKernelContext* context) override {
+    LockedVariables variables;
+    const int count = has_slots_ ? 2 * num_variables_ : num_variables_;
+    if (!variables.Lock(context, 0, count, /*to_write=*/true)) return;
+    for (int place = 0; place < num_variables_; ++place) {
+      const Tensor& table = variables[place];
+      OP_REQUIRES(context,
+                  table.dims() == 2 &&
+                      (!has_slots_ || variables[num_variables_ + place].shape() == table.shape()),
+                  InvalidArgument("var and accum do not have the same shape: ",
+                                  table.shape().DebugString()));
+    }
+    OpInputList rates, gradients;
+    OP_REQUIRES_OK(context, context->input_list("rates", &rates));
+    OP_REQUIRES_OK(context, context->input_list("gradients", &gradients));
+    const Tensor* factor;
+    OP_REQUIRES_OK(context, context->input("factor", &factor));
+    OP_REQUIRES(context, factor->NumElements() == 1, InvalidArgument("factor must be a scalar"));
+    OP_REQUIRES_OK(context, ForEach(context, tables_.size(), variables, [&](int64_t table) {
+      const int64_t variable = features_.all[tables_[table][0]].variable;
+      if (rates[variable].NumElements() != 1) return InvalidArgument("rates must be scalars");
+      Hyperparameters h;
+      h.rate = rates[variable].flat<float>()(0);
+      Tensor* slots = has_slots_ ? &variables[num_variables_ + variable] : nullptr;
+      return Update(context, tables_[table], gradients, factor->flat<float>()(0), h,
+                    &variables[variable], slots);
+    }));
+  }
+
+ private:
+  static bool IsOfTable(const Feature& feature, const Feature& other) {
+    return feature.variable == other.variable && feature.first_row == other.first_row;
+  }
+
+  // Updates the rows of a table that some features look up.
+  Status Update(OpKernelContext* context, const std::vector<int>& features,
+                const OpInputList& gradients, float factor, const Hyperparameters& h,
+                Tensor* table, Tensor* slots) {
+    const int64_t width = table->dim_size(1);
+    std::vector<Entries> all(features.size());
+    std::vector<int64_t> rows;  // of all entries
+    for (size_t place = 0; place < features.size(); ++place) {
+      const Feature& feature = features_.all[features[place]];
+      const Tensor& gradient = gradients[features[place]];
+      TF_RETURN_IF_ERROR(features_.Read(context, feature, &all[place]));
+      const int64_t stride = gradient.dims() ? gradient.dim_size(gradient.dims() - 1) : 0;
+      if (feature.column + width > stride ||
+          gradient.NumElements() != all[place].num_sums * stride ||
+          feature.first_row + feature.num_rows > table->dim_size(0)) {
+        return InvalidArgument("table ", table->shape().DebugString(), ", ", all[place].num_sums,
+                               " sums and gradient ", gradient.shape().DebugString(), " differ");
+      }
+      rows.insert(rows.end(), all[place].rows.begin(), all[place].rows.end());
+    }
+    std::vector<int64_t> distinct;
+    std::vector<int32_t> index(rows.size());
+    FindDistinct(rows.data(), rows.size(), index.data(), &distinct);
+    std::vector<float> sums(distinct.size() * width, 0.0f);
+    const int32_t* next = index.data();
+    for (size_t place = 0; place < features.size(); ++place) {
+      const Tensor& gradient = gradients[features[place]];
+      const Entries& entries = all[place];
+      const int64_t stride = gradient.dim_size(gradient.dims() - 1);
+      const float* from = gradient.flat<float>().data() + features_.all[features[place]].column;
+      AddGradients(entries, from, stride, width, next, sums.data());
+      next += entries.rows.size();
+    }
+    if (factor != 1.0f) {
+      for (float& sum : sums) sum *= factor;
+    }
+    float* weights = table->flat<float>().data();
+    float* slot_values = slots ? slots->flat<float>().data() : nullptr;
+    const int64_t count = distinct.size();
+    for (int64_t place = 0; place < count; ++place) {
+      if (place + kAhead < count) {
+        const int64_t later = distinct[place + kAhead] * width;
+        Prefetch(weights + later, width);
+        if (slot_values) Prefetch(slot_values + later, width);
+      }
+      const int64_t offset = distinct[place] * width;
+      float* slot = slot_values ? slot_values + offset : nullptr;
+      UpdateRow(rule_, h, weights + offset, &slot, sums.data() + place * width, width);
+    }
+    return tensorflow::Status();
+  }
+
+  static void AddGradients(const Entries& entries, const float* gradient, int64_t stride,
+                           int64_t width, const int32_t* index, float* sums) {
+    std::vector<float> divided(width);
+    const int64_t count = entries.rows.size();
+    for (int64_t place = 0; place < count; ++place) {
+      if (place + kAhead < count) {
+        Prefetch(gradient + entries.sums[place + kAhead] * stride, width);
+      }
+      const int64_t sum = entries.sums[place];
+      const float* row = gradient + sum * stride;
+      if (!entries.divisors.empty()) {
+        Divide(divided.data(), row, entries.divisors[sum], width);
+        row = divided.data();
+      }
+      AddScaled(sums + index[place] * width, row, entries.weight(place), width);
+    }
+  }
+
+  Features features_;
+  std::vector<std::vector<int>> tables_;  // numbers of the features of each table
+  Rule rule_;
+  int num_variables_;
+  bool has_slots_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("TpuColumnsLookUpTables").Device(tensorflow::DEVICE_CPU),
+                        LookUpTablesOp);
+REGISTER_KERNEL_BUILDER(Name("TpuColumnsUpdateTables").Device(tensorflow::DEVICE_CPU),
+                        UpdateTablesOp);
+
+}  // namespace
+}  // namespace tpu_columns
+
+#endif  // TPU_COLUMNS_MANY_TABLES_H_

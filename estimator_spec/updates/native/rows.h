@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of tables: sums, update rules, and locks of variables.
+//
+// Loops over the elements of a row use +, -, *, / and sqrt only, which are rounded alike in vectors
+// and scalars, so a row's result doesn't depend on its width or place.
+
+#ifndef TPU_COLUMNS_ROWS_H_
+#define TPU_COLUMNS_ROWS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tpu_columns {
+namespace {
+
+using tensorflow::core::RefCountPtr;
+using tensorflow::errors::InvalidArgument;
+using tensorflow::mutex;
+using tensorflow::mutex_lock;
+using tensorflow::OpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::tf_shared_lock;
+using tensorflow::Var;
+using tensorflow::shape_inference::DimensionHandle;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+// Rows are requested from memory this many rows ahead of their use, into the second-level cache,
+// which can wait for more of them than the first.
+constexpr int64_t kAhead = 32;
+
+inline void Prefetch(const float* row, int64_t width) {
+  for (int64_t place = 0; place < width; place += 16) __builtin_prefetch(row + place, 0, 2);
+}
+
+inline void AddScaled(float* sum, const float* row, float factor, int64_t width) {
+  if (factor == 1.0f) {
+    for (int64_t place = 0; place < width; ++place) sum[place] += row[place];
+  } else {
+    for (int64_t place = 0; place < width; ++place) sum[place] += factor * row[place];
+  }
+}
+
+// Sets a row to the quotient of another one; to zeros if the divisor is zero.
+inline void Divide(float* quotient, const float* row, float divisor, int64_t width) {
+  if (divisor == 0.0f) {
+    std::fill_n(quotient, width, 0.0f);
+  } else {
+    for (int64_t place = 0; place < width; ++place) quotient[place] = row[place] / divisor;
+  }
+}
+
+// Finds the distinct ones of `count` < 2^30 ids, in the order of their first occurrence, and the
+// place of each id among them.
+template <typename Id, typename Index>
+void FindDistinct(const Id* ids, int64_t count, Index* index, std::vector<Id>* distinct) {
+  int bits = 4;
+  while ((int64_t{1} << bits) < 2 * count) ++bits;
+  const uint64_t mask = (uint64_t{1} << bits) - 1;
+  std::vector<int32_t> table(mask + 1, -1);  // by hash: the place of an id in `distinct`
+  distinct->reserve(count);
+  for (int64_t place = 0; place < count; ++place) {
+    const Id id = ids[place];
+    // The golden ratio spreads consecutive ids.
+    uint64_t slot = (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15ull) >> (64 - bits);
+    while (table[slot] >= 0 && (*distinct)[table[slot]] != id) slot = (slot + 1) & mask;
+    if (table[slot] < 0) {
+      table[slot] = static_cast<int32_t>(distinct->size());
+      distinct->push_back(id);
+    }
+    index[place] = table[slot];
+  }
+}
+
+// New values of the elements of a row and its slots; formulas as in kernels.py and, for
+// `adagrad_no_nan`, in cores/update_rules.py.
+enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl, kFtrlV2 };
+
+struct Hyperparameters {
+  float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
+};
+
+void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slots, const float* g,
+               int64_t width) {
+  switch (rule) {
+    case Rule::kSgd:
+      for (int64_t i = 0; i < width; ++i) w[i] -= h.rate * g[i];
+      return;
+    case Rule::kAdagrad: {
+      float* a = slots[0];
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] += g[i] * g[i];
+        w[i] -= h.rate * g[i] / std::sqrt(a[i]);
+      }
+      return;
+    }
+    case Rule::kAdagradNoNan: {
+      float* a = slots[0];
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] += g[i] * g[i];
+        const float moved = h.rate * g[i];
+        w[i] -= moved == 0.0f ? 0.0f : moved / std::sqrt(a[i]);
+      }
+      return;
+    }
+    case Rule::kAdagradV2: {
+      float* a = slots[0];
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] += g[i] * g[i];
+        w[i] -= h.rate * g[i] / (std::sqrt(a[i]) + h.epsilon);
+      }
+      return;
+    }
+    case Rule::kFtrl:
+    case Rule::kFtrlV2: {
+      float* a = slots[0];
+      float* linear = slots[1];
+      for (int64_t i = 0; i < width; ++i) {
+        const float old_a = a[i];
+        const float new_a = old_a + g[i] * g[i];
+        float root, new_root;
+        if (h.power == -0.5f) {
+          root = std::sqrt(old_a);
+          new_root = std::sqrt(new_a);
+        } else {
+          root = std::pow(old_a, -h.power);
+          new_root = std::pow(new_a, -h.power);
+        }
+        // Not with a shrinkage of 0: times an infinite weight it would be NaN.
+        const float in_linear =
+            rule == Rule::kFtrl ? g[i] : g[i] + 2.0f * h.shrinkage * w[i];
+        linear[i] = linear[i] + in_linear - (new_root - root) / h.rate * w[i];
+        const float curvature = new_root / h.rate + 2.0f * h.l2;
+        const float clipped = std::min(std::max(linear[i], -h.l1), h.l1);
+        w[i] = (clipped - linear[i]) / curvature;
+        a[i] = new_a;
+      }
+      return;
+    }
+  }
+}
+
+// Makes sure that no other tensor shares the variable's memory, as TensorFlow's sparse updates do.
+tensorflow::Status MakeWritable(OpKernelContext* context, Var* variable) {
+  if (variable->copy_on_read_mode.load()) return tensorflow::Status();
+  Tensor* tensor = variable->tensor();
+  if (!tensor->RefCountIsOne()) {
+    Tensor copy;
+    TF_RETURN_IF_ERROR(context->allocate_temp(tensor->dtype(), tensor->shape(), &copy));
+    std::memcpy(copy.flat<float>().data(), tensor->flat<float>().data(),
+                sizeof(float) * tensor->NumElements());
+    *tensor = copy;
+  }
+  variable->copy_on_read_mode.store(true);
+  return tensorflow::Status();
+}
+
+// Locked variables of type float32, which an op reads or writes.
+class LockedVariables {
+ public:
+  // Locks the variables whose handles are inputs `first` and following; a failure is the op's.
+  bool Lock(OpKernelContext* context, int first, int count, bool to_write) {
+    variables_.resize(count);
+    std::vector<mutex*> mutexes;
+    for (int place = 0; place < count; ++place) {
+      const auto status = tensorflow::LookupResource(
+          context, tensorflow::HandleFromInput(context, first + place), &variables_[place]);
+      if (!status.ok()) {
+        context->SetStatus(status);
+        return false;
+      }
+      mutexes.push_back(variables_[place]->mu());
+    }
+    // In the order of their addresses, so that two ops can't wait for each other.
+    std::sort(mutexes.begin(), mutexes.end());
+    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+    for (mutex* each : mutexes) {
+      if (to_write) {
+        exclusive_.push_back(std::make_unique<mutex_lock>(*each));
+      } else {
+        shared_.push_back(std::make_unique<tf_shared_lock>(*each));
+      }
+    }
+    for (RefCountPtr<Var>& variable : variables_) {
+      auto status = variable->is_initialized
+                        ? tensorflow::Status()
+                        : tensorflow::errors::FailedPrecondition("A table or slot is not initialized.");
+      if (status.ok() && variable->tensor()->dtype() != tensorflow::DT_FLOAT) {
+        status = InvalidArgument("a table or slot is not float");
+      }
+      if (status.ok() && to_write) status = MakeWritable(context, variable.get());
+      if (!status.ok()) {
+        context->SetStatus(status);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  Tensor& operator[](int place) { return *variables_[place]->tensor(); }
+
+  int64_t num_bytes() {
+    int64_t sum = 0;
+    for (RefCountPtr<Var>& variable : variables_) sum += variable->tensor()->TotalBytes();
+    return sum;
+  }
+
+ private:
+  // Declared first, so that the locks are released before the variables.
+  std::vector<RefCountPtr<Var>> variables_;
+  std::vector<std::unique_ptr<mutex_lock>> exclusive_;
+  std::vector<std::unique_ptr<tf_shared_lock>> shared_;
+};
+
+}  // namespace
+}  // namespace tpu_columns
+
+#endif  // TPU_COLUMNS_ROWS_H_
