@@ -154,7 +154,7 @@ class NativeTables:
             ]
             if not uses:
                 continue
-            found = {place: _find_columns(gradients[place], self._width(place)) for place in uses}
+            found = {place: _find_columns(gradients[place]) for place in uses}
             numbers = sorted({self._variables[place] for place in uses})
             tables = [self._tables[number] for number in numbers]
             with tf.name_scope("update_tables") as scope, tf.control_dependencies([after]):
@@ -287,25 +287,44 @@ def _parts(concat: Any) -> list[Any]:
     return list(concat.inputs)[:-1]
 
 
-def _find_columns(gradient: Any, width: int) -> tuple[Any, int]:
+def _find_columns(gradient: Any) -> tuple[Any, int]:
     """Returns the tensor that a gradient is a part of, [B, W], and the gradient's first column."""
-    value = gradient
-    while _keeps_columns(value.op):
-        value = value.op.inputs[0]
-    op = value.op
-    if _is_plain(op) and op.inputs and op.inputs[0].shape.rank == 2:
-        if op.type == "SplitV":
-            widths = [_num_columns(output) for output in op.outputs]
-            # Along the other axis, each width would be that of the whole.
-            if None not in widths and sum(widths) == _num_columns(op.inputs[0]):
-                return op.inputs[0], sum(widths[: value.value_index])
-        if op.type == "Slice":
-            begin = tf.get_static_value(op.inputs[1])
-            rows, all_rows = (each.shape.as_list()[0] for each in (value, op.inputs[0]))
-            is_of_all_rows = rows is not None and rows == all_rows
-            if is_of_all_rows and begin is not None and _num_columns(value) == width:
-                return op.inputs[0], int(begin[1])
-    return gradient, 0
+    value, column = gradient, 0
+    while True:
+        while _keeps_columns(value.op):
+            value = value.op.inputs[0]
+        before = _columns_before(value)
+        if before is None:
+            return value, column
+        value, column = value.op.inputs[0], column + before
+
+
+def _columns_before(part: Any) -> int | None:
+    """Returns the first column of a part of a concatenation's gradient; None: it is none.
+
+    TensorFlow splits the gradient of many parts, and slices that of a few.
+    """
+    op = part.op
+    if op.type not in ("SplitV", "Slice") or not _is_plain(op) or op.inputs[0].shape.rank != 2:
+        return None
+    if op.type == "SplitV":
+        widths, place = [_num_columns(output) for output in op.outputs], part.value_index
+    elif op.inputs[1].op.type == "ConcatOffset":
+        offset = op.inputs[1]
+        widths, place = [_last_element(shape) for shape in offset.op.inputs[1:]], offset.value_index
+    else:
+        return None
+    # If they were parts of the other axis, each would have all columns.
+    is_of_columns = None not in widths and sum(widths) == _num_columns(op.inputs[0])
+    return sum(widths[:place]) if is_of_columns else None
+
+
+def _last_element(shape: Any) -> Any:
+    """Returns the last element of the shape of a matrix, or None if it isn't known."""
+    if shape.op.type in ("Shape", "ShapeN"):
+        return _num_columns(shape.op.inputs[shape.value_index])
+    value = tf.get_static_value(shape)
+    return None if value is None else int(value[-1])
 
 
 def _keeps_columns(op: Any) -> bool:
@@ -326,9 +345,16 @@ def _num_columns(matrix: Any) -> Any:
 def _is_plain(op: Any) -> bool:
     """Returns whether an op waits for none but its inputs, and is outside of control flow.
 
-    Optimizers gate the gradients of an op: each waits for all of them.
+    Optimizers gate the gradients of an op: each waits for all, also for other slices of a tensor.
     """
     inputs = {value.op for value in op.inputs}
+    sources = {value.name for other in inputs for value in other.inputs[:1]}
+
+    def is_ready(other: Any) -> bool:
+        is_slice = other.type == "Slice" and other.inputs[0].name in sources
+        return other in inputs or (is_slice and not other.control_inputs)
+
     return graph_surgery.control_flow_context(op) is None and all(
-        other.type == "NoOp" and set(other.control_inputs) <= inputs for other in op.control_inputs
+        gate.type == "NoOp" and all(map(is_ready, gate.control_inputs))
+        for gate in op.control_inputs
     )

@@ -164,8 +164,9 @@ def test_a_column_takes_few_ops():
     assert counts[2] - counts[1] == counts[1] - counts[0] <= 25
 
 
-def test_a_mixed_layer_is_put_together_once():
+def test_a_mixed_layer_is_put_together_once(monkeypatch):
     """Columns of one id and others become the layer in one concatenation, and split in one."""
+    monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, "0")
     columns = mixed_columns()
     with (
         tf.Graph().as_default() as graph,

@@ -12,9 +12,11 @@ import tensorflow as tf
 
 import estimator_spec as es
 import oracle
-from estimator_spec.cores import host
+from estimator_spec.cores import host, update_rules
 from estimator_spec.embedding import optimizers
-from estimator_spec.updates import dependencies
+from estimator_spec.updates import dependencies, native_library
+from tpu_columns import Hardware, Mode, optimizations, placement
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 ROWS, DIM, BATCH, LENGTH, STEPS = 9, 3, 4, 3, 20
@@ -100,6 +102,25 @@ VARIANTS = [
         RATE, use_gradient_accumulation=False, clip_weight_min=0.2, clip_weight_max=0.5
     ),
 ]
+
+
+@pytest.fixture
+def native():
+    """Native ops look up and train tables, as in the driver's graphs."""
+    if native_library.find_compiler() is None:
+        pytest.skip("there is no C++ compiler")
+    with (
+        placement.running(Mode.TRAIN, Hardware.CPU),
+        optimizations.using(frozenset(Optimization)),
+    ):
+        yield
+
+
+@pytest.fixture(params=["tensorflow", "native"])
+def kernels(request):
+    """TensorFlow's ops or native ones look up and train tables."""
+    if request.param == "native":
+        request.getfixturevalue("native")
 
 
 def shown(parameters):
@@ -290,6 +311,21 @@ def test_twenty_steps_equal_the_oracle(parameters):
     check(variables, table)
 
 
+@pytest.mark.parametrize(
+    "parameters", [p for p in VARIANTS if update_rules.native_rule(p)], ids=shown
+)
+@pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
+def test_native_ops_equal_the_oracle(native, parameters, combiner):
+    """They train tables and slots by the formulas, with repeated ids, weights and sequences."""
+    data = batches(seed=7)
+    variables, seen = train_core(make_spec(parameters, combiner), data)
+    table, wanted, _ = train_oracle(parameters, data, combiner)
+    for found, activations in zip(seen, wanted, strict=True):
+        for key, value in activations.items():
+            np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-5)
+    check(variables, table)
+
+
 @pytest.mark.parametrize("replicas", [2, 4])
 @pytest.mark.parametrize(
     "parameters",
@@ -318,6 +354,7 @@ def test_combiners(combiner):
     check(variables, table)
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
 def test_a_batch_without_ids_of_one_feature(combiner):
     """A feature without ids in a batch adds nothing to the gradient of its table.
@@ -332,6 +369,7 @@ def test_a_batch_without_ids_of_one_feature(combiner):
     check(variables, table)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_gradient_multiplier_and_learning_rate_fn():
     """learning_rate_fn and the gradient multiplier get the global step at the step's beginning."""
     parameters = SGD(123.0)
@@ -350,6 +388,7 @@ def test_gradient_multiplier_and_learning_rate_fn():
     check(variables, wanted)
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("rate, used", [(None, RATE), (0.0, RATE), (0.25, 0.25)])
 def test_the_rate_of_a_table(rate, used):
     """A table's learning rate replaces the optimizer's; 0 counts as none, as in TensorFlow's."""
@@ -384,6 +423,7 @@ def test_pipelining_is_one_step_stale(parameters, replicas):
     check(drained, table)
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("num_shards", [1, 2, 4, 11])
 def test_mod_shards_are_a_permutation(num_shards):
     """A mod run trains as a div run; its variable holds the concatenated shards."""
@@ -413,6 +453,7 @@ def one_feature(combiner="sum", keys=("table",), **kwargs):
     )
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("shape", [[3], [3, 1]])
 def test_dense_ids_without_a_combiner(shape):
     """Without a combiner 0 is an id like any other: its row is looked up and trained."""
@@ -448,6 +489,7 @@ def test_an_id_outside_of_a_cut_table(strategy, bad):
             session.run(found)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_each_table_has_its_own_rate():
     """Tables of different functions of the step are trained at different rates."""
     spec = one_feature(
@@ -468,6 +510,7 @@ def test_each_table_has_its_own_rate():
         np.testing.assert_allclose(after[key][4], VALUES[4] - rate, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_the_step_is_read_before_the_model_counts():
     """Multipliers see the step as it began, also where the model counts before its gradients."""
     counted = []

@@ -133,6 +133,8 @@ def test_the_environment_makes_runs_plain(used, tmp_path, monkeypatch):
 @pytest.mark.parametrize("optimization", PARTS)
 def test_each_switch_turns_off_its_part(used, tmp_path, monkeypatch, optimization):
     """Each variable turns off one part, and no other."""
+    # They replace others; tests/estimator_spec/updates/test_native_ops.py has their switch.
+    monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, "0")
     monkeypatch.setenv(optimization.value, "0")
     _run(tmp_path)
     assert used == set(PARTS.values()) - {PARTS[optimization]}

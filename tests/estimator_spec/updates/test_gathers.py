@@ -17,6 +17,7 @@ import traces
 from estimator_spec import updates
 from estimator_spec.updates import gathers, kernel_choice
 from tpu_columns import IdOutOfRangeError
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -289,8 +290,9 @@ def _run(directory, core, fast):
 
 
 @pytest.mark.parametrize("core", [None, "host"])
-def test_a_program(core, tmp_path):
+def test_a_program(core, tmp_path, monkeypatch):
     """Training, evaluation and prediction use the other kernel, with equal results."""
+    monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, "0")
     plain, before = _run(tmp_path / "plain", core, False)
     ours, ran = _run(tmp_path / "fast", core, True)
     # The host core sums straight from tables that nothing writes, single ids too.

@@ -412,7 +412,8 @@ def test_an_estimator_trains_by_them(tmp_path, monkeypatch, core):
     """An estimator trains by native ops, unless their variable is 0."""
     ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
     native, kinds = train(tmp_path / "native", ids, core)
-    assert {"TpuColumnsResourceUpdate", "TpuColumnsResourceLookUp"} <= kinds
+    names = ["LookUpTables", "UpdateTables"] if core else ["ResourceLookUp", "ResourceUpdate"]
+    assert {f"TpuColumns{name}" for name in names} <= kinds
     monkeypatch.setenv(NATIVE.value, "0")
     plain, kinds = train(tmp_path / "plain", ids, core)
     assert not any(kind.startswith("TpuColumns") for kind in kinds)

@@ -15,6 +15,7 @@ import traces
 from estimator_spec import updates
 from estimator_spec.updates import kernel_choice, kernels
 from tpu_columns import environment
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -516,6 +517,7 @@ def _ops_of_training(directory, **arguments):
 
 def test_the_switches(always, tmp_path, monkeypatch):
     """The argument takes precedence over the environment; the default is True."""
+    monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, "0")
     assert _ops_of_training(tmp_path / "1")
     assert not _ops_of_training(tmp_path / "2", fast_updates=False)
     monkeypatch.setenv(environment.FAST_UPDATES, "0")

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host core's native ops against TensorFlow's: models, layers, ids and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec as es
+import traces
+from estimator_spec.cores import host
+from estimator_spec.updates import native_library
+from tpu_columns import Hardware, Mode, lookup_errors, optimizations, placement
+from tpu_columns.optimizations import Optimization
+
+tf1 = tf.compat.v1
+BATCH, STEPS = 6, 4
+ALL = frozenset(Optimization)
+
+pytestmark = pytest.mark.skipif(
+    native_library.find_compiler() is None, reason="there is no C++ compiler"
+)
+
+
+class Program:
+    """A random model over tables of the host core.
+
+    Args:
+        seed: of everything.
+        num_features: number of its features.
+        kinds: kind of each feature, by key; others are random.
+    """
+
+    def __init__(self, seed, num_features=5, **kinds):
+        self.rng = rng = np.random.default_rng(seed)
+        every = ["dense", "padded", "sparse", "weighted", "sequence"]
+        self.kinds = {f"f{i}": str(rng.choice(every)) for i in range(num_features)} | kinds
+        self.types = {key: rng.choice([np.int32, np.int64]) for key in self.kinds}
+        # Two features may have the same table.
+        self.tables = {key: f"t{rng.integers(num_features)}" for key in self.kinds}
+        self.rows = {name: int(rng.integers(1, 12)) for name in self.tables.values()}
+        self.width = {name: int(rng.choice([1, 3, 8, 33])) for name in self.tables.values()}
+        self.combiner = {name: str(rng.choice(["mean", "sum", "sqrtn"])) for name in self.rows}
+        self.sgd = {name: bool(rng.integers(2)) for name in self.rows}
+        self.strategy = str(rng.choice(["div", "mod"]))
+        self.batches = [{key: self._ids(key) for key in self.kinds} for _ in range(STEPS)]
+
+    def _ids(self, key):
+        """Returns a feature's ids, -1 where there is none, and weights."""
+        rows, kind = self.rows[self.tables[key]], self.kinds[key]
+        count = 1 if kind == "dense" else int(self.rng.integers(1, 5))
+        ids = self.rng.integers(0, rows, [BATCH, count]).astype(self.types[key])
+        if kind not in ("dense", "padded"):
+            ids[self.rng.random(ids.shape) < 0.3] = -1
+        return ids, self.rng.uniform(-1, 2, ids.shape).astype(np.float32)
+
+    def spec(self):
+        """Returns the spec."""
+
+        def initial(shape, dtype=tf.float32, partition_info=None):
+            values = np.random.default_rng(shape[0]).normal(size=list(shape))
+            return tf.constant(values, dtype)
+
+        def optimizer(name):
+            if self.sgd[name]:
+                return es.StochasticGradientDescentParameters(0.1)
+            return es.AdagradParameters(0.1)
+
+        def config(key):
+            return es.FeatureConfig(
+                self.tables[key],
+                max_sequence_length=3 if self.kinds[key] == "sequence" else 0,
+                weight_key=f"{key}_weights" if self.kinds[key] == "weighted" else None,
+            )
+
+        return es.EmbeddingConfigSpec(
+            feature_to_config_dict={key: config(key) for key in self.kinds},
+            table_to_config_dict={
+                name: es.TableConfig(
+                    self.rows[name],
+                    self.width[name],
+                    initializer=initial,
+                    combiner=self.combiner[name],
+                    optimization_parameters=optimizer(name),
+                )
+                for name in self.rows
+            },
+            partition_strategy=self.strategy,
+            experimental_gradient_multiplier_fn=lambda step: 1.0 + 0.1 * tf.cast(step, tf.float32),
+        )
+
+    def inputs(self):
+        """Returns placeholders of ids and weights, and the features of them."""
+        fed, features = {}, {}
+        for key, kind in self.kinds.items():
+            ids = fed[key] = tf1.placeholder(self.types[key], [BATCH, None])
+            weights = fed[f"{key}_weights"] = tf1.placeholder(tf.float32, [BATCH, None])
+            if kind in ("dense", "padded"):
+                width = self.batches[0][key][0].shape[1] if kind == "padded" else 1
+                features[key] = tf.ensure_shape(ids[:, :width], [BATCH, width])
+                continue
+            found = tf.where(ids >= 0)
+            shape = tf.shape(ids, out_type=tf.int64)
+            features[key] = tf.SparseTensor(found, tf.gather_nd(ids, found), shape)
+            if kind == "weighted":
+                values = tf.gather_nd(weights, found)
+                features[f"{key}_weights"] = tf.SparseTensor(found, values, shape)
+        return fed, features
+
+    def feed(self, fed, batch):
+        """Returns the feed dict of a batch; a padded feature has the ids of the first batch."""
+        values = {}
+        for key, (ids, weights) in batch.items():
+            if self.kinds[key] == "padded":
+                ids, weights = self.batches[0][key]
+            values[fed[key]], values[fed[f"{key}_weights"]] = ids, weights
+        return values
+
+
+def layered(found, others):
+    """Returns the loss of a model that joins activations with other tensors."""
+    flat = [tf.reshape(value, [BATCH, -1]) for value in found.values()]
+    layer = tf.concat([others[0], *flat, others[1]], 1)
+    weights = np.random.default_rng(0).normal(size=[int(layer.shape[1]), 2])
+    product = tf.matmul(layer, tf.constant(weights, tf.float32))
+    return layer, tf.reduce_sum(tf.tanh(product))
+
+
+def train(program, chosen, model=layered, fetch_activations=True):
+    """Trains; returns variables, losses, layers and activations, and types of ops that ran."""
+    with (
+        tf.Graph().as_default(),
+        tf1.Session() as session,
+        placement.running(Mode.TRAIN, Hardware.CPU),
+        optimizations.using(chosen),
+    ):
+        step = tf1.train.get_or_create_global_step()
+        core = host.HostCore(program.spec(), training=True, num_shards=3)
+        fed, features = program.inputs()
+        found = core.receive(core.look_up(features, step))
+        found = {key: found[key] for key in program.kinds}
+        others = [tf.constant(float(i), tf.float32, [BATCH, i]) for i in (1, 2)]
+        layer, loss = model(found, others)
+        optimizer = tf1.train.GradientDescentOptimizer(0.1)
+        minimized = optimizer.minimize(loss, step)
+        core.attach()
+        train_op = tf.group(minimized, core.update())
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+        fetched = [layer, loss, *(found.values() if fetch_activations else [])]
+        seen, metadata = [], tf1.RunMetadata()
+        options = tf1.RunOptions(trace_level=3)
+        for batch in program.batches:
+            feed = program.feed(fed, batch)
+            seen.append(session.run([fetched, train_op], feed, options, metadata)[0])
+        variables = {v.op.name: session.run(v) for v in tf1.global_variables()}
+        return variables, seen, traces.kinds(metadata)
+
+
+def check_equal(native, plain):
+    """Compares two trainings."""
+    assert native[0].keys() == plain[0].keys()
+    for name, value in plain[0].items():
+        np.testing.assert_allclose(native[0][name], value, rtol=2e-5, atol=2e-6, err_msg=name)
+    for found, expected in zip(native[1], plain[1], strict=True):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_models(seed):
+    """Losses, layers, activations, tables and slots equal those of TensorFlow's ops."""
+    program = Program(seed)
+    native = train(program, ALL)
+    assert "TpuColumnsLookUpTables" in native[2]
+    plain = train(program, ALL - {Optimization.NATIVE_KERNELS})
+    assert not any(kind.startswith("TpuColumns") for kind in plain[2])
+    check_equal(native, plain)
+
+
+@pytest.mark.parametrize("num_features", [4, 20])
+def test_a_layer_is_written_and_its_gradient_is_read_in_place(num_features):
+    """Nothing is concatenated, split or sliced where the model has one layer."""
+    program = Program(1, num_features, **{f"f{i}": "dense" for i in range(num_features)})
+
+    def model(found, others):
+        layer = tf.concat([*found.values(), others[0]], 1)
+        return others[0], tf.reduce_sum(tf.tanh(layer))
+
+    native = train(program, ALL, model, fetch_activations=False)
+    check_equal(native, train(program, frozenset(), model, fetch_activations=False))
+    ran = native[2]
+    assert ran["TpuColumnsLookUpTables"] == 1
+    assert ran["TpuColumnsUpdateTables"] == len(set(program.sgd.values()))
+    # What is left of them makes the dense ids of this test.
+    assert not {"ConcatV2", "Split", "SplitV", "Slice"} & set(ran)
+
+
+def _two_layers(found, others):
+    """Joins activations twice, in different orders."""
+    values = list(found.values())
+    first = tf.concat([*values, others[0]], 1)
+    second = tf.concat([others[1], *reversed(values)], -1)
+    return first, tf.reduce_sum(tf.tanh(first)) + tf.reduce_sum(tf.sin(second))
+
+
+def _dependent(found, others):
+    """Joins an activation with a function of another one."""
+    first, *rest = found.values()
+    layer = tf.concat([first, tf.tanh(tf.concat(rest, 1))], 1)
+    return layer, tf.reduce_sum(layer * layer)
+
+
+def _twice(found, others):
+    """Joins an activation with itself, and uses it elsewhere."""
+    first, *rest = found.values()
+    layer = tf.concat([first, first, *rest], 1)
+    return layer, tf.reduce_sum(tf.tanh(layer)) + tf.reduce_sum(first * first)
+
+
+def _rows(found, others):
+    """Joins activations along the batch."""
+    layer = tf.concat([value[:, :1] for value in found.values()], 0)
+    return layer, tf.reduce_sum(layer * layer)
+
+
+def _waiting(found, others):
+    """Joins activations after an op."""
+    with tf.control_dependencies([tf1.assert_equal(1, 1)]):
+        layer = tf.concat([*found.values(), others[0]], 1)
+    return layer, tf.reduce_sum(layer * layer)
+
+
+def _some_without_gradient(found, others):
+    """Has no gradient of some activations, and none of others' part of a layer."""
+    first, second, *rest = found.values()
+    layer = tf.concat([first, tf.stop_gradient(second), *rest], 1)
+    return layer, tf.reduce_sum(tf.tanh(layer[:, 1:]))
+
+
+@pytest.mark.parametrize(
+    "model", [_two_layers, _dependent, _twice, _rows, _waiting, _some_without_gradient]
+)
+@pytest.mark.parametrize("fetch_activations", [True, False])
+def test_models(model, fetch_activations):
+    """Activations may be in several layers, in one twice, or depend on each other."""
+    program = Program(3, f0="padded", f1="dense", f2="sparse", f3="sparse", f4="weighted")
+    chosen = [ALL, ALL - {Optimization.NATIVE_KERNELS}]
+    check_equal(*(train(program, each, model, fetch_activations) for each in chosen))
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"), [("f1", -7), ("f1", 12), ("f2", 12), ("f0", 12), ("f3", 10**9)]
+)
+def test_an_id_out_of_range_names_its_feature(key, wrong):
+    """Dense, sparse and weighted ids out of range are refused, with the feature's name."""
+    program = Program(5, f0="weighted", f1="padded", f2="sparse", f3="weighted")
+    program.batches[0][key][0][2, 0] = wrong
+    graphs = []
+
+    def model(found, others):
+        graphs.append(tf1.get_default_graph())
+        return layered(found, others)
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        train(program, ALL, model)
+    error = lookup_errors.explain(caught.value, graphs[0])
+    assert isinstance(error, lookup_errors.IdOutOfRangeError)
+    assert f"Column '{key}': id {wrong} of feature '{key}'" in str(error)
+
+
+def test_missing_weights_name_their_feature():
+    """Other numbers of ids and weights are refused, with the feature's name."""
+    program = Program(5, **{f"f{i}": "weighted" for i in range(5)})
+    with (
+        tf.Graph().as_default() as graph,
+        tf1.Session() as session,
+        placement.running(Mode.TRAIN, Hardware.CPU),
+        optimizations.using(ALL),
+    ):
+        step = tf1.train.get_or_create_global_step()
+        core = host.HostCore(program.spec(), training=True)
+        fed, features = program.inputs()
+        some = features["f3_weights"]
+        features["f3_weights"] = tf.SparseTensor(some.indices, some.values[1:], some.dense_shape)
+        found = core.receive(core.look_up(features, step))
+        loss = sum(tf.reduce_sum(found[key]) for key in program.kinds)
+        tf1.gradients(loss, tf1.trainable_variables())
+        core.attach()
+        update = core.update()
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            session.run(update, program.feed(fed, program.batches[0]))
+        error = lookup_errors.explain(caught.value, graph)
+    assert isinstance(error, lookup_errors.WeightCountError)
+    assert "feature 'f3'" in str(error)
