@@ -107,13 +107,14 @@ gradients: of the sums of each feature, in columns from `column` on.
 
 // A feature's ids of one step, as rows of its variable; those that are padding are left out.
 struct Entries {
-  std::vector<int64_t> rows;
-  std::vector<int64_t> sums;      // place of each entry's sum
-  std::vector<float> weights;     // of each entry; empty: all are 1
-  std::vector<float> divisors;    // of each sum; empty: all are 1
+  int64_t count = 0;
+  std::unique_ptr<int64_t[]> rows;
+  std::unique_ptr<int64_t[]> sums;  // place of each entry's sum
+  const float* weights = nullptr;   // of each entry; null: all are 1
+  std::vector<float> divisors;      // of each sum; empty: all are 1
   int64_t num_sums = 0;
 
-  float weight(int64_t place) const { return weights.empty() ? 1.0f : weights[place]; }
+  float weight(int64_t place) const { return weights ? weights[place] : 1.0f; }
 };
 
 struct Feature {
@@ -191,43 +192,60 @@ class Features {
     const bool is_sparse = feature.sparse >= 0;
     const int64_t count = values.NumElements();
     const int64_t width = is_sparse ? 0 : values.dim_size(1);  // ids of each sum, if they are dense
-    const int64_t* pairs = nullptr;
-    int64_t rank = 0;
     if (count >= int64_t{1} << 30) return InvalidArgument("too many ids: ", count);
+    const Tensor* places = nullptr;
     if (is_sparse) {
-      const Tensor& places = indices[feature.sparse];
-      if (places.dims() != 2 || places.dim_size(0) != count || places.dim_size(1) < 1) {
+      places = &indices[feature.sparse];
+      if (places->dims() != 2 || places->dim_size(0) != count || places->dim_size(1) < 1) {
         return InvalidArgument("there are ", count, " ids, and indices of the shape ",
-                               places.shape().DebugString());
+                               places->shape().DebugString());
       }
-      pairs = places.flat<int64_t>().data();
-      rank = places.dim_size(1);
     }
-    if (feature.weighted >= 0 && weights[feature.weighted].NumElements() != count) {
-      return InvalidArgument(
-          "Number of rows of a_indices does not match number of entries in a_values (mark ",
-          feature.mark, ")");
-    }
-    entries->rows.reserve(count);
-    entries->sums.reserve(count);
     if (feature.weighted >= 0) {
-      const float* found = weights[feature.weighted].flat<float>().data();
-      entries->weights.assign(found, found + count);
+      const Tensor& found = weights[feature.weighted];
+      if (found.NumElements() != count) {
+        return InvalidArgument(
+            "Number of rows of a_indices does not match number of entries in a_values (mark ",
+            feature.mark, ")");
+      }
+      entries->weights = found.flat<float>().data();
     }
-    const bool is_long = values.dtype() == tensorflow::DT_INT64;
-    const int64_t* long_ids = is_long ? values.flat<int64_t>().data() : nullptr;
-    const int32_t* short_ids = is_long ? nullptr : values.flat<int32_t>().data();
-    for (int64_t place = 0, sum = 0, inner = 0; place < count; ++place, ++inner) {
-      const int64_t id = is_long ? long_ids[place] : short_ids[place];
-      if (is_sparse) {
-        sum = pairs[place * rank];
+    entries->rows.reset(new int64_t[count]);
+    entries->sums.reset(new int64_t[count]);
+    if (values.dtype() == tensorflow::DT_INT64) {
+      TF_RETURN_IF_ERROR(ReadIds(feature, values.flat<int64_t>().data(), count, width, places,
+                                 entries));
+    } else {
+      TF_RETURN_IF_ERROR(ReadIds(feature, values.flat<int32_t>().data(), count, width, places,
+                                 entries));
+    }
+    if (feature.combiner && width != 1) SetDivisors(feature, entries);
+    return tensorflow::Status();
+  }
+
+  std::vector<Feature> all;
+
+ private:
+  // Reads dense ids, `width` of each sum, or sparse ones, whose indices are `places`.
+  template <typename Id>
+  Status ReadIds(const Feature& feature, const Id* ids, int64_t count, int64_t width,
+                 const Tensor* places, Entries* entries) const {
+    const int64_t* indices = places ? places->flat<int64_t>().data() : nullptr;
+    const int64_t rank = places ? places->dim_size(1) : 0;
+    int64_t* rows = entries->rows.get();
+    int64_t* sums = entries->sums.get();
+    int64_t found = 0, sum = 0, end_of_sum = width;
+    for (int64_t place = 0; place < count; ++place) {
+      const int64_t id = ids[place];
+      if (places) {
+        sum = indices[place * rank];
         if (sum < 0 || sum >= entries->num_sums) {
           return InvalidArgument("index ", sum, " of a sparse id is not in [0, ",
                                  entries->num_sums, ")");
         }
       } else {
-        if (inner == width) {
-          inner = 0;
+        if (place == end_of_sum) {
+          end_of_sum += width;
           ++sum;
         }
         if (id == 0) continue;
@@ -237,20 +255,16 @@ class Features {
         return InvalidArgument("indices[", place, "] = ", bounded + feature.mark,
                                " is not in [0, ", feature.num_rows, ")");
       }
-      entries->rows.push_back(feature.row(id));
-      entries->sums.push_back(sum);
+      rows[found] = feature.row(id);
+      sums[found++] = sum;
     }
-    if (feature.combiner && width != 1) SetDivisors(feature, entries);
+    entries->count = found;
     return tensorflow::Status();
   }
 
-  std::vector<Feature> all;
-
- private:
   static void SetDivisors(const Feature& feature, Entries* entries) {
     entries->divisors.assign(entries->num_sums, 0.0f);
-    const int64_t count = entries->rows.size();
-    for (int64_t place = 0; place < count; ++place) {
+    for (int64_t place = 0; place < entries->count; ++place) {
       const float weight = entries->weight(place);
       entries->divisors[entries->sums[place]] += feature.combiner == 2 ? weight * weight : weight;
     }
@@ -364,20 +378,20 @@ class LookUpTablesOp : public OpKernel {
 
   static void Combine(const Entries& entries, const float* table, int64_t width, float* sums,
                       int64_t stride) {
-    const int64_t count = entries.rows.size();
-    int64_t num_started = 0;  // sums below have a value
-    const auto start_until = [&](int64_t end) {
-      for (; num_started < end; ++num_started) {
-        std::fill_n(sums + num_started * stride, width, 0.0f);
+    const int64_t count = entries.count;
+    int64_t num_cleared = 0;
+    const auto clear_until = [&](int64_t end) {
+      for (; num_cleared < end; ++num_cleared) {
+        std::fill_n(sums + num_cleared * stride, width, 0.0f);
       }
     };
     for (int64_t place = 0; place < count; ++place) {
       if (place + kAhead < count) Prefetch(table + entries.rows[place + kAhead] * width, width);
-      start_until(entries.sums[place] + 1);
+      clear_until(entries.sums[place] + 1);
       AddScaled(sums + entries.sums[place] * stride, table + entries.rows[place] * width,
                 entries.weight(place), width);
     }
-    start_until(entries.num_sums);
+    clear_until(entries.num_sums);
     for (size_t place = 0; place < entries.divisors.size(); ++place) {
       Divide(sums + place * stride, sums + place * stride, entries.divisors[place], width);
     }
@@ -472,12 +486,13 @@ class UpdateTablesOp : public OpKernel {
         return InvalidArgument("table ", table->shape().DebugString(), ", ", all[place].num_sums,
                                " sums and gradient ", gradient.shape().DebugString(), " differ");
       }
-      rows.insert(rows.end(), all[place].rows.begin(), all[place].rows.end());
+      rows.insert(rows.end(), all[place].rows.get(), all[place].rows.get() + all[place].count);
     }
     std::vector<int64_t> distinct;
     std::vector<int32_t> index(rows.size());
     FindDistinct(rows.data(), rows.size(), index.data(), &distinct);
-    std::vector<float> sums(distinct.size() * width, 0.0f);
+    const int64_t num_sums = distinct.size();
+    std::vector<float> sums(num_sums * width, 0.0f);
     const int32_t* next = index.data();
     for (size_t place = 0; place < features.size(); ++place) {
       const Tensor& gradient = gradients[features[place]];
@@ -485,16 +500,15 @@ class UpdateTablesOp : public OpKernel {
       const int64_t stride = gradient.dim_size(gradient.dims() - 1);
       const float* from = gradient.flat<float>().data() + features_.all[features[place]].column;
       AddGradients(entries, from, stride, width, next, sums.data());
-      next += entries.rows.size();
+      next += entries.count;
     }
     if (factor != 1.0f) {
       for (float& sum : sums) sum *= factor;
     }
     float* weights = table->flat<float>().data();
     float* slot_values = slots ? slots->flat<float>().data() : nullptr;
-    const int64_t count = distinct.size();
-    for (int64_t place = 0; place < count; ++place) {
-      if (place + kAhead < count) {
+    for (int64_t place = 0; place < num_sums; ++place) {
+      if (place + kAhead < num_sums) {
         const int64_t later = distinct[place + kAhead] * width;
         Prefetch(weights + later, width);
         if (slot_values) Prefetch(slot_values + later, width);
@@ -509,7 +523,7 @@ class UpdateTablesOp : public OpKernel {
   static void AddGradients(const Entries& entries, const float* gradient, int64_t stride,
                            int64_t width, const int32_t* index, float* sums) {
     std::vector<float> divided(width);
-    const int64_t count = entries.rows.size();
+    const int64_t count = entries.count;
     for (int64_t place = 0; place < count; ++place) {
       if (place + kAhead < count) {
         Prefetch(gradient + entries.sums[place + kAhead] * stride, width);

@@ -227,6 +227,7 @@ def test_tables_and_slots_equal_those_of_single_tables(tmp_path, optimizers, ste
 )
 def test_switches(tmp_path, monkeypatch, arguments, variables, expected):
     """Arguments and the environment turn stacks off; a warm start has none."""
+    monkeypatch.setenv("TPU_COLUMNS_NATIVE_KERNELS", "0")  # which search within an op
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     if "warm_start_from" in arguments:
