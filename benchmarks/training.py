@@ -49,7 +49,6 @@ def environment_variables(side: Side) -> dict[str, str]:
         "TF_CPP_MIN_LOG_LEVEL": "3",
         # Only some sides would use a GPU.
         "CUDA_VISIBLE_DEVICES": "-1",
-        **({"TPU_COLUMNS_NATIVE_KERNELS": "1"} if side.native else {}),
     }
 
 

@@ -192,5 +192,30 @@ def goals(results: Results) -> list[Goal]:
             "8b. 300 small tables, host core: ≤ 0.35 × reference",
             _ratios(results, ("small-300",), "host", "reference", 0.35),
         ),
+        Goal(
+            "8c. 300 mixed tables, default: ≤ 0.5 × reference",
+            _of_default(results, ("mixed-300",), 0.5),
+        ),
+        Goal(
+            "8d. 300 mixed tables, host core: ≤ 0.35 × reference",
+            _ratios(results, ("mixed-300",), "host", "reference", 0.35),
+        ),
+        Goal(
+            "8e. One id, host core: ≤ 0.45 × reference",
+            _ratios(results, ONE, "host", "reference", 0.45),
+        ),
+        Goal(
+            "8f. First step with 1,000 columns, default: ≤ 0.5 × reference's",
+            _of_default(results, ("first-step/1000",), 0.5),
+        ),
+        Goal(
+            "8g. First step with 1,000 columns, host core: ≤ 0.2 × reference's",
+            _ratios(results, ("first-step/1000",), "host", "reference", 0.2),
+        ),
+        Goal("9a. Census, default: ≤ 0.85 × reference", _of_default(results, ("census",), 0.85)),
+        Goal(
+            "9b. Census, host core: ≤ 0.6 × reference",
+            _ratios(results, ("census",), "host", "reference", 0.6),
+        ),
     ]
     return found

@@ -16,7 +16,6 @@ from training_time.workloads import WORKLOADS, Workload
 BASE = "reference"
 DISTURBED = 0.08  # other processes' share of the machine above which a process is run again
 MAIN = ("reference", "default-v1", "default", "host", "no-lookups", "keras_rs", "fbgemm")
-NATIVE = ("native-v1", "native", "native-host")
 ASIDE = ("reference-resource", "older", "older-v1", "older-host")
 COLOURS = {
     "reference": "#8c8c8c",
@@ -192,10 +191,6 @@ def page(results: Results, plot: str, command: str) -> str:
     both = [w for w in WORKLOADS.values() if any(results.of(w.name, name) for name in ASIDE)]
     if both:
         parts += ["### Other TensorFlows and kinds of variables", table(results, both, aside)]
-    native = [w for w in WORKLOADS.values() if any(results.of(w.name, name) for name in NATIVE)]
-    if native:
-        with_kernels = [SIDES[name] for name in (BASE, *NATIVE)]
-        parts += ["### Native kernels", NATIVE_KERNELS, table(results, native, with_kernels)]
     trained = [w for w in WORKLOADS.values() if w.verb == "train"]
     built = [w for w in WORKLOADS.values() if w.verb == "first_step"]
     parts += [
@@ -228,7 +223,8 @@ The reference runs the same program with imports of its own, and says `tf.disabl
 as programs of TensorFlow 1 do, so it has reference variables: with resource variables it is slower,
 [much slower](#other-tensorflows-and-kinds-of-variables) with large tables. Ours runs with that line
 (`default-v1`) and without it (all others). No checkpoints are written; all else is as it comes: a
-line in the log every 100 steps, summaries, random initial values. The batches (32 of them,
+line in the log every 100 steps, summaries, random initial values. Ours trains by its
+[native kernels](speed.md#native-kernels), which were compiled before. The batches (32 of them,
 log-uniform ids) are made once, kept in memory by `tf.data` and given in turn, the same way on
 every side. Steps are timed by the `global_step/sec` of TensorFlow's own log.
 
@@ -238,8 +234,6 @@ layers: what input, network and their optimizer take, below which no lookup can 
 for these numbers, and where the floor is: [speed.md](speed.md)."""
 
 GOALS = "Each number is a ratio; the smallest and the largest over the cells that a goal speaks of."
-NATIVE_KERNELS = """With `TPU_COLUMNS_NATIVE_KERNELS=1`, which is off by default:
-[speed.md](speed.md#native-kernels). They were compiled before."""
 CELLS = "Milliseconds a step · ratio to the reference: median (smallest–largest round)."
 FIRST = "From making the columns to the end of a training of one step, without imports."
 MEMORY = "The most that a process held, TensorFlow and the batches included."

@@ -22,7 +22,6 @@ class Side:
         reference_variables: the program says `tf.disable_v2_behavior()`, as those of TF1 do, and
             has TF1's reference variables; else resource variables.
         constant_layers: replace the feature layers; see `constant_layers.py`.
-        native: set TPU_COLUMNS_NATIVE_KERNELS=1.
     """
 
     name: str
@@ -33,7 +32,6 @@ class Side:
     core: str | None = None
     reference_variables: bool = False
     constant_layers: bool = False
-    native: bool = False
 
     def runs(self, workload: Workload) -> bool:
         """Returns whether the side can run a workload."""
@@ -60,18 +58,6 @@ SIDES = {
         ),
         Side("default", "ours, resource variables", "ours", ours=True),
         Side("host", "ours, host core", "ours", ours=True, core="host"),
-        Side(
-            "native-v1",
-            "native kernels, reference variables",
-            "ours",
-            ours=True,
-            reference_variables=True,
-            native=True,
-        ),
-        Side("native", "native kernels, resource variables", "ours", ours=True, native=True),
-        Side(
-            "native-host", "native kernels, host core", "ours", ours=True, core="host", native=True
-        ),
         Side("no-lookups", "without lookups", "ours", ours=True, constant_layers=True),
         Side("older", "ours, TF ≤ 2.19", "older", ours=True),
         Side("older-v1", "ours, TF ≤ 2.19, ref.", "older", ours=True, reference_variables=True),

@@ -100,8 +100,6 @@ def test_canned_estimators_have_no_core():
         "reference-resource",
         "default-v1",
         "default",
-        "native-v1",
-        "native",
         "older",
         "older-v1",
     ]

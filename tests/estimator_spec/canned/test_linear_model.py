@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 import traces
 from estimator_spec import canned
 from estimator_spec.canned import linear_model
+from estimator_spec.updates import native_library
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -180,8 +183,12 @@ def outputs(metadata):
 
 
 @pytest.mark.parametrize("model", ["linear", "combined"])
-def test_large_tables_train_by_fast_updates(generation, config, model):
-    """A step over 10⁶ buckets makes no tensor of the table's size, and updates rows by scatters."""
+@pytest.mark.parametrize("native", [False, True])
+def test_large_tables_train_by_fast_updates(generation, config, model, native, monkeypatch):
+    """A step over 10⁶ buckets makes no tensor of the table's size, and updates rows by fast ops."""
+    if native and native_library.find_compiler() is None:
+        pytest.skip("there is no C++ compiler")
+    monkeypatch.setenv("TPU_COLUMNS_NATIVE_KERNELS", str(int(native)))
     size = 1_000_000
     column = fc.categorical_column_with_hash_bucket("word", size)
 
@@ -204,9 +211,10 @@ def test_large_tables_train_by_fast_updates(generation, config, model):
     estimator.train(input_fn, steps=3, hooks=[trace])
     kinds = traces.kinds(trace.metadata)
     assert not [kind for kind in kinds if "SparseApplyFtrl" in kind]
-    # Ftrl writes weights, accumulators and linear terms; Adagrad weights and accumulators.
-    scatters = sum(count for kind, count in kinds.items() if kind.endswith("ScatterUpdate"))
-    assert scatters == 3 if model == "linear" else scatters >= 3
+    # Ftrl scatters weights, accumulators and linear terms; Adagrad weights and accumulators.
+    name, of_ftrl = (r"TpuColumns(Resource)?Update", 1) if native else (".*ScatterUpdate", 3)
+    updates = sum(count for kind, count in kinds.items() if re.fullmatch(name, kind))
+    assert updates == of_ftrl if model == "linear" else updates >= of_ftrl
     assert not [kind for kind in kinds if kind.startswith("SparseSegment")]
     assert max(count for _, count in outputs(trace.metadata)) < size
 
