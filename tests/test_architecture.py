@@ -107,6 +107,7 @@ KNOWN_PRIVATE = {
     "estimator_spec/_tensorflow/graph_surgery.py": {
         "._add_control_input": _GRAPH,
         "._add_control_inputs": _GRAPH,
+        "._control_outputs": "the ops that wait for an op have no public name",
         "._get_control_flow_context": "op.control_flow_context isn't public either",
         "._remove_all_control_inputs": _GRAPH,
         "._update_input": _GRAPH,
