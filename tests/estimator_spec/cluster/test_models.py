@@ -32,7 +32,8 @@ def test_a_dlrm_learns_as_in_one_process(cluster, alone, tmp_path):
     made = cluster(tmp_path / "cluster", workers=2, servers=2, evaluator=True, **options)
     made.run()
     assert expected > 0.8
-    assert abs(auc(made.output("evaluator 0")) - expected) < 0.005
+    # Workers don't wait for each other: how old their gradients are depends on the machine's load.
+    assert abs(auc(made.output("evaluator 0")) - expected) < 0.01
     assert checkpoints.inspect(str(tmp_path / "cluster")).global_step >= 600
 
 
