@@ -15,13 +15,15 @@ tf1 = tf.compat.v1
 # Python objects.
 LOOKUP_SITES = ("tpu_columns", "lookup_sites")
 
-# Messages of ResourceGather, ResourceGatherNd and SparseTensorDenseMatMul.
+# Messages of ResourceGather, ResourceGatherNd and SparseTensorDenseMatMul, and of
+# `estimator_spec/updates/native/`.
 _OUT_OF_RANGE = re.compile(
     r"= (-?\d+) is not in \[0, "
     r"|= \[(-?\d+)\] does not index into"
     r"|k \((-?\d+)\) from index\[\d+,1\] out of"
 )
-# Messages of SparseTensorDenseMatMul, Select, and of elementwise ops.
+# Messages of SparseTensorDenseMatMul, Select, of elementwise ops, and of
+# `estimator_spec/updates/native/`, which add the feature's mark.
 _COUNTS_DIFFER = re.compile(
     r"rows of a_indices does not match number of entries in a_values"
     r"|must have the same size and shape"

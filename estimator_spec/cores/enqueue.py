@@ -61,14 +61,17 @@ class Enqueued:
         """Ids and weights of each row of the result; each step of a truncated sequence is a row."""
         if not self.max_sequence_length:
             return self.ids, self.weights
-        weights = self.weights and steps_as_rows(self.weights, self.max_sequence_length)
-        return steps_as_rows(self.ids, self.max_sequence_length), weights
+        ids = steps_as_rows(self.ids, self.max_sequence_length)
+        if self.weights is None:
+            return ids, None
+        return ids, steps_as_rows(self.weights, self.max_sequence_length)
 
     @property
     def padded(self) -> tf.Tensor | None:
         """Dense ids [B, n], with n known, that are looked up as a matrix; None: use `rows`."""
-        is_matrix = self.matrix is not None and bool(self.matrix.shape.as_list()[1])
-        return self.matrix if is_matrix and not self.max_sequence_length else None
+        if self.matrix is None or self.max_sequence_length:
+            return None
+        return self.matrix if self.matrix.shape.as_list()[1] else None
 
     @property
     def shape(self) -> tf.TensorShape:

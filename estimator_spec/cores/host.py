@@ -9,10 +9,12 @@ One step of training, for each table:
                                  └────────────────▶ scatter rows and slots
 
 Small tables of one width and optimizer are stacked in one variable, and go this way together: see
-`table_groups`, `stacked_tables` and `stacked_lookup`. Rows are gathered once, so their gradient is
-the sum over the occurrences of an id; without gradient accumulation, once for each replica. Tables
-aren't trainable variables, so the model's optimizers don't update them; `activation_gradients`
-captures their gradients.
+`table_groups`, `stacked_tables` and `stacked_lookup`. Where there are native kernels, one op looks
+up all tables, and one updates them: see `native_tables`.
+
+Rows are gathered once, so their gradient is the sum over the occurrences of an id; without gradient
+accumulation, once for each replica. Tables aren't trainable variables, so the model's optimizers
+don't update them; `activation_gradients` captures their gradients.
 """
 
 from __future__ import annotations
@@ -187,6 +189,8 @@ class HostCore:
 
     def attach(self) -> None:
         """Creates the tables and their lookups, and replaces the placeholders of the activations.
+
+        Those of native ops are looked up where `update` has the finished model.
 
         Raises:
             RuntimeError: a column of the spec is in no feature layer of the model.

@@ -7,7 +7,7 @@
 
 The lookup writes sums to their columns of the model's layer, in place of the model's concatenation;
 the update reads gradients in theirs. What the ops compute is that of `stacked_lookup` and
-`host_updates`, in the same order for each row.
+`host_updates`, up to rounding where several features have a row.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from estimator_spec.cores.stacked_lookup import Use
 from estimator_spec.updates import dependencies, native_library
 
 _COMBINERS = ("sum", "mean", "sqrtn")
+_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +77,7 @@ class NativeTables:
             slots: its slot variables, in the rule's order.
             rule: update rule of the native op.
             rate: learning rate, scalar.
-            uses: features of the tables, whose places may be those of other variables.
+            uses: features of the tables; their places are replaced.
         """
         self._variables += [len(self._tables)] * len(uses)
         self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
@@ -122,7 +123,9 @@ class NativeTables:
                 layer=[place_of_layer[use] for use in range(len(self._uses))],
                 layer_of_other=[layer for _, layer, _ in others],
                 column_of_other=[column for _, _, column in others],
+                width_of_other=[_num_columns(value) for value, _, _ in others],
             )
+        # The outputs behind those of layers are single features.
         for layer, output in zip(layers, outputs, strict=False):
             output.set_shape(layer.concat.outputs[0].shape)
             self._connect_layer(layer, output)
@@ -223,7 +226,15 @@ class NativeTables:
 def _ids(use: Use) -> tuple[Any, tf.SparseTensor | None]:
     """Returns a feature's ids, a matrix or a SparseTensor, and its weights."""
     padded = use.enqueued.padded
-    return use.enqueued.rows if padded is None else (padded, None)
+    if padded is not None:
+        return _supported(padded), None
+    ids, weights = use.enqueued.rows
+    return ids.with_values(_supported(ids.values)), weights
+
+
+def _supported(ids: Any) -> Any:
+    """Returns integers as a type that the native ops have."""
+    return ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64)
 
 
 def _with_shape(value: Any, activation: Any) -> Any:
@@ -235,9 +246,10 @@ def _with_shape(value: Any, activation: Any) -> Any:
 
 
 def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
-    """Returns the concatenations of activations that a lookup can write to, along columns.
+    """Returns the concatenations of columns of activations that a lookup can write to.
 
-    An activation is in one of them at most; other inputs must not depend on activations.
+    An activation is in one of them at most. Other parts must not depend on activations, nor on
+    variables: the lookup waits for them, and should not wait for a part of the model.
     """
     activations = {use.activation.op for use in uses}
     found: dict[Any, dict[int, int]] = {}
@@ -252,7 +264,8 @@ def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
         if len(numbers) < len(places) or numbers & taken:
             continue
         others = [value for i, value in enumerate(_parts(concat)) if i not in places]
-        if not any(activations & dependencies.collect_ancestors(value) for value in others):
+        before = [op for value in others for op in dependencies.collect_ancestors(value)]
+        if not any(op in activations or op.type in _VARIABLES for op in before):
             layers.append(_Layer(concat, places))
             taken |= numbers
     return layers
@@ -300,7 +313,7 @@ def _find_columns(gradient: Any) -> tuple[Any, int]:
 
 
 def _columns_before(part: Any) -> int | None:
-    """Returns the first column of a part of a concatenation's gradient; None: it is none.
+    """Returns the first column of a part of a concatenation's gradient; None for other tensors.
 
     TensorFlow splits the gradient of many parts, and slices that of a few.
     """
@@ -308,7 +321,7 @@ def _columns_before(part: Any) -> int | None:
     if op.type not in ("SplitV", "Slice") or not _is_plain(op) or op.inputs[0].shape.rank != 2:
         return None
     if op.type == "SplitV":
-        widths, place = [_num_columns(output) for output in op.outputs], part.value_index
+        widths, place = _widths_of_parts(op), part.value_index
     elif op.inputs[1].op.type == "ConcatOffset":
         offset = op.inputs[1]
         widths, place = [_last_element(shape) for shape in offset.op.inputs[1:]], offset.value_index
@@ -317,6 +330,16 @@ def _columns_before(part: Any) -> int | None:
     # If they were parts of the other axis, each would have all columns.
     is_of_columns = None not in widths and sum(widths) == _num_columns(op.inputs[0])
     return sum(widths[:place]) if is_of_columns else None
+
+
+def _widths_of_parts(split: Any) -> list[Any]:
+    """Returns the number of columns of each part, or None where it isn't known."""
+    widths = [_num_columns(output) for output in split.outputs]
+    # Of parts with an unknown number of rows, the gradient takes the widths from their shapes.
+    op = split.inputs[1].op
+    while op.type in ("Squeeze", "Slice"):
+        op = op.inputs[0].op
+    return [_last_element(shape) for shape in op.inputs] if op.type == "Pack" else widths
 
 
 def _last_element(shape: Any) -> Any:
@@ -329,23 +352,22 @@ def _last_element(shape: Any) -> Any:
 
 def _keeps_columns(op: Any) -> bool:
     """Returns whether an op returns its first input, with the same rows and columns."""
-    if op.type not in ("Reshape", "Identity") or not _is_plain(op):
+    if not _is_plain(op) or op.type not in ("Identity", "Reshape"):
         return False
-    before, after = op.inputs[0], op.outputs[0]
-    if not before.shape.rank == after.shape.rank == 2:
-        return False
-    return _num_columns(before) is not None and _num_columns(before) == _num_columns(after)
+    before, after = (_num_columns(value) for value in (op.inputs[0], op.outputs[0]))
+    return op.type == "Identity" or (before is not None and before == after)
 
 
 def _num_columns(matrix: Any) -> Any:
     """Returns the number of columns of a matrix, or None if it isn't known."""
-    return matrix.shape.as_list()[1]
+    return matrix.shape.as_list()[1] if matrix.shape.rank == 2 else None
 
 
 def _is_plain(op: Any) -> bool:
-    """Returns whether an op waits for none but its inputs, and is outside of control flow.
+    """Returns whether an op may be bypassed: it is outside of control flow, and orders nothing.
 
-    Optimizers gate the gradients of an op: each waits for all, also for other slices of a tensor.
+    `tf.gradients` puts a NoOp behind the gradients of an op, for which each of them waits, also
+    behind slices of one tensor. Such control inputs may be bypassed, too.
     """
     inputs = {value.op for value in op.inputs}
     sources = {value.name for other in inputs for value in other.inputs[:1]}

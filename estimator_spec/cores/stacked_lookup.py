@@ -23,16 +23,16 @@ tf1 = tf.compat.v1
 
 
 class Use(NamedTuple):
-    """A feature of a stack.
+    """A feature of a table that is looked up with others.
 
     Attributes:
         feature: its key.
         enqueued: its ids.
         activation: the tensor of the model that gets the result.
         layout: layout of the feature's table.
-        offset: first row of the table in the stack.
+        offset: first row of the table in its variable.
         turn: number of earlier features of the table.
-        place: number of earlier features of the stack.
+        place: number of earlier features that are looked up by the same ops.
     """
 
     feature: str
@@ -130,7 +130,7 @@ MARK_LIMIT = 1 << 46
 
 
 def mark(use: Use) -> lookup_errors.Marked:
-    """Returns how a feature's ids out of range are marked: they are negative and tell both."""
+    """Returns how ids out of range are marked: by negative numbers that tell id and feature."""
     return lookup_errors.Marked(-4 * MARK_LIMIT * (use.place + 1), MARK_LIMIT)
 
 

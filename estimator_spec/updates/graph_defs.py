@@ -2,7 +2,8 @@
 """Writes training graphs without native kernels to `.meta` files and summaries.
 
 Other programs read these files, and have not loaded the kernels. So the graph's `GraphDef` has the
-TensorFlow ops that the kernels replaced, which are still in the graph.
+TensorFlow ops that the kernels replaced, which are still in the graph. Those of the host core
+replaced none, and stay.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def write_original_ops(
 
     Args:
         graph: the graph. Its method is replaced, and may be called at any time.
-        replaced: the native op that replaces each original op. Of several with the same native op
-            the first has its outputs.
+        replaced: the native op that replaces each original op. If several have the same native op,
+            the outputs of the first replace its outputs.
         update_inputs: the inputs that replaced updates had, by original op.
     """
     names: dict[str, str] = {}
@@ -35,7 +36,6 @@ def write_original_ops(
     as_graph_def = graph.as_graph_def
 
     def as_original_graph_def(*args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("use_pybind_graphdef", None)  # of savers; such a message can't be changed
         graph_def = as_graph_def(*args, **kwargs)
         changed = {*names, *inputs}
         for native in names:
@@ -52,10 +52,10 @@ def write_original_ops(
 def _restore(node: Any, names: dict[str, str], inputs: dict[str, list[str]]) -> None:
     """Changes a node of a `GraphDef` to what it would be without native ops."""
     if node.name in names:
-        # Removing it would copy the list of nodes.
+        # Removing it would copy the list of nodes. A program may run it by its name.
         node.op = "NoOp"
         node.attr.clear()
-        del node.input[:]
+        node.input[:] = [f"^{names[node.name]}"]
         return
     found = list(node.input)
     if node.name in inputs:

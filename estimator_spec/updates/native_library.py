@@ -57,7 +57,7 @@ def load() -> Any:
         except tf.errors.OpError:  # damaged, or made where other libraries are
             library.unlink()
             return tf.load_op_library(str(build(compiler, cache_directory())))
-    except (OSError, RuntimeError, tf.errors.OpError) as error:
+    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:  # ValueError: bad $CXX
         tf.compat.v1.logging.warning(
             "No native kernels: %s TensorFlow's own ops look up and update tables. Set "
             "TPU_COLUMNS_NATIVE_KERNELS=0 to skip this.",
@@ -103,7 +103,8 @@ def build(compiler: list[str], directory: Path) -> Path:
     """
     options = [*compiler, *_OPTIONS, *tf.sysconfig.get_compile_flags()]
     built_with = [tf.version.GIT_VERSION, tf.version.COMPILER_VERSION, platform.machine()]
-    key = [path.read_text("utf-8") for path in sorted(_SOURCES.iterdir()) if path.is_file()]
+    sources = sorted([*_SOURCES.glob("*.h"), _UNIT])
+    key = [path.read_text("utf-8") for path in sources]
     key += [*built_with, *options, *tf.sysconfig.get_link_flags()]
     name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
     library = directory / f"kernels-{tf.__version__}-{name}.so"

@@ -4,7 +4,7 @@
     ids ─▶ UniqueWithCounts ─▶ gather ─▶ sparse product       as built by a lookup
     ids ─▶ Unique ───────────▶ LookUp                         copies no rows
 
-    sparse product ─▶ gathers of slots ─▶ formula ─▶ scatters as built for an update
+    sums of gradients ─▶ SparseApply…                         as built for an update
     Update                                                    sums and updates in place
 
 The ops add in the same order. Where TensorFlow multiplies by a reciprocal root, they divide by a

@@ -21,8 +21,8 @@ namespace {
 using tensorflow::OpInputList;
 using tensorflow::Status;
 
-// With fewer ids, waking a second thread takes longer than it saves: of tables that a core's cache
-// has, and of others.
+// Fewest ids for which a second thread pays: for tables that fit in a core's cache, and for larger
+// ones.
 constexpr int64_t kManyCachedIds = 1 << 15;
 constexpr int64_t kManyIds = 1 << 13;
 constexpr int64_t kCacheBytes = 1 << 20;
@@ -32,9 +32,10 @@ constexpr int64_t kCacheBytes = 1 << 20;
 // variable: number of the variable that has the feature's table.
 // first_row, num_rows, num_shards: first row of the table in its variable, its rows, and the shards
 //   in which they are in order; id i is row i / num_shards of shard i % num_shards.
-// mark: added to an id out of range, for the error; `mark_limit` bounds the id before.
+// mark: an id out of range is clipped to ± `mark_limit`, then `mark` is added; the sum in the error
+//   tells feature and id.
 // combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
-#define FEATURES                                                                    \
+#define TPU_COLUMNS_FEATURES                                                                    \
       .Input("ids: Ids")                                                            \
       .Input("indices: num_sparse * int64")                                         \
       .Input("shapes: num_sparse * int64")                                          \
@@ -57,7 +58,7 @@ constexpr int64_t kCacheBytes = 1 << 20;
 
 REGISTER_OP("TpuColumnsLookUpTables")
     .Input("variables: num_variables * resource")
-    .Input("others: num_others * float") FEATURES
+    .Input("others: num_others * float") TPU_COLUMNS_FEATURES
     .Output("layers: num_layers * float")
     .Attr("num_others: int >= 0")
     .Attr("num_layers: int >= 1")
@@ -65,6 +66,7 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .Attr("layer: list(int)")
     .Attr("layer_of_other: list(int)")
     .Attr("column_of_other: list(int)")
+    .Attr("width_of_other: list(int)")
     .SetShapeFn([](InferenceContext* c) {
       std::vector<int64_t> widths;
       TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
@@ -84,6 +86,7 @@ layers: matrices with a row for each row of ids.
 widths: numbers of columns of the layers.
 layer, column: of each feature: the layer that has its sums, and the first column.
 layer_of_other, column_of_other: the same of each of `others`.
+width_of_other: number of columns of each of `others`.
 )doc");
 
 REGISTER_OP("TpuColumnsUpdateTables")
@@ -91,7 +94,7 @@ REGISTER_OP("TpuColumnsUpdateTables")
     .Input("slots: num_slots * resource")
     .Input("rates: num_variables * float")
     .Input("factor: float")
-    .Input("gradients: num_gradients * float") FEATURES
+    .Input("gradients: num_gradients * float") TPU_COLUMNS_FEATURES
     .Attr("num_slots: int >= 0")
     .Attr("num_gradients: int >= 1")
     .Attr("rule: {'sgd', 'adagrad_no_nan'}")
@@ -122,11 +125,13 @@ struct Feature {
   int sparse = -1;    // number among the sparse features
   int weighted = -1;  // number among the weighted features
 
+  // The layout of tpu_columns.partition.RowPartition: the first `num_rows` % `num_shards` shards
+  // have a row more than the others.
   int64_t row(int64_t id) const {
     if (num_shards == 1) return first_row + id;
-    const int64_t least = num_rows / num_shards, larger = num_rows % num_shards;
-    const int64_t shard = id % num_shards;
-    return first_row + shard * least + std::min(shard, larger) + id / num_shards;
+    const int64_t shard = id % num_shards, num_larger = num_rows % num_shards;
+    const int64_t start = shard * (num_rows / num_shards) + std::min(shard, num_larger);
+    return first_row + start + id / num_shards;
   }
 };
 
@@ -204,6 +209,7 @@ class Features {
     if (feature.weighted >= 0) {
       const Tensor& found = weights[feature.weighted];
       if (found.NumElements() != count) {
+        // tpu_columns/lookup_errors.py reads this message, and that of an id out of range.
         return InvalidArgument(
             "Number of rows of a_indices does not match number of entries in a_values (mark ",
             feature.mark, ")");
@@ -310,6 +316,7 @@ class LookUpTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("layer", &layer_));
     OP_REQUIRES_OK(context, context->GetAttr("layer_of_other", &layer_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("column_of_other", &column_of_other_));
+    OP_REQUIRES_OK(context, context->GetAttr("width_of_other", &width_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
   }
 
@@ -323,7 +330,9 @@ class LookUpTablesOp : public OpKernel {
     std::vector<Tensor*> layers(widths_.size());
     OP_REQUIRES_OK(context, CountRows(context, others, &num_rows));
     for (size_t place = 0; place < widths_.size(); ++place) {
-      const TensorShape shape({num_rows[place], widths_[place]});
+      TensorShape shape;
+      OP_REQUIRES_OK(context,
+                     TensorShape::BuildTensorShape({num_rows[place], widths_[place]}, &shape));
       OP_REQUIRES_OK(context, context->allocate_output(place, shape, &layers[place]));
     }
     OP_REQUIRES_OK(context, ForEach(context, num_features, tables, [&](int64_t place) {
@@ -352,7 +361,12 @@ class LookUpTablesOp : public OpKernel {
       TF_RETURN_IF_ERROR(Agree(rows, &(*num_rows)[layer_[place]]));
     }
     for (int place = 0; place < others.size(); ++place) {
-      if (others[place].dims() != 2) return InvalidArgument("others must be matrices");
+      // A program may give a tensor a static shape that isn't its own.
+      if (others[place].dims() != 2 || others[place].dim_size(1) != width_of_other_[place]) {
+        return InvalidArgument("ConcatOp : Dimensions of inputs should match: a part has the shape ",
+                               others[place].shape().DebugString(), ", and not ",
+                               width_of_other_[place], " columns");
+      }
       TF_RETURN_IF_ERROR(
           Agree(others[place].dim_size(0), &(*num_rows)[layer_of_other_[place]]));
     }
@@ -407,7 +421,7 @@ class LookUpTablesOp : public OpKernel {
   }
 
   Features features_;
-  std::vector<int64_t> widths_, layer_, layer_of_other_, column_of_other_;
+  std::vector<int64_t> widths_, layer_, layer_of_other_, column_of_other_, width_of_other_;
   int num_variables_;
 };
 

@@ -132,7 +132,7 @@ tensorflow::Status ShapeOfLookUp(InferenceContext* c) {
   return tensorflow::Status();
 }
 
-#define LOOK_UP_INPUTS          \
+#define TPU_COLUMNS_LOOK_UP          \
       .Input("ids: Id")         \
       .Input("pairs: int32")    \
       .Input("values: float")   \
@@ -142,9 +142,9 @@ tensorflow::Status ShapeOfLookUp(InferenceContext* c) {
       .Attr("adjoint: bool")    \
       .SetShapeFn(ShapeOfLookUp)
 
-REGISTER_OP("TpuColumnsLookUp").Input("table: float") LOOK_UP_INPUTS
+REGISTER_OP("TpuColumnsLookUp").Input("table: float") TPU_COLUMNS_LOOK_UP
     .Doc("Returns the product of a sparse matrix and the rows of a table at `ids`.");
-REGISTER_OP("TpuColumnsResourceLookUp").Input("table: resource") LOOK_UP_INPUTS.SetIsStateful()
+REGISTER_OP("TpuColumnsResourceLookUp").Input("table: resource") TPU_COLUMNS_LOOK_UP.SetIsStateful()
     .Doc("Returns the product of a sparse matrix and the rows of a variable at `ids`.");
 
 template <typename Id>
@@ -183,8 +183,9 @@ class LookUpOp : public OpKernel {
       return;
     }
     Tensor* sums_tensor = nullptr;
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(0, TensorShape({num_sums, width}), &sums_tensor));
+    TensorShape shape;
+    OP_REQUIRES_OK(context, TensorShape::BuildTensorShape({num_sums, width}, &shape));
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &sums_tensor));
     float* sums = sums_tensor->flat<float>().data();
     const float* from = table.flat<float>().data();
     std::fill(sums, sums + num_sums * width, 0.0f);
@@ -235,8 +236,9 @@ class ProductOp : public OpKernel {
       return;
     }
     Tensor* sums_tensor = nullptr;
-    OP_REQUIRES_OK(context,
-                   context->allocate_output(0, TensorShape({num_sums, width}), &sums_tensor));
+    TensorShape shape;
+    OP_REQUIRES_OK(context, TensorShape::BuildTensorShape({num_sums, width}, &shape));
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &sums_tensor));
     float* sums = sums_tensor->flat<float>().data();
     const float* rows = row_tensor.flat<float>().data();
     std::fill(sums, sums + num_sums * width, 0.0f);
@@ -252,7 +254,7 @@ class ProductOp : public OpKernel {
 
 // ---------------------------------------------------------------------------------- updates
 
-#define UPDATE_ATTRIBUTES                                                       \
+#define TPU_COLUMNS_UPDATE                                                       \
       .Input("hyperparameters: num_hyperparameters * float")                     \
       .Input("ids: Id")                                                         \
       .Input("gradients: num_gradients * float")                                \
@@ -262,8 +264,7 @@ class ProductOp : public OpKernel {
       .Attr("num_hyperparameters: int >= 1")                                    \
       .Attr("num_gradients: int >= 1")                                          \
       .Attr("Id: {int32, int64}")                                               \
-      .Attr("rule: {'sgd', 'adagrad', 'adagrad_no_nan', 'adagrad_v2', 'ftrl', "  \
-            "'ftrl_v2'}")                                                       \
+      .Attr("rule: {'adagrad', 'adagrad_v2', 'ftrl', 'ftrl_v2'}")               \
       .Attr("sums: bool")                                                       \
       .Attr("adjoint: bool")                                                    \
       .SetIsStateful()                                                          \
@@ -271,11 +272,11 @@ class ProductOp : public OpKernel {
 
 REGISTER_OP("TpuColumnsUpdate")
     .Input("table: Ref(float)")
-    .Input("slots: Ref(num_slots * float)") UPDATE_ATTRIBUTES
+    .Input("slots: Ref(num_slots * float)") TPU_COLUMNS_UPDATE
     .Doc("Updates rows of a reference variable; see TpuColumnsResourceUpdate.");
 REGISTER_OP("TpuColumnsResourceUpdate")
     .Input("table: resource")
-    .Input("slots: num_slots * resource") UPDATE_ATTRIBUTES.Doc(R"doc(
+    .Input("slots: num_slots * resource") TPU_COLUMNS_UPDATE.Doc(R"doc(
 Updates rows of a variable and its slot variables, in place.
 
 ids: distinct rows, [U].
@@ -303,13 +304,8 @@ class UpdateOp : public OpKernel {
     std::string rule;
     OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
     int slots = 1, hyperparameters = 1;
-    if (rule == "sgd") {
-      rule_ = Rule::kSgd;
-      slots = 0;
-    } else if (rule == "adagrad") {
+    if (rule == "adagrad") {
       rule_ = Rule::kAdagrad;
-    } else if (rule == "adagrad_no_nan") {
-      rule_ = Rule::kAdagradNoNan;
     } else if (rule == "adagrad_v2") {
       rule_ = Rule::kAdagradV2;
       hyperparameters = 2;
@@ -446,7 +442,7 @@ class UpdateOp : public OpKernel {
   bool sums_, adjoint_;
 };
 
-#define REGISTER_FOR_IDS(Id)                                                                      \
+#define TPU_COLUMNS_REGISTER_FOR_IDS(Id)                                                                      \
   REGISTER_KERNEL_BUILDER(                                                                        \
       Name("TpuColumnsUnique").Device(tensorflow::DEVICE_CPU).TypeConstraint<Id>("T"),            \
       UniqueOp<Id>);                                                                              \
@@ -462,8 +458,8 @@ class UpdateOp : public OpKernel {
   REGISTER_KERNEL_BUILDER(                                                                        \
       Name("TpuColumnsResourceUpdate").Device(tensorflow::DEVICE_CPU).TypeConstraint<Id>("Id"),   \
       UpdateOp<Id>);
-REGISTER_FOR_IDS(int32_t)
-REGISTER_FOR_IDS(int64_t)
+TPU_COLUMNS_REGISTER_FOR_IDS(int32_t)
+TPU_COLUMNS_REGISTER_FOR_IDS(int64_t)
 REGISTER_KERNEL_BUILDER(Name("TpuColumnsProduct").Device(tensorflow::DEVICE_CPU), ProductOp);
 
 }  // namespace

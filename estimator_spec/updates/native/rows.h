@@ -2,8 +2,9 @@
 //
 // Rows of tables: sums, update rules, and locks of variables.
 //
-// Loops over the elements of a row use +, -, *, / and sqrt only, which are rounded alike in vectors
-// and scalars, so a row's result doesn't depend on its width or place.
+// Loops over the elements of a row use +, -, *, / and sqrt only (Ftrl with a power other than -0.5
+// also pow), which are rounded alike in vectors and scalars, so a row's result doesn't depend on its
+// width or place.
 
 #ifndef TPU_COLUMNS_ROWS_H_
 #define TPU_COLUMNS_ROWS_H_
@@ -89,9 +90,9 @@ void FindDistinct(const Id* ids, int64_t count, Index* index, std::vector<Id>* d
 
 // Also compiled for wider vectors, which a processor that has them uses. The numbers are the same.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#define TPU_COLUMNS_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
 #else
-#define WIDE_VECTORS
+#define TPU_COLUMNS_WIDE_VECTORS
 #endif
 
 // New values of the elements of a row and its slots; formulas as in kernels.py and, for
@@ -102,7 +103,8 @@ struct Hyperparameters {
   float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
 };
 
-WIDE_VECTORS void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slots, const float* g,
+TPU_COLUMNS_WIDE_VECTORS
+void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slots, const float* g,
                int64_t width) {
   switch (rule) {
     case Rule::kSgd:
