@@ -537,6 +537,7 @@ class UpdateTablesOp : public OpKernel {
   static void AddGradients(const Entries& entries, const float* gradient, int64_t stride,
                            int64_t width, const int32_t* index, float* sums) {
     std::vector<float> divided(width);
+    int64_t sum_of_divided = -1;
     const int64_t count = entries.count;
     for (int64_t place = 0; place < count; ++place) {
       if (place + kAhead < count) {
@@ -545,7 +546,9 @@ class UpdateTablesOp : public OpKernel {
       const int64_t sum = entries.sums[place];
       const float* row = gradient + sum * stride;
       if (!entries.divisors.empty()) {
-        Divide(divided.data(), row, entries.divisors[sum], width);
+        // Entries of one sum follow each other.
+        if (sum != sum_of_divided) Divide(divided.data(), row, entries.divisors[sum], width);
+        sum_of_divided = sum;
         row = divided.data();
       }
       AddScaled(sums + index[place] * width, row, entries.weight(place), width);
