@@ -157,7 +157,8 @@ class NativeTables:
             ]
             if not uses:
                 continue
-            found = {place: _find_columns(gradients[place]) for place in uses}
+            widths: dict[Any, list[Any]] = {}
+            found = {place: _find_columns(gradients[place], widths) for place in uses}
             numbers = sorted({self._variables[place] for place in uses})
             tables = [self._tables[number] for number in numbers]
             with tf.name_scope("update_tables") as scope, tf.control_dependencies([after]):
@@ -252,11 +253,20 @@ def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
     variables: the lookup waits for them, and should not wait for a part of the model.
     """
     activations = {use.activation.op for use in uses}
-    found: dict[Any, dict[int, int]] = {}
+    # Numbers of uses by the tensor that a concatenation reads, by concatenation.
+    read: dict[Any, dict[str, int]] = {}
     for number, use in enumerate(uses):
-        if use.activation.shape.rank == 2:
-            for concat, position in _concatenations(use.activation):
-                found.setdefault(concat, {})[position] = number
+        for concat, value in _concatenations(use.activation):
+            read.setdefault(concat, {})[value.name] = number
+    found = {
+        concat: {
+            place: numbers[value.name]
+            for place, value in enumerate(_parts(concat))
+            if value.name in numbers
+        }
+        for concat, numbers in read.items()
+        if _joins_columns(concat)
+    }
     layers: list[_Layer] = []
     taken: set[int] = set()
     for concat, places in found.items():
@@ -271,17 +281,14 @@ def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
     return layers
 
 
-def _concatenations(activation: Any) -> Iterator[tuple[Any, int]]:
-    """Yields the ops that concatenate the columns of an activation with others, and its position.
+def _concatenations(activation: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields the ops that concatenate an activation with other tensors, and the part it is.
 
     There may be ops in between that don't change its shape.
     """
     for user in activation.consumers():
         if user.type == "ConcatV2":
-            if _joins_columns(user):
-                yield from (
-                    (user, i) for i, value in enumerate(_parts(user)) if value is activation
-                )
+            yield user, activation
         elif _keeps_columns(user) and user.inputs[0] is activation:
             yield from _concatenations(user.outputs[0])
 
@@ -300,19 +307,24 @@ def _parts(concat: Any) -> list[Any]:
     return list(concat.inputs)[:-1]
 
 
-def _find_columns(gradient: Any) -> tuple[Any, int]:
-    """Returns the tensor that a gradient is a part of, [B, W], and the gradient's first column."""
+def _find_columns(gradient: Any, widths: dict[Any, list[Any]]) -> tuple[Any, int]:
+    """Returns the tensor that a gradient is a part of, [B, W], and the gradient's first column.
+
+    Args:
+        gradient: gradient of an activation.
+        widths: widths of parts by op, which are added: a layer of 1,000 columns is searched once.
+    """
     value, column = gradient, 0
     while True:
         while _keeps_columns(value.op):
             value = value.op.inputs[0]
-        before = _columns_before(value)
+        before = _columns_before(value, widths)
         if before is None:
             return value, column
         value, column = value.op.inputs[0], column + before
 
 
-def _columns_before(part: Any) -> int | None:
+def _columns_before(part: Any, known: dict[Any, list[Any]]) -> int | None:
     """Returns the first column of a part of a concatenation's gradient; None for other tensors.
 
     TensorFlow splits the gradient of many parts, and slices that of a few.
@@ -320,23 +332,28 @@ def _columns_before(part: Any) -> int | None:
     op = part.op
     if op.type not in ("SplitV", "Slice") or not _is_plain(op) or op.inputs[0].shape.rank != 2:
         return None
-    if op.type == "SplitV":
-        widths, place = _widths_of_parts(op), part.value_index
-    elif op.inputs[1].op.type == "ConcatOffset":
-        offset = op.inputs[1]
-        widths, place = [_last_element(shape) for shape in offset.op.inputs[1:]], offset.value_index
-    else:
-        return None
+    source = part if op.type == "SplitV" else op.inputs[1]
+    if source.op not in known:
+        known[source.op] = _widths_of_parts(source.op)
+    widths = known[source.op]
     # If they were parts of the other axis, each would have all columns.
     is_of_columns = None not in widths and sum(widths) == _num_columns(op.inputs[0])
-    return sum(widths[:place]) if is_of_columns else None
+    return sum(widths[: source.value_index]) if is_of_columns else None
 
 
-def _widths_of_parts(split: Any) -> list[Any]:
-    """Returns the number of columns of each part, or None where it isn't known."""
-    widths = [_num_columns(output) for output in split.outputs]
+def _widths_of_parts(op: Any) -> list[Any]:
+    """Returns the number of columns of each part of a gradient, or None where it isn't known.
+
+    Args:
+        op: the op that splits the gradient, or that gives the slices' offsets.
+    """
+    if op.type == "ConcatOffset":
+        return [_last_element(shape) for shape in list(op.inputs)[1:]]
+    if op.type != "SplitV":
+        return [None]
+    widths = [_num_columns(output) for output in op.outputs]
     # Of parts with an unknown number of rows, the gradient takes the widths from their shapes.
-    op = split.inputs[1].op
+    op = op.inputs[1].op
     while op.type in ("Squeeze", "Slice"):
         op = op.inputs[0].op
     return [_last_element(shape) for shape in op.inputs] if op.type == "Pack" else widths
