@@ -83,13 +83,17 @@ class ActivationGradients:
         """Returns the gradient of a feature's activation on a replica, or None."""
         return self._gradients.get((key, replica))
 
-    def finish(self) -> None:
+    def finish(self, step: Any = None) -> None:
         """Removes the stand-ins from the finished step; warns of features without gradient.
 
         Call it when the models of all replicas are built.
+
+        Args:
+            step: tensor of the step that the tables read, for which ops wait that waited for
+                updates of stand-ins: a model without other variables may count at once.
         """
         graph_surgery.replace_outputs(self._connected)
-        self._skip_updates()
+        self._skip_updates(step)
         variables = tf1.get_collection_ref(tf1.GraphKeys.TRAINABLE_VARIABLES)
         stand_ins = {v.name for v in self._stand_ins.values()}
         variables[:] = [v for v in variables if v.name not in stand_ins]
@@ -104,7 +108,7 @@ class ActivationGradients:
                 PREFIX,
             )
 
-    def _skip_updates(self) -> None:
+    def _skip_updates(self, step: Any) -> None:
         """Removes the control edges from updates of stand-ins, so that sessions don't run these.
 
         In a loop they run, without effect.
@@ -114,7 +118,10 @@ class ActivationGradients:
         updates = {op for op in users if op.type.startswith("ResourceApply")}
         if updates:
             for op in tf1.get_default_graph().get_operations():
-                graph_surgery.remove_control_inputs(op, updates)
+                if step is None:
+                    graph_surgery.remove_control_inputs(op, updates)
+                else:
+                    graph_surgery.redirect_control_inputs(op, dict.fromkeys(updates, step.op))
 
     def owns(self, op: Any) -> bool:
         """Returns whether an `IdentityN` connects an activation of this object."""

@@ -227,7 +227,7 @@ class HostCore:
         the delayed update to the graph collection `HELD_UPDATES`.
         """
         assert self._gradients is not None  # only called in training
-        self._gradients.finish()
+        self._gradients.finish(self._step)
         gradients = self._row_gradients()
         global_step = self._step
         multiplier = self._spec.experimental_gradient_multiplier_fn
