@@ -80,6 +80,24 @@ bool CheckIds(OpKernelContext* context, const Id* ids, int64_t count, int64_t ro
   return true;
 }
 
+// Makes output 0 the product of a checked matrix and rows of `width` elements, which `row` finds.
+template <typename Row>
+void Multiply(OpKernelContext* context, const Matrix& matrix, int64_t num_sums, int64_t width,
+              const Row& row) {
+  Tensor* sums_tensor = nullptr;
+  TensorShape shape;
+  OP_REQUIRES_OK(context, TensorShape::BuildTensorShape({num_sums, width}, &shape));
+  OP_REQUIRES_OK(context, context->allocate_output(0, shape, &sums_tensor));
+  float* sums = sums_tensor->flat<float>().data();
+  std::fill(sums, sums + num_sums * width, 0.0f);
+  for (int64_t place = 0; place < matrix.count; ++place) {
+    const int64_t later = place + kAhead;
+    if (later < matrix.count) Prefetch(row(matrix.input(later)), width);
+    AddScaled(sums + matrix.output(place) * width, row(matrix.input(place)), matrix.values[place],
+              width);
+  }
+}
+
 // ---------------------------------------------------------------------------------- Unique
 
 REGISTER_OP("TpuColumnsUnique")
@@ -182,22 +200,10 @@ class LookUpOp : public OpKernel {
         !CheckMatrix(context, matrix, num_sums, num_ids)) {
       return;
     }
-    Tensor* sums_tensor = nullptr;
-    TensorShape shape;
-    OP_REQUIRES_OK(context, TensorShape::BuildTensorShape({num_sums, width}, &shape));
-    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &sums_tensor));
-    float* sums = sums_tensor->flat<float>().data();
     const float* from = table.flat<float>().data();
-    std::fill(sums, sums + num_sums * width, 0.0f);
-    for (int64_t place = 0; place < matrix.count; ++place) {
-      const int64_t later = place + kAhead;
-      if (later < matrix.count) {
-        Prefetch(from + static_cast<int64_t>(ids[matrix.input(later)]) * width, width);
-      }
-      AddScaled(sums + matrix.output(place) * width,
-                from + static_cast<int64_t>(ids[matrix.input(place)]) * width,
-                matrix.values[place], width);
-    }
+    Multiply(context, matrix, num_sums, width, [&](int64_t place) {
+      return from + static_cast<int64_t>(ids[place]) * width;
+    });
   }
 
   bool adjoint_;
@@ -235,17 +241,9 @@ class ProductOp : public OpKernel {
         !CheckMatrix(context, matrix, num_sums, row_tensor.dim_size(0))) {
       return;
     }
-    Tensor* sums_tensor = nullptr;
-    TensorShape shape;
-    OP_REQUIRES_OK(context, TensorShape::BuildTensorShape({num_sums, width}, &shape));
-    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &sums_tensor));
-    float* sums = sums_tensor->flat<float>().data();
     const float* rows = row_tensor.flat<float>().data();
-    std::fill(sums, sums + num_sums * width, 0.0f);
-    for (int64_t place = 0; place < matrix.count; ++place) {
-      AddScaled(sums + matrix.output(place) * width, rows + matrix.input(place) * width,
-                matrix.values[place], width);
-    }
+    Multiply(context, matrix, num_sums, width,
+             [&](int64_t place) { return rows + place * width; });
   }
 
  private:
