@@ -12,8 +12,11 @@
 #ifndef TPU_COLUMNS_MANY_TABLES_H_
 #define TPU_COLUMNS_MANY_TABLES_H_
 
+#include <atomic>
+
 #include "rows.h"
 #include "tensorflow/core/lib/core/threadpool.h"
+#include "tensorflow/core/platform/blocking_counter.h"
 
 namespace tpu_columns {
 namespace {
@@ -283,27 +286,41 @@ class Features {
 };
 
 // Calls `work` for 0 to `count` - 1, in parallel if there are enough ids; returns the first failure.
+//
+// Each thread begins with a part of its own, the same in every op and step: rows that it has read or
+// written before may still be in its core's cache. Then it helps with the parts of the others.
 template <typename Work>
 Status ForEach(OpKernelContext* context, int64_t count, LockedVariables& variables,
                const Work& work) {
   std::vector<Status> statuses(count);
-  const auto work_on = [&](int64_t begin, int64_t end) {
-    for (int64_t place = begin; place < end; ++place) statuses[place] = work(place);
-  };
   OpInputList ids;
   TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
   int64_t num_ids = 0;
   for (const Tensor& each : ids) num_ids += each.NumElements();
   if (num_ids < (variables.num_bytes() > kCacheBytes ? kManyIds : kManyCachedIds)) {
-    work_on(0, count);
+    for (int64_t place = 0; place < count; ++place) statuses[place] = work(place);
   } else {
-    using Pool = tensorflow::thread::ThreadPool;
-    auto* workers = context->device()->tensorflow_cpu_worker_threads();
-    // More blocks than threads, as their work differs.
-    const int64_t block = std::max<int64_t>(1, count / (8 * workers->num_threads));
-    workers->workers->ParallelFor(
-        count, Pool::SchedulingParams(Pool::SchedulingStrategy::kFixedBlockSize, {}, block),
-        work_on);
+    const auto* workers = context->device()->tensorflow_cpu_worker_threads();
+    tensorflow::thread::ThreadPool* pool = workers->workers;
+    const int64_t num_parts = std::min<int64_t>(workers->num_threads, count);
+    std::vector<std::atomic<int64_t>> next(num_parts);  // place to work on next in each part
+    for (int64_t part = 0; part < num_parts; ++part) next[part] = count * part / num_parts;
+    const auto work_on_parts = [&] {
+      const int64_t first = std::max(pool->CurrentThreadId(), 0);
+      for (int64_t turn = 0; turn < num_parts; ++turn) {
+        const int64_t part = (first + turn) % num_parts;
+        const int64_t end = count * (part + 1) / num_parts;
+        for (int64_t place; (place = next[part].fetch_add(1)) < end;) statuses[place] = work(place);
+      }
+    };
+    tensorflow::BlockingCounter unfinished(num_parts);
+    for (int64_t part = 0; part < num_parts; ++part) {
+      pool->Schedule([&] {
+        work_on_parts();
+        unfinished.DecrementCount();
+      });
+    }
+    unfinished.Wait();
   }
   for (const Status& status : statuses) TF_RETURN_IF_ERROR(status);
   return tensorflow::Status();
@@ -342,8 +359,10 @@ class LookUpTablesOp : public OpKernel {
       Entries entries;
       TF_RETURN_IF_ERROR(Check(table, feature, stride));
       TF_RETURN_IF_ERROR(features_.Read(context, feature, &entries));
-      Combine(entries, table.flat<float>().data(), table.dim_size(1),
-              layers[layer_[place]]->flat<float>().data() + feature.column, stride);
+      float* sums = layers[layer_[place]]->flat<float>().data() + feature.column;
+      WithWidth(table.dim_size(1), [&](auto width) {
+        Combine(entries, table.flat<float>().data(), width, sums, stride);
+      });
       return tensorflow::Status();
     }));
     for (int place = 0; place < others.size(); ++place) {
@@ -390,20 +409,49 @@ class LookUpTablesOp : public OpKernel {
     return InvalidArgument("a table ", table.shape().DebugString(), " has other rows or columns");
   }
 
-  static void Combine(const Entries& entries, const float* table, int64_t width, float* sums,
+  // Sets sums of rows. There are two loops with the same results: which one is faster depends on
+  // whether a sum has one row or several.
+  template <typename Width>
+  static void Combine(const Entries& entries, const float* table, Width width, float* sums,
                       int64_t stride) {
-    const int64_t count = entries.count;
-    int64_t num_cleared = 0;
+    int64_t num_begun = 0;  // sums that are set
     const auto clear_until = [&](int64_t end) {
-      for (; num_cleared < end; ++num_cleared) {
-        std::fill_n(sums + num_cleared * stride, width, 0.0f);
-      }
+      for (; num_begun < end; ++num_begun) std::fill_n(sums + num_begun * stride, width, 0.0f);
     };
-    for (int64_t place = 0; place < count; ++place) {
-      if (place + kAhead < count) Prefetch(table + entries.rows[place + kAhead] * width, width);
-      clear_until(entries.sums[place] + 1);
-      AddScaled(sums + entries.sums[place] * stride, table + entries.rows[place] * width,
-                entries.weight(place), width);
+    const int64_t count = entries.count;
+    const auto row = [&](int64_t place) { return table + entries.rows[place] * width; };
+    if (Width() && count > entries.num_sums) {
+      float total[std::max<int64_t>(Width(), 1)];  // in registers
+      for (int64_t place = 0; place < count;) {
+        const int64_t sum = entries.sums[place];
+        float* to = sums + sum * stride;
+        if (sum < num_begun) {  // of sparse ids that aren't in order
+          std::copy_n(to, width, total);
+        } else {
+          clear_until(sum);
+          ++num_begun;
+          std::fill_n(total, width, 0.0f);
+        }
+        do {
+          if (place + kAhead < count) Prefetch(row(place + kAhead), width);
+          AddScaled(total, row(place), entries.weight(place), width);
+          ++place;
+        } while (place < count && entries.sums[place] == sum);
+        std::copy_n(total, width, to);
+      }
+    } else {
+      for (int64_t place = 0; place < count; ++place) {
+        if (place + kAhead < count) Prefetch(row(place + kAhead), width);
+        const int64_t sum = entries.sums[place];
+        float* to = sums + sum * stride;
+        if (sum < num_begun) {
+          AddScaled(to, row(place), entries.weight(place), width);
+        } else {
+          clear_until(sum);
+          ++num_begun;
+          SetScaled(to, row(place), entries.weight(place), width);
+        }
+      }
     }
     clear_until(entries.num_sums);
     for (size_t place = 0; place < entries.divisors.size(); ++place) {
@@ -489,10 +537,12 @@ class UpdateTablesOp : public OpKernel {
     const int64_t width = table->dim_size(1);
     std::vector<Entries> all(features.size());
     std::vector<int64_t> rows;  // of all entries
+    int64_t num_rows = 0;       // of the table
     for (size_t place = 0; place < features.size(); ++place) {
       const Feature& feature = features_.all[features[place]];
       const Tensor& gradient = gradients[features[place]];
       TF_RETURN_IF_ERROR(features_.Read(context, feature, &all[place]));
+      num_rows = std::max(num_rows, feature.num_rows);
       const int64_t stride = gradient.dims() ? gradient.dim_size(gradient.dims() - 1) : 0;
       if (feature.column + width > stride ||
           gradient.NumElements() != all[place].num_sums * stride ||
@@ -504,7 +554,13 @@ class UpdateTablesOp : public OpKernel {
     }
     std::vector<int64_t> distinct;
     std::vector<int32_t> index(rows.size());
-    FindDistinct(rows.data(), rows.size(), index.data(), &distinct);
+    const int64_t count = rows.size(), first_row = features_.all[features[0]].first_row;
+    if (num_rows <= 4 * count) {
+      FindDistinctInRange(rows.data(), count, first_row, first_row + num_rows, index.data(),
+                          &distinct);
+    } else {
+      FindDistinct(rows.data(), count, index.data(), &distinct);
+    }
     const int64_t num_sums = distinct.size();
     std::vector<float> sums(num_sums * width, 0.0f);
     const int32_t* next = index.data();
@@ -534,23 +590,21 @@ class UpdateTablesOp : public OpKernel {
     return tensorflow::Status();
   }
 
+  // Adds the gradients of one feature.
   static void AddGradients(const Entries& entries, const float* gradient, int64_t stride,
                            int64_t width, const int32_t* index, float* sums) {
     std::vector<float> divided(width);
-    int64_t sum_of_divided = -1;
-    const int64_t count = entries.count;
-    for (int64_t place = 0; place < count; ++place) {
-      if (place + kAhead < count) {
-        Prefetch(gradient + entries.sums[place + kAhead] * stride, width);
-      }
+    const bool divides = !entries.divisors.empty();
+    int64_t last_sum = -1;
+    for (int64_t place = 0; place < entries.count; ++place) {
       const int64_t sum = entries.sums[place];
-      const float* row = gradient + sum * stride;
-      if (!entries.divisors.empty()) {
-        // Entries of one sum follow each other.
-        if (sum != sum_of_divided) Divide(divided.data(), row, entries.divisors[sum], width);
-        sum_of_divided = sum;
-        row = divided.data();
+      if (sum != last_sum) {  // entries of one sum follow each other
+        last_sum = sum;
+        const int64_t later = sum + kAhead;
+        if (later < entries.num_sums) Prefetch(gradient + later * stride, width);
+        if (divides) Divide(divided.data(), gradient + sum * stride, entries.divisors[sum], width);
       }
+      const float* row = divides ? divided.data() : gradient + sum * stride;
       AddScaled(sums + index[place] * width, row, entries.weight(place), width);
     }
   }

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tensorflow/core/framework/op.h"
@@ -47,14 +48,39 @@ constexpr int64_t kAhead = 32;
 
 inline void Prefetch(const float* row, int64_t width) {
   for (int64_t place = 0; place < width; place += 16) __builtin_prefetch(row + place, 0, 2);
+  // Rows of other widths don't begin where a cache line does.
+  if (width % 16) __builtin_prefetch(row + width - 1, 0, 2);
 }
 
-inline void AddScaled(float* sum, const float* row, float factor, int64_t width) {
+// Calls `work` with the width of rows: as a constant if it is a common one, for which the compiler
+// makes faster loops over a row.
+template <typename Work>
+void WithWidth(int64_t width, const Work& work) {
+  switch (width) {
+    case 4: return work(std::integral_constant<int64_t, 4>());
+    case 8: return work(std::integral_constant<int64_t, 8>());
+    case 12: return work(std::integral_constant<int64_t, 12>());
+    case 16: return work(std::integral_constant<int64_t, 16>());
+    case 24: return work(std::integral_constant<int64_t, 24>());
+    case 32: return work(std::integral_constant<int64_t, 32>());
+    case 64: return work(std::integral_constant<int64_t, 64>());
+    default: return work(width);
+  }
+}
+
+inline void AddScaled(float* __restrict sum, const float* __restrict row, float factor,
+                      int64_t width) {
   if (factor == 1.0f) {
     for (int64_t place = 0; place < width; ++place) sum[place] += row[place];
   } else {
     for (int64_t place = 0; place < width; ++place) sum[place] += factor * row[place];
   }
+}
+
+// Sets a row to what `AddScaled` makes of zeros.
+inline void SetScaled(float* __restrict sum, const float* __restrict row, float factor,
+                      int64_t width) {
+  for (int64_t place = 0; place < width; ++place) sum[place] = 0.0f + factor * row[place];
 }
 
 // Sets a row to the quotient of another one; to zeros if the divisor is zero.
@@ -85,6 +111,23 @@ void FindDistinct(const Id* ids, int64_t count, Index* index, std::vector<Id>* d
       distinct->push_back(id);
     }
     index[place] = table[slot];
+  }
+}
+
+// The same for ids from `begin` to below `end`, without a hash: faster where the range is small.
+template <typename Id, typename Index>
+void FindDistinctInRange(const Id* ids, int64_t count, Id begin, Id end, Index* index,
+                         std::vector<Id>* distinct) {
+  std::vector<int32_t> table(end - begin, -1);  // by id: its place in `distinct`
+  distinct->reserve(std::min<int64_t>(count, end - begin));
+  for (int64_t place = 0; place < count; ++place) {
+    const Id id = ids[place];
+    int32_t& known = table[id - begin];
+    if (known < 0) {
+      known = static_cast<int32_t>(distinct->size());
+      distinct->push_back(id);
+    }
+    index[place] = known;
   }
 }
 

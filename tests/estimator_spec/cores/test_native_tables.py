@@ -29,10 +29,13 @@ class Program:
     Args:
         seed: of everything; the batch's size is known statically where it is even.
         num_features: number of its features.
+        batch_size: examples of a batch.
+        in_order: whether sparse ids are in the order of their places.
         kinds: kind of each feature, by key; others are random.
     """
 
-    def __init__(self, seed, num_features=5, **kinds):
+    def __init__(self, seed, num_features=5, batch_size=BATCH, in_order=True, **kinds):
+        self.batch_size, self.in_order = batch_size, in_order
         self.rng = rng = np.random.default_rng(seed)
         every = ["dense", "padded", "sparse", "weighted", "sequence"]
         self.kinds = {f"f{i}": str(rng.choice(every)) for i in range(num_features)} | kinds
@@ -40,10 +43,10 @@ class Program:
         # Two features may have the same table.
         self.tables = {key: f"t{rng.integers(num_features)}" for key in self.kinds}
         self.rows = {name: int(rng.integers(1, 12)) for name in self.tables.values()}
-        self.width = {name: int(rng.choice([1, 3, 8, 33])) for name in self.tables.values()}
+        self.width = {name: int(rng.choice([1, 3, 8, 24, 33])) for name in self.tables.values()}
         self.combiner = {name: str(rng.choice(["mean", "sum", "sqrtn"])) for name in self.rows}
         self.sgd = {name: bool(rng.integers(2)) for name in self.rows}
-        self.batch = BATCH if seed % 2 == 0 else None
+        self.batch = batch_size if seed % 2 == 0 else None
         self.strategy = str(rng.choice(["div", "mod"]))
         self.batches = [{key: self._ids(key) for key in self.kinds} for _ in range(STEPS)]
 
@@ -51,7 +54,7 @@ class Program:
         """Returns a feature's ids, -1 where there is none, and weights."""
         rows, kind = self.rows[self.tables[key]], self.kinds[key]
         count = 1 if kind == "dense" else int(self.rng.integers(1, 5))
-        ids = self.rng.integers(0, rows, [BATCH, count]).astype(self.types[key])
+        ids = self.rng.integers(0, rows, [self.batch_size, count]).astype(self.types[key])
         if kind not in ("dense", "padded"):
             ids[self.rng.random(ids.shape) < 0.3] = -1
         return ids, self.rng.uniform(-1, 2, ids.shape).astype(np.float32)
@@ -102,6 +105,8 @@ class Program:
                 features[key] = tf.ensure_shape(ids[:, :width], [self.batch, width])
                 continue
             found = tf.where(ids >= 0)
+            if not self.in_order:
+                found = tf.reverse(found, [0])
             shape = tf.shape(ids, out_type=tf.int64)
             features[key] = tf.SparseTensor(found, tf.gather_nd(ids, found), shape)
             if kind == "weighted":
@@ -130,11 +135,12 @@ def layered(found, others):
     return layer, tf.reduce_sum(tf.tanh(product))
 
 
-def train(program, chosen, model=layered, fetch_activations=True):
+def train(program, chosen, model=layered, fetch_activations=True, threads=0):
     """Trains; returns variables, losses, layers and activations, and types of ops that ran."""
+    config = tf1.ConfigProto(intra_op_parallelism_threads=threads, use_per_session_threads=True)
     with (
         tf.Graph().as_default(),
-        tf1.Session() as session,
+        tf1.Session(config=config) as session,
         placement.running(Mode.TRAIN, Hardware.CPU),
         optimizations.using(chosen),
     ):
@@ -143,7 +149,7 @@ def train(program, chosen, model=layered, fetch_activations=True):
         fed, features = program.inputs()
         found = core.receive(core.look_up(features, step))
         found = {key: found[key] for key in program.kinds}
-        others = [tf.constant(float(i), tf.float32, [BATCH, i]) for i in (1, 2)]
+        others = [tf.constant(float(i), tf.float32, [program.batch_size, i]) for i in (1, 2)]
         layer, loss = model(found, others)
         optimizer = tf1.train.GradientDescentOptimizer(0.1)
         minimized = optimizer.minimize(loss, step)
@@ -179,6 +185,36 @@ def test_random_models(seed):
     plain = train(program, ALL - {Optimization.NATIVE_KERNELS})
     assert not any(kind.startswith("TpuColumns") for kind in plain[2])
     check_equal(native, plain)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])  # tables of several rows: sums aren't large
+def test_sparse_ids_in_another_order(seed):
+    """Sparse ids needn't be in the order of their places."""
+    kinds = {"f0": "sparse", "f1": "weighted"}
+    program = Program(seed, 2, batch_size=20, in_order=False, **kinds)
+    for batch in program.batches:
+        for _, weights in batch.values():
+            np.abs(weights, out=weights)  # a mean over weights near zero would be rounded much
+    native = train(program, ALL)
+    assert "TpuColumnsLookUpTables" in native[2]
+    check_equal(native, train(program, ALL - {Optimization.NATIVE_KERNELS}))
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_tables_don_t_depend_on_the_number_of_threads(threads):
+    """Batches of many ids are worked on by several threads; tables and slots are the same bits."""
+    program = Program(4, num_features=7, batch_size=8_000)
+
+    def model(found, others):
+        # Elementwise: TensorFlow's sums depend on the number of threads.
+        layer = tf.concat([*(tf.reshape(v, [8_000, -1]) for v in found.values()), *others], 1)
+        return others[0], tf.reduce_sum(tf.tanh(layer))
+
+    one, _, _ = train(program, ALL, model, fetch_activations=False, threads=1)
+    several, _, ran = train(program, ALL, model, fetch_activations=False, threads=threads)
+    assert "TpuColumnsUpdateTables" in ran
+    for name, value in one.items():
+        np.testing.assert_array_equal(several[name], value, err_msg=name)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
