@@ -27,8 +27,9 @@ import tensorflow as tf
 
 from tpu_columns import environment
 
-_SOURCES = Path(__file__).with_name("native")
-_UNIT = _SOURCES / "kernels.cc"
+UNIT = Path(__file__).with_name("native") / "kernels.cc"
+"""What is compiled; it includes the headers beside it."""
+
 # No fused multiply-add, and no approximation: a row's result must not depend on its place in a
 # vector. Without errno, square roots are vector instructions. -w: the warnings are TensorFlow's.
 _OPTIONS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-w")
@@ -90,12 +91,13 @@ def cache_directory() -> Path:
     return found
 
 
-def build(compiler: list[str], directory: Path) -> Path:
+def build(compiler: list[str], directory: Path, unit: Path = UNIT) -> Path:
     """Returns the path of the compiled library; compiles it unless the directory has it.
 
     Args:
         compiler: command of a C++ compiler.
         directory: where to keep the library; it is created.
+        unit: what to compile.
 
     Raises:
         OSError: the directory can't be written, or the compiler can't be started.
@@ -103,7 +105,7 @@ def build(compiler: list[str], directory: Path) -> Path:
     """
     options = [*compiler, *_OPTIONS, *tf.sysconfig.get_compile_flags()]
     built_with = [tf.version.GIT_VERSION, tf.version.COMPILER_VERSION, platform.machine()]
-    sources = sorted([*_SOURCES.glob("*.h"), _UNIT])
+    sources = sorted([*unit.parent.glob("*.h"), unit])
     key = [path.read_text("utf-8") for path in sources]
     key += [*built_with, *options, *tf.sysconfig.get_link_flags()]
     name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
@@ -118,7 +120,7 @@ def build(compiler: list[str], directory: Path) -> Path:
     handle, unfinished = tempfile.mkstemp(".so", library.stem + ".", directory)
     os.close(handle)
     try:
-        command = [*options, str(_UNIT), "-o", unfinished]
+        command = [*options, str(unit), "-o", unfinished]
         command += tf.sysconfig.get_link_flags()
         done = subprocess.run(
             command, capture_output=True, errors="replace", timeout=_TIMEOUT_S, check=False
@@ -127,7 +129,7 @@ def build(compiler: list[str], directory: Path) -> Path:
             printed = (done.stderr or done.stdout).strip().splitlines()
             lines = [line for line in printed if "error:" in line] or printed
             raise RuntimeError(
-                f"{shlex.join(compiler)} failed on {_UNIT}: " + " / ".join(lines[:5]) + "."
+                f"{shlex.join(compiler)} failed on {unit}: " + " / ".join(lines[:5]) + "."
             )
         with open(unfinished, "rb") as file:
             os.fsync(file.fileno())

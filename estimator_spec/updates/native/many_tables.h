@@ -297,12 +297,13 @@ Status ForEach(OpKernelContext* context, int64_t count, LockedVariables& variabl
   TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
   int64_t num_ids = 0;
   for (const Tensor& each : ids) num_ids += each.NumElements();
-  if (num_ids < (variables.num_bytes() > kCacheBytes ? kManyIds : kManyCachedIds)) {
+  const auto* workers = context->device()->tensorflow_cpu_worker_threads();
+  const int64_t num_parts = std::min<int64_t>(workers->num_threads, count);
+  const int64_t many = variables.num_bytes() > kCacheBytes ? kManyIds : kManyCachedIds;
+  if (num_parts <= 1 || num_ids < many) {
     for (int64_t place = 0; place < count; ++place) statuses[place] = work(place);
   } else {
-    const auto* workers = context->device()->tensorflow_cpu_worker_threads();
     tensorflow::thread::ThreadPool* pool = workers->workers;
-    const int64_t num_parts = std::min<int64_t>(workers->num_threads, count);
     std::vector<std::atomic<int64_t>> next(num_parts);  // place to work on next in each part
     for (int64_t part = 0; part < num_parts; ++part) next[part] = count * part / num_parts;
     const auto work_on_parts = [&] {
