@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from training_time import pages, workloads
+from training_time import pages, profiling, workloads
 
 from estimator_spec.updates import native_library
 
@@ -88,25 +88,23 @@ def _git(*arguments: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def train_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[list[Any], Any]:
+def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[list[Any], Any]:
     """Builds a lookup and an update of all tables for each side.
 
     Args:
-        workload: features and batch size; all features are dense here.
+        workload: features and batch size; sparse ids are dense matrices here.
         all_sides: the sides, which share the tables.
 
     Returns:
         An op for each side, and the placeholder for the number of a batch.
     """
     features = workload.features
-    rng = np.random.default_rng(0)
     number = tf1.placeholder(tf.int32, [])
-    ids = []
-    for feature in features:
-        shape = [BATCHES, workload.batch_size, feature.ids]
-        # Log-uniform, as in the workloads; 0 is padding.
-        drawn = np.exp(rng.uniform(0, np.log(feature.rows), shape)).astype(np.int64)
-        ids.append(tf.gather(_variable(np.clip(drawn, 1, feature.rows - 1)), number))
+    batches = [workloads.batch_of(workload, i, workload.batch_size) for i in range(BATCHES)]
+    ids = [
+        tf.gather(_variable(np.stack([batch[feature.name] for batch in batches])), number)
+        for feature in features
+    ]
     widths = [feature.width for feature in features]
     columns = [0, *itertools.accumulate(widths)]
     shapes = [(feature.rows, feature.width) for feature in features]
@@ -160,7 +158,7 @@ def measure(workload: workloads.Workload, all_sides: list[Side], steps: int) -> 
     times: dict[str, list[float]] = collections.defaultdict(list)
     options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
     with tf.Graph().as_default(), tf1.Session() as session:
-        updates, number = train_steps(workload, all_sides)
+        updates, number = build_steps(workload, all_sides)
         session.run(tf1.global_variables_initializer())
         for step in range(WARM_UP + steps):
             for update in updates if step % 2 else updates[::-1]:
@@ -170,7 +168,7 @@ def measure(workload: workloads.Workload, all_sides: list[Side], steps: int) -> 
                     continue
                 for device in metadata.step_stats.dev_stats:
                     for node in device.node_stats:
-                        kind = node.timeline_label.partition(" = ")[2].partition("(")[0]
+                        kind = profiling.kind_of(node.timeline_label)
                         times[kind].append(node.op_end_rel_micros - node.op_start_rel_micros)
     return {kind: statistics.median(found) for kind, found in times.items()}
 

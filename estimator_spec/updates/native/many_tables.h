@@ -306,6 +306,7 @@ Status ForEach(OpKernelContext* context, int64_t count, LockedVariables& variabl
     tensorflow::thread::ThreadPool* pool = workers->workers;
     std::vector<std::atomic<int64_t>> next(num_parts);  // place to work on next in each part
     for (int64_t part = 0; part < num_parts; ++part) next[part] = count * part / num_parts;
+    tensorflow::BlockingCounter unfinished(num_parts);
     const auto work_on_parts = [&] {
       const int64_t first = std::max(pool->CurrentThreadId(), 0);
       for (int64_t turn = 0; turn < num_parts; ++turn) {
@@ -313,14 +314,9 @@ Status ForEach(OpKernelContext* context, int64_t count, LockedVariables& variabl
         const int64_t end = count * (part + 1) / num_parts;
         for (int64_t place; (place = next[part].fetch_add(1)) < end;) statuses[place] = work(place);
       }
+      unfinished.DecrementCount();
     };
-    tensorflow::BlockingCounter unfinished(num_parts);
-    for (int64_t part = 0; part < num_parts; ++part) {
-      pool->Schedule([&] {
-        work_on_parts();
-        unfinished.DecrementCount();
-      });
-    }
+    for (int64_t part = 0; part < num_parts; ++part) pool->Schedule(work_on_parts);
     unfinished.Wait();
   }
   for (const Status& status : statuses) TF_RETURN_IF_ERROR(status);
@@ -421,6 +417,7 @@ class LookUpTablesOp : public OpKernel {
     };
     const int64_t count = entries.count;
     const auto row = [&](int64_t place) { return table + entries.rows[place] * width; };
+    // Width() is 0 if the width isn't a constant.
     if (Width() && count > entries.num_sums) {
       float total[std::max<int64_t>(Width(), 1)];  // in registers
       for (int64_t place = 0; place < count;) {
