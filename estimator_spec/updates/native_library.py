@@ -31,8 +31,12 @@ UNIT = Path(__file__).with_name("native") / "kernels.cc"
 """What is compiled; it includes the headers beside it."""
 
 # No fused multiply-add, and no approximation: a row's result must not depend on its place in a
-# vector. Without errno, square roots are vector instructions. -w: the warnings are TensorFlow's.
-_OPTIONS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-w")
+# vector. Without errno and traps, square roots, and quotients under a condition, are vector
+# instructions, which are rounded alike. -w: the warnings are TensorFlow's.
+_OPTIONS = (
+    *("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
+    *("-fPIC", "-shared", "-w"),
+)
 _COMPILERS = ("c++", "g++", "clang++")
 _TIMEOUT_S = 600
 

@@ -252,20 +252,20 @@ class Features {
           return InvalidArgument("index ", sum, " of a sparse id is not in [0, ",
                                  entries->num_sums, ")");
         }
-      } else {
-        if (place == end_of_sum) {
-          end_of_sum += width;
-          ++sum;
-        }
-        if (id == 0) continue;
+      } else if (place == end_of_sum) {
+        end_of_sum += width;
+        ++sum;
       }
-      if (id < 0 || id >= feature.num_rows) {
+      const bool is_padding = !places && id == 0;
+      if ((id < 0 || id >= feature.num_rows) && !is_padding) {
         const int64_t bounded = std::min(std::max(id, -mark_limit_), mark_limit_);
         return InvalidArgument("indices[", place, "] = ", bounded + feature.mark,
                                " is not in [0, ", feature.num_rows, ")");
       }
+      // No branch: processors guess wrong where padding is.
       rows[found] = feature.row(id);
-      sums[found++] = sum;
+      sums[found] = sum;
+      found += !is_padding;
     }
     entries->count = found;
     return tensorflow::Status();
@@ -573,18 +573,12 @@ class UpdateTablesOp : public OpKernel {
     if (factor != 1.0f) {
       for (float& sum : sums) sum *= factor;
     }
-    float* weights = table->flat<float>().data();
-    float* slot_values = slots ? slots->flat<float>().data() : nullptr;
+    std::vector<const float*> gradients_of_rows(num_sums);
     for (int64_t place = 0; place < num_sums; ++place) {
-      if (place + kAhead < num_sums) {
-        const int64_t later = distinct[place + kAhead] * width;
-        Prefetch(weights + later, width);
-        if (slot_values) Prefetch(slot_values + later, width);
-      }
-      const int64_t offset = distinct[place] * width;
-      float* slot = slot_values ? slot_values + offset : nullptr;
-      UpdateRow(rule_, h, weights + offset, &slot, sums.data() + place * width, width);
+      gradients_of_rows[place] = sums.data() + place * width;
     }
+    UpdateRows(rule_, h, table->flat<float>().data(),
+               {slots ? slots->flat<float>().data() : nullptr}, distinct, gradients_of_rows, width);
     return tensorflow::Status();
   }
 

@@ -420,19 +420,16 @@ class UpdateOp : public OpKernel {
       OP_REQUIRES(context, num_gradients == num_ids,
                   InvalidArgument("there are ", num_ids, " ids and ", num_gradients, " gradients"));
     }
-    std::vector<float*> slots(num_slots_);
-    for (int64_t place = 0; place < num_ids; ++place) {
-      const int64_t later = place + kAhead;
-      if (later < num_ids) {
-        for (const Written& written : variables) {
-          Prefetch(written.data + static_cast<int64_t>(ids[later]) * width, width);
-        }
+    if (sums_) {
+      gradients.resize(num_ids);
+      for (int64_t place = 0; place < num_ids; ++place) {
+        gradients[place] = sums.data() + place * width;
       }
-      const int64_t offset = static_cast<int64_t>(ids[place]) * width;
-      for (int slot = 0; slot < num_slots_; ++slot) slots[slot] = variables[slot + 1].data + offset;
-      const float* gradient = sums_ ? sums.data() + place * width : gradients[place];
-      UpdateRow(rule_, h, variables[0].data + offset, slots.data(), gradient, width);
     }
+    std::array<float*, kMaxSlots> slots{};
+    for (int slot = 0; slot < num_slots_; ++slot) slots[slot] = variables[slot + 1].data;
+    UpdateRows(rule_, h, variables[0].data, slots, std::vector<int64_t>(ids, ids + num_ids),
+               gradients, width);
   }
 
   Rule rule_;

@@ -10,6 +10,7 @@
 #define TPU_COLUMNS_ROWS_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -92,26 +93,34 @@ inline void Divide(float* quotient, const float* row, float divisor, int64_t wid
   }
 }
 
-// Finds the distinct ones of `count` < 2^30 ids, in the order of their first occurrence, and the
-// place of each id among them.
+// Finds the distinct ones of `count` < 2^29 ids, in the order of their first occurrence, and the
+// place of each id among them. Without branches that depend on whether an id is new, which
+// processors guess wrong.
 template <typename Id, typename Index>
 void FindDistinct(const Id* ids, int64_t count, Index* index, std::vector<Id>* distinct) {
   int bits = 4;
-  while ((int64_t{1} << bits) < 2 * count) ++bits;
+  while ((int64_t{1} << bits) < 4 * count) ++bits;
   const uint64_t mask = (uint64_t{1} << bits) - 1;
   std::vector<int32_t> table(mask + 1, -1);  // by hash: the place of an id in `distinct`
-  distinct->reserve(count);
+  distinct->resize(count);
+  Id* found = distinct->data();
+  int32_t size = 0;
   for (int64_t place = 0; place < count; ++place) {
     const Id id = ids[place];
     // The golden ratio spreads consecutive ids.
     uint64_t slot = (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15ull) >> (64 - bits);
-    while (table[slot] >= 0 && (*distinct)[table[slot]] != id) slot = (slot + 1) & mask;
-    if (table[slot] < 0) {
-      table[slot] = static_cast<int32_t>(distinct->size());
-      distinct->push_back(id);
+    int32_t known = table[slot];
+    while ((known >= 0) & (found[std::max(known, 0)] != id)) {
+      slot = (slot + 1) & mask;
+      known = table[slot];
     }
-    index[place] = table[slot];
+    found[size] = id;
+    const bool is_new = known < 0;
+    table[slot] = known = is_new ? size : known;
+    size += is_new;
+    index[place] = known;
   }
+  distinct->resize(size);
 }
 
 // The same for ids from `begin` to below `end`, without a hash: faster where the range is small.
@@ -119,69 +128,62 @@ template <typename Id, typename Index>
 void FindDistinctInRange(const Id* ids, int64_t count, Id begin, Id end, Index* index,
                          std::vector<Id>* distinct) {
   std::vector<int32_t> table(end - begin, -1);  // by id: its place in `distinct`
-  distinct->reserve(std::min<int64_t>(count, end - begin));
+  distinct->resize(count);
+  Id* found = distinct->data();
+  int32_t size = 0;
   for (int64_t place = 0; place < count; ++place) {
     const Id id = ids[place];
     int32_t& known = table[id - begin];
-    if (known < 0) {
-      known = static_cast<int32_t>(distinct->size());
-      distinct->push_back(id);
-    }
+    found[size] = id;
+    const bool is_new = known < 0;
+    known = is_new ? size : known;
+    size += is_new;
     index[place] = known;
   }
+  distinct->resize(size);
 }
-
-// Also compiled for wider vectors, which a processor that has them uses. The numbers are the same.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define TPU_COLUMNS_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
-#else
-#define TPU_COLUMNS_WIDE_VECTORS
-#endif
 
 // New values of the elements of a row and its slots; formulas as in kernels.py and, for
 // `adagrad_no_nan`, in cores/update_rules.py.
 enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl, kFtrlV2 };
 
+constexpr int kMaxSlots = 2;
+
 struct Hyperparameters {
   float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
 };
 
-TPU_COLUMNS_WIDE_VECTORS
-void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slots, const float* g,
-               int64_t width) {
+// Inlined, so that it is compiled for the vectors of its caller.
+template <typename Width>
+inline void UpdateRow(Rule rule, const Hyperparameters& h,
+                                                     float* __restrict w, float* __restrict a,
+                                                     float* __restrict linear,
+                                                     const float* __restrict g, Width width) {
   switch (rule) {
     case Rule::kSgd:
       for (int64_t i = 0; i < width; ++i) w[i] -= h.rate * g[i];
       return;
-    case Rule::kAdagrad: {
-      float* a = slots[0];
+    case Rule::kAdagrad:
       for (int64_t i = 0; i < width; ++i) {
         a[i] += g[i] * g[i];
         w[i] -= h.rate * g[i] / std::sqrt(a[i]);
       }
       return;
-    }
-    case Rule::kAdagradNoNan: {
-      float* a = slots[0];
+    case Rule::kAdagradNoNan:
       for (int64_t i = 0; i < width; ++i) {
         a[i] += g[i] * g[i];
         const float moved = h.rate * g[i];
         w[i] -= moved == 0.0f ? 0.0f : moved / std::sqrt(a[i]);
       }
       return;
-    }
-    case Rule::kAdagradV2: {
-      float* a = slots[0];
+    case Rule::kAdagradV2:
       for (int64_t i = 0; i < width; ++i) {
         a[i] += g[i] * g[i];
         w[i] -= h.rate * g[i] / (std::sqrt(a[i]) + h.epsilon);
       }
       return;
-    }
     case Rule::kFtrl:
-    case Rule::kFtrlV2: {
-      float* a = slots[0];
-      float* linear = slots[1];
+    case Rule::kFtrlV2:
       for (int64_t i = 0; i < width; ++i) {
         const float old_a = a[i];
         const float new_a = old_a + g[i] * g[i];
@@ -203,8 +205,39 @@ void UpdateRow(Rule rule, const Hyperparameters& h, float* w, float* const* slot
         a[i] = new_a;
       }
       return;
-    }
   }
+}
+
+// Also compiled for wider vectors, which a processor that has them uses. The numbers are the same.
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define TPU_COLUMNS_WIDE_VECTORS __attribute__((target_clones("avx2", "default"), flatten))
+#else
+#define TPU_COLUMNS_WIDE_VECTORS
+#endif
+
+// Updates rows of a table and of its slots, each of which has a gradient.
+TPU_COLUMNS_WIDE_VECTORS
+void UpdateRows(Rule rule, const Hyperparameters& h, float* weights,
+                const std::array<float*, kMaxSlots>& slots, const std::vector<int64_t>& rows,
+                const std::vector<const float*>& gradients, int64_t width) {
+  const int64_t count = rows.size();
+  const auto update = [&](auto width) {
+    for (int64_t place = 0; place < count; ++place) {
+      if (place + kAhead < count) {
+        const int64_t later = rows[place + kAhead] * width;
+        Prefetch(weights + later, width);
+        for (const float* slot : slots) {
+          if (slot) Prefetch(slot + later, width);
+        }
+      }
+      const int64_t offset = rows[place] * width;
+      const auto slot = [&](int number) {
+        return slots[number] ? slots[number] + offset : nullptr;
+      };
+      UpdateRow(rule, h, weights + offset, slot(0), slot(1), gradients[place], width);
+    }
+  };
+  WithWidth(width, update);
 }
 
 // Makes sure that no other tensor shares the variable's memory, as TensorFlow's sparse updates do.
