@@ -10,7 +10,11 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.common.checks import check_at_least, check_instances
-from estimator_spec.driver.hookless_steps import PeriodicHook, SkippableHook, next_periodic_step
+from estimator_spec.common.skippable_hooks import (
+    PeriodicHook,
+    SkippableHook,
+    next_periodic_step,
+)
 
 tf1 = tf.compat.v1
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import tensorflow as tf
 
 from estimator_spec.common import terminal
-from estimator_spec.driver.hookless_steps import SkippableHook
+from estimator_spec.common.skippable_hooks import SkippableHook
 
 tf1 = tf.compat.v1
 

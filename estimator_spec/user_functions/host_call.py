@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common.signatures import argument_names, takes_any_positional
+from estimator_spec.common.skippable_hooks import SkippableHook
 
 # Ops that open a summary writer, which is their first input.
 _WRITER_OPS = ("CreateSummaryFileWriter", "CreateSummaryDbWriter")
@@ -81,8 +82,10 @@ def run(name: str, call: Any) -> Any:
     return fn(**tensors)
 
 
-class HostCallHook(tf.compat.v1.train.SessionRunHook):
+class HostCallHook(SkippableHook):
     """Fetches a host call's results in every step; opens and flushes the graph's summary writers.
+
+    Steps that no hook needs run with the same fetches.
 
     Args:
         fetches: results of the host call, tensors or ops in any structure; or None.

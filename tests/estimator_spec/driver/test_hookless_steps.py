@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import estimator_spec as es
+from estimator_spec.common import skippable_hooks
 from estimator_spec.driver import hookless_steps, hooks
 
 tf1 = tf.compat.v1
@@ -163,7 +164,7 @@ def test_the_loss_of_the_last_step(tmp_path, with_hook, examples):
     assert found["last loss"] == [f"Loss for final step: {loss}."]
 
 
-class CoordinatorHook(hookless_steps.SkippableHook, tf1.train.SessionRunHook):
+class CoordinatorHook(skippable_hooks.SkippableHook, tf1.train.SessionRunHook):
     """Keeps the coordinator of a session."""
 
     def after_create_session(self, session, coord):
