@@ -91,7 +91,11 @@ def make_features(raw: dict[str, Any]) -> dict[str, Any]:
     """
     knots, weights = age_knots(raw["age"])
     tokens = [
-        tf.where(tf.equal(raw[name], "?"), tf.zeros_like(raw[name]), name + "=" + raw[name])
+        tf.where(
+            tf.equal(raw[name], "?"),
+            tf.zeros_like(raw[name]),
+            tf.strings.join([name, raw[name]], "="),
+        )
         for name in CATEGORICAL
     ]
     features = {name: raw[name] for name in CATEGORICAL}
@@ -168,9 +172,14 @@ def ids_for_embedding_core(
     return features
 
 
+def read_lines(path: str) -> Any:
+    """Returns the dataset of a file's lines, without the spaces behind its commas."""
+    lines = tf1.data.TextLineDataset(path, compression_type="GZIP").skip(1)
+    return lines.map(lambda line: tf.strings.regex_replace(line, ", ", ","))
+
+
 def parse(lines: Any) -> tuple[dict[str, Any], Any]:
-    """Parses a batch of lines to (features, labels `[B, 1]`)."""
-    lines = tf.strings.regex_replace(lines, ", ", ",")
+    """Parses a batch of lines of `read_lines` to (features, labels `[B, 1]`)."""
     defaults = [tf.constant([], dtype) for _, dtype in FIELDS]
     values = tf1.decode_csv(lines, defaults)
     raw = {name: value for (name, _), value in zip(FIELDS, values, strict=True)}
@@ -197,8 +206,7 @@ def input_fn_builder(
     """
 
     def input_fn(params: dict[str, Any]) -> Any:
-        path = os.path.join(data_dir, file_name)
-        lines = tf1.data.TextLineDataset(path, compression_type="GZIP").skip(1)
+        lines = read_lines(os.path.join(data_dir, file_name))
         if is_training:
             lines = lines.cache().shuffle(TRAIN_ROWS, seed=7).repeat()
         # A TPU needs full batches; on a CPU the last batch of the test split may be short.
