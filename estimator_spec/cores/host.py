@@ -268,10 +268,10 @@ class HostCore:
                 slots = host_updates.slot_variables(variable, parameters)
             ordered = [slots[name] for name in optimizers.slot_initial_values(parameters)]
             tables.add(variable, ordered, rule, self._learning_rate(key, self._step, rates), uses)
-        looked_up = tables.look_up(self._step)
+        tables.look_up(self._step)
         assert self._gradients is not None
         gradients = self._gradients
-        return tables.update(lambda feature: gradients.captured(feature, 0), factor, looked_up)
+        return tables.update(lambda feature: gradients.captured(feature, 0), factor)
 
     def _native_rule(self, key: str) -> str | None:
         """Returns the rule of the native op that updates a table; None: other ops train it."""

@@ -2,8 +2,8 @@
 """Looks up and updates all tables of the host's embedding core by a native op each.
 
     ids of all features ─▶ LookUpTables ─▶ layer [B, 300·D] ─▶ model ─▶ gradient of the layer
-            │                                                               │
-            └────────────────────────▶ UpdateTables ◀───────────────────────┘
+                                │                                           │
+                       rows that were read ─────────▶ UpdateTables ◀────────┘
 
 The lookup writes sums to their columns of the model's layer, in place of the model's concatenation;
 the update reads gradients in theirs. What the ops compute is that of `stacked_lookup` and
@@ -66,6 +66,7 @@ class NativeTables:
         self._tables: list[_Table] = []
         self._uses: list[Use] = []
         self._variables: list[int] = []  # number of each use's variable
+        self._rows: Any = None  # those that the lookup read
 
     def add(
         self, variable: Any, slots: Sequence[Any], rule: str, rate: Any, uses: Sequence[Use]
@@ -83,14 +84,11 @@ class NativeTables:
         self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
         self._tables.append(_Table(variable, slots, rule, rate))
 
-    def look_up(self, step: Any) -> Any:
+    def look_up(self, step: Any) -> None:
         """Creates the lookup of all tables, and connects the activations.
 
         Args:
             step: tensor to read before.
-
-        Returns:
-            The op.
         """
         layers = _find_layers(self._uses)
         columns = dict.fromkeys(range(len(self._uses)), 0)
@@ -114,13 +112,14 @@ class NativeTables:
                 widths.append(self._width(use))
         with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
             stacked_lookup.record_sites(scope, self._uses)
-            outputs = native_library.load().tpu_columns_look_up_tables(
+            outputs, self._rows = native_library.load().tpu_columns_look_up_tables(
                 variables=[table.variable.handle for table in self._tables],
                 others=[value for value, _, _ in others],
-                **self._features(range(len(self._uses)), columns),
+                **self._features(),
                 num_layers=len(widths),
                 widths=widths,
                 layer=[place_of_layer[use] for use in range(len(self._uses))],
+                column=[columns[use] for use in range(len(self._uses))],
                 layer_of_other=[layer for _, layer, _ in others],
                 column_of_other=[column for _, _, column in others],
                 width_of_other=[_num_columns(value) for value, _, _ in others],
@@ -134,9 +133,8 @@ class NativeTables:
                 activation = self._uses[use].activation
                 value = _with_shape(outputs[place_of_layer[use]], activation)
                 graph_surgery.replace_input(activation.op, value)
-        return outputs[0].op
 
-    def update(self, gradient_of: Callable[[str], Any], factor: Any, after: Any) -> list[Any]:
+    def update(self, gradient_of: Callable[[str], Any], factor: Any) -> list[Any]:
         """Returns the ops that train the tables once, one for each update rule.
 
         A feature without gradient changes no row: a gradient of zero wouldn't, either.
@@ -144,7 +142,6 @@ class NativeTables:
         Args:
             gradient_of: returns the gradient of a feature's activation, or None.
             factor: scalar that multiplies gradients, or None for 1.
-            after: op to wait for.
         """
         factor = tf.constant(1.0) if factor is None else factor
         gradients = [gradient_of(use.feature) for use in self._uses]
@@ -159,10 +156,10 @@ class NativeTables:
                 continue
             widths: dict[Any, list[Any]] = {}
             found = {place: _find_columns(gradients[place], widths) for place in uses}
-            numbers = sorted({self._variables[place] for place in uses})
-            tables = [self._tables[number] for number in numbers]
-            with tf.name_scope("update_tables") as scope, tf.control_dependencies([after]):
-                stacked_lookup.record_sites(scope, self._uses)
+            variables = sorted({self._variables[place] for place in uses})
+            tables = [self._tables[number] for number in variables]
+            number_of = {number: i for i, number in enumerate(variables)}
+            with tf.name_scope("update_tables"):
                 ops.append(
                     native_library.load().tpu_columns_update_tables(
                         variables=[table.variable.handle for table in tables],
@@ -170,7 +167,10 @@ class NativeTables:
                         rates=[table.rate for table in tables],
                         factor=factor,
                         gradients=[found[place][0] for place in uses],
-                        **self._features(uses, {place: found[place][1] for place in uses}, numbers),
+                        rows=self._rows,
+                        feature=uses,
+                        variable=[number_of[self._variables[place]] for place in uses],
+                        column=[found[place][1] for place in uses],
                         rule=rule,
                     )
                 )
@@ -179,37 +179,25 @@ class NativeTables:
     def _width(self, use: int) -> int:
         return _num_columns(self._tables[self._variables[use]].variable)
 
-    def _features(
-        self, uses: Sequence[int], columns: dict[int, int], variables: Sequence[int] | None = None
-    ) -> dict[str, Any]:
-        """Returns what both ops have of each feature: see `native/many_tables.h`.
-
-        Args:
-            uses: numbers of the features' uses.
-            columns: first column of each use in its layer.
-            variables: numbers of the op's variables; None: all.
-        """
-        numbers = {number: i for i, number in enumerate(variables or range(len(self._tables)))}
-        chosen = [self._uses[use] for use in uses]
-        ids, weights = zip(*map(_ids, chosen), strict=True)
+    def _features(self) -> dict[str, Any]:
+        """Returns what the lookup has of each feature: see `native/many_tables.h`."""
+        ids, weights = zip(*map(_ids, self._uses), strict=True)
         sparse = [each for each in ids if isinstance(each, tf.SparseTensor)]
+        layouts = [use.layout for use in self._uses]
         return {
             "ids": [each.values if isinstance(each, tf.SparseTensor) else each for each in ids],
             "indices": [each.indices for each in sparse],
             "shapes": [each.dense_shape for each in sparse],
             "weights": [each.values for each in weights if each is not None],
-            "variable": [numbers[self._variables[use]] for use in uses],
-            "first_row": [use.offset for use in chosen],
-            "num_rows": [use.layout.num_rows for use in chosen],
-            "num_shards": [
-                1 if use.layout.in_row_order else use.layout.num_shards for use in chosen
-            ],
-            "mark": [stacked_lookup.mark(use).added for use in chosen],
+            "variable": self._variables,
+            "first_row": [use.offset for use in self._uses],
+            "num_rows": [layout.num_rows for layout in layouts],
+            "num_shards": [1 if each.in_row_order else each.num_shards for each in layouts],
+            "mark": [stacked_lookup.mark(use).added for use in self._uses],
             "mark_limit": stacked_lookup.MARK_LIMIT,
-            "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in chosen],
+            "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in self._uses],
             "sparse": [int(isinstance(each, tf.SparseTensor)) for each in ids],
             "weighted": [int(each is not None) for each in weights],
-            "column": [columns[use] for use in uses],
         }
 
     def _connect_layer(self, layer: _Layer, output: Any) -> None:

@@ -5,7 +5,8 @@
 // TpuColumnsLookUpTables reads each row where it is and adds it where a layer of the model has it:
 // there are no gathered rows, no combined rows and no concatenation. TpuColumnsUpdateTables reads
 // gradients in a layer's gradient. Both go through the tables in parallel, and through the ids of a
-// table in order, so results don't depend on the number of threads.
+// table in order, so results don't depend on the number of threads. While the model computes its
+// output, other threads find repeated ids for the update.
 //
 // A feature has ids of one table, dense or sparse. A table is a range of rows of a variable.
 
@@ -13,8 +14,10 @@
 #define TPU_COLUMNS_MANY_TABLES_H_
 
 #include <atomic>
+#include <thread>
 
 #include "rows.h"
+#include "tensorflow/core/framework/variant.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 #include "tensorflow/core/platform/blocking_counter.h"
 
@@ -29,8 +32,10 @@ using tensorflow::Status;
 constexpr int64_t kManyCachedIds = 1 << 15;
 constexpr int64_t kManyIds = 1 << 13;
 constexpr int64_t kCacheBytes = 1 << 20;
+// How often a thread yields before it waits for others: some hundred microseconds.
+constexpr int kMaxYields = 1000;
 
-// Attributes with one element for each feature; `sparse` and `weighted` are 0 or 1.
+// Attributes of a lookup with one element for each feature; `sparse` and `weighted` are 0 or 1.
 //
 // variable: number of the variable that has the feature's table.
 // first_row, num_rows, num_shards: first row of the table in its variable, its rows, and the shards
@@ -38,44 +43,44 @@ constexpr int64_t kCacheBytes = 1 << 20;
 // mark: an id out of range is clipped to ± `mark_limit`, then `mark` is added; the sum in the error
 //   tells feature and id.
 // combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
-#define TPU_COLUMNS_FEATURES                                                                    \
-      .Input("ids: Ids")                                                            \
-      .Input("indices: num_sparse * int64")                                         \
-      .Input("shapes: num_sparse * int64")                                          \
-      .Input("weights: num_weighted * float")                                       \
-      .Attr("Ids: list({int32, int64}) >= 1")                                       \
-      .Attr("num_variables: int >= 1")                                              \
-      .Attr("num_sparse: int >= 0")                                                 \
-      .Attr("num_weighted: int >= 0")                                               \
-      .Attr("variable: list(int)")                                                  \
-      .Attr("first_row: list(int)")                                                 \
-      .Attr("num_rows: list(int)")                                                  \
-      .Attr("num_shards: list(int)")                                                \
-      .Attr("mark: list(int)")                                                      \
-      .Attr("mark_limit: int")                                                      \
-      .Attr("combiner: list(int)")                                                  \
-      .Attr("sparse: list(int)")                                                    \
-      .Attr("weighted: list(int)")                                                  \
-      .Attr("column: list(int)")                                                    \
-      .SetIsStateful()
-
 REGISTER_OP("TpuColumnsLookUpTables")
     .Input("variables: num_variables * resource")
-    .Input("others: num_others * float") TPU_COLUMNS_FEATURES
+    .Input("others: num_others * float")
+    .Input("ids: Ids")
+    .Input("indices: num_sparse * int64")
+    .Input("shapes: num_sparse * int64")
+    .Input("weights: num_weighted * float")
     .Output("layers: num_layers * float")
+    .Output("rows: variant")
+    .Attr("Ids: list({int32, int64}) >= 1")
+    .Attr("num_variables: int >= 1")
     .Attr("num_others: int >= 0")
+    .Attr("num_sparse: int >= 0")
+    .Attr("num_weighted: int >= 0")
     .Attr("num_layers: int >= 1")
+    .Attr("variable: list(int)")
+    .Attr("first_row: list(int)")
+    .Attr("num_rows: list(int)")
+    .Attr("num_shards: list(int)")
+    .Attr("mark: list(int)")
+    .Attr("mark_limit: int")
+    .Attr("combiner: list(int)")
+    .Attr("sparse: list(int)")
+    .Attr("weighted: list(int)")
     .Attr("widths: list(int)")
     .Attr("layer: list(int)")
+    .Attr("column: list(int)")
     .Attr("layer_of_other: list(int)")
     .Attr("column_of_other: list(int)")
     .Attr("width_of_other: list(int)")
+    .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       std::vector<int64_t> widths;
       TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
-      for (int place = 0; place < c->num_outputs(); ++place) {
+      for (size_t place = 0; place < widths.size(); ++place) {
         c->set_output(place, c->Matrix(InferenceContext::kUnknownDim, widths[place]));
       }
+      c->set_output(widths.size(), c->Scalar());
       return tensorflow::Status();
     })
     .Doc(R"doc(
@@ -86,6 +91,7 @@ indices, shapes: the other parts of the sparse matrices, in the order of their f
 weights: of the weighted features, which are sparse.
 others: matrices to copy into layers.
 layers: matrices with a row for each row of ids.
+rows: the rows that are read, for TpuColumnsUpdateTables.
 widths: numbers of columns of the layers.
 layer, column: of each feature: the layer that has its sums, and the first column.
 layer_of_other, column_of_other: the same of each of `others`.
@@ -97,10 +103,16 @@ REGISTER_OP("TpuColumnsUpdateTables")
     .Input("slots: num_slots * resource")
     .Input("rates: num_variables * float")
     .Input("factor: float")
-    .Input("gradients: num_gradients * float") TPU_COLUMNS_FEATURES
+    .Input("gradients: num_gradients * float")
+    .Input("rows: variant")
+    .Attr("num_variables: int >= 1")
     .Attr("num_slots: int >= 0")
     .Attr("num_gradients: int >= 1")
+    .Attr("feature: list(int)")
+    .Attr("variable: list(int)")
+    .Attr("column: list(int)")
     .Attr("rule: {'sgd', 'adagrad_no_nan'}")
+    .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
 Sums the gradients of rows of tables, and updates rows and slots in place.
@@ -109,6 +121,9 @@ slots: one for each variable, or none.
 rates: learning rate of each variable.
 factor: by which gradients are multiplied.
 gradients: of the sums of each feature, in columns from `column` on.
+rows: of the lookup.
+feature: number of each feature in the lookup.
+variable: number of the variable that has its table.
 )doc");
 
 // A feature's ids of one step, as rows of its variable; those that are padding are left out.
@@ -117,10 +132,89 @@ struct Entries {
   std::unique_ptr<int64_t[]> rows;
   std::unique_ptr<int64_t[]> sums;  // place of each entry's sum
   const float* weights = nullptr;   // of each entry; null: all are 1
+  Tensor weight_tensor;             // keeps their memory
   std::vector<float> divisors;      // of each sum; empty: all are 1
   int64_t num_sums = 0;
 
   float weight(int64_t place) const { return weights ? weights[place] : 1.0f; }
+};
+
+// Rows of one table, or of the part of it that some features read, in one step.
+struct TableRows {
+  std::vector<int> features;  // which read it
+  int64_t begin, end;         // rows of the table in its variable
+  std::vector<int64_t> distinct;
+  std::vector<int32_t> index;  // of the entries of all features: place in `distinct`
+
+  void Find(const std::vector<Entries>& entries) {
+    std::vector<int64_t> rows;  // of all entries
+    for (const int feature : features) {
+      const Entries& each = entries[feature];
+      rows.insert(rows.end(), each.rows.get(), each.rows.get() + each.count);
+    }
+    const int64_t count = rows.size();
+    index.resize(count);
+    if (end - begin <= 4 * count) {
+      FindDistinctInRange(rows.data(), count, begin, end, index.data(), &distinct);
+    } else {
+      FindDistinct(rows.data(), count, index.data(), &distinct);
+    }
+  }
+};
+
+// What a lookup has read in one step, for the update.
+class StepRows {
+ public:
+  explicit StepRows(size_t num_features) : entries(num_features) {}
+
+  void Add(const TableRows& table) {
+    tables_.emplace_back(std::make_unique<Table>());
+    tables_.back()->rows = table;
+  }
+
+  int64_t num_tables() const { return tables_.size(); }
+
+  // Finds the distinct rows of all tables that no other thread has begun.
+  void FindAll() {
+    for (const auto& table : tables_) FindIfNotBegun(table.get());
+  }
+
+  // Returns the rows of a table, which some thread has found.
+  const TableRows& Rows(int64_t number) {
+    Table* table = tables_[number].get();
+    FindIfNotBegun(table);
+    table->unfinished.Wait();
+    return table->rows;
+  }
+
+  // Returns the features of a table, and its rows in its variable; not the rows read.
+  const TableRows& Description(int64_t number) const { return tables_[number]->rows; }
+
+  std::vector<Entries> entries;  // of each feature
+
+ private:
+  struct Table {
+    TableRows rows;
+    std::atomic<bool> is_begun{false};
+    tensorflow::BlockingCounter unfinished{1};
+  };
+
+  void FindIfNotBegun(Table* table) {
+    if (table->is_begun.exchange(true)) return;
+    table->rows.Find(entries);
+    table->unfinished.DecrementCount();
+  }
+
+  std::vector<std::unique_ptr<Table>> tables_;
+};
+
+// A `StepRows` as an element of a tensor; it exists within a step only.
+struct StepRowsElement {
+  std::shared_ptr<StepRows> rows;
+
+  std::string TypeName() const { return "tpu_columns::StepRows"; }
+  void Encode(tensorflow::VariantTensorData*) const {}
+  bool Decode(tensorflow::VariantTensorData) { return false; }
 };
 
 struct Feature {
@@ -138,7 +232,7 @@ struct Feature {
   }
 };
 
-// The features of an op and, in a step, their inputs.
+// The features of a lookup and, in a step, their inputs.
 class Features {
  public:
   explicit Features(OpKernelConstruction* context) {
@@ -167,6 +261,16 @@ class Features {
       if (sparse[place]) found.sparse = num_sparse++;
       if (weighted[place]) found.weighted = num_weighted++;
       all.push_back(found);
+    }
+    // Features of one table are in one unit: no row is in two of them.
+    for (size_t place = 0; place < all.size(); ++place) {
+      const Feature& feature = all[place];
+      size_t table = 0;
+      while (table < tables.size() && !IsOfTable(feature, all[tables[table].features[0]])) ++table;
+      if (table == tables.size()) tables.push_back({{}, feature.first_row, feature.first_row});
+      TableRows& found = tables[table];
+      found.features.push_back(place);
+      found.end = std::max(found.end, feature.first_row + feature.num_rows);
     }
   }
 
@@ -217,6 +321,7 @@ class Features {
             "Number of rows of a_indices does not match number of entries in a_values (mark ",
             feature.mark, ")");
       }
+      entries->weight_tensor = found;
       entries->weights = found.flat<float>().data();
     }
     entries->rows.reset(new int64_t[count]);
@@ -233,8 +338,13 @@ class Features {
   }
 
   std::vector<Feature> all;
+  std::vector<TableRows> tables;  // without rows
 
  private:
+  static bool IsOfTable(const Feature& feature, const Feature& other) {
+    return feature.variable == other.variable && feature.first_row == other.first_row;
+  }
+
   // Reads dense ids, `width` of each sum, or sparse ones, whose indices are `places`.
   template <typename Id>
   Status ReadIds(const Feature& feature, const Id* ids, int64_t count, int64_t width,
@@ -285,39 +395,71 @@ class Features {
   int64_t mark_limit_ = 0;
 };
 
-// Calls `work` for 0 to `count` - 1, in parallel if there are enough ids; returns the first failure.
+// Work of an op on several threads: places 0 to `count` - 1 in parts.
+struct SharedWork {
+  SharedWork(int64_t count, int64_t num_parts) : count(count), next(num_parts) {
+    for (int64_t part = 0; part < num_parts; ++part) next[part] = begin(part);
+  }
+
+  int64_t begin(int64_t part) const { return count * part / static_cast<int64_t>(next.size()); }
+
+  // Works on the places that no other thread has begun, first on those of one part.
+  template <typename Work>
+  void WorkOn(int64_t first_part, const Work& work) {
+    const int64_t num_parts = next.size();
+    for (int64_t turn = 0; turn < num_parts; ++turn) {
+      const int64_t part = (first_part + turn) % num_parts;
+      for (int64_t place; (place = next[part].fetch_add(1)) < begin(part + 1);) {
+        work(place);
+        if (num_done.fetch_add(1) + 1 == count) unfinished.DecrementCount();
+      }
+    }
+  }
+
+  // Waits until all is done. Threads of the pool keep their cores busy while they look for more to
+  // do, so it would take long to wake a thread that sleeps.
+  void Wait() {
+    for (int turn = 0; turn < kMaxYields && num_done.load() < count; ++turn) {
+      std::this_thread::yield();
+    }
+    unfinished.Wait();
+  }
+
+  const int64_t count;
+  std::vector<std::atomic<int64_t>> next;  // place to work on next in each part
+  std::atomic<int64_t> num_done{0};
+  tensorflow::BlockingCounter unfinished{1};
+};
+
+// Returns whether several threads pay for a number of ids.
+bool AreMany(int64_t num_ids, LockedVariables& variables) {
+  return num_ids >= (variables.num_bytes() > kCacheBytes ? kManyIds : kManyCachedIds);
+}
+
+// Calls `work` for 0 to `count` - 1, in parallel if `is_parallel`; returns the first failure.
 //
 // Each thread begins with a part of its own, the same in every op and step: rows that it has read or
-// written before may still be in its core's cache. Then it helps with the parts of the others.
+// written before may still be in its core's cache. Then it helps with the parts of the others. The
+// op's own thread works, too.
 template <typename Work>
-Status ForEach(OpKernelContext* context, int64_t count, LockedVariables& variables,
-               const Work& work) {
+Status ForEach(OpKernelContext* context, int64_t count, bool is_parallel, const Work& work) {
   std::vector<Status> statuses(count);
-  OpInputList ids;
-  TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
-  int64_t num_ids = 0;
-  for (const Tensor& each : ids) num_ids += each.NumElements();
   const auto* workers = context->device()->tensorflow_cpu_worker_threads();
-  const int64_t num_parts = std::min<int64_t>(workers->num_threads, count);
-  const int64_t many = variables.num_bytes() > kCacheBytes ? kManyIds : kManyCachedIds;
-  if (num_parts <= 1 || num_ids < many) {
+  const int64_t num_parts = is_parallel ? std::min<int64_t>(workers->num_threads, count) : 1;
+  if (num_parts <= 1) {
     for (int64_t place = 0; place < count; ++place) statuses[place] = work(place);
   } else {
     tensorflow::thread::ThreadPool* pool = workers->workers;
-    std::vector<std::atomic<int64_t>> next(num_parts);  // place to work on next in each part
-    for (int64_t part = 0; part < num_parts; ++part) next[part] = count * part / num_parts;
-    tensorflow::BlockingCounter unfinished(num_parts);
-    const auto work_on_parts = [&] {
-      const int64_t first = std::max(pool->CurrentThreadId(), 0);
-      for (int64_t turn = 0; turn < num_parts; ++turn) {
-        const int64_t part = (first + turn) % num_parts;
-        const int64_t end = count * (part + 1) / num_parts;
-        for (int64_t place; (place = next[part].fetch_add(1)) < end;) statuses[place] = work(place);
-      }
-      unfinished.DecrementCount();
-    };
-    for (int64_t part = 0; part < num_parts; ++part) pool->Schedule(work_on_parts);
-    unfinished.Wait();
+    const auto shared = std::make_shared<SharedWork>(count, num_parts);
+    const auto set_status = [&statuses, &work](int64_t place) { statuses[place] = work(place); };
+    for (int64_t part = 1; part < num_parts; ++part) {
+      // This may begin when all is done and `work` is gone: then it finds no place to work on.
+      pool->Schedule([shared, pool, num_parts, set_status] {
+        shared->WorkOn(1 + std::max(pool->CurrentThreadId(), 0) % (num_parts - 1), set_status);
+      });
+    }
+    shared->WorkOn(0, set_status);
+    shared->Wait();
   }
   for (const Status& status : statuses) TF_RETURN_IF_ERROR(status);
   return tensorflow::Status();
@@ -349,11 +491,13 @@ class LookUpTablesOp : public OpKernel {
                      TensorShape::BuildTensorShape({num_rows[place], widths_[place]}, &shape));
       OP_REQUIRES_OK(context, context->allocate_output(place, shape, &layers[place]));
     }
-    OP_REQUIRES_OK(context, ForEach(context, num_features, tables, [&](int64_t place) {
+    const auto rows = std::make_shared<StepRows>(num_features);
+    const bool are_many = AreMany(CountIds(context), tables);
+    OP_REQUIRES_OK(context, ForEach(context, num_features, are_many, [&](int64_t place) {
       const Feature& feature = features_.all[place];
       Tensor& table = tables[feature.variable];
       const int64_t stride = widths_[layer_[place]];
-      Entries entries;
+      Entries& entries = rows->entries[place];
       TF_RETURN_IF_ERROR(Check(table, feature, stride));
       TF_RETURN_IF_ERROR(features_.Read(context, feature, &entries));
       float* sums = layers[layer_[place]]->flat<float>().data() + feature.column;
@@ -365,9 +509,28 @@ class LookUpTablesOp : public OpKernel {
     for (int place = 0; place < others.size(); ++place) {
       Copy(others[place], column_of_other_[place], layers[layer_of_other_[place]]);
     }
+    Tensor* element;
+    OP_REQUIRES_OK(context, context->allocate_output(widths_.size(), TensorShape({}), &element));
+    element->scalar<tensorflow::Variant>()() = StepRowsElement{rows};
+    for (const TableRows& table : features_.tables) rows->Add(table);
+    if (!are_many) return;
+    // Half of the threads, as the model needs some at the same time.
+    const auto* workers = context->device()->tensorflow_cpu_worker_threads();
+    for (int64_t thread = 0; thread < workers->num_threads / 2; ++thread) {
+      workers->workers->Schedule([rows] { rows->FindAll(); });
+    }
   }
 
  private:
+  static int64_t CountIds(OpKernelContext* context) {
+    OpInputList ids;
+    int64_t sum = 0;
+    if (context->input_list("ids", &ids).ok()) {
+      for (const Tensor& each : ids) sum += each.NumElements();
+    }
+    return sum;
+  }
+
   // Sets the number of rows of each layer.
   Status CountRows(OpKernelContext* context, const OpInputList& others,
                    std::vector<int64_t>* num_rows) {
@@ -473,24 +636,24 @@ class LookUpTablesOp : public OpKernel {
 
 class UpdateTablesOp : public OpKernel {
  public:
-  explicit UpdateTablesOp(OpKernelConstruction* context) : OpKernel(context), features_(context) {
+  explicit UpdateTablesOp(OpKernelConstruction* context) : OpKernel(context) {
     std::string rule;
     int num_slots;
     OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
     OP_REQUIRES_OK(context, context->GetAttr("num_slots", &num_slots));
+    OP_REQUIRES_OK(context, context->GetAttr("feature", &feature_));
+    OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
+    OP_REQUIRES_OK(context, context->GetAttr("column", &column_));
     rule_ = rule == "sgd" ? Rule::kSgd : Rule::kAdagradNoNan;
     has_slots_ = rule_ != Rule::kSgd;
     OP_REQUIRES(context, num_slots == (has_slots_ ? num_variables_ : 0),
                 InvalidArgument("rule ", rule, " and ", num_slots, " slots of ", num_variables_,
                                 " variables"));
-    // Features of one table are in one unit: no row is in two of them.
-    for (size_t place = 0; place < features_.all.size(); ++place) {
-      const Feature& feature = features_.all[place];
-      size_t unit = 0;
-      while (unit < tables_.size() && !IsOfTable(feature, features_.all[tables_[unit][0]])) ++unit;
-      if (unit == tables_.size()) tables_.emplace_back();
-      tables_[unit].push_back(place);
+    for (size_t place = 0; place < feature_.size(); ++place) {
+      OP_REQUIRES(context,
+                  variable_[place] >= 0 && variable_[place] < num_variables_ && column_[place] >= 0,
+                  InvalidArgument("attributes of feature ", place, " are out of range"));
     }
   }
 
@@ -509,76 +672,81 @@ class UpdateTablesOp : public OpKernel {
     OpInputList rates, gradients;
     OP_REQUIRES_OK(context, context->input_list("rates", &rates));
     OP_REQUIRES_OK(context, context->input_list("gradients", &gradients));
-    const Tensor* factor;
+    const Tensor *factor, *element;
     OP_REQUIRES_OK(context, context->input("factor", &factor));
     OP_REQUIRES(context, factor->NumElements() == 1, InvalidArgument("factor must be a scalar"));
-    OP_REQUIRES_OK(context, ForEach(context, tables_.size(), variables, [&](int64_t table) {
-      const int64_t variable = features_.all[tables_[table][0]].variable;
+    OP_REQUIRES_OK(context, context->input("rows", &element));
+    const auto* found = element->scalar<tensorflow::Variant>()().get<StepRowsElement>();
+    OP_REQUIRES(context, found, InvalidArgument("rows must be those of TpuColumnsLookUpTables"));
+    StepRows& rows = *found->rows;
+    // Places of the features of each table among ours: of those that have a gradient.
+    std::vector<int64_t> place_of_feature(rows.entries.size(), -1);
+    int64_t num_ids = 0;
+    for (size_t place = 0; place < feature_.size(); ++place) {
+      const int64_t feature = feature_[place];
+      OP_REQUIRES(context, feature >= 0 && feature < static_cast<int64_t>(rows.entries.size()),
+                  InvalidArgument("the lookup has no feature ", feature));
+      place_of_feature[feature] = place;
+      num_ids += rows.entries[feature].count;
+    }
+    const bool are_many = AreMany(num_ids, variables);
+    OP_REQUIRES_OK(context, ForEach(context, rows.num_tables(), are_many, [&](int64_t number) {
+      const TableRows& table = rows.Description(number);
+      TableRows trained{{}, table.begin, table.end};
+      std::vector<int64_t> places;
+      for (const int feature : table.features) {
+        if (place_of_feature[feature] < 0) continue;
+        trained.features.push_back(feature);
+        places.push_back(place_of_feature[feature]);
+      }
+      if (places.empty()) return tensorflow::Status();
+      const int64_t variable = variable_[places[0]];
       if (rates[variable].NumElements() != 1) return InvalidArgument("rates must be scalars");
       Hyperparameters h;
       h.rate = rates[variable].flat<float>()(0);
-      Tensor* slots = has_slots_ ? &variables[num_variables_ + variable] : nullptr;
-      return Update(context, tables_[table], gradients, factor->flat<float>()(0), h,
-                    &variables[variable], slots);
+      const bool are_all = places.size() == table.features.size();
+      if (!are_all) trained.Find(rows.entries);
+      return Update(are_all ? rows.Rows(number) : trained, rows.entries, places, gradients,
+                    factor->flat<float>()(0), h, &variables[variable],
+                    has_slots_ ? &variables[num_variables_ + variable] : nullptr);
     }));
   }
 
  private:
-  static bool IsOfTable(const Feature& feature, const Feature& other) {
-    return feature.variable == other.variable && feature.first_row == other.first_row;
-  }
-
   // Updates the rows of a table that some features look up.
-  Status Update(OpKernelContext* context, const std::vector<int>& features,
-                const OpInputList& gradients, float factor, const Hyperparameters& h,
-                Tensor* table, Tensor* slots) {
+  Status Update(const TableRows& rows, const std::vector<Entries>& entries,
+                const std::vector<int64_t>& places, const OpInputList& gradients, float factor,
+                const Hyperparameters& h, Tensor* table, Tensor* slots) {
     const int64_t width = table->dim_size(1);
-    std::vector<Entries> all(features.size());
-    std::vector<int64_t> rows;  // of all entries
-    int64_t num_rows = 0;       // of the table
-    for (size_t place = 0; place < features.size(); ++place) {
-      const Feature& feature = features_.all[features[place]];
-      const Tensor& gradient = gradients[features[place]];
-      TF_RETURN_IF_ERROR(features_.Read(context, feature, &all[place]));
-      num_rows = std::max(num_rows, feature.num_rows);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Tensor& gradient = gradients[places[i]];
+      const int64_t num_sums = entries[rows.features[i]].num_sums;
       const int64_t stride = gradient.dims() ? gradient.dim_size(gradient.dims() - 1) : 0;
-      if (feature.column + width > stride ||
-          gradient.NumElements() != all[place].num_sums * stride ||
-          feature.first_row + feature.num_rows > table->dim_size(0)) {
-        return InvalidArgument("table ", table->shape().DebugString(), ", ", all[place].num_sums,
+      if (column_[places[i]] + width > stride || gradient.NumElements() != num_sums * stride ||
+          rows.end > table->dim_size(0)) {
+        return InvalidArgument("table ", table->shape().DebugString(), ", ", num_sums,
                                " sums and gradient ", gradient.shape().DebugString(), " differ");
       }
-      rows.insert(rows.end(), all[place].rows.get(), all[place].rows.get() + all[place].count);
     }
-    std::vector<int64_t> distinct;
-    std::vector<int32_t> index(rows.size());
-    const int64_t count = rows.size(), first_row = features_.all[features[0]].first_row;
-    if (num_rows <= 4 * count) {
-      FindDistinctInRange(rows.data(), count, first_row, first_row + num_rows, index.data(),
-                          &distinct);
-    } else {
-      FindDistinct(rows.data(), count, index.data(), &distinct);
-    }
-    const int64_t num_sums = distinct.size();
-    std::vector<float> sums(num_sums * width, 0.0f);
-    const int32_t* next = index.data();
-    for (size_t place = 0; place < features.size(); ++place) {
-      const Tensor& gradient = gradients[features[place]];
-      const Entries& entries = all[place];
+    const int64_t num_rows = rows.distinct.size();
+    std::vector<float> sums(num_rows * width, 0.0f);
+    const int32_t* next = rows.index.data();
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Tensor& gradient = gradients[places[i]];
+      const Entries& each = entries[rows.features[i]];
       const int64_t stride = gradient.dim_size(gradient.dims() - 1);
-      const float* from = gradient.flat<float>().data() + features_.all[features[place]].column;
-      AddGradients(entries, from, stride, width, next, sums.data());
-      next += entries.count;
+      const float* from = gradient.flat<float>().data() + column_[places[i]];
+      AddGradients(each, from, stride, width, next, sums.data());
+      next += each.count;
     }
     if (factor != 1.0f) {
       for (float& sum : sums) sum *= factor;
     }
-    std::vector<const float*> gradients_of_rows(num_sums);
-    for (int64_t place = 0; place < num_sums; ++place) {
-      gradients_of_rows[place] = sums.data() + place * width;
-    }
+    std::vector<const float*> gradients_of_rows(num_rows);
+    for (int64_t row = 0; row < num_rows; ++row) gradients_of_rows[row] = sums.data() + row * width;
     UpdateRows(rule_, h, table->flat<float>().data(),
-               {slots ? slots->flat<float>().data() : nullptr}, distinct, gradients_of_rows, width);
+               {slots ? slots->flat<float>().data() : nullptr}, rows.distinct, gradients_of_rows,
+               width);
     return tensorflow::Status();
   }
 
@@ -601,8 +769,7 @@ class UpdateTablesOp : public OpKernel {
     }
   }
 
-  Features features_;
-  std::vector<std::vector<int>> tables_;  // numbers of the features of each table
+  std::vector<int64_t> feature_, variable_, column_;
   Rule rule_;
   int num_variables_;
   bool has_slots_;
