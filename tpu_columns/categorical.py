@@ -194,6 +194,34 @@ def dense_ids(
     return tf.maximum(ids, 0), ids < 0
 
 
+def dense_sequence_ids(
+    column: Any, cache: Any, state_manager: Any, max_steps: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
+    """Returns the ids of a dense feature with few steps per row, without making it sparse.
+
+    Args:
+        column: a supported sequence column.
+        cache: transformation cache over the features dict.
+        state_manager: owner of vocabulary tables, or None in a TF1 graph.
+        max_steps: maximum number of steps.
+
+    Returns:
+        ids: int64, [batch, time]; 0 where the id is missing.
+        missing: bool, [batch, time]; true where the entry is -1 or '', or not in the vocabulary.
+        steps: bool, [batch, time]; false where the entry is -1 or ''.
+        None instead of all, if the feature is sparse, longer or weighted, or has several ids a
+        step.
+    """
+    if not isinstance(column, private.SequenceCategoricalColumn):
+        return None
+    inner = column.categorical_column
+    found = dense_ids(inner, cache, state_manager, max_steps)
+    if found is None:
+        return None
+    entries = cache.get(inner.key, state_manager)
+    return *found, tf.not_equal(entries, _ignored_entry(entries))
+
+
 def maps_entries(column: Any) -> bool:
     """Returns whether a categorical column maps each entry to its id independently of others."""
     return type(column) in _ELEMENTWISE

@@ -59,6 +59,48 @@ def look_up(
         )
 
 
+def look_up_sequence(
+    column_name: str,
+    categorical_column: Any,
+    feature: CategoricalFeature,
+    inputs: LayerInputs,
+    combiner: str | None,
+    max_sequence_length: int,
+    *,
+    rule: IdRule | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Looks up every step of sequences.
+
+    Args:
+        column_name: name of the column that owns the table, for names of ops and errors.
+        categorical_column: the column of the ids (and weights).
+        feature: its metadata.
+        inputs: features and table.
+        combiner: as in `lookup.pooled_lookup`.
+        max_sequence_length: as in `lookup.sequence_lookup`.
+        rule: the policy for invalid ids, or None.
+
+    Returns:
+        Floats, [batch, max_sequence_length, width of the table], and int64 lengths, [batch].
+    """
+    if rule is None and optimizations.is_used(Optimization.LOOKUPS):
+        dense = categorical.dense_sequence_ids(
+            categorical_column, inputs.cache, inputs.state_manager, lookup.MAX_DENSE_WIDTH
+        )
+        if dense is not None:
+            variable = inputs.table()
+            with lookup_scope(column_name, feature):
+                return lookup.dense_sequence_lookup(
+                    variable, *dense, max_sequence_length, unique=updates_tables()
+                )
+    ids, weights = ids_and_weights(column_name, categorical_column, feature, inputs, rule)
+    variable = inputs.table()
+    with lookup_scope(column_name, feature):
+        return lookup.sequence_lookup(
+            variable, ids, weights, combiner, max_sequence_length, unique=updates_tables()
+        )
+
+
 def ids_and_weights(
     column_name: str,
     categorical_column: Any,

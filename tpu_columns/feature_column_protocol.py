@@ -16,10 +16,10 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import categorical, column_lookup, invalid_ids, lookup, padded_lookup
+from tpu_columns import categorical, column_lookup, invalid_ids, padded_lookup
 from tpu_columns.checks import check_name
 from tpu_columns.layer_inputs import LayerInputs, convert_ragged, explain_feature_errors
-from tpu_columns.placement import LookupDevice, current_device, updates_tables
+from tpu_columns.placement import LookupDevice, current_device
 
 
 class FeatureColumnProtocol(
@@ -275,17 +275,15 @@ class FeatureColumnProtocol(
         return steps, lengths
 
     def _cpu_sequence(self, inputs: LayerInputs) -> tuple[tf.Tensor, tf.Tensor]:
-        ids, weights = self._ids_and_weights(inputs)
-        variable = inputs.table()
-        with self._lookup_scope():
-            return lookup.sequence_lookup(
-                variable,
-                ids,
-                weights,
-                self.combiner,
-                self.max_sequence_length,
-                unique=updates_tables(),
-            )
+        return column_lookup.look_up_sequence(
+            self.name,
+            self.categorical_column,
+            self._feature,
+            inputs,
+            self.combiner,
+            self.max_sequence_length,
+            rule=invalid_ids.rule_for_column(self),
+        )
 
 
 def _feature_or_none(cache: Any, key: str, state_manager: Any) -> Any:

@@ -161,6 +161,43 @@ def sequence_lookup(
         return padded, lengths
 
 
+def dense_sequence_lookup(
+    table: Any,
+    ids: tf.Tensor,
+    missing: tf.Tensor,
+    steps: tf.Tensor,
+    max_sequence_length: int,
+    *,
+    unique: bool = True,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Looks up every step of sequences of one id a step, with the result of `sequence_lookup`.
+
+    A row is gathered for each step, missing or not, so T should be at most `MAX_DENSE_WIDTH`.
+
+    Args:
+        table: as in `pooled_lookup`, [rows, D].
+        ids: integers, [B, T] with T known statically; 0 where an id is missing.
+        missing: bool, [B, T].
+        steps: bool, [B, T]; whether the input has an entry, in the vocabulary or not.
+        max_sequence_length: L > 0; steps from L on are dropped.
+        unique: as in `pooled_lookup`.
+
+    Returns:
+        embeddings: floats, [B, L, D].
+        lengths: int64, [B]: steps of each sequence, at most L.
+    """
+    with tf.name_scope("sequence_lookup"):
+        count = min(ids.shape[1], max_sequence_length)
+        single = [tf.reshape(value[:, :count], [-1, 1]) for value in (ids, missing)]
+        rows = dense_lookup(table, *single, unique=unique)
+        found = tf.reshape(rows, [-1, count, rows.shape[-1]])
+        found.set_shape([ids.shape[0], None, None])
+        if count < max_sequence_length:
+            found = tf.pad(found, [[0, 0], [0, max_sequence_length - count], [0, 0]])
+        ends = tf.where(steps[:, :count], tf.range(1, count + 1, dtype=tf.int64), [0])
+        return found, tf.reduce_max(ends, axis=1, name="sequence_lengths")
+
+
 def sequence_lengths(ids: tf.SparseTensor) -> tf.Tensor:
     """Returns the number of steps of each row: 1 plus the last step with an id.
 
