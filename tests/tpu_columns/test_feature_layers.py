@@ -235,6 +235,28 @@ def test_sequence_features_equals_tensorflows():
     np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("policy", [None, "drop"])
+def test_sequences_of_dense_and_sparse_words(policy):
+    """Words in a matrix have the steps and lengths of the same words in a SparseTensor."""
+    words = np.array([["x", "", "unknown", "y", ""], ["", "", "", "", ""], ["y"] * 5])
+    rows, places = np.argwhere(words != ""), words != ""
+    inputs = {"dense": tf.constant(words)}
+    inputs["sparse"] = tf.SparseTensor(rows, words[places], words.shape)
+    column = fc.sequence_categorical_column_with_vocabulary_list("steps_words", ["x", "y"])
+    more = {"invalid_ids": policy} if policy else {}
+    layer = feature_layers.SequenceFeatures(
+        [tpu_columns.embedding_column(column, 2, max_sequence_length=4, **more)]
+    )
+    found = {
+        kind: [tensor.numpy() for tensor in layer({"steps_words": value})]
+        for kind, value in inputs.items()
+    }
+    np.testing.assert_array_equal(found["dense"][0], found["sparse"][0])
+    np.testing.assert_array_equal(found["dense"][1], found["sparse"][1])
+    assert found["dense"][1].tolist() == [4, 0, 4]
+    assert found["dense"][0][0].any(axis=1).tolist() == [True, False, False, True]
+
+
 def test_sequence_input_layer():
     """sequence_input_layer has the scope of tf.contrib's and the values of SequenceFeatures."""
     (values, lengths), names = run(

@@ -270,6 +270,39 @@ def test_sequence_lookup_cuts_and_pads(rows, length):
         assert not steps[i, len(kept) :].numpy().any()
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.integers(-2, ROWS - 1), min_size=4, max_size=4), min_size=1, max_size=5),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_dense_sequences_equal_sparse_ones(rows, length, unique):
+    """A matrix of ids has the embeddings, lengths and gradients of its sparse form.
+
+    -2 is no entry, and -1 an entry that isn't in the vocabulary, which is a step of zeros.
+    """
+    entries = np.array(rows, np.int64)
+    places = np.argwhere(entries > -2)
+    in_places = tf.SparseTensor(places, entries[tuple(places.T)], entries.shape)
+    dense = np.maximum(entries, 0), entries < 0, entries > -2
+
+    def both(table):
+        yield lookup.sequence_lookup(table, in_places, None, "mean", length, unique=unique)
+        found = [tf.constant(value) for value in dense]
+        yield lookup.dense_sequence_lookup(table, *found, length, unique=unique)
+
+    table = tf.Variable(TABLE)
+    with tf.GradientTape(persistent=True) as tape:
+        found = list(both(table))
+        losses = [tf.reduce_sum(tf.sin(steps)) for steps, _ in found]
+    (steps, lengths), (other_steps, other_lengths) = found
+    assert other_steps.shape == (len(rows), length, DIM)
+    np.testing.assert_array_equal(other_steps, steps)
+    np.testing.assert_array_equal(other_lengths, lengths)
+    gradients = [tf.convert_to_tensor(tape.gradient(loss, table)) for loss in losses]
+    np.testing.assert_array_equal(gradients[1], gradients[0])
+
+
 def test_weighted_sequences():
     """Weights of a sequence scale a sum, and cancel out in a mean of one id per step."""
     rows, weights = sparse([[1, 2, 3]], np.int64), sparse([[2.0, 0.5, 1.0]], np.float32)

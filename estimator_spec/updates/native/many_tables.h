@@ -18,6 +18,7 @@
 
 #include "rows.h"
 #include "tensorflow/core/framework/variant.h"
+#include "tensorflow/core/framework/variant_encode_decode.h"
 #include "tensorflow/core/lib/core/threadpool.h"
 #include "tensorflow/core/platform/blocking_counter.h"
 

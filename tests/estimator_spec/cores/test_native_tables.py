@@ -314,6 +314,27 @@ def test_models(model, fetch_activations):
     check_equal(*(train(program, each, model, fetch_activations) for each in chosen))
 
 
+@pytest.mark.parametrize("batch_size", [6, 8_000])
+def test_a_table_of_which_one_feature_has_no_gradient(batch_size):
+    """Only the other features' gradients train it, also where several threads find its rows."""
+    program = Program(4, 3, batch_size, f0="dense", f1="padded", f2="sparse")
+    table = program.tables["f0"]
+    program.tables = dict.fromkeys(program.tables, table)
+    program.rows, program.sgd[table] = {table: 9}, False
+    program.batches = [{key: program._ids(key) for key in program.kinds} for _ in range(STEPS)]
+    for batch in program.batches:
+        for key, (ids, _) in batch.items():
+            ids[...] = np.where(ids < 0, ids, ids % 3 + 3 * (key == "f1"))
+
+    def model(found, others):
+        layer = tf.concat([found["f0"], tf.stop_gradient(found["f1"]), found["f2"]], 1)
+        return others[0], tf.reduce_mean(tf.tanh(layer))
+
+    native = train(program, ALL, model)
+    assert "TpuColumnsUpdateTables" in native[2]
+    check_equal(native, train(program, ALL - {Optimization.NATIVE_KERNELS}, model))
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_part_of_another_width_than_its_static_shape_is_an_error(width):
     """A part of a layer with a wrong static shape is refused before it is copied."""

@@ -257,6 +257,39 @@ def test_calls_of_hooks(tmp_path, monkeypatch):
     assert len(calls) < 20
 
 
+def test_a_host_call(tmp_path, monkeypatch):
+    """A host call runs in every step, also in those without hooks."""
+    calls = []
+    after_run = hooks.LossLogger.after_run
+    monkeypatch.setattr(
+        hooks.LossLogger, "after_run", lambda self, *a: (calls.append(1), after_run(self, *a))[1]
+    )
+
+    def model_fn(features, labels, mode, params):
+        total = tf1.get_variable("total", [], tf.int64, tf1.zeros_initializer(), trainable=False)
+
+        def host_fn(step):
+            return total.assign_add(step[0])
+
+        step = tf1.train.get_or_create_global_step()
+        train_op = step.assign_add(1)
+        with tf.control_dependencies([train_op]):
+            numbers = tf.reshape(step.read_value(), [1])
+        loss = tf.reduce_mean(features["x"])
+        return es.TPUEstimatorSpec(
+            mode, loss=loss, train_op=train_op, host_call=(host_fn, [numbers])
+        )
+
+    def input_fn(params):
+        return tf.data.Dataset.from_tensors({"x": np.ones([params["batch_size"]])}).repeat()
+
+    config = es.RunConfig(model_dir=str(tmp_path), tf_random_seed=1)
+    estimator = es.TPUEstimator(model_fn, config=config, use_tpu=False, train_batch_size=2)
+    estimator.train(input_fn, steps=200)
+    assert estimator.get_variable_value("total") == sum(range(1, 201))
+    assert len(calls) < 20
+
+
 def test_hooks_that_go_by_the_clock(tmp_path, monkeypatch):
     """Hooks see a step again after half a second, even if they need a much later one."""
     times = iter(range(10_000))
