@@ -6,13 +6,15 @@
 
 Both look up and update the same float32 tables by Adagrad, in turn. Prints the medians of the ops'
 times in TensorFlow's trace, in microseconds, and their ratio, ours to the other's. In a training
-the ops take longer, as the model's own ops use the caches in between.
+the ops take longer, as the model's own ops use the caches in between. Both are compiled with this
+tree's options.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import inspect
 import itertools
 import statistics
 import subprocess
@@ -58,9 +60,11 @@ class Side(NamedTuple):
     ops: Any
 
     def make(self, op: str, **arguments: Any) -> Any:
-        """Returns what an op without its prefix returns."""
+        """Returns what an op without its prefix returns; passes the arguments that it has."""
         name = "".join(f"_{c.lower()}" if c.isupper() else c for c in self.prefix + op)
-        return getattr(self.ops, name.lstrip("_"))(**arguments)
+        function = getattr(self.ops, name.lstrip("_"))
+        has = inspect.signature(function).parameters
+        return function(**{key: value for key, value in arguments.items() if key in has})
 
 
 def load_revision(revision: str, directory: Path) -> Side:
@@ -133,7 +137,9 @@ def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[li
     constant = _variable(tf.random.normal([workload.batch_size, columns[-1]]))
     updates = []
     for side in all_sides:
-        layers = side.make("LookUpTables", others=none, **in_layer, **no_others, **arguments)
+        found = side.make("LookUpTables", others=none, **in_layer, **no_others, **arguments)
+        # Lookups of some revisions return the rows for the update, too.
+        layers, rows = found if isinstance(found, tuple) else (found, None)
         # The gradient is computed after the lookup, as in a training.
         gradient = constant * (1.0 + 0.0 * tf.reduce_mean(layers[0]))
         update = side.make(
@@ -142,6 +148,8 @@ def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[li
             rates=[tf.constant(0.1)] * len(features),
             factor=tf.constant(1.0),
             gradients=[gradient] * len(features),
+            rows=rows,
+            feature=list(range(len(features))),
             rule="adagrad_no_nan",
             **arguments,
         )
