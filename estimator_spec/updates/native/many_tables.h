@@ -130,10 +130,10 @@ variable: number of the variable that has its table.
 // A feature's ids of one step, as rows of its variable; those that are padding are left out.
 struct Entries {
   int64_t count = 0;
-  std::unique_ptr<int64_t[]> rows;
-  std::unique_ptr<int64_t[]> sums;  // place of each entry's sum
+  std::vector<int64_t> rows;
+  std::vector<int32_t> sums;        // place of each entry's sum
   const float* weights = nullptr;   // of each entry; null: all are 1
-  Tensor weight_tensor;             // keeps their memory
+  Tensor weight_tensor;             // has their memory
   std::vector<float> divisors;      // of each sum; empty: all are 1
   int64_t num_sums = 0;
 
@@ -151,7 +151,7 @@ struct TableRows {
     std::vector<int64_t> rows;  // of all entries
     for (const int feature : features) {
       const Entries& each = entries[feature];
-      rows.insert(rows.end(), each.rows.get(), each.rows.get() + each.count);
+      rows.insert(rows.end(), each.rows.begin(), each.rows.begin() + each.count);
     }
     const int64_t count = rows.size();
     index.resize(count);
@@ -166,14 +166,27 @@ struct TableRows {
 // What a lookup has read in one step, for the update.
 class StepRows {
  public:
-  explicit StepRows(size_t num_features) : entries(num_features) {}
-
-  void Add(const TableRows& table) {
-    tables_.emplace_back(std::make_unique<Table>());
-    tables_.back()->rows = table;
+  StepRows(size_t num_features, const std::vector<TableRows>& tables) : entries(num_features) {
+    for (const TableRows& table : tables) {
+      tables_.emplace_back(std::make_unique<Table>());
+      tables_.back()->rows = table;
+    }
   }
 
   int64_t num_tables() const { return tables_.size(); }
+
+  // Prepares for another step. The memory of the last one is kept.
+  void Reset() {
+    for (Entries& each : entries) {
+      each.weights = nullptr;
+      each.weight_tensor = Tensor();
+      each.divisors.clear();
+    }
+    for (const auto& table : tables_) {
+      table->is_begun = false;
+      table->unfinished = std::make_unique<tensorflow::BlockingCounter>(1);
+    }
+  }
 
   // Finds the distinct rows of all tables that no other thread has begun.
   void FindAll() {
@@ -184,7 +197,7 @@ class StepRows {
   const TableRows& Rows(int64_t number) {
     Table* table = tables_[number].get();
     FindIfNotBegun(table);
-    table->unfinished.Wait();
+    table->unfinished->Wait();
     return table->rows;
   }
 
@@ -197,16 +210,49 @@ class StepRows {
   struct Table {
     TableRows rows;
     std::atomic<bool> is_begun{false};
-    tensorflow::BlockingCounter unfinished{1};
+    std::unique_ptr<tensorflow::BlockingCounter> unfinished;
   };
 
   void FindIfNotBegun(Table* table) {
     if (table->is_begun.exchange(true)) return;
     table->rows.Find(entries);
-    table->unfinished.DecrementCount();
+    table->unfinished->DecrementCount();
   }
 
   std::vector<std::unique_ptr<Table>> tables_;
+};
+
+// The `StepRows` of a lookup that no step uses. Each step would else get its memory from the system
+// again, page by page, as it is freed by another thread.
+class FreeStepRows : public std::enable_shared_from_this<FreeStepRows> {
+ public:
+  FreeStepRows(size_t num_features, const std::vector<TableRows>& tables)
+      : num_features_(num_features), tables_(tables) {}
+
+  // Returns rows for one step, which are free again when the last reference is gone.
+  std::shared_ptr<StepRows> Take() {
+    std::unique_ptr<StepRows> found;
+    {
+      mutex_lock lock(mutex_);
+      if (!free_.empty()) {
+        found = std::move(free_.back());
+        free_.pop_back();
+      }
+    }
+    if (!found) found = std::make_unique<StepRows>(num_features_, tables_);
+    found->Reset();
+    return {found.release(), [self = shared_from_this()](StepRows* rows) {
+              rows->Reset();
+              mutex_lock lock(self->mutex_);
+              self->free_.emplace_back(rows);
+            }};
+  }
+
+ private:
+  const size_t num_features_;
+  const std::vector<TableRows> tables_;
+  mutex mutex_;
+  std::vector<std::unique_ptr<StepRows>> free_;
 };
 
 // A `StepRows` as an element of a tensor; it exists within a step only.
@@ -305,7 +351,9 @@ class Features {
     const bool is_sparse = feature.sparse >= 0;
     const int64_t count = values.NumElements();
     const int64_t width = is_sparse ? 0 : values.dim_size(1);  // ids of each sum, if they are dense
-    if (count >= int64_t{1} << 30) return InvalidArgument("too many ids: ", count);
+    if (count >= int64_t{1} << 29 || entries->num_sums >= int64_t{1} << 31) {
+      return InvalidArgument("too many ids: ", count, " for ", entries->num_sums, " sums");
+    }
     const Tensor* places = nullptr;
     if (is_sparse) {
       places = &indices[feature.sparse];
@@ -325,8 +373,8 @@ class Features {
       entries->weight_tensor = found;
       entries->weights = found.flat<float>().data();
     }
-    entries->rows.reset(new int64_t[count]);
-    entries->sums.reset(new int64_t[count]);
+    entries->rows.resize(count);
+    entries->sums.resize(count);
     if (values.dtype() == tensorflow::DT_INT64) {
       TF_RETURN_IF_ERROR(ReadIds(feature, values.flat<int64_t>().data(), count, width, places,
                                  entries));
@@ -352,8 +400,8 @@ class Features {
                  const Tensor* places, Entries* entries) const {
     const int64_t* indices = places ? places->flat<int64_t>().data() : nullptr;
     const int64_t rank = places ? places->dim_size(1) : 0;
-    int64_t* rows = entries->rows.get();
-    int64_t* sums = entries->sums.get();
+    int64_t* rows = entries->rows.data();
+    int32_t* sums = entries->sums.data();
     int64_t found = 0, sum = 0, end_of_sum = width;
     for (int64_t place = 0; place < count; ++place) {
       const int64_t id = ids[place];
@@ -475,6 +523,7 @@ class LookUpTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("column_of_other", &column_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("width_of_other", &width_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
+    free_rows_ = std::make_shared<FreeStepRows>(features_.all.size(), features_.tables);
   }
 
   void Compute(OpKernelContext* context) override {
@@ -492,7 +541,7 @@ class LookUpTablesOp : public OpKernel {
                      TensorShape::BuildTensorShape({num_rows[place], widths_[place]}, &shape));
       OP_REQUIRES_OK(context, context->allocate_output(place, shape, &layers[place]));
     }
-    const auto rows = std::make_shared<StepRows>(num_features);
+    const std::shared_ptr<StepRows> rows = free_rows_->Take();
     const bool are_many = AreMany(CountIds(context), tables);
     OP_REQUIRES_OK(context, ForEach(context, num_features, are_many, [&](int64_t place) {
       const Feature& feature = features_.all[place];
@@ -513,7 +562,6 @@ class LookUpTablesOp : public OpKernel {
     Tensor* element;
     OP_REQUIRES_OK(context, context->allocate_output(widths_.size(), TensorShape({}), &element));
     element->scalar<tensorflow::Variant>()() = StepRowsElement{rows};
-    for (const TableRows& table : features_.tables) rows->Add(table);
     if (!are_many) return;
     // Half of the threads, as the model needs some at the same time.
     const auto* workers = context->device()->tensorflow_cpu_worker_threads();
@@ -631,6 +679,7 @@ class LookUpTablesOp : public OpKernel {
   }
 
   Features features_;
+  std::shared_ptr<FreeStepRows> free_rows_;
   std::vector<int64_t> widths_, layer_, layer_of_other_, column_of_other_, width_of_other_;
   int num_variables_;
 };

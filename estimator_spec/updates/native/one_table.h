@@ -121,7 +121,7 @@ class UniqueOp : public OpKernel {
     const Tensor& input = context->input(0);
     OP_REQUIRES(context, input.dims() == 1, InvalidArgument("ids must be a vector"));
     const int64_t count = input.NumElements();
-    OP_REQUIRES(context, count < (int64_t{1} << 30), InvalidArgument("too many ids: ", count));
+    OP_REQUIRES(context, count < (int64_t{1} << 29), InvalidArgument("too many ids: ", count));
     const Id* ids = input.flat<Id>().data();
     Tensor* index_tensor = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(1, TensorShape({count}), &index_tensor));
