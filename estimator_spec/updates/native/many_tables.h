@@ -171,6 +171,7 @@ class StepRows {
       tables_.emplace_back(std::make_unique<Table>());
       tables_.back()->rows = table;
     }
+    Reset();
   }
 
   int64_t num_tables() const { return tables_.size(); }
@@ -240,7 +241,6 @@ class FreeStepRows : public std::enable_shared_from_this<FreeStepRows> {
       }
     }
     if (!found) found = std::make_unique<StepRows>(num_features_, tables_);
-    found->Reset();
     return {found.release(), [self = shared_from_this()](StepRows* rows) {
               rows->Reset();
               mutex_lock lock(self->mutex_);

@@ -153,12 +153,10 @@ struct Hyperparameters {
   float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
 };
 
-// Inlined, so that it is compiled for the vectors of its caller.
+// Updates a row of weights `w` and slots `a` (accumulator) and `linear` by a gradient `g`.
 template <typename Width>
-inline void UpdateRow(Rule rule, const Hyperparameters& h,
-                                                     float* __restrict w, float* __restrict a,
-                                                     float* __restrict linear,
-                                                     const float* __restrict g, Width width) {
+inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w, float* __restrict a,
+                      float* __restrict linear, const float* __restrict g, Width width) {
   switch (rule) {
     case Rule::kSgd:
       for (int64_t i = 0; i < width; ++i) w[i] -= h.rate * g[i];
@@ -208,7 +206,8 @@ inline void UpdateRow(Rule rule, const Hyperparameters& h,
   }
 }
 
-// Also compiled for wider vectors, which a processor that has them uses. The numbers are the same.
+// Also compiled for wider vectors, with all functions that are called, and a processor that has them
+// uses these. The numbers are the same.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define TPU_COLUMNS_WIDE_VECTORS __attribute__((target_clones("avx2", "default"), flatten))
 #else
