@@ -215,7 +215,8 @@ HEAD = """Made by
 which ran each workload in turn on the sides that can run it, every time in a fresh process, on
 {machine}.
 Every number is the median over the rounds of the median of a process; ratios are taken within a
-round; of sides that ran at other times, between the medians. {rounds}
+round, also if the reference ran again later, whose milliseconds are then the newer ones; of sides
+that ran at other times, between the medians. {rounds}
 
 {versions}
 

@@ -85,16 +85,25 @@ class Results:
         return statistics.median(found) if found else None
 
     def ratio(self, workload: str, side: str, base: str, figure: str = "ms") -> Ratio | None:
-        """Returns the ratio of `side` to `base`: by rounds of one batch, or of both medians."""
-        own, other = self.of(workload, side), self.of(workload, base)
-        beside = {(run.batch, run.round): run.value(figure) for run in other}
+        """Returns the ratio of `side` to `base`: by rounds of one batch, or of both medians.
+
+        Without `base` in the side's batch, its batch before that counts, or else the first one.
+        """
+        own = self.of(workload, side)
+        others = [run for run in self.runs if (run.workload, run.side) == (workload, base)]
+        if not own or not others:
+            return None
+        batches = sorted({run.batch for run in others})
+        before = [batch for batch in batches if batch <= own[0].batch]
+        others = [run for run in others if run.batch == (before or batches[:1])[-1]]
+        beside = {(run.batch, run.round): run.value(figure) for run in others}
         pairs = [(run.value(figure), beside.get((run.batch, run.round))) for run in own]
         ratios = [a / b for a, b in pairs if a and b]
         if not ratios:
-            mine, its = self.median(workload, side, figure), self.median(workload, base, figure)
-            if mine is None or its is None:
+            mine, its = ([run.value(figure) for run in runs] for runs in (own, others))
+            if not any(mine) or not any(its):
                 return None
-            ratios = [mine / its]
+            ratios = [statistics.median(filter(None, mine)) / statistics.median(filter(None, its))]
         return Ratio(statistics.median(ratios), min(ratios), max(ratios))
 
     def error(self, workload: str, side: str) -> str | None:
@@ -103,9 +112,11 @@ class Results:
         return next((run.error for run in found if run.error), None)
 
     def newest_only(self) -> Results:
-        """Removes runs that newer batches replace."""
+        """Removes runs that newer batches replace, but for those beside which others ran."""
         keys = dict.fromkeys((run.workload, run.side) for run in self.runs)
-        return Results([run for key in keys for run in self.of(*key)], self.machine)
+        newest = {(name, run.batch) for name, side in keys for run in self.of(name, side)}
+        kept = [run for run in self.runs if (run.workload, run.batch) in newest]
+        return Results(kept, self.machine)
 
 
 def read(path: Path) -> Results:

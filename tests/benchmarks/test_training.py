@@ -150,6 +150,19 @@ def test_the_newest_batch_counts(tmp_path):
     assert again.ratio("w", "default", "reference").median == 2.0
 
 
+def test_a_ratio_is_to_the_reference_of_its_own_batch(tmp_path):
+    """A newer reference, of a machine that is slower now, doesn't change older sides' ratios."""
+    results = part("results")
+    found = results_of(("w", "reference", [2.0]), ("w", "default", [1.0]), ("w", "host", [1.0]))
+    found.add(results.Run("w", "reference", "b", 0, {"ms": [8.0]}))
+    found.add(results.Run("w", "host", "b", 0, {"ms": [2.0]}))
+    results.write(found.newest_only(), tmp_path / "r.json")
+    again = results.read(tmp_path / "r.json")
+    assert again.median("w", "reference") == 8.0
+    assert again.ratio("w", "default", "reference").median == 0.5
+    assert again.ratio("w", "host", "reference").median == 0.25
+
+
 def test_a_stopped_run_goes_on_where_it_stopped():
     """A workload is complete if one batch has all rounds of all sides that can run it."""
     command, sides = importlib.import_module("training"), part("sides")
