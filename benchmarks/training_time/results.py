@@ -111,11 +111,19 @@ class Results:
         found = self.of(workload, side)
         return next((run.error for run in found if run.error), None)
 
-    def newest_only(self) -> Results:
-        """Removes runs that newer batches replace, but for those beside which others ran."""
+    def newest_only(self, base: str = "reference") -> Results:
+        """Removes runs that newer batches replace, but for those of `base` beside others."""
         keys = dict.fromkeys((run.workload, run.side) for run in self.runs)
-        newest = {(name, run.batch) for name, side in keys for run in self.of(name, side)}
-        kept = [run for run in self.runs if (run.workload, run.batch) in newest]
+        newest = {key: {run.batch for run in self.of(*key)} for key in keys}
+        beside: dict[str, set[str]] = {}
+        for (workload, _), batches in newest.items():
+            beside.setdefault(workload, set()).update(batches)
+        kept = [
+            run
+            for run in self.runs
+            if run.batch in newest[run.workload, run.side]
+            or (run.side == base and run.batch in beside[run.workload])
+        ]
         return Results(kept, self.machine)
 
 
