@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from training_time.goals import Goal, goals
-from training_time.results import Results
+from training_time.results import BASE, Results
 from training_time.sides import SIDES, Side
 from training_time.workloads import WORKLOADS, Workload
 
-BASE = "reference"
 DISTURBED = 0.08  # other processes' share of the machine above which a process is run again
 MAIN = ("reference", "default-v1", "default", "host", "no-lookups", "keras_rs", "fbgemm")
 ASIDE = ("reference-resource", "older", "older-v1", "older-host")

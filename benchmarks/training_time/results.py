@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+BASE = "reference"  # the side to which others are compared
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -111,18 +113,18 @@ class Results:
         found = self.of(workload, side)
         return next((run.error for run in found if run.error), None)
 
-    def newest_only(self, base: str = "reference") -> Results:
-        """Removes runs that newer batches replace, but for those of `base` beside others."""
-        keys = dict.fromkeys((run.workload, run.side) for run in self.runs)
-        newest = {key: {run.batch for run in self.of(*key)} for key in keys}
-        beside: dict[str, set[str]] = {}
-        for (workload, _), batches in newest.items():
-            beside.setdefault(workload, set()).update(batches)
+    def newest_only(self) -> Results:
+        """Removes runs that newer batches replace, but for those of `BASE` beside others."""
+        newest: dict[tuple[str, str], str] = {}
+        for run in self.runs:
+            key = run.workload, run.side
+            newest[key] = max(newest.get(key, ""), run.batch)
+        used = {(workload, batch) for (workload, _), batch in newest.items()}
         kept = [
             run
             for run in self.runs
-            if run.batch in newest[run.workload, run.side]
-            or (run.side == base and run.batch in beside[run.workload])
+            if run.batch == newest[run.workload, run.side]
+            or (run.side == BASE and (run.workload, run.batch) in used)
         ]
         return Results(kept, self.machine)
 
