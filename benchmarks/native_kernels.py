@@ -128,6 +128,7 @@ def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[li
         "mark": zeros,
         "mark_limit": 1,
         "combiner": [1] * len(features),  # mean
+        "num_steps": [0] * len(features),
         "sparse": zeros,
         "weighted": zeros,
         "column": columns[:-1],

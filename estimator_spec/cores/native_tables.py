@@ -181,7 +181,7 @@ class NativeTables:
 
     def _features(self) -> dict[str, Any]:
         """Returns what the lookup has of each feature: see `native/many_tables.h`."""
-        ids, weights = zip(*map(_ids, self._uses), strict=True)
+        ids, weights, steps = zip(*map(_ids, self._uses), strict=True)
         sparse = [each for each in ids if isinstance(each, tf.SparseTensor)]
         layouts = [use.layout for use in self._uses]
         return {
@@ -196,6 +196,7 @@ class NativeTables:
             "mark": [stacked_lookup.mark(use).added for use in self._uses],
             "mark_limit": stacked_lookup.MARK_LIMIT,
             "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in self._uses],
+            "num_steps": steps,
             "sparse": [int(isinstance(each, tf.SparseTensor)) for each in ids],
             "weighted": [int(each is not None) for each in weights],
         }
@@ -212,17 +213,21 @@ class NativeTables:
             graph_surgery.replace_input(self._uses[use].activation.op, slices[position])
 
 
-def _ids(use: Use) -> tuple[Any, tf.SparseTensor | None]:
-    """Returns a feature's ids, a matrix or a SparseTensor, and its weights."""
-    padded = use.enqueued.padded
-    if padded is not None:
-        return _supported(padded), None
-    ids, weights = use.enqueued.rows
-    return ids.with_values(_supported(ids.values)), weights
+def _ids(use: Use) -> tuple[Any, tf.SparseTensor | None, int]:
+    """Returns a feature's ids, a matrix or a SparseTensor, its weights, and a sequence's steps."""
+    enqueued = use.enqueued
+    if enqueued.max_sequence_length and enqueued.weights is None:
+        matrix = enqueued.matrix
+        steps = enqueued.ids if matrix is None or matrix.shape.rank != 2 else matrix
+        return _supported(steps), None, enqueued.max_sequence_length
+    if enqueued.padded is not None:
+        return _supported(enqueued.padded), None, 0
+    ids, weights = enqueued.rows
+    return _supported(ids), weights, 0
 
 
 def _supported(ids: Any) -> Any:
-    """Returns integers as a type that the native ops have."""
+    """Returns integers, dense or sparse, as a type that the native ops have."""
     return ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64)
 
 

@@ -8,7 +8,7 @@ model share one function, `make_features`, and a client sends raw values.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -44,6 +44,7 @@ FIELDS = (
 UNUSED = ("fnlwgt", "label")
 CATEGORICAL = tuple(name for name, dtype in FIELDS if dtype is tf.string and name not in UNUSED)
 
+KNOTS = "age_knots"  # the feature of their ids
 AGE_KNOTS = 16  # five years apart, from 15 to 90; an age is between two of them
 DOLLAR_BUCKETS = 70  # four buckets for each doubling: 99,999 dollars are in bucket 66
 
@@ -57,20 +58,12 @@ def age_knots(age: Any) -> tuple[Any, Any]:
         age: `[B]`, in years.
 
     Returns:
-        Ids and weights, both sparse `[B, 2]`.
+        Ids and weights, both `[B, 2]`.
     """
     position = tf.clip_by_value((age - 15.0) / 5.0, 0.0, AGE_KNOTS - 1.001)
     lower = tf.floor(position)
-    batch = tf.shape(age, out_type=tf.int64)[0]
-    rows = tf.repeat(tf.range(batch), 2)
-    indices = tf.stack([rows, tf.tile(tf.constant([0, 1], tf.int64), [batch])], axis=1)
-    shape = tf.stack([batch, 2])
-    ids = tf.reshape(tf.stack([lower, lower + 1.0], axis=1), [-1])
-    weights = tf.reshape(tf.stack([lower + 1.0 - position, position - lower], axis=1), [-1])
-    return (
-        tf.SparseTensor(indices, tf.cast(ids, tf.int64), shape),
-        tf.SparseTensor(indices, weights, shape),
-    )
+    ids = tf.cast(tf.stack([lower, lower + 1.0], axis=1), tf.int64)
+    return ids, tf.stack([lower + 1.0 - position, position - lower], axis=1)
 
 
 def dollar_bucket(dollars: Any) -> Any:
@@ -79,15 +72,15 @@ def dollar_bucket(dollars: Any) -> Any:
 
 
 def make_features(raw: dict[str, Any]) -> dict[str, Any]:
-    """Converts raw values to the columns' features.
+    """Converts raw values to the columns' features, all of them dense.
 
     Args:
         raw: one `[B]` tensor for each used column of the file, as the file has it.
 
     Returns:
-        A dictionary of `[B]` tensors, of two sparse `[B, 2]` (`age_knots` and their weights) and
-        of a `[B, 8]` string tensor `profile`: the row as a sequence of `column=value` tokens, in
-        which a missing value is empty.
+        A dictionary of `[B]` tensors, of two `[B, 2]` (`age_knots` and `age_weights`) and of a
+        `[B, 8]` string tensor `profile`: the row as a sequence of `column=value` tokens, in which
+        a missing value is empty.
     """
     knots, weights = age_knots(raw["age"])
     tokens = [
@@ -102,7 +95,7 @@ def make_features(raw: dict[str, Any]) -> dict[str, Any]:
     features.update(
         {
             "education_num": raw["education_num"],
-            "age_knots": knots,
+            KNOTS: knots,
             "age_weights": weights,
             "gain_bucket": dollar_bucket(raw["capital_gain"]),
             "loss_bucket": dollar_bucket(raw["capital_loss"]),
@@ -148,9 +141,7 @@ def ids_of_words(columns: list[Any]) -> dict[str, Any]:
 def ids_for_embedding_core(
     features: dict[str, Any], columns: list[Any], tables: dict[str, Any]
 ) -> dict[str, Any]:
-    """Converts features to an embedding core's: sparse integer ids, so that id 0 isn't padding.
-
-    A word that its vocabulary doesn't have has no id, and no entry.
+    """Converts features to an embedding core's ids, `[B, L]`; -1 for a word without id.
 
     Args:
         features: as `make_features` gives them.
@@ -161,31 +152,51 @@ def ids_for_embedding_core(
     for column in columns:
         key = column.get_feature_key_name()
         values = features[key]
-        if isinstance(values, tf.SparseTensor):
-            continue
         if values.shape.rank == 1:
             values = values[:, tf.newaxis]
-        ids = tables[key].lookup(values) if key in tables else tf.cast(values, tf.int64)
-        found = tf.where(ids >= 0)
-        shape = tf.shape(values, out_type=tf.int64)
-        features[key] = tf.SparseTensor(found, tf.gather_nd(ids, found), shape)
+        features[key] = tables[key].lookup(values) if key in tables else tf.cast(values, tf.int64)
     return features
 
 
-def read_lines(path: str) -> Any:
-    """Returns the dataset of a file's lines, without the spaces behind its commas."""
+def with_sparse_ids(features: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """Converts ids, and the knots' weights, to sparse tensors.
+
+    A weighted column takes weights of sparse ids only. For an embedding core, all ids are sparse,
+    so that id 0 isn't padding; -1 is no entry.
+
+    Args:
+        features: ids `[B, L]` by key, and others.
+        keys: of the ids; the knots' is one of them.
+    """
+    features = dict(features)
+    for key in keys:
+        ids = features[key]
+        found = tf.where(ids >= 0)
+        shape = tf.shape(ids, out_type=tf.int64)
+        features[key] = tf.SparseTensor(found, tf.gather_nd(ids, found), shape)
+    knots, weights = features[KNOTS], features["age_weights"]
+    features["age_weights"] = knots.with_values(tf.reshape(weights, [-1]))
+    return features
+
+
+def read(path: str) -> Any:
+    """Returns the dataset of a file, whose one element is all of it: `[N]` values by field."""
     lines = tf1.data.TextLineDataset(path, compression_type="GZIP").skip(1)
-    return lines.map(lambda line: tf.strings.regex_replace(line, ", ", ","))
-
-
-def parse(lines: Any) -> tuple[dict[str, Any], Any]:
-    """Parses a batch of lines of `read_lines` to (features, labels `[B, 1]`)."""
     defaults = [tf.constant([], dtype) for _, dtype in FIELDS]
-    values = tf1.decode_csv(lines, defaults)
-    raw = {name: value for (name, _), value in zip(FIELDS, values, strict=True)}
-    label = tf.strings.regex_full_match(raw["label"], r">50K\.?")
-    features = make_features({name: raw[name] for name in raw if name not in UNUSED})
-    return features, tf.cast(label, tf.float32)[:, tf.newaxis]
+
+    def parse(lines: Any) -> dict[str, Any]:
+        without_spaces = tf.strings.regex_replace(lines, ", ", ",")
+        values = tf1.decode_csv(without_spaces, defaults)
+        return {name: value for (name, _), value in zip(FIELDS, values, strict=True)}
+
+    return lines.batch(TRAIN_ROWS).map(parse)
+
+
+def shuffle_rows(features: dict[str, Any], labels: Any) -> tuple[dict[str, Any], Any]:
+    """Returns the rows of dense features and their labels in one random order."""
+    order = tf.random.shuffle(tf.range(tf.size(labels)), seed=7)
+    shuffled = {name: tf.gather(feature, order) for name, feature in features.items()}
+    return shuffled, tf.gather(labels, order)
 
 
 def input_fn_builder(
@@ -204,20 +215,25 @@ def input_fn_builder(
         use_tpu: full batches only.
         core_columns: the columns that an embedding core looks up; None without one.
     """
+    columns = core_columns or []
+    keys = [column.get_feature_key_name() for column in columns] or [KNOTS]
 
     def input_fn(params: dict[str, Any]) -> Any:
-        lines = read_lines(os.path.join(data_dir, file_name))
+        tables = ids_of_words(columns)
+
+        def features_and_labels(raw: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+            label = tf.strings.regex_full_match(raw["label"], r">50K\.?")
+            features = make_features({name: raw[name] for name in raw if name not in UNUSED})
+            labels = tf.cast(label, tf.float32)[:, tf.newaxis]
+            return ids_for_embedding_core(features, columns, tables), labels
+
+        # The file fits in memory: its features are computed once, and a batch is a slice of them.
+        data = read(os.path.join(data_dir, file_name)).map(features_and_labels)
         if is_training:
-            lines = lines.cache().shuffle(TRAIN_ROWS, seed=7).repeat()
+            data = data.cache().repeat().map(shuffle_rows)
         # A TPU needs full batches; on a CPU the last batch of the test split may be short.
-        batches = lines.batch(params["batch_size"], drop_remainder=is_training or use_tpu)
-        tables = ids_of_words(core_columns or [])
-
-        def features_and_labels(lines: Any) -> tuple[dict[str, Any], Any]:
-            features, labels = parse(lines)
-            return ids_for_embedding_core(features, core_columns or [], tables), labels
-
-        return batches.map(features_and_labels, num_parallel_calls=2).prefetch(4)
+        batches = data.rebatch(params["batch_size"], drop_remainder=is_training or use_tpu)
+        return batches.map(lambda x, y: (with_sparse_ids(x, keys), y)).prefetch(4)
 
     return input_fn
 
@@ -229,4 +245,5 @@ def serving_input_receiver_fn() -> Any:
         for name, dtype in FIELDS
         if name not in UNUSED
     }
-    return tpu_estimator.ServingInputReceiver(make_features(raw), raw)
+    features = with_sparse_ids(make_features(raw), [KNOTS])
+    return tpu_estimator.ServingInputReceiver(features, raw)

@@ -44,6 +44,8 @@ constexpr int kMaxYields = 1000;
 // mark: an id out of range is clipped to ± `mark_limit`, then `mark` is added; the sum in the error
 //   tells feature and id.
 // combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
+// num_steps: of a sequence, how many of its steps are looked up, each of which has a sum of its own;
+//   otherwise 0.
 REGISTER_OP("TpuColumnsLookUpTables")
     .Input("variables: num_variables * resource")
     .Input("others: num_others * float")
@@ -66,6 +68,7 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .Attr("mark: list(int)")
     .Attr("mark_limit: int")
     .Attr("combiner: list(int)")
+    .Attr("num_steps: list(int)")
     .Attr("sparse: list(int)")
     .Attr("weighted: list(int)")
     .Attr("widths: list(int)")
@@ -87,11 +90,11 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .Doc(R"doc(
 Combines rows of tables, in the columns of matrices.
 
-ids: of each feature: a matrix whose zeros are padding, or the values of a sparse matrix.
-indices, shapes: the other parts of the sparse matrices, in the order of their features.
-weights: of the weighted features, which are sparse.
+ids: of each feature: a matrix whose zeros are padding, or the values of a sparse tensor.
+indices, shapes: the other parts of the sparse tensors, in the order of their features.
+weights: of the weighted features, which are sparse, and no sequences.
 others: matrices to copy into layers.
-layers: matrices with a row for each row of ids.
+layers: matrices with a row for each row of ids, or for each step of a sequence.
 rows: the rows that are read, for TpuColumnsUpdateTables.
 widths: numbers of columns of the layers.
 layer, column: of each feature: the layer that has its sums, and the first column.
@@ -265,9 +268,12 @@ struct StepRowsElement {
 };
 
 struct Feature {
-  int64_t variable, first_row, num_rows, num_shards, mark, combiner, column;
+  int64_t variable, first_row, num_rows, num_shards, mark, combiner, num_steps, column;
   int sparse = -1;    // number among the sparse features
   int weighted = -1;  // number among the weighted features
+
+  // Returns the number of sums of a row of ids.
+  int64_t steps() const { return std::max<int64_t>(num_steps, 1); }
 
   // The layout of tpu_columns.partition.RowPartition: the first `num_rows` % `num_shards` shards
   // have a row more than the others.
@@ -283,8 +289,8 @@ struct Feature {
 class Features {
  public:
   explicit Features(OpKernelConstruction* context) {
-    std::vector<int64_t> variable, first_row, num_rows, num_shards, mark, combiner, column;
-    std::vector<int64_t> sparse, weighted;
+    std::vector<int64_t> variable, first_row, num_rows, num_shards, mark, combiner, num_steps;
+    std::vector<int64_t> column, sparse, weighted;
     int num_variables;
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable));
@@ -294,16 +300,19 @@ class Features {
     OP_REQUIRES_OK(context, context->GetAttr("mark", &mark));
     OP_REQUIRES_OK(context, context->GetAttr("mark_limit", &mark_limit_));
     OP_REQUIRES_OK(context, context->GetAttr("combiner", &combiner));
+    OP_REQUIRES_OK(context, context->GetAttr("num_steps", &num_steps));
     OP_REQUIRES_OK(context, context->GetAttr("column", &column));
     OP_REQUIRES_OK(context, context->GetAttr("sparse", &sparse));
     OP_REQUIRES_OK(context, context->GetAttr("weighted", &weighted));
     int num_sparse = 0, num_weighted = 0;
     for (size_t place = 0; place < variable.size(); ++place) {
-      Feature found{variable[place], first_row[place], num_rows[place], num_shards[place],
-                    mark[place],     combiner[place],  column[place]};
+      Feature found{variable[place], first_row[place], num_rows[place],  num_shards[place],
+                    mark[place],     combiner[place],  num_steps[place], column[place]};
       OP_REQUIRES(context,
                   found.variable >= 0 && found.variable < num_variables && found.first_row >= 0 &&
-                      found.num_rows >= 0 && found.num_shards >= 1 && found.column >= 0,
+                      found.num_rows >= 0 && found.num_shards >= 1 && found.num_steps >= 0 &&
+                      found.num_steps < int64_t{1} << 31 && found.column >= 0 &&
+                      !(found.num_steps && weighted[place]),
                   InvalidArgument("attributes of feature ", place, " are out of range"));
       if (sparse[place]) found.sparse = num_sparse++;
       if (weighted[place]) found.weighted = num_weighted++;
@@ -327,16 +336,21 @@ class Features {
     TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
     TF_RETURN_IF_ERROR(context->input_list("shapes", &shapes));
     const Tensor& values = ids[&feature - all.data()];
+    int64_t num_rows;
     if (feature.sparse < 0) {
       if (values.dims() != 2) return InvalidArgument("dense ids must be a matrix");
-      *num_sums = values.dim_size(0);
-      return tensorflow::Status();
+      num_rows = values.dim_size(0);
+    } else {
+      const Tensor& shape = shapes[feature.sparse];
+      if (values.dims() != 1 || shape.NumElements() < 1 || shape.flat<int64_t>()(0) < 0) {
+        return InvalidArgument("sparse ids must be a vector, and their shape not negative");
+      }
+      num_rows = shape.flat<int64_t>()(0);
     }
-    const Tensor& shape = shapes[feature.sparse];
-    if (values.dims() != 1 || shape.NumElements() < 1 || shape.flat<int64_t>()(0) < 0) {
-      return InvalidArgument("sparse ids must be a vector, and their shape not negative");
+    if (num_rows >= int64_t{1} << 31 || num_rows * feature.steps() >= int64_t{1} << 31) {
+      return InvalidArgument("too many sums: ", num_rows, " rows of ", feature.steps(), " steps");
     }
-    *num_sums = shape.flat<int64_t>()(0);
+    *num_sums = num_rows * feature.steps();
     return tensorflow::Status();
   }
 
@@ -351,13 +365,12 @@ class Features {
     const bool is_sparse = feature.sparse >= 0;
     const int64_t count = values.NumElements();
     const int64_t width = is_sparse ? 0 : values.dim_size(1);  // ids of each sum, if they are dense
-    if (count >= int64_t{1} << 29 || entries->num_sums >= int64_t{1} << 31) {
-      return InvalidArgument("too many ids: ", count, " for ", entries->num_sums, " sums");
-    }
+    if (count >= int64_t{1} << 29) return InvalidArgument("too many ids: ", count);
     const Tensor* places = nullptr;
     if (is_sparse) {
       places = &indices[feature.sparse];
-      if (places->dims() != 2 || places->dim_size(0) != count || places->dim_size(1) < 1) {
+      if (places->dims() != 2 || places->dim_size(0) != count ||
+          places->dim_size(1) < (feature.num_steps ? 2 : 1)) {
         return InvalidArgument("there are ", count, " ids, and indices of the shape ",
                                places->shape().DebugString());
       }
@@ -375,14 +388,14 @@ class Features {
     }
     entries->rows.resize(count);
     entries->sums.resize(count);
-    if (values.dtype() == tensorflow::DT_INT64) {
-      TF_RETURN_IF_ERROR(ReadIds(feature, values.flat<int64_t>().data(), count, width, places,
-                                 entries));
-    } else {
-      TF_RETURN_IF_ERROR(ReadIds(feature, values.flat<int32_t>().data(), count, width, places,
-                                 entries));
-    }
-    if (feature.combiner && width != 1) SetDivisors(feature, entries);
+    const auto read = [&](const auto* values) {
+      return feature.num_steps ? ReadIds<true>(feature, values, count, width, places, entries)
+                               : ReadIds<false>(feature, values, count, width, places, entries);
+    };
+    TF_RETURN_IF_ERROR(values.dtype() == tensorflow::DT_INT64 ? read(values.flat<int64_t>().data())
+                                                              : read(values.flat<int32_t>().data()));
+    const bool has_single_ids = !is_sparse && (width == 1 || feature.num_steps);
+    if (feature.combiner && !has_single_ids) SetDivisors(feature, entries);
     return tensorflow::Status();
   }
 
@@ -394,26 +407,32 @@ class Features {
     return feature.variable == other.variable && feature.first_row == other.first_row;
   }
 
-  // Reads dense ids, `width` of each sum, or sparse ones, whose indices are `places`.
-  template <typename Id>
+  // Reads dense ids, `width` of each row, or sparse ones, whose indices are `places`.
+  template <bool kHasSteps, typename Id>
   Status ReadIds(const Feature& feature, const Id* ids, int64_t count, int64_t width,
                  const Tensor* places, Entries* entries) const {
     const int64_t* indices = places ? places->flat<int64_t>().data() : nullptr;
     const int64_t rank = places ? places->dim_size(1) : 0;
+    const int64_t num_rows = entries->num_sums / feature.steps();
     int64_t* rows = entries->rows.data();
     int32_t* sums = entries->sums.data();
-    int64_t found = 0, sum = 0, end_of_sum = width;
+    int64_t found = 0, row = 0, end_of_row = width;
     for (int64_t place = 0; place < count; ++place) {
       const int64_t id = ids[place];
       if (places) {
-        sum = indices[place * rank];
-        if (sum < 0 || sum >= entries->num_sums) {
-          return InvalidArgument("index ", sum, " of a sparse id is not in [0, ",
-                                 entries->num_sums, ")");
+        row = indices[place * rank];
+        if (row < 0 || row >= num_rows) {
+          return InvalidArgument("index ", row, " of a sparse id is not in [0, ", num_rows, ")");
         }
-      } else if (place == end_of_sum) {
-        end_of_sum += width;
-        ++sum;
+      } else if (place == end_of_row) {
+        end_of_row += width;
+        ++row;
+      }
+      int64_t sum = row;
+      if constexpr (kHasSteps) {
+        const int64_t step = places ? indices[place * rank + 1] : place - (end_of_row - width);
+        if (step < 0 || step >= feature.num_steps) continue;
+        sum = row * feature.num_steps + step;
       }
       const bool is_padding = !places && id == 0;
       if ((id < 0 || id >= feature.num_rows) && !is_padding) {
@@ -438,6 +457,13 @@ class Features {
     }
     if (feature.combiner == 2) {
       for (float& divisor : entries->divisors) divisor = std::sqrt(divisor);
+    }
+    // Sums without ids are zero already.
+    const auto changes_nothing = [&](float divisor) {
+      return divisor == 1.0f || (divisor == 0.0f && !entries->weights);
+    };
+    if (std::all_of(entries->divisors.begin(), entries->divisors.end(), changes_nothing)) {
+      entries->divisors.clear();
     }
   }
 

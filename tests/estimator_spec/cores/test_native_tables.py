@@ -31,7 +31,8 @@ class Program:
         num_features: number of its features.
         batch_size: examples of a batch.
         in_order: whether sparse ids are in the order of their places.
-        kinds: kind of each feature, by key; others are random.
+        kinds: kind of each feature, by key; others are random. Beside those of `every` there are
+            "dense_sequence", "weighted_sequence" and "multivalent_sequence", with two ids a step.
     """
 
     def __init__(self, seed, num_features=5, batch_size=BATCH, in_order=True, **kinds):
@@ -74,8 +75,8 @@ class Program:
         def config(key):
             return es.FeatureConfig(
                 self.tables[key],
-                max_sequence_length=3 if self.kinds[key] == "sequence" else 0,
-                weight_key=f"{key}_weights" if self.kinds[key] == "weighted" else None,
+                max_sequence_length=3 if "sequence" in self.kinds[key] else 0,
+                weight_key=f"{key}_weights" if "weighted" in self.kinds[key] else None,
             )
 
         return es.EmbeddingConfigSpec(
@@ -104,12 +105,19 @@ class Program:
                 width = self.batches[0][key][0].shape[1] if kind == "padded" else 1
                 features[key] = tf.ensure_shape(ids[:, :width], [self.batch, width])
                 continue
+            if kind == "dense_sequence":
+                features[key] = tf.maximum(ids, 0)
+                continue
             found = tf.where(ids >= 0)
             if not self.in_order:
                 found = tf.reverse(found, [0])
             shape = tf.shape(ids, out_type=tf.int64)
             features[key] = tf.SparseTensor(found, tf.gather_nd(ids, found), shape)
-            if kind == "weighted":
+            if kind == "multivalent_sequence":
+                places = tf.stack([found[:, 0], found[:, 1] // 2, found[:, 1] % 2], 1)
+                shape = tf.stack([shape[0], (shape[1] + 1) // 2, 2])
+                features[key] = tf.SparseTensor(places, features[key].values, shape)
+            if "weighted" in kind:
                 values = tf.gather_nd(weights, found)
                 features[f"{key}_weights"] = tf.SparseTensor(found, values, shape)
         return fed, features
@@ -185,6 +193,32 @@ def test_random_models(seed):
     plain = train(program, ALL - {Optimization.NATIVE_KERNELS})
     assert not any(kind.startswith("TpuColumns") for kind in plain[2])
     check_equal(native, plain)
+
+
+SEQUENCES = ["sequence", "dense_sequence", "weighted_sequence", "multivalent_sequence"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_sequences(kind, seed):
+    """Each of the first three steps of a sequence has an activation, with any kind of ids."""
+    program = Program(seed, f0="dense", f1=kind, f2=kind)
+    native = train(program, ALL)
+    assert "TpuColumnsLookUpTables" in native[2]
+    assert ("SparseSlice" in native[2]) == (kind == "weighted_sequence")
+    check_equal(native, train(program, ALL - {Optimization.NATIVE_KERNELS}))
+
+
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_ids_behind_the_last_step_are_not_read(kind):
+    """An id out of range is no error in a step that is cut off."""
+    program = Program(2, 2, f0=kind, f1="dense")
+    for batch in program.batches:
+        ids, weights = batch["f0"]
+        ids = np.zeros([BATCH, 8], ids.dtype)
+        ids[:, 6:] = 99  # step 3 on, also with two ids a step
+        batch["f0"] = ids, np.ones(ids.shape, weights.dtype)
+    check_equal(train(program, ALL), train(program, ALL - {Optimization.NATIVE_KERNELS}))
 
 
 @pytest.mark.parametrize("seed", [1, 3, 5])  # tables of several rows: sums aren't large
