@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the unedited census example without checkpoints: data in memory, Adam, host call, dropout."""
+"""Runs the census example, unedited, without checkpoints: Adam, a host call, dropout."""
 
 from __future__ import annotations
 
