@@ -94,6 +94,7 @@ def test_the_checkpoint_moves_on(finished):
     check_moved(run("moving_on.py", f"--model_dir={finished[0]}"), 0)
 
 
+@pytest.mark.any_version
 def test_the_checkpoint_of_a_core_moves_on(tmp_path):
     """Core-trained tables give the same probabilities, and Keras loads their slots."""
     arguments = (f"--model_dir={tmp_path}", "--embedding_core=host")

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import filelock
 import numpy as np
 import pytest
 
@@ -61,34 +60,6 @@ def load(path: Path) -> Record:
     """Reads a whole record."""
     with np.load(path) as record:
         return dict(record)
-
-
-@pytest.fixture(scope="session")
-def run_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Fill], Path]:
-    """Returns a function that fills a directory once for all processes of pytest.
-
-    It takes a name and the function that fills the directory, and returns the directory. Where
-    that failed, each process gets the failure.
-    """
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-
-    def run(name: str, fill: Fill) -> Path:
-        directory, failure = shared / name, shared / f"{name}.failed"
-        with filelock.FileLock(shared / f"{name}.lock"):
-            if not directory.exists():
-                directory.mkdir()
-                try:
-                    fill(directory)
-                except BaseException as error:  # pytest.fail raises one
-                    failure.write_text(str(error))
-                    raise
-        if failure.exists():
-            pytest.fail(failure.read_text())
-        return directory
-
-    return run
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests" / "programs"
+LOG = "log.txt"
 TF1_RESULTS = ROOT / "tests" / "data" / "tf1_15_programs"
 
 pytestmark = pytest.mark.slow
@@ -138,49 +139,63 @@ def run_program(command: list[str], arguments: str, out: Path, path: str, **vari
     done = start(command, out, path, **variables)
     if done.returncode:
         pytest.fail(f"{' '.join(command)} failed:\n{done.stderr[-6000:]}")
-    return Run(json.loads((out / "results.json").read_text()), exports_in(out), done.stderr)
+    (out / LOG).write_text(done.stderr)
+    return read_run(out)
+
+
+def read_run(out: Path) -> Run:
+    """Reads what a program left in its directory."""
+    results = json.loads((out / "results.json").read_text())
+    return Run(results, exports_in(out), (out / LOG).read_text())
 
 
 class Runs:
-    """Runs each program once, and again on request."""
+    """Runs each program once for all processes of pytest.
 
-    def __init__(self, run: Callable[[str], Run]) -> None:
-        self._run = run
+    Args:
+        side: name of the side, part of the directories' names.
+        run: runs a program in a directory.
+        run_once: the fixture.
+    """
+
+    def __init__(
+        self,
+        side: str,
+        run: Callable[[str, Path], Run],
+        run_once: Callable[[str, Callable[[Path], object]], Path],
+    ) -> None:
+        self.run, self._side, self._run_once = run, side, run_once
         self._done: dict[str, Run] = {}
 
     def __call__(self, name: str) -> Run:
         """Returns the run of a program."""
-        return self._done[name] if name in self._done else self.again(name)
-
-    def again(self, name: str) -> Run:
-        """Runs a program again and replaces its last run."""
-        self._done[name] = self._run(name)
+        if name not in self._done:
+            out = self._run_once(f"{self._side}_{name}", lambda out: self.run(name, out))
+            self._done[name] = read_run(out)
         return self._done[name]
 
 
-@pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+@pytest.fixture(scope="session")
+def ours(run_once: Callable[..., Path]) -> Runs:
     """Returns a function that runs a program under `estimator_spec run`."""
 
-    def run(name: str) -> Run:
+    def run(name: str, out: Path) -> Run:
         program = ALL[name]
         command = [sys.executable, "-m", "estimator_spec", "run", *program.run]
-        out = tmp_path_factory.mktemp(name)
         return run_program(
             [*command, str(PROGRAMS / f"{name}.py")], program.arguments, out, str(ROOT)
         )
 
-    return Runs(run)
+    return Runs("ours", run, run_once)
 
 
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+@pytest.fixture(scope="session")
+def migrated(run_once: Callable[..., Path]) -> Runs:
     """Returns a function that rewrites a program and runs it, without `estimator_spec run`."""
     pytest.importorskip("libcst", reason="needs the extra migrate")
 
-    def run(name: str) -> Run:
+    def run(name: str, out: Path) -> Run:
         program = ALL[name]
-        out = tmp_path_factory.mktemp(f"{name}_migrated")
         command = [sys.executable, "-m", "estimator_spec", "migrate", str(PROGRAMS / f"{name}.py")]
         done = start([*command, "--outtree", str(out)], out, str(ROOT))
         assert done.returncode == (1 if name == "tagger_contrib" else 0), done.stderr
@@ -191,20 +206,19 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         command = [sys.executable, str(out / f"{name}.py")]
         return run_program(command, program.arguments, out, str(ROOT), **variables)
 
-    return Runs(run)
+    return Runs("migrated", run, run_once)
 
 
-@pytest.fixture(scope="module")
-def reference(reference_python: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+@pytest.fixture(scope="session")
+def reference(reference_python: str, run_once: Callable[..., Path]) -> Runs:
     """Returns a function that runs a program under the reference."""
 
-    def run(name: str) -> Run:
+    def run(name: str, out: Path) -> Run:
         arguments = ALL[name].reference
         assert arguments is not None
-        out = tmp_path_factory.mktemp(f"{name}_reference")
         return run_program([reference_python, str(PROGRAMS / f"{name}.py")], arguments, out, "")
 
-    return Runs(run)
+    return Runs("reference", run, run_once)
 
 
 def exports_in(out: Path) -> dict[str, Any]:
@@ -306,7 +320,9 @@ def without_places(results: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.reference
 @every_program_of_the_reference
-def test_same_as_the_reference(ours: Runs, reference: Runs, tolerance: float, name: str) -> None:
+def test_same_as_the_reference(
+    ours: Runs, reference: Runs, tolerance: float, name: str, tmp_path_factory: Any
+) -> None:
     """Losses, metrics, predictions and variable names are those of TensorFlow's own Estimator."""
     found, expected = ours(name).results, reference(name).results
     for _ in range(4):
@@ -314,7 +330,7 @@ def test_same_as_the_reference(ours: Runs, reference: Runs, tolerance: float, na
             break
         # TensorFlow's hooks read the step counter while it is counted up. There an early stop may
         # come a step sooner or later; then nothing after it can be compared.
-        expected = reference.again(name).results
+        expected = reference.run(name, tmp_path_factory.mktemp(name)).results
     assert_same(found, expected, tolerance)
 
 
@@ -393,6 +409,7 @@ def test_imports_that_are_never_used(ours: Runs) -> None:
     assert results["predictions"] == results["expected"]
 
 
+@pytest.mark.any_version
 @pytest.mark.parametrize("name", ["word2vec_shards", "moments_subclass"])
 def test_as_a_module(ours: Runs, name: str, tmp_path: Path) -> None:
     """`-m` runs a program as its path does, with the same detection of TensorFlow 1."""
@@ -423,6 +440,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.any_version
 @pytest.mark.parametrize(
     ("name", "how"), [("word2vec_shards", "subprocess"), ("mnist_contrib", "spawn")]
 )

@@ -74,6 +74,7 @@ def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, cap
     assert lines[-1].startswith("No native kernels: ")
 
 
+@pytest.mark.any_version
 def test_a_damaged_library_is_built_again(tmp_path):
     """A file that can't be loaded is replaced."""
     library = native_library.build(native_library.find_compiler(), tmp_path)
