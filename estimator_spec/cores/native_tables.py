@@ -180,7 +180,7 @@ class NativeTables:
         return _num_columns(self._tables[self._variables[use]].variable)
 
     def _features(self) -> dict[str, Any]:
-        """Returns what the lookup has of each feature: see `native/many_tables.h`."""
+        """Returns what the lookup has of each feature: see `native/look_up_tables.h`."""
         ids, weights, steps = zip(*map(_ids, self._uses), strict=True)
         sparse = [each for each in ids if isinstance(each, tf.SparseTensor)]
         layouts = [use.layout for use in self._uses]

@@ -5,5 +5,6 @@
 // native_library.py compiles this file against the installed TensorFlow. It is one translation
 // unit, because reading TensorFlow's headers takes most of the time.
 
-#include "many_tables.h"
+#include "look_up_tables.h"
 #include "one_table.h"
+#include "update_tables.h"

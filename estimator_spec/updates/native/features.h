@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Features of a lookup of many tables, and how their ids of a step are read.
+//
+// A feature has ids of one table, dense or sparse. A table is a range of rows of a variable.
+
+#ifndef TPU_COLUMNS_FEATURES_H_
+#define TPU_COLUMNS_FEATURES_H_
+
+#include "step_rows.h"
+
+namespace tpu_columns {
+namespace {
+
+struct Feature {
+  int64_t variable, first_row, num_rows, num_shards, mark, combiner, num_steps, column;
+  int sparse = -1;    // number among the sparse features
+  int weighted = -1;  // number among the weighted features
+
+  // Returns the number of sums of a row of ids.
+  int64_t steps() const { return std::max<int64_t>(num_steps, 1); }
+
+  // The layout of tpu_columns.partition.RowPartition: the first `num_rows` % `num_shards` shards
+  // have a row more than the others.
+  int64_t row(int64_t id) const {
+    if (num_shards == 1) return first_row + id;
+    const int64_t shard = id % num_shards, num_larger = num_rows % num_shards;
+    const int64_t start = shard * (num_rows / num_shards) + std::min(shard, num_larger);
+    return first_row + start + id / num_shards;
+  }
+};
+
+// The features of a lookup and, in a step, their inputs.
+class Features {
+ public:
+  explicit Features(OpKernelConstruction* context) {
+    std::vector<int64_t> variable, first_row, num_rows, num_shards, mark, combiner, num_steps;
+    std::vector<int64_t> column, sparse, weighted;
+    int num_variables;
+    OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables));
+    OP_REQUIRES_OK(context, context->GetAttr("variable", &variable));
+    OP_REQUIRES_OK(context, context->GetAttr("first_row", &first_row));
+    OP_REQUIRES_OK(context, context->GetAttr("num_rows", &num_rows));
+    OP_REQUIRES_OK(context, context->GetAttr("num_shards", &num_shards));
+    OP_REQUIRES_OK(context, context->GetAttr("mark", &mark));
+    OP_REQUIRES_OK(context, context->GetAttr("mark_limit", &mark_limit_));
+    OP_REQUIRES_OK(context, context->GetAttr("combiner", &combiner));
+    OP_REQUIRES_OK(context, context->GetAttr("num_steps", &num_steps));
+    OP_REQUIRES_OK(context, context->GetAttr("column", &column));
+    OP_REQUIRES_OK(context, context->GetAttr("sparse", &sparse));
+    OP_REQUIRES_OK(context, context->GetAttr("weighted", &weighted));
+    int num_sparse = 0, num_weighted = 0;
+    for (size_t place = 0; place < variable.size(); ++place) {
+      Feature found{variable[place], first_row[place], num_rows[place],  num_shards[place],
+                    mark[place],     combiner[place],  num_steps[place], column[place]};
+      OP_REQUIRES(context,
+                  found.variable >= 0 && found.variable < num_variables && found.first_row >= 0 &&
+                      found.num_rows >= 0 && found.num_shards >= 1 && found.num_steps >= 0 &&
+                      found.num_steps < int64_t{1} << 31 && found.column >= 0 &&
+                      !(found.num_steps && weighted[place]),
+                  InvalidArgument("attributes of feature ", place, " are out of range"));
+      if (sparse[place]) found.sparse = num_sparse++;
+      if (weighted[place]) found.weighted = num_weighted++;
+      all.push_back(found);
+    }
+    // Features of one table are in one unit: no row is in two of them.
+    for (size_t place = 0; place < all.size(); ++place) {
+      const Feature& feature = all[place];
+      size_t table = 0;
+      while (table < tables.size() && !IsOfTable(feature, all[tables[table].features[0]])) ++table;
+      if (table == tables.size()) tables.push_back({{}, feature.first_row, feature.first_row});
+      TableRows& found = tables[table];
+      found.features.push_back(place);
+      found.end = std::max(found.end, feature.first_row + feature.num_rows);
+    }
+  }
+
+  // Sets the number of sums of a feature.
+  Status CountSums(OpKernelContext* context, const Feature& feature, int64_t* num_sums) const {
+    OpInputList ids, shapes;
+    TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
+    TF_RETURN_IF_ERROR(context->input_list("shapes", &shapes));
+    const Tensor& values = ids[&feature - all.data()];
+    int64_t num_rows;
+    if (feature.sparse < 0) {
+      if (values.dims() != 2) return InvalidArgument("dense ids must be a matrix");
+      num_rows = values.dim_size(0);
+    } else {
+      const Tensor& shape = shapes[feature.sparse];
+      if (values.dims() != 1 || shape.NumElements() < 1 || shape.flat<int64_t>()(0) < 0) {
+        return InvalidArgument("sparse ids must be a vector, and their shape not negative");
+      }
+      num_rows = shape.flat<int64_t>()(0);
+    }
+    if (num_rows >= int64_t{1} << 31 || num_rows * feature.steps() >= int64_t{1} << 31) {
+      return InvalidArgument("too many sums: ", num_rows, " rows of ", feature.steps(), " steps");
+    }
+    *num_sums = num_rows * feature.steps();
+    return tensorflow::Status();
+  }
+
+  // Reads the ids of a feature.
+  Status Read(OpKernelContext* context, const Feature& feature, Entries* entries) const {
+    OpInputList ids, indices, weights;
+    TF_RETURN_IF_ERROR(context->input_list("ids", &ids));
+    TF_RETURN_IF_ERROR(context->input_list("indices", &indices));
+    TF_RETURN_IF_ERROR(context->input_list("weights", &weights));
+    TF_RETURN_IF_ERROR(CountSums(context, feature, &entries->num_sums));
+    const Tensor& values = ids[&feature - all.data()];
+    const bool is_sparse = feature.sparse >= 0;
+    const int64_t count = values.NumElements();
+    const int64_t width = is_sparse ? 0 : values.dim_size(1);  // ids of each sum, if they are dense
+    if (count >= int64_t{1} << 29) return InvalidArgument("too many ids: ", count);
+    const Tensor* places = nullptr;
+    if (is_sparse) {
+      places = &indices[feature.sparse];
+      if (places->dims() != 2 || places->dim_size(0) != count ||
+          places->dim_size(1) < (feature.num_steps ? 2 : 1)) {
+        return InvalidArgument("there are ", count, " ids, and indices of the shape ",
+                               places->shape().DebugString());
+      }
+    }
+    if (feature.weighted >= 0) {
+      const Tensor& found = weights[feature.weighted];
+      if (found.NumElements() != count) {
+        // tpu_columns/lookup_errors.py reads this message, and that of an id out of range.
+        return InvalidArgument(
+            "Number of rows of a_indices does not match number of entries in a_values (mark ",
+            feature.mark, ")");
+      }
+      entries->weight_tensor = found;
+      entries->weights = found.flat<float>().data();
+    }
+    entries->rows.resize(count);
+    entries->sums.resize(count);
+    const auto read = [&](const auto* values) {
+      return feature.num_steps ? ReadIds<true>(feature, values, count, width, places, entries)
+                               : ReadIds<false>(feature, values, count, width, places, entries);
+    };
+    TF_RETURN_IF_ERROR(values.dtype() == tensorflow::DT_INT64 ? read(values.flat<int64_t>().data())
+                                                              : read(values.flat<int32_t>().data()));
+    const bool has_single_ids = !is_sparse && (width == 1 || feature.num_steps);
+    if (feature.combiner && !has_single_ids) SetDivisors(feature, entries);
+    return tensorflow::Status();
+  }
+
+  std::vector<Feature> all;
+  std::vector<TableRows> tables;  // without rows
+
+ private:
+  static bool IsOfTable(const Feature& feature, const Feature& other) {
+    return feature.variable == other.variable && feature.first_row == other.first_row;
+  }
+
+  // Reads dense ids, `width` of each row, or sparse ones, whose indices are `places`.
+  template <bool kHasSteps, typename Id>
+  Status ReadIds(const Feature& feature, const Id* ids, int64_t count, int64_t width,
+                 const Tensor* places, Entries* entries) const {
+    const int64_t* indices = places ? places->flat<int64_t>().data() : nullptr;
+    const int64_t rank = places ? places->dim_size(1) : 0;
+    const int64_t num_rows = entries->num_sums / feature.steps();
+    int64_t* rows = entries->rows.data();
+    int32_t* sums = entries->sums.data();
+    int64_t found = 0, row = 0, end_of_row = width;
+    for (int64_t place = 0; place < count; ++place) {
+      const int64_t id = ids[place];
+      if (places) {
+        row = indices[place * rank];
+        if (row < 0 || row >= num_rows) {
+          return InvalidArgument("index ", row, " of a sparse id is not in [0, ", num_rows, ")");
+        }
+      } else if (place == end_of_row) {
+        end_of_row += width;
+        ++row;
+      }
+      int64_t sum = row;
+      if constexpr (kHasSteps) {
+        const int64_t step = places ? indices[place * rank + 1] : place - (end_of_row - width);
+        if (step < 0 || step >= feature.num_steps) continue;
+        sum = row * feature.num_steps + step;
+      }
+      const bool is_padding = !places && id == 0;
+      if ((id < 0 || id >= feature.num_rows) && !is_padding) {
+        const int64_t bounded = std::min(std::max(id, -mark_limit_), mark_limit_);
+        return InvalidArgument("indices[", place, "] = ", bounded + feature.mark,
+                               " is not in [0, ", feature.num_rows, ")");
+      }
+      // No branch: processors guess wrong where padding is.
+      rows[found] = feature.row(id);
+      sums[found] = sum;
+      found += !is_padding;
+    }
+    entries->count = found;
+    return tensorflow::Status();
+  }
+
+  static void SetDivisors(const Feature& feature, Entries* entries) {
+    entries->divisors.assign(entries->num_sums, 0.0f);
+    for (int64_t place = 0; place < entries->count; ++place) {
+      const float weight = entries->weight(place);
+      entries->divisors[entries->sums[place]] += feature.combiner == 2 ? weight * weight : weight;
+    }
+    if (feature.combiner == 2) {
+      for (float& divisor : entries->divisors) divisor = std::sqrt(divisor);
+    }
+    // Sums without ids are zero already.
+    const auto changes_nothing = [&](float divisor) {
+      return divisor == 1.0f || (divisor == 0.0f && !entries->weights);
+    };
+    if (std::all_of(entries->divisors.begin(), entries->divisors.end(), changes_nothing)) {
+      entries->divisors.clear();
+    }
+  }
+
+  int64_t mark_limit_ = 0;
+};
+
+}  // namespace
+}  // namespace tpu_columns
+
+#endif  // TPU_COLUMNS_FEATURES_H_
