@@ -49,6 +49,9 @@ class Features {
     OP_REQUIRES_OK(context, context->GetAttr("column", &column));
     OP_REQUIRES_OK(context, context->GetAttr("sparse", &sparse));
     OP_REQUIRES_OK(context, context->GetAttr("weighted", &weighted));
+    OP_REQUIRES_OK(context, CheckSizes({&first_row, &num_rows, &num_shards, &mark, &combiner,
+                                        &num_steps, &column, &sparse, &weighted},
+                                       variable.size()));
     int num_sparse = 0, num_weighted = 0;
     for (size_t place = 0; place < variable.size(); ++place) {
       Feature found{variable[place], first_row[place], num_rows[place],  num_shards[place],

@@ -91,6 +91,13 @@ class LookUpTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("column_of_other", &column_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("width_of_other", &width_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
+    int num_layers, num_others;
+    OP_REQUIRES_OK(context, context->GetAttr("num_layers", &num_layers));
+    OP_REQUIRES_OK(context, context->GetAttr("num_others", &num_others));
+    OP_REQUIRES_OK(context, CheckSizes({&widths_}, num_layers));
+    OP_REQUIRES_OK(context, CheckSizes({&layer_}, features_.all.size()));
+    OP_REQUIRES_OK(context,
+                   CheckSizes({&layer_of_other_, &column_of_other_, &width_of_other_}, num_others));
     free_rows_ = std::make_shared<FreeStepRows>(features_.all.size(), features_.tables);
   }
 

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -84,6 +85,17 @@ inline void AddScaled(float* __restrict sum, const float* __restrict row, float 
 inline void SetScaled(float* __restrict sum, const float* __restrict row, float factor,
                       int64_t width) {
   for (int64_t place = 0; place < width; ++place) sum[place] = 0.0f + factor * row[place];
+}
+
+// Checks that attributes have `count` elements each.
+inline Status CheckSizes(std::initializer_list<const std::vector<int64_t>*> attributes,
+                         size_t count) {
+  for (const std::vector<int64_t>* each : attributes) {
+    if (each->size() != count) {
+      return InvalidArgument("an attribute has ", each->size(), " elements, expected ", count);
+    }
+  }
+  return tensorflow::Status();
 }
 
 // Sets a row to the quotient of another one; to zeros if the divisor is zero.

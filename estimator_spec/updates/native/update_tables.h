@@ -47,7 +47,7 @@ class UpdateTablesOp : public OpKernel {
  public:
   explicit UpdateTablesOp(OpKernelConstruction* context) : OpKernel(context) {
     std::string rule;
-    int num_slots;
+    int num_slots, num_gradients;
     OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
     OP_REQUIRES_OK(context, context->GetAttr("num_slots", &num_slots));
@@ -59,6 +59,8 @@ class UpdateTablesOp : public OpKernel {
     OP_REQUIRES(context, num_slots == (has_slots_ ? num_variables_ : 0),
                 InvalidArgument("rule ", rule, " and ", num_slots, " slots of ", num_variables_,
                                 " variables"));
+    OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients));
+    OP_REQUIRES_OK(context, CheckSizes({&feature_, &variable_, &column_}, num_gradients));
     for (size_t place = 0; place < feature_.size(); ++place) {
       OP_REQUIRES(context,
                   variable_[place] >= 0 && variable_[place] < num_variables_ && column_[place] >= 0,

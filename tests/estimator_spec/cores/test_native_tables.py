@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import traces
-from estimator_spec.cores import host
+from estimator_spec.cores import host, native_tables
 from estimator_spec.updates import native_library
 from tpu_columns import Hardware, Mode, lookup_errors, optimizations, placement
 from tpu_columns.optimizations import Optimization
@@ -434,6 +434,20 @@ def test_an_id_out_of_range_names_its_feature(key, wrong):
     error = lookup_errors.explain(caught.value, graphs[0])
     assert isinstance(error, lookup_errors.IdOutOfRangeError)
     assert f"Column '{key}': id {wrong} of feature '{key}'" in str(error)
+
+
+@pytest.mark.parametrize("name", ["combiner", "num_steps", "weighted"])
+def test_attributes_of_another_length_are_refused(monkeypatch, name):
+    """The lookup's op reads no attribute of a feature that isn't there."""
+    complete = native_tables.NativeTables._features
+
+    def incomplete(tables):
+        features = complete(tables)
+        return {**features, name: list(features[name])[1:]}
+
+    monkeypatch.setattr(native_tables.NativeTables, "_features", incomplete)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has 4 elements, expected 5"):
+        train(Program(2), ALL)
 
 
 def test_missing_weights_name_their_feature():
