@@ -20,7 +20,6 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 Record = dict[str, Any]
-Fill = Callable[[Path], None]
 
 
 class Runs(NamedTuple):
@@ -63,7 +62,7 @@ def load(path: Path) -> Record:
 
 
 @pytest.fixture(scope="session")
-def runs(reference_python: str, run_once: Callable[[str, Fill], Path]) -> Callable[[str], Runs]:
+def runs(reference_python: str, run_once: Callable[..., Path]) -> Callable[[str], Runs]:
     """Returns a function that returns the records of a program, which it runs once."""
     done: dict[str, Runs] = {}
 

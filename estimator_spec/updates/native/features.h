@@ -112,7 +112,7 @@ class Features {
     const Tensor& values = ids[&feature - all.data()];
     const bool is_sparse = feature.sparse >= 0;
     const int64_t count = values.NumElements();
-    const int64_t width = is_sparse ? 0 : values.dim_size(1);  // ids of each sum, if they are dense
+    const int64_t width = is_sparse ? 0 : values.dim_size(1);  // ids of each row, if they are dense
     if (count >= int64_t{1} << 29) return InvalidArgument("too many ids: ", count);
     const Tensor* places = nullptr;
     if (is_sparse) {

@@ -2,10 +2,10 @@
 //
 // Op that looks up and combines rows of many tables at once; see cores/native_tables.py.
 //
-// It reads each row where it is and adds it where a layer of the model has it: there are no gathered
-// rows, no combined rows and no concatenation. It goes through the tables in parallel, and through the
-// ids of a table in order, so results don't depend on the number of threads. While the model computes
-// the op's output, other threads find repeated ids for the update.
+// It reads each row where it is and adds it where a layer of the model has it: there are no
+// gathered rows, no combined rows and no concatenation. It goes through the tables in parallel, and
+// through the ids of a table in order, so results don't depend on the number of threads. While the
+// model computes its output, other threads find repeated ids for the update.
 
 #ifndef TPU_COLUMNS_LOOK_UP_TABLES_H_
 #define TPU_COLUMNS_LOOK_UP_TABLES_H_
@@ -24,8 +24,8 @@ namespace {
 // mark: an id out of range is clipped to ± `mark_limit`, then `mark` is added; the sum in the error
 //   tells feature and id.
 // combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
-// num_steps: of a sequence, how many of its steps are looked up, each of which has a sum of its own;
-//   otherwise 0.
+// num_steps: of a sequence, how many of its steps are looked up, each of which has a sum of its
+//   own; otherwise 0.
 REGISTER_OP("TpuColumnsLookUpTables")
     .Input("variables: num_variables * resource")
     .Input("others: num_others * float")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of tables: sums, update rules, and locks of variables.
+// Rows of tables: sums and update rules; checks of attributes, and locks of variables.
 //
 // Loops over the elements of a row use +, -, *, / and sqrt only (Ftrl with a power other than -0.5
 // also pow), which are rounded alike in vectors and scalars, so a row's result doesn't depend on its
@@ -85,17 +85,6 @@ inline void AddScaled(float* __restrict sum, const float* __restrict row, float 
 inline void SetScaled(float* __restrict sum, const float* __restrict row, float factor,
                       int64_t width) {
   for (int64_t place = 0; place < width; ++place) sum[place] = 0.0f + factor * row[place];
-}
-
-// Checks that attributes have `count` elements each.
-inline Status CheckSizes(std::initializer_list<const std::vector<int64_t>*> attributes,
-                         size_t count) {
-  for (const std::vector<int64_t>* each : attributes) {
-    if (each->size() != count) {
-      return InvalidArgument("an attribute has ", each->size(), " elements, expected ", count);
-    }
-  }
-  return tensorflow::Status();
 }
 
 // Sets a row to the quotient of another one; to zeros if the divisor is zero.
@@ -265,6 +254,17 @@ tensorflow::Status MakeWritable(OpKernelContext* context, Var* variable) {
     *tensor = copy;
   }
   variable->copy_on_read_mode.store(true);
+  return tensorflow::Status();
+}
+
+// Checks that attributes have `count` elements each.
+inline Status CheckSizes(std::initializer_list<const std::vector<int64_t>*> attributes,
+                         size_t count) {
+  for (const std::vector<int64_t>* each : attributes) {
+    if (each->size() != count) {
+      return InvalidArgument("an attribute has ", each->size(), " elements, expected ", count);
+    }
+  }
   return tensorflow::Status();
 }
 

@@ -51,6 +51,7 @@ class UpdateTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
     OP_REQUIRES_OK(context, context->GetAttr("num_slots", &num_slots));
+    OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients));
     OP_REQUIRES_OK(context, context->GetAttr("feature", &feature_));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
     OP_REQUIRES_OK(context, context->GetAttr("column", &column_));
@@ -59,7 +60,6 @@ class UpdateTablesOp : public OpKernel {
     OP_REQUIRES(context, num_slots == (has_slots_ ? num_variables_ : 0),
                 InvalidArgument("rule ", rule, " and ", num_slots, " slots of ", num_variables_,
                                 " variables"));
-    OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients));
     OP_REQUIRES_OK(context, CheckSizes({&feature_, &variable_, &column_}, num_gradients));
     for (size_t place = 0; place < feature_.size(); ++place) {
       OP_REQUIRES(context,

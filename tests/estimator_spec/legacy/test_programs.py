@@ -162,7 +162,7 @@ class Runs:
         self,
         side: str,
         run: Callable[[str, Path], Run],
-        run_once: Callable[[str, Callable[[Path], object]], Path],
+        run_once: Callable[..., Path],
     ) -> None:
         self.run, self._side, self._run_once = run, side, run_once
         self._done: dict[str, Run] = {}
