@@ -1,16 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project's jobs: the example program, the tests on two TensorFlows, lint.
+"""The project's jobs: the example program, the tests, lint, and what is built of the source.
 
     nox -s census          the main job: train, evaluate, predict, export and serve the example
-    nox -s tests lint      the tests on the oldest and on the newest TensorFlow, then lint
-    nox -s dist            build sdist and wheel; install and use the wheel without the sources
-    nox -s random_models   200 random models, optimized against plain, on two TensorFlows
-    nox -s coverage        every test on the newest TensorFlow, with a floor of branch coverage
+
+Every change (README's command, and what .ci/run runs; twenty minutes on two cores):
+
+    nox -s tests lint      the tests on the newest and on the oldest TensorFlow, then lint
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
+
+Every night, or before a large change is merged (hours on two cores; `.github/workflows/nightly.yml`
+runs its parts beside each other):
+
+    nox -s nightly         all of the following, with one of TensorFlow 2.17 to 2.20 in turn
+    TPU_COLUMNS_LIVE=1 nox -s tests       every test, beside TensorFlow 2.15.1 itself
+    nox -s "everything(2.18)"             the same on another TensorFlow; also (tf-nightly)
+    nox -s goldens         TensorFlow 2.15.1's numbers, recorded anew and compared
+    nox -s dist            build sdist and wheel; install and use the wheel without the sources
     nox -s docs            the documentation site, in build/site
     nox -s browser         the pages of `plan` in headless Chromium
     nox -s manifests       the manifests of clusters, against the published schemas
-    nox -s nightly         every test on TensorFlow's newest nightly build
+    nox -s goals           the page of goals, against the measurements that it shows
+
+Before a release:
+
+    nox -s release         every change and every night, all TensorFlows, at one commit
+
+By hand:
+
+    nox -s mutations       what the tests are worth: 200 changed expressions, who notices
+    nox -s random_models   200 random models, optimized against plain
+    nox -s coverage        the tests of every change, and a floor of branch coverage
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
 """
@@ -18,6 +37,7 @@ Environments are kept in .nox and used again; delete that directory to start afr
 from __future__ import annotations
 
 import configparser
+import datetime
 import os
 import shutil
 import subprocess
@@ -33,9 +53,16 @@ ENVIRONMENTS = ROOT / ".nox"
 NEWEST = "2.21.0"
 # The oldest TensorFlow in our range with wheels for each Python.
 OLDEST = {(3, 10): "2.15.1", (3, 11): "2.15.1", (3, 12): "2.16.2", (3, 13): "2.20.0"}
+# The newest patch of each TensorFlow between those two, and the Pythons that it has wheels for.
+BETWEEN = {"2.17": "2.17.1", "2.18": "2.18.1", "2.19": "2.19.1", "2.20": "2.20.0"}
+WITH_PYTHON_3_13 = ("2.20",)
 # The last TensorFlow that has a TPUEstimator of its own; tests/reference compares with it.
 REFERENCE = "2.15.1"
 REFERENCE_PYTHON = "TPU_COLUMNS_REFERENCE_PYTHON"
+# Set to 1: every test runs, and compares with the reference itself instead of its recordings.
+LIVE = "TPU_COLUMNS_LIVE"
+RANDOM_MODELS = "TPU_COLUMNS_RANDOM_MODELS"
+REPORTS = ENVIRONMENTS / "reports"
 # The browser of tests/browser: Chromium, or one that has its driver.
 BROWSER = "TPU_COLUMNS_CHROMIUM"
 
@@ -64,20 +91,68 @@ def census(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="venv")
-@nox.parametrize("tensorflow", [nox.param("oldest", id="oldest"), nox.param("newest", id="newest")])
+@nox.parametrize("tensorflow", [nox.param("newest", id="newest"), nox.param("oldest", id="oldest")])
 def tests(session: nox.Session, tensorflow: str) -> None:
-    """Run the tests on the oldest and the newest TensorFlow of this Python.
+    """Run every change's tests: on the oldest TensorFlow those that its version can change.
 
-    Those marked `any_version` run on the newest only, unless arguments after -- have an -m.
+    Those are marked `versioned`; tests marked `nightly` run with TPU_COLUMNS_LIVE=1 only. Arguments
+    after -- go to pytest.
     """
-    newest = tensorflow == "newest"
-    version = NEWEST if newest else OLDEST[sys.version_info[:2]]
-    # The optional packages need a new TensorFlow and Python; jax is for Keras' other backend.
-    with_extras = newest and sys.version_info >= (3, 11)
-    _install(session, version, *(["test,keras-rs,tfrs", "jax"] if with_extras else ["test"]))
-    own = str(Path(session.bin) / "python")
-    reference = own if version == REFERENCE else _reference_python(session)
-    _run_tests(session, version, reference, *([] if newest else ["-m", "not any_version"]))
+    _install_for_tests(session, tensorflow)
+    tier = "not nightly" if tensorflow == "newest" else "versioned and not nightly"
+    _run_tests(session, tensorflow, *([] if os.environ.get(LIVE) == "1" else ["-m", tier]))
+
+
+@nox.session(venv_backend="venv", default=False)
+@nox.parametrize("tensorflow", [nox.param(name, id=name) for name in (*BETWEEN, "tf-nightly")])
+def everything(session: nox.Session, tensorflow: str) -> None:
+    """Run every test on a TensorFlow that isn't every change's; arguments after -- go to pytest."""
+    os.environ[LIVE] = "1"
+    _install_for_tests(session, tensorflow)
+    _run_tests(session, tensorflow)
+
+
+@nox.session(venv_backend="none")
+def nightly(session: nox.Session) -> None:
+    """Run everything, with one TensorFlow between the oldest and the newest, another each night.
+
+    Arguments after -- name those to run instead: `nox -s nightly -- 2.18 2.19`.
+    """
+    between = [name for name in BETWEEN if sys.version_info < (3, 13) or name in WITH_PYTHON_3_13]
+    turn = session.posargs or [between[datetime.date.today().toordinal() % len(between)]]
+    _notify(session, turn)
+
+
+@nox.session(venv_backend="none")
+def release(session: nox.Session) -> None:
+    """Run every tier, on all TensorFlows, at one commit."""
+    changed = session.run("git", "status", "--porcelain", external=True, silent=True)
+    if changed:
+        session.error(f"a release is tested at one commit, and these files differ:\n{changed}")
+    _notify(session, list(BETWEEN))
+
+
+def _notify(session: nox.Session, between: list[str]) -> None:
+    os.environ[LIVE] = "1"
+    os.environ.setdefault(RANDOM_MODELS, "0-199")
+    several = [f"everything({name})" for name in (*between, "tf-nightly")]
+    others = ("goldens", "lint", "dist", "docs", "browser", "manifests", "goals")
+    for name in ("tests(oldest)", "tests(newest)", *several, *others):
+        session.notify(name, [])
+
+
+@nox.session(venv_backend="venv")
+def goldens(session: nox.Session) -> None:
+    """Record the reference's numbers anew, and compare them with the committed ones."""
+    reference = _reference_python(session)
+    if reference is None:
+        session.error("there is no reference to record")
+    session.run(
+        *(reference, "tests/goldens/record.py", "--check", "--python", reference),
+        *session.posargs,
+        env=QUIET,
+        external=True,
+    )
 
 
 @nox.session(venv_backend="none")
@@ -89,13 +164,36 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def random_models(session: nox.Session) -> None:
-    """Train 200 random models, optimized and plain, on both TensorFlows; the tests run twenty.
+    """Train 200 random models, optimized and plain, on both TensorFlows; the tests run few.
 
     Arguments after -- are other seeds: `17`, or `0-9,30-199`.
     """
-    os.environ["TPU_COLUMNS_RANDOM_MODELS"] = ",".join(session.posargs) or "0-199"
-    for name in ("oldest", "newest"):
-        session.notify(f"tests({name})", ["tests/random_models"])
+    os.environ[RANDOM_MODELS] = ",".join(session.posargs) or "0-199"
+    for name in ("newest", "oldest"):
+        session.notify(f"tests({name})", ["-m", "", "tests/random_models"])
+
+
+@nox.session(venv_backend="venv")
+def mutations(session: nox.Session) -> None:
+    """Change 200 expressions of the source, one at a time, and count what the tests notice.
+
+    Arguments after -- go to the command: `--count 20 --seed 1`.
+    """
+    _install_for_tests(session, "newest")
+    command = ("python", "tests/mutations/measure.py")
+    found = ENVIRONMENTS / "mutations"
+    options = ("-n", "auto", "--dist", "worksteal", "-q", "-m", "not nightly")
+    session.run(*command, "map", str(found), *options, env=QUIET)
+    session.run(
+        *command, "kill", str(found), str(found / "results.json"), *session.posargs, env=QUIET
+    )
+
+
+@nox.session(venv_backend="venv")
+def goals(session: nox.Session) -> None:
+    """Check that the page of goals shows its measurements, and list the goals that are missed."""
+    session.install("-q", *_requirements("benchmarks", package=False), "numpy")
+    session.run("python", "benchmarks/training.py", "--check", "--output", "docs/benchmarks.md")
 
 
 @nox.session(venv_backend="venv")
@@ -177,31 +275,6 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="venv")
-def nightly(session: nox.Session) -> None:
-    """Run the tests on the newest nightly builds of TensorFlow, tf_keras and Keras.
-
-    Their distributions have names of their own, which don't satisfy a requirement of `tensorflow`:
-    packages that have one, ours included, are installed without their dependencies.
-    """
-    nightlies = ["tf-nightly", "tf_keras-nightly", "keras-nightly"]
-    dependents, others = [], ["jax"]
-    for requirement in _requirements("test", "keras-rs", "tfrs"):
-        name = requirement.split()[0]
-        if name in ("keras-rs", "tensorflow-recommenders"):
-            dependents.append(requirement)
-        elif name not in ("tensorflow", "tf_keras", "keras"):
-            others.append(requirement)
-    # No --pre: pip finds nightlies without it, and takes releases of everything else.
-    session.install("-q", "--upgrade", *nightlies, *others)
-    session.install("-q", "--upgrade", "--no-deps", "-e", ".", *dependents)
-    version = session.run("python", "-c", _NIGHTLY_VERSION, silent=True)
-    _run_tests(session, str(version), _reference_python(session))
-
-
-_NIGHTLY_VERSION = "from importlib.metadata import version; print(version('tf-nightly'), end='')"
-
-
-@nox.session(venv_backend="venv")
 def lint(session: nox.Session) -> None:
     """Check style with ruff, types with mypy, and CI's workflows; none needs TensorFlow."""
     # One numpy for every Python, so that mypy says the same. 2.2, the last one for 3.10, types a
@@ -241,13 +314,57 @@ def _install(session: nox.Session, tensorflow: str, extras: str = "test", *more:
     session.install("-q", "-e", f".[{extras}]", *wanted)
 
 
-def _run_tests(session: nox.Session, version: str, reference: str | None, *options: str) -> None:
-    """Runs pytest on a version of TensorFlow, with the python to compare with, if there is one."""
+def _install_for_tests(session: nox.Session, tensorflow: str) -> None:
+    """Installs a TensorFlow by its name in these sessions, and what the tests need."""
+    if tensorflow == "tf-nightly":
+        _install_nightly_builds(session)
+    elif tensorflow == "newest" and sys.version_info >= (3, 11):
+        # The optional packages need a new TensorFlow and Python; jax is for Keras' other backend.
+        _install(session, NEWEST, "test,keras-rs,tfrs", "jax")
+    else:
+        oldest = OLDEST[sys.version_info[:2]]
+        _install(session, {"newest": NEWEST, "oldest": oldest, **BETWEEN}[tensorflow])
+
+
+def _install_nightly_builds(session: nox.Session) -> None:
+    """Installs the newest nightly builds of TensorFlow, tf_keras and Keras.
+
+    Their distributions have names of their own, which don't satisfy a requirement of `tensorflow`:
+    packages that have one, ours included, are installed without their dependencies.
+    """
+    nightlies = ["tf-nightly", "tf_keras-nightly", "keras-nightly"]
+    dependents, others = [], ["jax"]
+    for requirement in _requirements("test", "keras-rs", "tfrs"):
+        name = requirement.split()[0]
+        if name in ("keras-rs", "tensorflow-recommenders"):
+            dependents.append(requirement)
+        elif name not in ("tensorflow", "tf_keras", "keras"):
+            others.append(requirement)
+    # No --pre: pip finds nightlies without it, and takes releases of everything else.
+    session.install("-q", "--upgrade", *nightlies, *others)
+    session.install("-q", "--upgrade", "--no-deps", "-e", ".", *dependents)
+
+
+def _run_tests(session: nox.Session, name: str, *options: str) -> None:
+    """Runs pytest on all cores; leaves a report, and compares the folders' times with the table."""
+    version = session.run("python", "-c", _VERSION, silent=True)
+    reference = _reference_python(session)
     session.log(f"TensorFlow {version}; reference: {reference or 'none found, its tests skip'}")
     env = QUIET | ({REFERENCE_PYTHON: reference} if reference else {})
+    report = REPORTS / f"{name}.xml"
     # worksteal: after a crash, loadfile (xdist 3.8) may wait forever for that process' tests.
-    arguments = ["-n", "2", "--dist", "worksteal", "--durations=15", *options]
-    session.run("pytest", *arguments, *session.posargs, env=env)
+    arguments = ["-n", "auto", "--dist", "worksteal", "--durations=15", f"--junitxml={report}"]
+    try:
+        session.run("pytest", *arguments, *options, *session.posargs, env=env)
+    finally:
+        if report.exists():
+            session.run("python", "tests/folder_times.py", str(report))
+
+
+_VERSION = """
+from importlib.metadata import packages_distributions, version
+print(version(packages_distributions()["tensorflow"][0]), end="")
+"""
 
 
 def _requirements(*extras: str, package: bool = True) -> list[str]:

@@ -8,8 +8,8 @@ Every workload runs on all sides in turn, several rounds, each time in a fresh p
 up and then times hundreds of steps. An interpreter that isn't given is made in a cache directory.
 Results are merged into a JSON file, so a long run can be done in parts: `--missing` runs
 the workloads that aren't complete; `--more` adds rounds where all chosen sides have some of one
-batch, and begins anew where not; `--pages` writes page and plot of what is there. `--list` names
-what there is.
+batch, and begins anew where not; `--pages` writes page and plot of what is there, and `--check`
+compares them with a page. `--list` names what there is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from training_time import clocks, environments, pages, results, sides, workloads
+from training_time import clocks, environments, goals, pages, results, sides, workloads
 from training_time.results import Results, Run
 from training_time.sides import Side
 from training_time.workloads import Workload
@@ -186,6 +186,19 @@ def print_profiles(
                 print(error or pages.profile_text(figures["profile"]), flush=True)
 
 
+def check_page(page: Path) -> int:
+    """Prints each goal's verdict; returns 1 if the page isn't what the results beside it give."""
+    found = results.read(page.with_suffix(".json"))
+    for goal in goals.goals(found):
+        print(f"{goal.verdict}: {goal.text}")
+    with tempfile.TemporaryDirectory() as directory:
+        made = Path(directory, page.name)
+        pages.write(found, made, COMMAND)
+        same = made.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+    print(f"{page} is {'' if same else 'not '}what {page.with_suffix('.json').name} gives")
+    return int(not same)
+
+
 def main() -> None:
     """Runs the measurements and writes the page."""
     parser = argparse.ArgumentParser(
@@ -202,6 +215,7 @@ def main() -> None:
     parser.add_argument("--results", default=str(ROOT / "build" / "benchmarks.json"))
     parser.add_argument("--output", help="the page, a .md; its plot, a .svg, comes beside it")
     parser.add_argument("--pages", action="store_true", help="only write the page again")
+    parser.add_argument("--check", action="store_true", help="compare --output with the results")
     parser.add_argument("--missing", action="store_true", help="only what the results don't have")
     parser.add_argument(
         "--more",
@@ -214,6 +228,8 @@ def main() -> None:
     if options.list:
         print("workloads:", *workloads.WORKLOADS, "\nsides:", *sides.SIDES)
         return
+    if options.check:
+        sys.exit(check_page(Path(options.output or ROOT / "docs" / "benchmarks.md")))
     if options.quick:
         options.rounds = 1
         os.environ["TRAINING_TIME_QUICK"] = "1"
