@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,10 +174,14 @@ def values(estimator):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Trains by single steps, by the loop on one replica, and by the loop on two."""
+    """Trains by single steps, by the loop on one replica, and by the loop on two.
+
+    On two replicas there is a host call.
+    """
     found = {}
     for replicas in (None, 1, 2):
-        estimator = make(tmp_path_factory.mktemp(str(replicas)), replicas)
+        model_dir = tmp_path_factory.mktemp(str(replicas))
+        estimator = make(model_dir, replicas, host=replicas == 2)
         calls = Calls()
         estimator.train(input_fn, hooks=[calls], steps=STEPS)
         found[replicas] = estimator, calls.steps
@@ -255,12 +260,12 @@ def test_an_id_out_of_range_stops_the_loop(tmp_path):
         return input_fn(params).map(spoil)
 
     with pytest.raises(ValueError, match="'user'.*outside of the vocabulary"):
-        make(tmp_path, 2).train(bad, steps=2)
+        make(tmp_path, 1).train(bad, steps=2)
 
 
 def test_training_continues(tmp_path):
     """Training in two parts gives the same values as training at once."""
-    through = make(tmp_path / "a", 2)
+    through = make(tmp_path / "a", 1)
     through.train(lambda params: input_fn({**params, "count": 1}), max_steps=6)
     parts = make(tmp_path / "b", 2, iterations=2)
     for last in (3, 6):
@@ -268,17 +273,6 @@ def test_training_continues(tmp_path):
     wanted = values(through)
     for name, value in values(parts).items():
         np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
-
-
-def test_batch_sizes(tmp_path):
-    """input_fn gets the global batch size, model_fn the batch of one replica."""
-    estimator = make(tmp_path, 2)
-    seen = []
-    estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
-        features, labels, mode, {**params, "seen": seen}, config
-    )
-    estimator.train(input_fn, steps=1)
-    assert seen == [("train", BATCH // 2, BATCH // 2)] * 2
 
 
 def scores_with_params(features, labels, mode, params):
@@ -307,8 +301,14 @@ def test_overrides_on_replicas(tmp_path):
 
     estimator = make(tmp_path, 2)
     estimator.__class__ = Mine
+    seen = []
+    estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
+        features, labels, mode, {**params, "seen": seen}, config
+    )
     before = dict(vars(estimator))
     estimator.train(input_fn, steps=1)
+    # input_fn gets the global batch size, model_fn the batch of one replica.
+    assert seen == [("train", BATCH // 2, BATCH // 2)] * 2
     assert calls == ["input_fn", *[("HostEmbeddings", True)] * 2]
     assert vars(estimator) == before
 
@@ -337,13 +337,11 @@ def test_another_estimators_model_on_replicas(tmp_path):
     assert scaffolds == ["infer"] * 2
 
 
-def test_host_calls_run_every_step_on_all_replicas(tmp_path):
+def test_host_calls_run_every_step_on_all_replicas(runs):
     """The host call runs once per step, on the concatenated tensors of the replicas."""
-    estimator = make(tmp_path, 2, host=True)
-    estimator.train(input_fn, steps=4)
-    (path,) = (tmp_path / "host_call").iterdir()
+    (path,) = Path(runs[2][0].model_dir, "host_call").iterdir()
     events = [e for e in tf1.train.summary_iterator(str(path)) if e.summary.value]
-    assert [event.step for event in events] in ([0, 1, 2, 3], [1, 2, 3, 4])
+    assert [event.step for event in events] in ([*range(STEPS)], [*range(1, STEPS + 1)])
 
 
 def test_pipelining(tmp_path):

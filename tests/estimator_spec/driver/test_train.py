@@ -492,7 +492,7 @@ def test_tensors_instead_of_a_dataset(make, line):
     whole = (lambda p: tf.data.Dataset.from_tensors(({"x": line.x}, line.y)).repeat(),)
     for input_fn in (lambda p: ({"x": tf.constant(line.x)}, tf.constant(line.y)), *whole):
         estimator = make(model_dir=None).train(input_fn, steps=2)
-        found.append([estimator.get_variable_value(name) for name in ("weight", "bias")])
+        found.append([estimator.get_variable_value(name).item() for name in ("weight", "bias")])
     assert found[0] == found[1]
     assert found[0][0] > 0.5
 
