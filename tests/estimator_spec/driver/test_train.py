@@ -488,9 +488,15 @@ def test_without_a_batch_size(make, line, tf_log):
 
 def test_tensors_instead_of_a_dataset(make, line):
     """An input_fn may return tensors; then every step sees the same batch."""
+
+    def tensors(params):
+        return {"x": tf.constant(line.x)}, tf.constant(line.y)
+
+    def dataset(params):
+        return tf.data.Dataset.from_tensors(({"x": line.x}, line.y)).repeat()
+
     found = []
-    whole = (lambda p: tf.data.Dataset.from_tensors(({"x": line.x}, line.y)).repeat(),)
-    for input_fn in (lambda p: ({"x": tf.constant(line.x)}, tf.constant(line.y)), *whole):
+    for input_fn in (tensors, dataset):
         estimator = make(model_dir=None).train(input_fn, steps=2)
         found.append([estimator.get_variable_value(name).item() for name in ("weight", "bias")])
     assert found[0] == found[1]
