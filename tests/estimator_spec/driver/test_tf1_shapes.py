@@ -58,7 +58,7 @@ def model_fn(features, labels, mode, params):
     return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
 
 found = []
-for core, pipelining in ((None, False), ("host", False), ("host", True)):
+for core, pipelining in ((None, False), ("host", True)):
     directory = f"{sys.argv[2]}/{core}{pipelining}"
     estimator = estimator_spec.TPUEstimator(
         model_fn, directory, estimator_spec.RunConfig(model_dir=directory, tf_random_seed=1),
@@ -68,8 +68,7 @@ for core, pipelining in ((None, False), ("host", False), ("host", True)):
             [*columns, steps], optimization_parameters=estimator_spec.AdagradParameters(0.1),
             pipeline_execution_with_tensor_core=pipelining))
     estimator.train(input_fn, steps=5)
-    found.append([float(estimator.evaluate(input_fn)["loss"])])
-    found[-1] += [float(example["logits"]) for example in estimator.predict(input_fn)]
+    found.append([float(example["logits"]) for example in estimator.predict(input_fn)])
 print(json.dumps(found))
 """
 
@@ -88,5 +87,5 @@ def test_numbers_are_those_of_tf2(tmp_path):
         )
         assert done.returncode == 0, done.stderr[-3000:]
         found[behavior] = json.loads(done.stdout.splitlines()[-1])
-    assert np.shape(found["old"]) == (3, 1 + 32)
+    assert np.shape(found["old"]) == (2, 32)
     np.testing.assert_allclose(found["old"], found["new"], rtol=1e-4, atol=1e-5)
