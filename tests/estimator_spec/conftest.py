@@ -102,7 +102,7 @@ if hasattr(tf1, "estimator"):
     _APIS.append(pytest.param("reference", marks=pytest.mark.reference))
 
 
-@pytest.fixture(params=_APIS)
+@pytest.fixture(params=_APIS, scope="session")
 def api(request):
     """Our names, and with TensorFlow 2.15 the field's own: what a test shows holds for both."""
     if request.param == "ours":

@@ -31,14 +31,14 @@ def compile_library():
     return path
 
 
-def interrupt(how, job, directory):
-    """Interrupts a job at each change of a directory, and checks what is left.
+def interrupt(how, job, directory, every=1):
+    """Interrupts a job at every N-th change of a directory, and checks what is left.
 
     Returns:
         How often it was interrupted.
     """
     done = subprocess.run(
-        [sys.executable, str(HERE / "kill_program.py"), how, job, str(directory)],
+        [sys.executable, str(HERE / "kill_program.py"), how, job, str(directory), str(every)],
         env={**ENVIRONMENT, "LD_PRELOAD": str(compile_library())},
         capture_output=True,
         text=True,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interrupts a job at each change that it makes to a directory, and checks what is left.
+"""Interrupts a job at every N-th change that it makes to a directory, and checks what is left.
 
-    LD_PRELOAD=kill_at.so python kill_program.py {kill|full} JOB DIRECTORY
+    LD_PRELOAD=kill_at.so python kill_program.py {kill|full} JOB DIRECTORY N
 
 `kill` ends the process before the change; `full` lets this and all later ones fail that need room.
 Each run is a fork of this process, which has loaded TensorFlow but started none of its threads.
@@ -11,6 +11,7 @@ Prints a line for each interruption.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import shutil
 import signal
@@ -245,21 +246,21 @@ JOBS = {
 def main():
     """Interrupts the job of the command line until it runs to its end."""
     interrupt = {"kill": kill, "full": fill}[sys.argv[1]]
-    name, home = sys.argv[2], Path(sys.argv[3])
+    name, home, every = sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     job = JOBS[name](home)
-    n, failed = 0, 0
-    while True:
-        n += 1
+    interruptions, failed = 0, 0
+    for n in itertools.count(1, every):
         directory = home / "killed"
         shutil.copytree(job.start, directory)
         if not interrupt(n, job.job, str(directory)):
             break
         status = in_child(job.check, str(directory))
         print(f"{n}: {'ok' if status == 0 else 'FAILED'}", flush=True)
+        interruptions += 1
         failed += status != 0
         shutil.rmtree(directory)
-    print(f"{n - 1} interruptions, {failed} failed", flush=True)
+    print(f"{interruptions} interruptions, {failed} failed", flush=True)
     return failed
 
 

@@ -15,6 +15,13 @@ from estimator_spec import checkpoints
 
 
 @pytest.mark.slow
+def test_a_full_disk_in_training(tmp_path):
+    """A training whose disk is full names the file in one line, and goes on when there is room."""
+    assert interruptions.interrupt("full", "other shards", tmp_path, every=6) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.nightly("fills the disk dozens of times")
 @pytest.mark.parametrize(
     "job, at_least", [("other shards", 20), ("export", 8), ("convert", 12), ("repair", 2)]
 )

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
-import time
+import types
 
 import numpy as np
 import pytest
@@ -16,9 +17,17 @@ import estimator_spec
 import interruptions
 import table_program
 from estimator_spec import checkpoints
+from estimator_spec.driver import saved_models
 
 
 @pytest.mark.slow
+def test_a_killed_training(tmp_path):
+    """A training that is killed before a change leaves a whole checkpoint, and can run again."""
+    assert interruptions.interrupt("kill", "training", tmp_path, every=9) >= 6
+
+
+@pytest.mark.slow
+@pytest.mark.nightly("kills each job dozens of times")
 @pytest.mark.parametrize(
     "job, at_least",
     [("training", 50), ("other shards", 35), ("export", 10), ("convert", 15), ("repair", 3)],
@@ -136,7 +145,7 @@ def test_what_killed_saves_left(tmp_path):
     assert all((tmp_path / name).exists() for name in kept)
 
 
-def test_what_killed_exports_left(tmp_path):
+def test_what_killed_exports_left(tmp_path, monkeypatch):
     """The next export removes what a killed one left, but not what a running one writes."""
     estimator = table_program.make(tmp_path / "model")
     estimator.train(table_program.input_fn, steps=1)
@@ -144,11 +153,12 @@ def test_what_killed_exports_left(tmp_path):
     (base / "temp-123" / "variables").mkdir(parents=True)
     (base / "temp-mine").mkdir()
     seen = []
+    seconds = itertools.count(1_700_000_000)  # exports are named by their second
+    monkeypatch.setattr(saved_models, "time", types.SimpleNamespace(time=lambda: next(seconds)))
 
     def receiver_fn():
         if not seen:
             seen.append(sorted(os.listdir(base)))
-            time.sleep(1.1)  # exports are named by their second
             estimator.export_saved_model(str(base), table_program.receiver_fn)
             seen.append(sorted(os.listdir(base)))
         return table_program.receiver_fn()

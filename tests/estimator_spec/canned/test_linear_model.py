@@ -150,7 +150,7 @@ def test_an_id_out_of_range_names_its_column(generation, config):
         return tf.data.Dataset.from_tensors(({"id": ids}, np.array([0, 1])))
 
     estimator = generation.classes.LinearClassifier([column], config=config())
-    with pytest.raises(ValueError, match="id.*outside of the vocabulary|expected to be in|range"):
+    with pytest.raises(ValueError, match="id.*outside of the vocabulary"):
         estimator.train(input_fn, steps=1)
 
 
@@ -182,8 +182,7 @@ def outputs(metadata):
                 yield node.node_name, int(np.prod([dim.size for dim in dims]))
 
 
-@pytest.mark.parametrize("model", ["linear", "combined"])
-@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("model, native", [("linear", True), ("combined", False)])
 def test_large_tables_train_by_fast_updates(generation, config, model, native, monkeypatch):
     """A step over 10⁶ buckets makes no tensor of the table's size, and updates rows by fast ops."""
     if native and native_library.find_compiler() is None:

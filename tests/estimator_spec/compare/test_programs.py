@@ -48,12 +48,17 @@ def compared(record):
     return compare_with
 
 
+def nightly(*fault):
+    """Returns the parameters of a fault that is planted in the nightly tier."""
+    return pytest.param(*fault, marks=pytest.mark.nightly("a process for each of many faults"))
+
+
 @pytest.mark.parametrize(
     ("fault", "stage", "name", "text"),
     [
         ("initializer", "initial-values", "train 1: head/kernel", "4 of 4 rows differ"),
-        ("zero", "forward-pass", "train 1: loss of the first step", " and "),
-        (
+        nightly("zero", "forward-pass", "train 1: loss of the first step", " and "),
+        nightly(
             "epsilon",
             "first-update",
             "train 1: input_layer/word_embedding/embedding_weights",
@@ -66,8 +71,8 @@ def compared(record):
             "the same rows in another order: the new ones are in 2 mod shards",
         ),
         ("metric", "metrics", "evaluate 1: error", " and "),
-        ("width", "variables", "train 1: number of variables", " and "),
-        ("signature", "predictions", "predict 1: logit", ""),
+        nightly("width", "variables", "train 1: number of variables", " and "),
+        nightly("signature", "predictions", "predict 1: logit", ""),
         ("calls", "signatures", "export 1", ""),
     ],
 )

@@ -241,7 +241,10 @@ def test_what_keras_has_not_is_lost():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+@pytest.mark.parametrize(
+    "backend",
+    ["jax", pytest.param("tensorflow", marks=pytest.mark.nightly("the other tests' backend"))],
+)
 def test_other_processes_and_backends(compact_family, tools, tmp_path, backend):
     """Without legacy Keras, and on JAX, lookups are equal and the model trains."""
     if backend == "jax":

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import shutil
 import types
 
 import numpy as np
@@ -54,26 +56,51 @@ def model_fn(features, labels, mode, params):
     return estimator_spec.TPUEstimatorSpec(**spec)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def line():
     """Returns the functions of the example, for tests that replace some."""
     return types.SimpleNamespace(x=X, y=Y, input_fn=input_fn, model_fn=model_fn, forward=forward)
 
 
+def make_estimator(
+    model=model_fn, config=None, kind=estimator_spec.TPUEstimator, *, model_dir, **kwargs
+):
+    """Makes a TPUEstimator of the line in a directory."""
+    options = {
+        "model_dir": model_dir and str(model_dir),
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "predict_batch_size": 8,
+        "use_tpu": False,
+    }
+    options.update(kwargs)
+    config = estimator_spec.RunConfig(**{"tf_random_seed": 1, **(config or {})})
+    return kind(model, config=config, **options)
+
+
+@pytest.fixture(scope="session")
+def make_in():
+    """Returns a function that makes a TPUEstimator of the line in the named directory."""
+    return make_estimator
+
+
 @pytest.fixture
 def make(tmp_path):
     """Returns a function that makes a TPUEstimator of the line in a new directory."""
+    return functools.partial(make_estimator, model_dir=tmp_path / "model")
 
-    def make(model=model_fn, config=None, kind=estimator_spec.TPUEstimator, **kwargs):
-        options = {
-            "model_dir": str(tmp_path / "model"),
-            "train_batch_size": 8,
-            "eval_batch_size": 8,
-            "predict_batch_size": 8,
-            "use_tpu": False,
-        }
-        options.update(kwargs)
-        config = estimator_spec.RunConfig(**{"tf_random_seed": 1, **(config or {})})
-        return kind(model, config=config, **options)
 
-    return make
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory):
+    """Returns a directory with checkpoints of the line at steps 2 and 4."""
+    model_dir = tmp_path_factory.mktemp("trained") / "model"
+    for _ in range(2):
+        make_estimator(model_dir=model_dir).train(input_fn, steps=2)
+    return model_dir
+
+
+@pytest.fixture
+def trained(make, trained_once, tmp_path):
+    """Returns an estimator with checkpoints of the line at steps 2 and 4."""
+    shutil.copytree(trained_once, tmp_path / "model")
+    return make()

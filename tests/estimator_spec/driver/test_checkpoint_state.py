@@ -14,15 +14,6 @@ from estimator_spec.driver import checkpoint_state
 tf1 = tf.compat.v1
 
 
-@pytest.fixture
-def trained(make, line):
-    """Returns an estimator with checkpoints at steps 2 and 4."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=2)
-    estimator.train(line.input_fn, steps=2)
-    return estimator
-
-
 def files(directory):
     """Returns the content of every file of a checkpoint, by name."""
     found = {}

@@ -82,7 +82,7 @@ class TestTheOptimizersGradients:
         wanted = -factor * np.array(COLUMN_SUMS)
         np.testing.assert_allclose(found["table"][:, 0], wanted, rtol=1e-6)
 
-    @pytest.mark.parametrize("replicas", [None, 1, 2])
+    @pytest.mark.parametrize("replicas", [None, 2])
     def test_another_loss(self, tmp_path, replicas):
         """Minimizing ten times the loss moves the tables ten times as far."""
         found = train(tmp_path, lambda loss: minimize(10 * loss), host_replicas=replicas)
@@ -151,13 +151,19 @@ class TestTheOptimizersGradients:
 
         self.check(train(tmp_path, train_op), 3)
 
-    @pytest.mark.parametrize("replicas", [None, 1, 2])
+    @pytest.mark.parametrize("replicas", [None, 2])
     def test_nothing_but_tables(self, tmp_path, replicas):
         """A model whose only variables are tables trains."""
         self.check(train(tmp_path, dense=False, host_replicas=replicas), 1)
 
-    @pytest.mark.parametrize("kind", [CrossShardOptimizer, tf1.tpu.CrossShardOptimizer])
-    @pytest.mark.parametrize("reduction, factor", [("weighted_mean", 1), ("weighted_sum", 2)])
+    @pytest.mark.parametrize(
+        "kind, reduction, factor",
+        [
+            (CrossShardOptimizer, "weighted_mean", 1),
+            (CrossShardOptimizer, "weighted_sum", 2),
+            (tf1.tpu.CrossShardOptimizer, "weighted_sum", 2),
+        ],
+    )
     def test_cross_shard_optimizer(self, tmp_path, kind, reduction, factor):
         """It averages or sums the losses of two replicas, for tables as for other variables."""
 
@@ -189,7 +195,7 @@ class TestTheOptimizersGradients:
 class TestStandIns:
     """Stand-ins are seen by the model's optimizer, and by nothing that is saved."""
 
-    @pytest.mark.parametrize("replicas", [None, 1, 2])
+    @pytest.mark.parametrize("replicas", [None, 2])
     def test_checkpoints(self, tmp_path, replicas):
         """Neither stand-ins nor their slots and averages are in a checkpoint."""
 
@@ -252,9 +258,16 @@ IN_TURNS = {
 }
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4])
-@pytest.mark.parametrize("accumulation", [True, False])
-@pytest.mark.parametrize("make", [SGD, es.AdagradParameters])
+@pytest.mark.parametrize(
+    "make, accumulation, replicas",
+    [
+        (SGD, False, 4),
+        (es.AdagradParameters, True, 4),
+        (es.AdagradParameters, False, 1),
+        (es.AdagradParameters, False, 2),
+        (es.AdagradParameters, False, 4),
+    ],
+)
 def test_updates_by_hand(tmp_path, make, accumulation, replicas):
     """Without gradient accumulation the sums of the replicas are applied in turns."""
     parameters = make(RATE, use_gradient_accumulation=accumulation)
@@ -311,7 +324,7 @@ def run(number):
         embedding_core="host",
         fast_updates=False,
     )
-    estimator.train(input_fn, steps=60)
+    estimator.train(input_fn, steps=30)
     return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
 first, second = run(1), run(2)

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,10 +174,14 @@ def values(estimator):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Trains by single steps, by the loop on one replica, and by the loop on two."""
+    """Trains by single steps, by the loop on one replica, and by the loop on two.
+
+    On two replicas there is a host call.
+    """
     found = {}
     for replicas in (None, 1, 2):
-        estimator = make(tmp_path_factory.mktemp(str(replicas)), replicas)
+        model_dir = tmp_path_factory.mktemp(str(replicas))
+        estimator = make(model_dir, replicas, host=replicas == 2)
         calls = Calls()
         estimator.train(input_fn, hooks=[calls], steps=STEPS)
         found[replicas] = estimator, calls.steps
@@ -222,24 +228,24 @@ def test_without_a_core(tmp_path):
         np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("api", [tf1, tf], ids=["v1", "v2"])
-def test_keras_layers(tmp_path, api, monkeypatch):
+def test_keras_layers(tmp_path, monkeypatch):
     """Keras' feature layers and TF1's dense layers have the same names on each replica."""
     pytest.importorskip("tensorflow" if TENSORFLOW.startswith("2.15") else "tf_keras")
 
-    def keras_logits(features, made):
+    def keras_logits(api, features, made):
         sequence, pooled = tpu_columns.split_sequence_columns(made)
         steps, _ = tpu_columns.sequence_input_layer(features, sequence)
         inputs = [api.keras.layers.DenseFeatures(pooled)(features), tf.reduce_sum(steps, 1)]
         return tf1.layers.dense(tf.concat(inputs, 1), 1)
 
-    monkeypatch.setattr(sys.modules[__name__], "logits_of", keras_logits)
     found = []
-    for replicas in (1, 2):
-        estimator = make(tmp_path / str(replicas), replicas)
+    for number, (api, replicas) in enumerate([(tf, 1), (tf, 2), (tf1, 2)]):
+        logits = functools.partial(keras_logits, api)
+        monkeypatch.setattr(sys.modules[__name__], "logits_of", logits)
+        estimator = make(tmp_path / str(number), replicas)
         estimator.train(input_fn, steps=1)
         found.append(set(estimator.get_variable_names()))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert {"dense_features/user_embedding/embedding_weights/Adagrad", "dense/kernel"} < found[0]
 
 
@@ -254,12 +260,12 @@ def test_an_id_out_of_range_stops_the_loop(tmp_path):
         return input_fn(params).map(spoil)
 
     with pytest.raises(ValueError, match="'user'.*outside of the vocabulary"):
-        make(tmp_path, 2).train(bad, steps=2)
+        make(tmp_path, 1).train(bad, steps=2)
 
 
 def test_training_continues(tmp_path):
     """Training in two parts gives the same values as training at once."""
-    through = make(tmp_path / "a", 2)
+    through = make(tmp_path / "a", 1)
     through.train(lambda params: input_fn({**params, "count": 1}), max_steps=6)
     parts = make(tmp_path / "b", 2, iterations=2)
     for last in (3, 6):
@@ -267,17 +273,6 @@ def test_training_continues(tmp_path):
     wanted = values(through)
     for name, value in values(parts).items():
         np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
-
-
-def test_batch_sizes(tmp_path):
-    """input_fn gets the global batch size, model_fn the batch of one replica."""
-    estimator = make(tmp_path, 2)
-    seen = []
-    estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
-        features, labels, mode, {**params, "seen": seen}, config
-    )
-    estimator.train(input_fn, steps=1)
-    assert seen == [("train", BATCH // 2, BATCH // 2)] * 2
 
 
 def scores_with_params(features, labels, mode, params):
@@ -306,8 +301,14 @@ def test_overrides_on_replicas(tmp_path):
 
     estimator = make(tmp_path, 2)
     estimator.__class__ = Mine
+    seen = []
+    estimator._model_fn = lambda features, labels, mode, params, config: model_fn(
+        features, labels, mode, {**params, "seen": seen}, config
+    )
     before = dict(vars(estimator))
     estimator.train(input_fn, steps=1)
+    # input_fn gets the global batch size, model_fn the batch of one replica.
+    assert seen == [("train", BATCH // 2, BATCH // 2)] * 2
     assert calls == ["input_fn", *[("HostEmbeddings", True)] * 2]
     assert vars(estimator) == before
 
@@ -336,42 +337,34 @@ def test_another_estimators_model_on_replicas(tmp_path):
     assert scaffolds == ["infer"] * 2
 
 
-def test_host_calls_run_every_step_on_all_replicas(tmp_path):
+def test_host_calls_run_every_step_on_all_replicas(runs):
     """The host call runs once per step, on the concatenated tensors of the replicas."""
-    estimator = make(tmp_path, 2, host=True)
-    estimator.train(input_fn, steps=4)
-    (path,) = (tmp_path / "host_call").iterdir()
+    (path,) = Path(runs[2][0].model_dir, "host_call").iterdir()
     events = [e for e in tf1.train.summary_iterator(str(path)) if e.summary.value]
-    assert [event.step for event in events] == [0, 1, 2, 3] or [event.step for event in events] == [
-        1,
-        2,
-        3,
-        4,
-    ]
+    assert [event.step for event in events] in ([*range(STEPS)], [*range(1, STEPS + 1)])
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_pipelining(tmp_path, replicas):
+def test_pipelining(tmp_path):
     """Pipelined updates carry over between steps and loops: single steps give the same values."""
     found = []
-    for number in (None, replicas):
+    for replicas in (None, 1, 2):
         spec = {"pipeline_execution_with_tensor_core": True}
-        estimator = make(tmp_path / str(number), number, spec=spec)
+        estimator = make(tmp_path / str(replicas), replicas, spec=spec)
         estimator.train(input_fn, steps=STEPS)
         found.append(values(estimator))
-    assert set(found[0]) == set(found[1])
-    for name, value in found[0].items():
-        np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    for other in found[1:]:
+        assert set(other) == set(found[0])
+        for name, value in found[0].items():
+            np.testing.assert_allclose(other[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_tensors_in_place_of_a_dataset(runs, tmp_path, replicas):
+def test_tensors_in_place_of_a_dataset(runs, tmp_path):
     """Tensors returned by input_fn are evaluated anew in each step of a loop."""
 
     def tensors(params):
         return tf1.data.make_one_shot_iterator(input_fn(params)).get_next()
 
-    estimator = make(tmp_path, replicas)
+    estimator = make(tmp_path, 2)
     estimator.train(tensors, steps=STEPS)
     wanted, found = values(runs[None][0]), values(estimator)
     for name, value in wanted.items():
@@ -447,10 +440,9 @@ import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
 sys.path.insert(0, sys.argv[1])
 import test_device_loop as program
-for replicas in (1, 2):
-    estimator = program.make(f"{sys.argv[2]}/{replicas}", replicas)
-    estimator.train(program.input_fn, steps=4)
-    assert estimator.get_variable_value("global_step") == 4
+estimator = program.make(sys.argv[2], 2)
+estimator.train(program.input_fn, steps=4)
+assert estimator.get_variable_value("global_step") == 4
 """
 
 

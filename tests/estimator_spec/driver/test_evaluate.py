@@ -20,18 +20,15 @@ def by_hand(line, weight, bias):
     return np.mean(errors**2), np.mean(np.abs(errors))
 
 
-def test_metrics_of_a_checkpoint(make, line):
+def test_metrics_of_a_checkpoint(trained, line):
     """The result has the model's metrics, the mean loss, and the global step."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=5)
-    result = estimator.evaluate(line.input_fn)
-    loss, error = by_hand(
-        line, estimator.get_variable_value("weight"), estimator.get_variable_value("bias")
-    )
+    result = trained.evaluate(line.input_fn)
+    weight, bias = (trained.get_variable_value(name) for name in ("weight", "bias"))
+    loss, error = by_hand(line, weight, bias)
     assert sorted(result) == ["global_step", "loss", "mae"]
     np.testing.assert_allclose(result["loss"], loss, rtol=1e-5)
     np.testing.assert_allclose(result["mae"], error, rtol=1e-5)
-    assert result["global_step"] == 5
+    assert result["global_step"] == 4
 
 
 def test_steps(make, line, tf_log):
@@ -45,7 +42,8 @@ def test_steps(make, line, tf_log):
 
 def test_more_steps_than_data(make, line):
     """An evaluation ends with its data."""
-    assert make().evaluate(line.input_fn, steps=100)["loss"] > 0
+    loss, _ = by_hand(line, 0.5, 0)
+    assert make().evaluate(line.input_fn, steps=100)["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 @pytest.mark.parametrize("steps", [0, -1])
@@ -75,31 +73,27 @@ def test_train_without_saving_then_evaluate(make, line):
     assert estimator.evaluate(line.input_fn)["global_step"] == 0
 
 
-def test_checkpoint_path(make, line):
+def test_checkpoint_path(trained, line):
     """An older checkpoint can be evaluated."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=2)
-    estimator.train(line.input_fn, steps=2)
-    path = os.path.join(estimator.model_dir, "model.ckpt-2")
-    older = estimator.evaluate(line.input_fn, checkpoint_path=path)
+    path = os.path.join(trained.model_dir, "model.ckpt-2")
+    older = trained.evaluate(line.input_fn, checkpoint_path=path)
     assert older["global_step"] == 2
-    assert older["loss"] > estimator.evaluate(line.input_fn)["loss"]
+    assert older["loss"] > trained.evaluate(line.input_fn)["loss"]
 
 
-def test_summaries_go_to_a_directory_of_their_own(make, line, events):
+def test_summaries_go_to_a_directory_of_their_own(trained, line, events):
     """The metrics are written to eval/ or eval_<name>/, at the global step."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=3)
+    estimator = trained
     result = estimator.evaluate(line.input_fn)
     named = estimator.evaluate(line.input_fn, steps=1, name="first")
     assert estimator.eval_dir() == os.path.join(estimator.model_dir, "eval")
     assert estimator.eval_dir("first") == os.path.join(estimator.model_dir, "eval_first")
     found = events(estimator.eval_dir())
-    assert found["mae"] == {3: pytest.approx(result["mae"])}
+    assert found["mae"] == {4: pytest.approx(result["mae"])}
     assert "global_step" not in found
-    path = tf.make_ndarray(found["checkpoint_path"][3]).item()
+    path = tf.make_ndarray(found["checkpoint_path"][4]).item()
     assert path.decode() == estimator.latest_checkpoint()
-    assert events(estimator.eval_dir("first"))["loss"] == {3: pytest.approx(named["loss"])}
+    assert events(estimator.eval_dir("first"))["loss"] == {4: pytest.approx(named["loss"])}
 
 
 def test_kinds_of_metrics(make, line, events, tf_log):
@@ -185,11 +179,20 @@ def test_a_local_init_op_of_the_models(make, line):
                 trainable=False,
                 collections=[tf1.GraphKeys.LOCAL_VARIABLES],
             )
-            return tf1.train.Scaffold(local_init_op=tf.group(mine.initializer))
+            return tf1.train.Scaffold(local_init_op=tf.group(mine.assign(2.0)))
 
-        return {"scaffold_fn": scaffold_fn}
+        return {"scaffold_fn": scaffold_fn, "evaluation_hooks": [Read()]}
 
-    assert make(params={"spec": scaffold}).evaluate(line.input_fn)["mae"] > 0
+    class Read(tf1.train.SessionRunHook):
+        def end(self, session):
+            (mine,) = (v for v in tf1.local_variables() if v.op.name == "mine")
+            read.append(session.run(mine))
+
+    read = []
+    _, error = by_hand(line, 0.5, 0)
+    result = make(params={"spec": scaffold}).evaluate(line.input_fn)
+    assert result["mae"] == pytest.approx(error, rel=1e-5)
+    assert read == [2.0]
 
 
 def test_twice_is_the_same(make, line):

@@ -19,14 +19,6 @@ SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 @pytest.fixture
-def trained(make, line):
-    """Returns an estimator with a checkpoint."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=5)
-    return estimator
-
-
-@pytest.fixture
 def receiver():
     """Returns a receiver function of raw features."""
     return estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
@@ -102,13 +94,10 @@ def test_failure_leaves_nothing(trained, tmp_path):
     assert not os.path.exists(tmp_path / "export") or not os.listdir(tmp_path / "export")
 
 
-def test_an_older_checkpoint(make, line, receiver, tmp_path):
+def test_an_older_checkpoint(trained, receiver, tmp_path):
     """checkpoint_path exports the variables of that checkpoint."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=2)
-    estimator.train(line.input_fn, steps=2)
-    older = os.path.join(estimator.model_dir, "model.ckpt-2")
-    path = estimator.export_saved_model(tmp_path / "export", receiver, checkpoint_path=older)
+    older = os.path.join(trained.model_dir, "model.ckpt-2")
+    path = trained.export_saved_model(tmp_path / "export", receiver, checkpoint_path=older)
     variables = path.decode() + "/variables/variables"
     assert tf.train.load_variable(variables, "weight") == tf.train.load_variable(older, "weight")
 
@@ -210,10 +199,9 @@ def several_heads(mode):
     }
 
 
-def test_signatures_of_parsed_examples(make, line, tmp_path, tf_log):
+def test_signatures_of_parsed_examples(make, trained, tmp_path, tf_log):
     """With serialized examples each output becomes a signature."""
     estimator = make(params={"spec": several_heads})
-    estimator.train(line.input_fn, steps=2)
     receiver = estimator_spec.build_parsing_serving_input_receiver_fn(
         {"x": tf.io.FixedLenFeature([1], tf.float32)}
     )
@@ -227,10 +215,9 @@ def test_signatures_of_parsed_examples(make, line, tmp_path, tf_log):
     assert "Signature INCLUDED in export: regression (regress)" in tf_log
 
 
-def test_signatures_that_cannot_be_fed_are_left_out(make, line, receiver, tmp_path, tf_log):
+def test_signatures_that_cannot_be_fed_are_left_out(make, trained, receiver, tmp_path, tf_log):
     """With raw features, classification and regression signatures are left out."""
     estimator = make(params={"spec": several_heads})
-    estimator.train(line.input_fn, steps=2)
     path = estimator.export_saved_model(tmp_path / "export", receiver)
     assert list(tf.saved_model.load(path.decode()).signatures) == [SERVING]
     left_out = [entry for entry in tf_log if "EXCLUDED" in entry]
@@ -325,18 +312,16 @@ def test_tpu_graphs_are_skipped(trained, receiver, tmp_path, tf_log):
     assert len([entry for entry in tf_log if "export_to_tpu is skipped" in entry]) == 1
 
 
-def test_nothing_to_export(make, line, receiver, tmp_path):
+def test_nothing_to_export(make, trained, receiver, tmp_path):
     """export_to_cpu=False raises an error."""
-    make().train(line.input_fn, steps=1)
     with pytest.raises(ValueError, match="One of export_to_cpu and export_to_tpu must be true"):
         make(export_to_cpu=False, export_to_tpu=False).export_saved_model(tmp_path, receiver)
     with pytest.raises(RuntimeError, match="export_to_cpu=False leaves nothing to export"):
         make(export_to_cpu=False).export_saved_model(tmp_path, receiver)
 
 
-def test_use_tpu_exports_without_one(make, line, receiver, tmp_path):
+def test_use_tpu_exports_without_one(make, trained, receiver, tmp_path):
     """An estimator with use_tpu=True exports a SavedModel for CPUs without a TPU."""
-    make().train(line.input_fn, steps=1)
     path = make(use_tpu=True).export_saved_model(tmp_path / "export", receiver)
     assert list(tf.saved_model.load(path.decode()).signatures) == [SERVING]
 

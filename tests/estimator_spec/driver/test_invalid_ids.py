@@ -17,18 +17,21 @@ tf1 = tf.compat.v1
 IDS = np.array([[1], [9], [3], [-4]], np.int64)
 
 
-def make(model_dir, column_policy=None, **arguments):
-    """Returns an estimator of one table of 5 rows, and its column."""
-    column = tpu_columns.embedding_column(
-        tf.feature_column.categorical_column_with_identity("ids", 5),
-        2,
-        initializer=tf1.ones_initializer(),
-        invalid_ids=column_policy,
-    )
+def make(model_dir, policies=(None,), **arguments):
+    """Returns an estimator with a table of 5 rows for each policy of a column."""
+    columns = [
+        tpu_columns.embedding_column(
+            tf.feature_column.categorical_column_with_identity(f"ids{number}", 5),
+            2,
+            initializer=tf1.ones_initializer(),
+            invalid_ids=policy,
+        )
+        for number, policy in enumerate(policies)
+    ]
 
     def model_fn(features, labels, mode, params):
         del params
-        rows = tpu_columns.input_layer(features, [column])
+        rows = tpu_columns.input_layer(features, columns)
         spec = estimator_spec.TPUEstimatorSpec
         if mode == estimator_spec.ModeKeys.PREDICT:
             return spec(mode, predictions={"rows": rows})
@@ -44,7 +47,7 @@ def make(model_dir, column_policy=None, **arguments):
         predict_batch_size=4,
         config=estimator_spec.RunConfig(model_dir=str(model_dir), save_summary_steps=1),
         embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
-            feature_columns=[column],
+            feature_columns=columns,
             optimization_parameters=estimator_spec.StochasticGradientDescentParameters(1.0),
         ),
         **arguments,
@@ -56,40 +59,41 @@ def input_fn(params):
     del params
     ids = tf.sparse.from_dense(tf.constant(IDS))
     labels = tf.constant([[1.0], [2.0], [4.0], [8.0]])
-    return tf.data.Dataset.from_tensors(({"ids": ids}, labels)).repeat()
+    features = {f"ids{number}": ids for number in range(5)}
+    return tf.data.Dataset.from_tensors((features, labels)).repeat()
 
 
-def table_of(estimator):
-    """Returns the trained table."""
-    (name,) = [name for name in estimator.get_variable_names() if name.endswith("weights")]
-    return estimator.get_variable_value(name)
+def tables_of(estimator):
+    """Returns the trained tables."""
+    names = [name for name in estimator.get_variable_names() if name.endswith("weights")]
+    return [estimator.get_variable_value(name) for name in names]
 
 
 @pytest.mark.parametrize("core", [None, "host"])
-@pytest.mark.parametrize(
-    ("policy", "changes"),
-    [
-        ("drop", {1: 1.0, 3: 4.0}),
-        ("clip", {1: 1.0, 4: 2.0, 3: 4.0, 0: 8.0}),
-        ("mod", {1: 1.0 + 8.0, 4: 2.0, 3: 4.0}),
-        (2, {1: 1.0, 3: 4.0, 2: 2.0 + 8.0}),
-    ],
-)
-def test_training(tmp_path, core, policy, changes):
-    """The estimator's policy decides which rows a step trains, on both cores."""
-    estimator = make(tmp_path, embedding_core=core, invalid_ids=policy)
+def test_training(tmp_path, core):
+    """Policies decide which rows a step trains, on both cores; a column's own one wins."""
+    changes = {
+        None: {1: 1.0, 3: 4.0},  # "drop", the estimator's
+        "drop": {1: 1.0, 3: 4.0},
+        "clip": {1: 1.0, 4: 2.0, 3: 4.0, 0: 8.0},
+        "mod": {1: 1.0 + 8.0, 4: 2.0, 3: 4.0},
+        2: {1: 1.0, 3: 4.0, 2: 2.0 + 8.0},
+    }
+    estimator = make(tmp_path, changes, embedding_core=core, invalid_ids="drop")
     estimator.train(input_fn, steps=1)
-    wanted = np.ones([5, 2], np.float32)
-    for row, gradient in changes.items():
-        wanted[row] -= gradient
-    np.testing.assert_array_equal(table_of(estimator), wanted)
+    for (policy, gradients), found in zip(changes.items(), tables_of(estimator), strict=True):
+        wanted = np.ones([5, 2], np.float32)
+        for row, gradient in gradients.items():
+            wanted[row] -= gradient
+        np.testing.assert_array_equal(found, wanted, err_msg=str(policy))
 
 
-def test_a_columns_policy_wins(tmp_path):
-    """A column's own policy applies instead of the estimator's."""
-    estimator = make(tmp_path, column_policy="drop", invalid_ids="error")
+@pytest.mark.parametrize("policy", ["clip", 2])
+def test_an_estimators_policy(tmp_path, policy):
+    """The estimator's policy applies to a column without one."""
+    estimator = make(tmp_path, invalid_ids=policy)
     estimator.train(input_fn, steps=1)
-    assert table_of(estimator)[4].tolist() == [1.0, 1.0]
+    assert tables_of(estimator)[0][policy if policy == 2 else 4, 0] < 1
 
 
 def test_summary(tmp_path):
@@ -100,7 +104,7 @@ def test_summary(tmp_path):
         value.simple_value
         for event in tf1.train.summary_iterator(os.fspath(events))
         for value in event.summary.value
-        if value.tag == "invalid_ids/ids_embedding"
+        if value.tag == "invalid_ids/ids0_embedding"
     ]
     assert counts == [2.0, 2.0]
 
@@ -111,7 +115,7 @@ def test_error(tmp_path, core):
     estimator = make(tmp_path, embedding_core=core, invalid_ids="error")
     with pytest.raises(
         tpu_columns.IdOutOfRangeError,
-        match=r"'ids_embedding': ids outside of the vocabulary, whose size is 5 .*: 9\.",
+        match=r"'ids0_embedding': ids outside of the vocabulary, whose size is 5 .*: 9\.",
     ):
         estimator.train(input_fn, steps=1)
 
@@ -121,7 +125,7 @@ def test_export(tmp_path):
     estimator = make(tmp_path / "model", embedding_core="host", invalid_ids="drop")
     estimator.train(input_fn, steps=1)
     receiver = estimator_spec.build_raw_serving_input_receiver_fn(
-        {"ids": tf.zeros([4, 1], tf.int64)}
+        {"ids0": tf.zeros([4, 1], tf.int64)}
     )
     path = estimator.export_saved_model(os.fspath(tmp_path / "export"), receiver).decode()
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -129,9 +133,9 @@ def test_export(tmp_path):
         signature = model.signature_def["serving_default"]
         found = session.run(
             {key: info.name for key, info in signature.outputs.items()},
-            {signature.inputs["ids"].name: IDS},
+            {signature.inputs["ids0"].name: IDS},
         )
-    table = table_of(estimator)
+    (table,) = tables_of(estimator)
     wanted = [table[1], [0, 0], table[3], [0, 0]]
     np.testing.assert_array_equal(next(iter(found.values())), wanted)
     assert not any(node.op == "ScalarSummary" for node in model.graph_def.node)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from estimator_spec._tensorflow import private
 from estimator_spec.driver import systems, tpu_engine
 
 tf1 = tf.compat.v1
-STEPS = 7
 PIPELINES = es.InputPipelineConfig
 
 
@@ -45,18 +45,19 @@ def make(model_dir, model_fn=program.model_fn, tpu_config=None, spec=(), **kwarg
     )
 
 
+def install_fake(monkeypatch, replicas=2, hosts=1):
+    """Installs a fake TPU; returns its system."""
+    system = fake_tpu.FakeSystem(replicas, hosts)
+    monkeypatch.setattr(systems, "find", lambda config, master: system)
+    monkeypatch.setattr(tpu_engine, "MidLevelEngine", fake_tpu.FakeEngine)
+    return system
+
+
 @pytest.fixture
 def on_fake(monkeypatch):
     """Installs a fake TPU of two replicas on one host; call it for other numbers."""
-
-    def find(replicas=2, hosts=1):
-        system = fake_tpu.FakeSystem(replicas, hosts)
-        monkeypatch.setattr(systems, "find", lambda config, master: system)
-        monkeypatch.setattr(tpu_engine, "MidLevelEngine", fake_tpu.FakeEngine)
-        return system
-
-    find()
-    return find
+    install_fake(monkeypatch)
+    return functools.partial(install_fake, monkeypatch)
 
 
 def few(params):
@@ -69,34 +70,41 @@ class TestTheLoop:
 
     @pytest.fixture(scope="class")
     def on_host(self, tmp_path_factory):
-        """Trains the same program on the host core by single steps."""
+        """Trains the same program on the host core by single steps, in two parts."""
         estimator = program.make(tmp_path_factory.mktemp("host"), None)
-        estimator.train(program.input_fn, steps=STEPS)
+        estimator.train(program.input_fn, steps=4)
+        estimator.train(program.input_fn, steps=1)
         return estimator
 
-    @pytest.mark.parametrize("replicas", [1, 2])
-    def test_train_evaluate_predict(self, on_host, on_fake, tmp_path, replicas):
+    @pytest.fixture(scope="class")
+    def trained(self, on_host, tmp_path_factory):
+        """Trains on fakes of one and two replicas to the host core's variables."""
+        estimators = []
+        for replicas in (1, 2):
+            with pytest.MonkeyPatch.context() as monkeypatch:
+                system = install_fake(monkeypatch, replicas)
+                estimator = make(tmp_path_factory.mktemp("fake"))
+                calls = program.Calls()
+                estimator.train(program.input_fn, hooks=[calls], max_steps=4)
+                estimator.train(program.input_fn, hooks=[calls], steps=1)
+            assert calls.steps == [3, 4, 5]
+            assert system.started == ["tables of the fake"] * 2
+            wanted, found = program.values(on_host), program.values(estimator)
+            assert set(found) == set(wanted)
+            for name, value in wanted.items():
+                np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+            estimators.append(estimator)
+        return estimators[-1]
+
+    def test_train_evaluate_predict(self, on_host, on_fake, trained):
         """Checkpoints, metrics and predictions equal the host core's, by name and to 1e-5."""
-        system = on_fake(replicas)
-        estimator = make(tmp_path)
-        calls = program.Calls()
-        estimator.train(program.input_fn, hooks=[calls], max_steps=4)
-        estimator.train(program.input_fn, hooks=[calls], steps=1)
-        assert calls.steps == [3, 4, 5]
-        assert system.started == ["tables of the fake"] * 2
-        again = program.make(tmp_path / "host", None)
-        again.train(program.input_fn, steps=4)
-        again.train(program.input_fn, steps=1)
-        wanted, found = program.values(again), program.values(estimator)
-        assert set(found) == set(wanted)
-        for name, value in wanted.items():
-            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+        estimator = trained
         found = estimator.evaluate(few, steps=2)
-        assert found == pytest.approx(again.evaluate(few), rel=1e-5)
-        wanted, found = ([p["p"] for p in e.predict(few)] for e in (again, estimator))
+        assert found == pytest.approx(on_host.evaluate(few), rel=1e-5)
+        wanted, found = ([p["p"] for p in e.predict(few)] for e in (on_host, estimator))
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
-    def test_a_checkpoint_goes_to_the_host_and_comes_back(self, on_host, on_fake, tmp_path):
+    def test_a_checkpoint_goes_to_the_host_and_comes_back(self, on_fake, tmp_path):
         """The host core and the TPU's core can continue each other's checkpoints."""
         on_tpu = make(tmp_path)
         batch = program.input_fn
@@ -113,15 +121,10 @@ class TestTheLoop:
             found = on_tpu.get_variable_value(name)
             np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6, err_msg=name)
 
-    def test_evaluation_on_the_cpu(self, on_host, on_fake, tmp_path):
+    def test_evaluation_on_the_cpu(self, on_host, on_fake, trained):
         """eval_on_tpu=False evaluates with ordinary variables, to the same metrics."""
-        on_fake()
-        estimator = make(tmp_path, eval_on_tpu=False)
-        estimator.train(program.input_fn, steps=3)
-        estimator.params["seen"].clear()
-        found = estimator.evaluate(few)
-        wanted = make(tmp_path).evaluate(few, steps=2)
-        assert found == pytest.approx(wanted, rel=1e-5)
+        found = make(trained.model_dir, eval_on_tpu=False).evaluate(few)
+        assert found == pytest.approx(on_host.evaluate(few), rel=1e-5)
 
     def test_what_the_program_sees(self, on_fake, tmp_path):
         """params of both functions have the batch size, `use_tpu` and the `context`."""
@@ -136,24 +139,22 @@ class TestTheLoop:
             seen.append(params["context"].current_input_fn_deployment()[1:])
             return few(params)
 
-        estimator = make(tmp_path, model_fn)
+        estimator = make(tmp_path, model_fn, {"num_shards": 2})
         estimator.train(program.input_fn, steps=1)
         assert seen == [("train", True, 4, 2)] * 2
         seen.clear()
         assert len(list(estimator.predict(input_fn))) == 2 * program.BATCH
         assert seen == [(0, 1, 2), *[("infer", True, 4, 2)] * 2]
 
-    def test_the_last_batch_of_a_prediction(self, on_fake, tmp_path):
+    def test_the_last_batch_of_a_prediction(self, on_fake, trained):
         """A partial last batch yields exactly the predictions of its examples."""
-        estimator = make(tmp_path)
-        estimator.train(program.input_fn, steps=1)
 
         def uneven(params):
             whole = program.input_fn({**params, "count": 2, "repeat": 1}).unbatch()
             return whole.take(11).batch(program.BATCH).map(lambda features, labels: features)
 
-        whole = [p["p"] for p in estimator.predict(few)]
-        found = [p["p"] for p in estimator.predict(uneven)]
+        whole = [p["p"] for p in trained.predict(few)]
+        found = [p["p"] for p in trained.predict(uneven)]
         assert len(found) == 11
         np.testing.assert_allclose(found, whole[:11], rtol=1e-6)
 
@@ -304,10 +305,6 @@ class TestNumbers:
         on_fake(2, 2)
         with pytest.raises(ValueError, match=f"{task} is only supported under three conditions"):
             list(getattr(make(tmp_path), task)(few))
-
-    def test_the_right_number_of_shards(self, on_fake, tmp_path):
-        """num_shards equal to the number of replicas is accepted."""
-        make(tmp_path, tpu_config={"num_shards": 2}).train(program.input_fn, steps=1)
 
     def test_context_knows(self, on_fake, tmp_path):
         """The context has the number of replicas and hosts, for subclasses."""

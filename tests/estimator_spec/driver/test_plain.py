@@ -136,5 +136,5 @@ def test_each_switch_turns_off_its_part(used, tmp_path, monkeypatch, optimizatio
     # They replace others; tests/estimator_spec/updates/test_native_ops.py has their switch.
     monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, "0")
     monkeypatch.setenv(optimization.value, "0")
-    _run(tmp_path)
+    _estimator(tmp_path).train(_input_fn, steps=20).evaluate(_input_fn, steps=1)
     assert used == set(PARTS.values()) - {PARTS[optimization]}

@@ -16,14 +16,6 @@ from estimator_spec.driver import prediction
 tf1 = tf.compat.v1
 
 
-@pytest.fixture
-def trained(make, line):
-    """Returns an estimator with a checkpoint."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=5)
-    return estimator
-
-
 def expected(estimator, line):
     """Computes the predictions of the latest checkpoint with NumPy."""
     return line.x * estimator.get_variable_value("weight") + estimator.get_variable_value("bias")
@@ -113,15 +105,12 @@ def test_which_prediction_differs(lengths):
         list(prediction.split_batch(values))
 
 
-def test_checkpoint_path(make, line):
+def test_checkpoint_path(trained, line):
     """An older checkpoint can predict."""
-    estimator = make()
-    estimator.train(line.input_fn, steps=2)
-    estimator.train(line.input_fn, steps=2)
-    path = os.path.join(estimator.model_dir, "model.ckpt-2")
+    path = os.path.join(trained.model_dir, "model.ckpt-2")
     weight = tf.train.load_variable(path, "weight")
     bias = tf.train.load_variable(path, "bias")
-    found = next(estimator.predict(line.input_fn, checkpoint_path=path))
+    found = next(trained.predict(line.input_fn, checkpoint_path=path))
     np.testing.assert_allclose(found["y"], line.x[0] * weight[0] + bias, rtol=1e-5)
 
 

@@ -34,7 +34,16 @@ def load():
 
 
 @pytest.mark.timeout(900 * PAIRS)
-@pytest.mark.parametrize("variant", ["default", "host", "reference_variables"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "host",
+        *(
+            pytest.param(variant, marks=pytest.mark.nightly("two more pairs of processes"))
+            for variant in ("default", "reference_variables")
+        ),
+    ],
+)
 def test_two_trainings_on_a_loaded_machine(variant, load, tmp_path):
     """Two concurrent trainings write checkpoints that are equal byte for byte."""
     paths = [os.fspath(ROOT), os.environ.get("PYTHONPATH", "")]

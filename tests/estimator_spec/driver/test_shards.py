@@ -22,7 +22,7 @@ tf1 = tf.compat.v1
 
 ROWS = 11
 TAGS = "one_two_shared_embedding"
-LAYOUTS = [("div", 1), ("div", 3), ("mod", 3), ("mod", 4), ("mod", 50)]
+LAYOUTS = [("div", 1), ("div", 3), ("mod", 4), ("mod", 50)]
 
 
 def columns():
@@ -183,11 +183,22 @@ def test_variables_are_partitioned(trained):
 
 @pytest.mark.parametrize(
     ("before", "now"),
-    [(before, ("mod", 2)) for before in LAYOUTS]
-    + [(("mod", 4), ("div", 1)), (("mod", 3), ("div", 2)), (("div", 3), ("div", 2))],
+    [
+        (("div", 1), ("mod", 2)),
+        (("mod", 4), ("div", 2)),
+        (("mod", 50), ("mod", 2)),
+        (("div", 3), ("div", 2)),
+    ],
 )
+def test_predictions_from_other_shards(trained, before, now):
+    """A checkpoint of any layout can be predicted from."""
+    model_dir, wanted, _ = trained[before]
+    np.testing.assert_allclose(outputs(make(model_dir, now)), wanted, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(("before", "now"), [(("mod", 4), ("div", 1)), (("div", 3), ("mod", 2))])
 def test_checkpoints_of_other_shards(copied, trained, before, now):
-    """A checkpoint of any layout can be evaluated, predicted from and trained further."""
+    """A checkpoint of another layout can be evaluated, predicted from and trained further."""
     estimator = make(copied(before), now)
     _, wanted, metrics = trained[before]
     np.testing.assert_allclose(outputs(estimator), wanted, rtol=1e-6, atol=1e-7)
@@ -202,11 +213,10 @@ def test_checkpoints_of_other_shards(copied, trained, before, now):
     np.testing.assert_allclose(outputs(estimator), outputs(other), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("before", LAYOUTS)
-def test_exports_of_any_layout(trained, tmp_path, before):
+def test_an_export_of_more_shards_than_rows(trained, tmp_path):
     """A SavedModel has whole tables in row order, no slots, and predicts as the model does."""
-    model_dir, wanted, _ = trained[before]
-    path = make(model_dir, before).export_saved_model(str(tmp_path), parsing_receiver)
+    model_dir, wanted, _ = trained["mod", 50]
+    path = make(model_dir, ("mod", 50)).export_saved_model(str(tmp_path), parsing_receiver)
     loaded = tf.saved_model.load(path.decode())
     serve = loaded.signatures["serving_default"]
     features = next(iter(input_fn("infer", {"batch_size": 64})))[0]
@@ -250,7 +260,7 @@ def test_values_of_variables(trained):
             )
 
 
-@pytest.mark.parametrize("now", [("div", 2), ("mod", 3), ("mod", 4)])
+@pytest.mark.parametrize("now", [("div", 2), ("mod", 4)])
 def test_a_flipped_bit_stops_every_run(copied, now):
     """A table with a wrong bit is refused, whether or not its layout differs."""
     model_dir = copied(("mod", 4))
@@ -428,7 +438,7 @@ def test_a_checkpoint_without_a_record(copied, trained, told):
 
 def test_a_damaged_record_is_no_guess(copied):
     """An unreadable record raises an error that names it."""
-    model_dir = copied(("mod", 3))
+    model_dir = copied(("mod", 4))
     for path in glob.glob(f"{model_dir}/*.tables.json"):
         with open(path, "w") as file:
             file.write("{")
@@ -485,7 +495,7 @@ def dict_model_fn(features, labels, mode, params):
 def test_dict_mode_and_the_host_core(tmp_path, core):
     """Tables of dictionaries and of an embedding core are sharded and restored in the same way."""
     wanted = None
-    for layout in (("div", 1), ("div", 3), ("mod", 3)):
+    for layout in (("div", 1), ("mod", 3)):
         model_dir = tmp_path / f"{layout[0]}{layout[1]}"
         options = {"spec": dict_spec(layout[0]), "model": dict_model_fn, "embedding_core": core}
         estimator = make(model_dir, layout, **options)
@@ -497,12 +507,11 @@ def test_dict_mode_and_the_host_core(tmp_path, core):
         np.testing.assert_allclose(predictions, wanted, rtol=1e-5, atol=1e-6)
         other = make(model_dir, ("mod", 2), **{**options, "spec": dict_spec("mod")})
         np.testing.assert_allclose(outputs(other), wanted, rtol=1e-5, atol=1e-6)
-        for made in (estimator, other):
-            path = made.export_saved_model(str(tmp_path / "out"), dict_receiver).decode()
-            serve = tf.saved_model.load(path).signatures["serving_default"]
-            features = next(iter(input_fn("infer", {"batch_size": 64})))[0]
-            found = serve(one=features["one"], two=features["two"])
-            np.testing.assert_allclose(found["output"], wanted, rtol=1e-5, atol=1e-6)
+        path = other.export_saved_model(str(tmp_path / "out"), dict_receiver).decode()
+        serve = tf.saved_model.load(path).signatures["serving_default"]
+        features = next(iter(input_fn("infer", {"batch_size": 64})))[0]
+        found = serve(one=features["one"], two=features["two"])
+        np.testing.assert_allclose(found["output"], wanted, rtol=1e-5, atol=1e-6)
 
 
 def dict_receiver():

@@ -37,42 +37,58 @@ def losses_of(estimator, input_fn):
     return hook.found
 
 
-@pytest.fixture
-def usual(make, line):
+@pytest.fixture(scope="module")
+def usual(make_in, line):
     """Returns the losses without any of these arguments."""
-    return losses_of(make(model_dir=None), line.input_fn)
+    return losses_of(make_in(model_dir=None), line.input_fn)
 
 
 @pytest.mark.parametrize(
-    "tpu_config",
+    ("tpu_config", "batch_axis"),
     [
-        TPUConfig(100, 8),
-        TPUConfig(iterations_per_loop=3),
-        TPUConfig("30s"),
-        TPUConfig("1h"),
-        TPUConfig(per_host_input_for_training=False),
-        TPUConfig(per_host_input_for_training=InputPipelineConfig.PER_HOST_V2),
-        TPUConfig(per_host_input_for_training=InputPipelineConfig.BROADCAST),
-        TPUConfig(num_shards=8, num_cores_per_replica=2, tpu_job_name="tpu_worker"),
-        TPUConfig(
-            num_cores_per_replica=4,
-            per_host_input_for_training=InputPipelineConfig.PER_HOST_V2,
-            input_partition_dims=[{"x": [4, 1]}, None],
+        (
+            TPUConfig(
+                100,
+                8,
+                per_host_input_for_training=False,
+                initial_infeed_sleep_secs=600,
+                experimental_host_call_every_n_steps=10,
+            ),
+            (0, 0),
         ),
-        TPUConfig(initial_infeed_sleep_secs=600),
-        TPUConfig(experimental_host_call_every_n_steps=10),
-        TPUConfig(experimental_feed_hook=object),
-        TPUConfig(experimental_allow_per_host_v2_parallel_get_next=True),
+        (
+            TPUConfig(
+                "1h",
+                per_host_input_for_training=InputPipelineConfig.BROADCAST,
+                experimental_feed_hook=object,
+            ),
+            [3, 0],
+        ),
+        (
+            TPUConfig(
+                3,
+                num_shards=8,
+                num_cores_per_replica=2,
+                tpu_job_name="tpu_worker",
+                per_host_input_for_training=InputPipelineConfig.PER_HOST_V2,
+                experimental_allow_per_host_v2_parallel_get_next=True,
+            ),
+            (),
+        ),
+        (
+            TPUConfig(
+                num_cores_per_replica=4,
+                per_host_input_for_training=InputPipelineConfig.PER_HOST_V2,
+                input_partition_dims=[{"x": [4, 1]}, None],
+            ),
+            (np.int64(1),),
+        ),
     ],
-    ids=lambda config: ",".join(
-        f"{name}={value}"
-        for name, value in config._asdict().items()
-        if value != getattr(TPUConfig(), name)
-    ),
 )
-def test_a_tpu_s_configuration_changes_no_number(make, line, usual, tpu_config):
-    """TPUConfig doesn't change the losses on a CPU."""
-    estimator = make(model_dir=None, config={"tpu_config": tpu_config})
+def test_a_tpu_s_configuration_changes_no_number(make, line, usual, tpu_config, batch_axis):
+    """Neither TPUConfig nor batch_axis changes the losses on a CPU."""
+    config = {"tpu_config": tpu_config}
+    estimator = make(model_dir=None, config=config, batch_axis=batch_axis)
     assert losses_of(estimator, line.input_fn) == usual
 
 
@@ -82,13 +98,6 @@ def test_loops_stop_at_any_step(make, line):
     estimator.train(line.input_fn, max_steps=3)
     state = tf.train.get_checkpoint_state(estimator.model_dir)
     assert [path[-1] for path in state.all_model_checkpoint_paths] == ["0", "2", "3"]
-
-
-@pytest.mark.parametrize("batch_axis", [(0, 0), [3, 0], (), (np.int64(1),), None])
-def test_batch_axis(make, line, usual, batch_axis):
-    """batch_axis has no effect on a CPU."""
-    estimator = make(model_dir=None, batch_axis=batch_axis)
-    assert losses_of(estimator, line.input_fn) == usual
 
 
 @pytest.mark.parametrize(
@@ -104,15 +113,13 @@ def test_bad_batch_axis(make, batch_axis, error):
 @pytest.mark.parametrize(
     "kwargs",
     [
-        {},
         {"export_to_tpu": False},
         {"export_to_tpu": True, "export_to_cpu": True, "export_saved_model_api_version": 2},
     ],
 )
-def test_exports_are_for_the_cpu(make, line, tmp_path, kwargs):
+def test_exports_are_for_the_cpu(make, trained, tmp_path, kwargs):
     """The SavedModel serves on a CPU, whatever the export options for TPUs."""
     estimator = make(**kwargs)
-    estimator.train(line.input_fn, steps=1)
     receiver_fn = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
     path = estimator.export_saved_model(str(tmp_path), receiver_fn, as_text=True).decode()
     with open(f"{path}/saved_model.pbtxt", encoding="utf-8") as file:

@@ -6,8 +6,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 import time
 import types
 from pathlib import Path
@@ -20,8 +18,6 @@ import estimator_spec
 from estimator_spec.driver import train_and_evaluate as module
 
 tf1 = tf.compat.v1
-
-ROOT = str(Path(__file__).resolve().parents[3])
 
 
 class Diary(tf1.train.SessionRunHook):
@@ -127,6 +123,8 @@ def test_the_start_delay_is_for_evaluators(fit, monkeypatch):
     """A single process ignores `start_delay_secs`."""
     waits = []
     monkeypatch.setattr(time, "sleep", waits.append)
+    request = module.termination.EndRequest
+    monkeypatch.setattr(request, "wait", lambda self, seconds: waits.append(seconds))
     fit.api.train_and_evaluate(every_two(fit), *specs(fit, evaluate={"start_delay_secs": 600}))
     assert sum(waits) < 600
 
@@ -483,48 +481,3 @@ def test_training_deletes_what_is_evaluated(ours, place, waits, tf_log):
     assert metrics["global_step"] == 6
     assert waits == [1]
     assert "model.ckpt-2 before its evaluation ended: it keeps 5 checkpoints" in "\n".join(tf_log)
-
-
-PROGRAM = """
-import sys
-import numpy as np
-import tensorflow as tf
-import estimator_spec as es
-tf1 = tf.compat.v1
-x = np.linspace(-1, 1, 32, dtype=np.float32)[:, np.newaxis]
-def input_fn():
-    return tf.data.Dataset.from_tensor_slices((x, 3 * x)).repeat().batch(8)
-def model_fn(features, labels, mode):
-    loss = tf1.losses.mean_squared_error(labels, tf1.get_variable("w", []) * features)
-    step = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
-    return es.EstimatorSpec(mode, loss=loss, train_op=step)
-config = es.run_config.RunConfig(model_dir=sys.argv[1], save_checkpoints_steps=10)
-result = es.train_and_evaluate(
-    es.Estimator(model_fn, config=config),
-    es.TrainSpec(input_fn, max_steps=30),
-    es.EvalSpec(input_fn, steps=1, start_delay_secs=0, throttle_secs=0),
-)
-print("done", config.task_type, result and result[0]["global_step"])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.timing(reason="two processes find each other's files while both run, and end in time")
-def test_chief_and_evaluator_in_processes_of_their_own(tmp_path):
-    """A trainer and an evaluator in two processes share a directory, and both finish."""
-    processes = {}
-    for task in ("evaluator", "chief"):
-        cluster = {"cluster": {"chief": ["localhost:1"]}, "task": {"type": task, "index": 0}}
-        processes[task] = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(tmp_path / "model")],
-            env={**os.environ, "TF_CONFIG": json.dumps(cluster), "PYTHONPATH": ROOT},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    said = {}
-    for task, process in processes.items():
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err[-3000:]
-        said[task] = out.strip().splitlines()[-1]
-    assert said == {"chief": "done chief None", "evaluator": "done evaluator 30"}

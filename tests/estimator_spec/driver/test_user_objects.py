@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -131,6 +133,16 @@ def predict_one(program, estimator):
     predictions.close()
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Returns the directory of a program with three mod shards, whose objects are unchanged."""
+    program = Program()
+    model_dir = tmp_path_factory.mktemp("trained") / "model"
+    train(program, program.estimator(model_dir, "mod", 3))
+    program.check_unchanged()
+    return model_dir
+
+
 @pytest.mark.parametrize(
     "run",
     [
@@ -145,11 +157,9 @@ def predict_one(program, estimator):
     ],
     ids=["train", "evaluate", "predict", "predict-one", "train-and-evaluate", "export"],
 )
-def test_a_run_changes_no_object_of_the_program(tmp_path, tf_log, run):
+def test_a_run_changes_no_object_of_the_program(trained, tmp_path, tf_log, run):
     """Savers, scaffolds, hooks and lists are as before a run that restores another layout."""
-    trained = Program()
-    train(trained, trained.estimator(tmp_path / "model", "mod", 3))
-    trained.check_unchanged()
+    shutil.copytree(trained, tmp_path / "model")
     program = Program()
     run(program, program.estimator(tmp_path / "model", "div", 1))
     assert any("are copied" in line for line in tf_log)

@@ -195,7 +195,9 @@ def test_a_head_of_the_user(tmp_path):
 
     estimator = estimator_spec.Estimator(model_fn_of(Absolute()), str(tmp_path), params={})
     estimator.train(lambda: input_fn("train"), steps=3)
-    assert estimator.evaluate(lambda: input_fn("eval"))["loss"] > 0
+    weight, bias = (estimator.get_variable_value(name) for name in ("weight", "bias"))
+    loss = estimator.evaluate(lambda: input_fn("eval"))["loss"]
+    assert loss == pytest.approx(np.abs(X * weight + bias - Y).mean(), rel=1e-5)
 
     class Incomplete(heads.Head):
         name, logits_dimension, loss_reduction = "incomplete", 1, "sum"
