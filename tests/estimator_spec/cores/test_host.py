@@ -102,6 +102,7 @@ VARIANTS = [
         RATE, use_gradient_accumulation=False, clip_weight_min=0.2, clip_weight_max=0.5
     ),
 ]
+FIRST_OF_EACH_KIND = {type(parameters): parameters for parameters in reversed(VARIANTS)}.values()
 
 
 @pytest.fixture
@@ -139,6 +140,9 @@ def test_every_argument_is_among_the_variants():
             assert len(values) > 1, (kind, name)
 
 
+KINDS = ("plain", "weighted", "steps")
+
+
 def batches(seed, steps=STEPS):
     """Returns batches of three features as rows of (id, weight), with repeats and empty rows."""
     rng = np.random.RandomState(seed)
@@ -158,13 +162,14 @@ def batches(seed, steps=STEPS):
     ]
 
 
-def make_spec(parameters, combiners="mean", rates=None, **kwargs):
-    """Returns a spec in dict mode, of three features over each of some tables.
+def make_spec(parameters, combiners="mean", rates=None, kinds=KINDS, **kwargs):
+    """Returns a spec in dict mode, of features over each of some tables.
 
     Args:
         parameters: the optimizer of each table, `table_0` and so on.
         combiners: combiner of each table, or of all.
         rates: learning rate of each table, or a function of the step; None for the optimizer's.
+        kinds: kinds of the features of each table.
         **kwargs: further arguments of the spec.
     """
     names = [f"table_{number}" for number in range(len(parameters))]
@@ -183,11 +188,15 @@ def make_spec(parameters, combiners="mean", rates=None, **kwargs):
             names, combiners, parameters, rates or [None] * len(names), strict=True
         )
     }
-    features = {}
-    for name in names:
-        features[f"{name}/plain"] = es.FeatureConfig(name)
-        features[f"{name}/weighted"] = es.FeatureConfig(name, weight_key=f"{name}/weights")
-        features[f"{name}/steps"] = es.FeatureConfig(name, max_sequence_length=LENGTH)
+    features = {
+        f"{name}/{kind}": es.FeatureConfig(
+            name,
+            max_sequence_length=LENGTH if kind == "steps" else 0,
+            weight_key=f"{name}/weights" if kind == "weighted" else None,
+        )
+        for name in names
+        for kind in kinds
+    }
     return es.EmbeddingConfigSpec(
         feature_to_config_dict=features, table_to_config_dict=tables, **kwargs
     )
@@ -292,15 +301,22 @@ def train_core(spec, data, num_shards=1, replicas=1):
 
 
 def train_oracle(
-    parameters, data, combiner="mean", rate=None, multiplier=None, stale=False, replicas=1
+    parameters,
+    data,
+    combiner="mean",
+    rate=None,
+    multiplier=None,
+    stale=False,
+    replicas=1,
+    kinds=KINDS,
 ):
-    """Trains in NumPy; returns the same as the host core's function."""
+    """Trains a table in NumPy; returns it, its activations and the update that is held back."""
     table = oracle.Table(VALUES, parameters)
     rate = rate or (lambda step: parameters.learning_rate)
     held, seen = None, []
     for step, batch in enumerate(data):
         occurrences, activations = [], {}
-        for key in ("plain", "weighted", "steps"):
+        for key in kinds:
             length = LENGTH if key == "steps" else 0
             value, uses = oracle.look_up(table.w, batch[key], combiner, length)
             gradient = value - TARGETS[key]
@@ -331,7 +347,7 @@ def check(variables, table, prefix="table_0", atol=1e-5):
     assert {name for name in variables if name.split("/")[0] == prefix} == {prefix, *names.values()}
 
 
-def check_all(subtests, cases, data, replicas=1, **kwargs):
+def check_all(subtests, cases, data, replicas=1, kinds=KINDS, **kwargs):
     """Trains a table for each case in one graph, and compares each with the oracle by its name.
 
     Args:
@@ -339,10 +355,11 @@ def check_all(subtests, cases, data, replicas=1, **kwargs):
         cases: optimizers, and their combiners.
         data: batches.
         replicas: number of replicas.
+        kinds: kinds of the features of each table.
         **kwargs: further arguments of the spec.
     """
     parameters, combiners = zip(*cases, strict=True)
-    spec = make_spec(parameters, list(combiners), **kwargs)
+    spec = make_spec(parameters, list(combiners), kinds=kinds, **kwargs)
     stale = bool(kwargs.get("pipeline_execution_with_tensor_core"))
     variables, seen, drained = train_core(spec, data, replicas=replicas)
     assert len(seen) == len(data)
@@ -350,7 +367,7 @@ def check_all(subtests, cases, data, replicas=1, **kwargs):
     for name, (optimizer, combiner) in zip(spec.table_to_config_dict, cases, strict=True):
         with subtests.test(f"{shown(optimizer)} {combiner}"):
             table, wanted, held = train_oracle(
-                optimizer, data, combiner or "sum", stale=stale, replicas=replicas
+                optimizer, data, combiner or "sum", None, None, stale, replicas, kinds
             )
             for found, activations in zip(seen, wanted, strict=True):
                 for key, value in activations.items():
@@ -362,9 +379,17 @@ def check_all(subtests, cases, data, replicas=1, **kwargs):
             check(drained, table, name)
 
 
-def test_training_equals_the_oracle(subtests):
-    """Tables and slots equal the formulas after steps with repeated ids and weights."""
-    check_all(subtests, [(parameters, "mean") for parameters in VARIANTS], batches(seed=7))
+def test_every_argument_equals_the_oracle(subtests):
+    """Tables and slots equal the formulas for each optimizer with each of its arguments."""
+    cases = [(parameters, "mean") for parameters in VARIANTS]
+    check_all(subtests, cases, batches(seed=6), kinds=["weighted"])
+
+
+def test_all_features_of_a_table_train_it(subtests):
+    """Tables and slots equal the formulas with repeated ids, weights and sequences."""
+    check_all(
+        subtests, [(parameters, "mean") for parameters in FIRST_OF_EACH_KIND], batches(seed=7)
+    )
 
 
 def test_native_ops_equal_the_oracle(native, subtests):
@@ -385,7 +410,9 @@ def test_replicas_equal_the_oracle(replicas, subtests):
     summed = [SGD(RATE), es.AdagradParameters(RATE)]
     in_turns = [p for p in VARIANTS if not p.use_gradient_accumulation]
     cases = [(parameters, "mean") for parameters in [*summed, *in_turns]]
-    check_all(subtests, cases, batches(seed=7), replicas)
+    # The turns of more replicas don't depend on the optimizer.
+    cases, kinds = (cases, ["plain"]) if replicas == 2 else (cases[:4], KINDS)
+    check_all(subtests, cases, batches(seed=6), replicas, kinds)
 
 
 def test_combiners(subtests):
@@ -564,9 +591,6 @@ def test_the_step_is_read_before_the_model_counts():
         np.testing.assert_allclose(session.run(table)[4], VALUES[4] - 2.0, rtol=1e-5)
         reads = dependencies.collect_ancestors(found)
         assert any(op.type == "ReadVariableOp" and op.inputs[0] is step.handle for op in reads)
-
-
-FIRST_OF_EACH_KIND = {type(parameters): parameters for parameters in reversed(VARIANTS)}.values()
 
 
 @pytest.mark.parametrize("parameters", FIRST_OF_EACH_KIND, ids=shown)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -41,12 +43,17 @@ def ops():
 
 def test_the_library_is_compiled_once(tmp_path):
     """The second call finds the file of the first, and nothing else is left in the directory."""
+    unit = tmp_path / "kernels.cc"
+    unit.write_text('extern "C" int number() { return 3; }\n')
     compiler = native_library.find_compiler()
-    library = native_library.build(compiler, tmp_path / "new")
+    library = native_library.build(compiler, tmp_path / "new", unit)
+    assert ctypes.CDLL(str(library)).number() == 3
     changed = library.stat().st_mtime_ns
-    assert native_library.build(compiler, tmp_path / "new") == library
+    assert native_library.build(compiler, tmp_path / "new", unit) == library
     assert library.stat().st_mtime_ns == changed
     assert list(library.parent.iterdir()) == [library]
+    unit.write_text('extern "C" int number() { return 4; }\n')
+    assert native_library.build(compiler, tmp_path / "new", unit) != library
 
 
 def test_a_failing_compiler_leaves_nothing(tmp_path):
@@ -75,9 +82,17 @@ def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, cap
 
 
 @pytest.mark.any_version
-def test_a_damaged_library_is_built_again(tmp_path):
+def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
     """A file that can't be loaded is replaced."""
-    library = native_library.build(native_library.find_compiler(), tmp_path)
+    whole = native_library.build(native_library.find_compiler(), native_library.cache_directory())
+    # A compiler that is done at once.
+    compiler = tmp_path / "c++"
+    compiler.write_text(
+        f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp {shlex.quote(str(whole))} "$2"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    library = native_library.build([str(compiler)], tmp_path)
     library.write_bytes(b"")
     # A process of its own: TensorFlow registers an op once.
     program = "from estimator_spec.updates import native_library as n; n.load().tpu_columns_unique"
