@@ -8,6 +8,7 @@ test_models.py in ../cluster have real processes.
 from __future__ import annotations
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ def without_devices(graph):
     return definition
 
 
+@functools.cache
 def build(join, num_servers=2, chained=False):
     """Builds a training graph of tables with a shard on each server.
 
@@ -111,7 +113,7 @@ def value_of(graph, name):
     return op.outputs[0]
 
 
-@pytest.mark.parametrize(("num_servers", "chained"), [(1, True), (3, False), (3, True)])
+@pytest.mark.parametrize(("num_servers", "chained"), [(1, True), (2, False)])
 def test_the_same_training(num_servers, chained):
     """Losses and tables after four steps are the same bit for bit."""
     plain, plain_names, _ = build(False, num_servers, chained)
