@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -101,15 +101,26 @@ def draw(seed: int) -> Model:
     )
 
 
-def train(model: Model, fast: bool) -> tuple[dict[str, np.ndarray], list[float]]:
+class Trained(NamedTuple):
+    """What a training gives.
+
+    Attributes:
+        variables: all variables, by name.
+        losses: loss of each step.
+        kinds: types of the graph's ops.
+    """
+
+    variables: dict[str, np.ndarray]
+    losses: list[float]
+    kinds: set[str]
+
+
+def train(model: Model, fast: bool) -> Trained:
     """Trains a model.
 
     Args:
         model: the model.
         fast: whether all optimizations are used, or none.
-
-    Returns:
-        All variables by name, and the loss of each step.
     """
     chosen = optimizations.choose(plain=not fast)
     with _building(model, placement.Mode.TRAIN, chosen) as graph:
@@ -124,7 +135,7 @@ def train(model: Model, fast: bool) -> tuple[dict[str, np.ndarray], list[float]]
                 losses.append(float(session.run([loss, train_op], feeds(step))[0]))
             variables = tf1.global_variables()
             values = session.run({v.op.name: v for v in variables})
-    return values, losses
+    return Trained(values, losses, {op.type for op in graph.get_operations()})
 
 
 def evaluate(model: Model, fast: bool) -> float:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
@@ -148,43 +149,50 @@ def test_ragged_equals_sparse(layer):
         np.testing.assert_array_equal(ours, expected)
 
 
-@pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn"])
-@pytest.mark.parametrize("safe", [True, False])
-@pytest.mark.parametrize(
-    ("ids", "weights"),
-    [
-        ([[1, 2], [3, 4]], [[1.0, 2.0], [3.0, 4.0]]),
-        ([[1, 2], [3, 4]], [[1.0, 0.0], [3.0, 4.0]]),
-        ([[1, 2], [3, -1]], [[1.0, 2.0], [3.0, 0.0]]),
-        ([[1, 2], [3, -1]], [[0.0, 2.0], [3.0, 1.0]]),
-        ([[1, 2], [3, -1]], [[1.0, 2.0], [3.0, 1.0]]),
-        ([[1, 2], [3, 4]], [[1.0], [3.0]]),
-        ([[1, 2], [3, 4]], [[1.0, -2.0], [-3.0, 4.0]]),
-    ],
-)
-def test_dense_weights_as_tensorflows(ids, weights, safe, combiner):
+DENSE_WEIGHTS = [
+    ([[1, 2], [3, 4]], [[1.0, 2.0], [3.0, 4.0]]),
+    ([[1, 2], [3, 4]], [[1.0, 0.0], [3.0, 4.0]]),
+    ([[1, 2], [3, -1]], [[1.0, 2.0], [3.0, 0.0]]),
+    ([[1, 2], [3, -1]], [[0.0, 2.0], [3.0, 1.0]]),
+    ([[1, 2], [3, -1]], [[1.0, 2.0], [3.0, 1.0]]),
+    ([[1, 2], [3, 4]], [[1.0], [3.0]]),
+    ([[1, 2], [3, 4]], [[1.0, -2.0], [-3.0, 4.0]]),
+]
+
+
+def test_dense_weights_as_tensorflows(subtests):
     """Dense weights give the values of TensorFlow's columns, and fail where theirs do."""
+    cases = list(itertools.product(["mean", "sum", "sqrtn"], [True, False], DENSE_WEIGHTS))
 
-    def build(api):
-        categorical = fc.categorical_column_with_identity("ids", 9)
-        column = api.embedding_column(
-            fc.weighted_categorical_column(categorical, "weights"),
-            3,
-            combiner,
-            init(1),
-            use_safe_embedding_lookup=safe,
-        )
-        features = {"ids": ids, "weights": weights}
-        return lambda _: tf1.feature_column.input_layer(features, [column])
+    def run_each(api):
+        with tf.Graph().as_default() as graph:
+            layers = []
+            for combiner, safe, (ids, weights) in cases:
+                categorical = fc.categorical_column_with_identity("ids", 9)
+                column = api.embedding_column(
+                    fc.weighted_categorical_column(categorical, "weights"),
+                    3,
+                    combiner,
+                    init(1),
+                    use_safe_embedding_lookup=safe,
+                )
+                features = {"ids": ids, "weights": weights}
+                layers.append(tf1.feature_column.input_layer(features, [column]))
+            with tf1.Session(graph=graph) as session:
+                session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+                for layer in layers:
+                    try:
+                        yield session.run(layer)
+                    except tf.errors.InvalidArgumentError:
+                        yield None
 
-    try:
-        theirs, _ = run(build(OLD))
-    except tf.errors.InvalidArgumentError:
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            run(build(tpu_columns))
-        return
-    ours, _ = run(build(tpu_columns))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+    ours, theirs = list(run_each(tpu_columns)), list(run_each(OLD))
+    assert len({value is None for value in theirs}) == 2
+    for case, found, wanted in zip(cases, ours, theirs, strict=True):
+        with subtests.test(str(case)):
+            assert (found is None) == (wanted is None)
+            if wanted is not None:
+                np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("scope", [None, "model"])

@@ -160,7 +160,7 @@ def test_sparse_ids(policy):
     """Every device looks up sparse ids as if the input had the ids that the policy gives."""
     devices = sessions_of(ALL, make_column(policy), sparse_ids)
 
-    @settings(deadline=None, max_examples=125)
+    @settings(max_examples=settings.default.max_examples // 5)
     @given(ids_of_rows)
     def check(rows):
         wanted = mean([expected_ids(row, policy) for row in rows])
@@ -179,7 +179,7 @@ def test_dense_ids_on_a_cpu(policy, plain):
     with tpu_columns.optimizations.using(tpu_columns.optimizations.choose(plain, None)):
         run = session_of(on_cpu, column, dense_ids)
 
-    @settings(deadline=None, max_examples=250)
+    @settings(max_examples=settings.default.max_examples // 4)
     @given(ids_of_rows)
     def check(rows):
         present = [[i for i in row if i != -1] for row in rows]
@@ -194,7 +194,7 @@ def test_dense_ids_on_cores(policy):
     """Dense ids of cores follow the policy; 0 and -1 are missing, but not a 0 from the policy."""
     devices = sessions_of(ALL[1:], make_column(policy), dense_ids)
 
-    @settings(deadline=None, max_examples=125)
+    @settings(max_examples=settings.default.max_examples // 5)
     @given(ids_of_rows)
     def check(rows):
         present = [[i for i in row if i not in (0, -1)] for row in rows]
@@ -215,7 +215,7 @@ def test_weights(policy):
 
     devices = sessions_of(ALL, make_column(policy, "weighted"), placeholders)
 
-    @settings(deadline=None, max_examples=125)
+    @settings(max_examples=settings.default.max_examples // 5)
     @given(
         st.lists(
             st.lists(st.tuples(st.integers(-7, 12), st.integers(1, 9)), max_size=WIDTH),
@@ -249,7 +249,7 @@ def test_sequences(policy):
     column = make_column(policy, "sequence")
     devices = sessions_of([on_cpu, on_host_core, by_dictionaries], column, sparse_ids)
 
-    @settings(deadline=None, max_examples=125)
+    @settings(max_examples=settings.default.max_examples // 5)
     @given(ids_of_rows)
     def check(rows):
         wanted = np.zeros([len(rows), STEPS, DIM], np.float32)
@@ -270,7 +270,7 @@ def test_conversions(hardware, policy):
     """Ids that are read for today's systems follow the policy of their column."""
     source = resolve(spec_of(make_column(policy)), hardware)
 
-    @settings(deadline=None, max_examples=50)
+    @settings(max_examples=settings.default.max_examples // 5)
     @given(ids_of_rows)
     def check(rows):
         ids = legacy_ids.read_ids(source, {"ids": tf.SparseTensor(*sparse_value(rows))})["ids"].ids

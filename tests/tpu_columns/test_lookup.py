@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import numpy as np
 import pytest
@@ -83,22 +84,28 @@ def test_lookups_that_are_not_trained(rows, combiner, safe, with_weights):
         np.testing.assert_allclose(each, once, rtol=1e-4, atol=1e-5)
 
 
+@functools.cache
+def _compiled_lookup(combiner, width):
+    """Returns a function from ids [B, width] to a lookup, and its gradient's rows and their ids."""
+    table = tf.Variable(TABLE)
+
+    @tf.function(input_signature=[tf.SparseTensorSpec([None, width], tf.int64)])
+    def run(ids):
+        value = lookup.pooled_lookup(table, ids, None, combiner)
+        gradient = tf.gradients(tf.reduce_sum(tf.square(value)), table.handle)[0]
+        return value, gradient.values, gradient.indices
+
+    return run
+
+
 @settings(deadline=None, max_examples=40)
 @given(ragged(st.integers(-2, ROWS - 1), max_ids=1), combiners)
 def test_matrices_of_one_column(rows, combiner):
     """Matrices of one column have the values, gradients and updated rows of the general case."""
     ids = sparse(rows, np.int64)
-    table = tf.Variable(TABLE)
     found = []
-    for shape in ([None, 1], [None, None]):
-
-        @tf.function(input_signature=[tf.SparseTensorSpec(shape, tf.int64)], reduce_retracing=False)
-        def run(ids):
-            value = lookup.pooled_lookup(table, ids, None, combiner)
-            gradient = tf.gradients(tf.reduce_sum(tf.square(value)), table.handle)[0]
-            return value, gradient.values, gradient.indices
-
-        value, values, indices = run(ids)
+    for width in (1, None):
+        value, values, indices = _compiled_lookup(combiner, width)(ids)
         dense = np.zeros_like(TABLE)
         np.add.at(dense, indices.numpy(), values.numpy())
         found.append((value, dense, set(indices.numpy())))

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -58,11 +60,13 @@ def _check(ours, theirs):
     assert not np.isfinite(theirs[0]).all() or not np.isfinite(theirs[1]).all()
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("unique", [True, False])
+MORE = pytest.mark.nightly("more random batches")
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(i, marks=MORE) for i in (2, 3))])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("combiner", lookup.COMBINERS)
-def test_pooled_lookups_spoil_what_tensorflows_spoil(combiner, weighted, unique, seed):
+def test_pooled_lookups_spoil_what_tensorflows_spoil(combiner, weighted, seed, subtests):
     """Values and gradients have NaN and infinity exactly where TensorFlow's safe lookup has."""
     rng = np.random.default_rng(seed)
     table = _spoil(rng, rng.normal(size=(ROWS, DIM)), 0.2)
@@ -72,11 +76,13 @@ def test_pooled_lookups_spoil_what_tensorflows_spoil(combiner, weighted, unique,
         lambda *arguments: tf1.nn.safe_embedding_lookup_sparse(*arguments, combiner=combiner),
         *(table, batch, upstream),
     )
-    ours = _run(
-        lambda *arguments: lookup.pooled_lookup(*arguments, combiner, unique=unique),
-        *(table, batch, upstream, seed % 2 == 0),
-    )
-    _check(ours, theirs)
+    for unique in (True, False):
+        with subtests.test(f"{unique=}"):
+            ours = _run(
+                lambda *arguments: lookup.pooled_lookup(*arguments, combiner, unique=unique),  # noqa: B023
+                *(table, batch, upstream, seed % 2 == 0),
+            )
+            _check(ours, theirs)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -100,11 +106,9 @@ def test_lookups_without_safety(combiner, weighted):
     _check(ours, theirs)
 
 
-@pytest.mark.parametrize("driven", [False, True])
-@pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("combiner", lookup.COMBINERS)
-def test_dense_lookups_spoil_what_tensorflows_spoil(combiner, width, unique, driven):
+def test_dense_lookups_spoil_what_tensorflows_spoil(combiner, width, subtests):
     """A missing id of a dense matrix reads nothing, in whichever row it is."""
     rng = np.random.default_rng(width)
     # Row 0 and the row of the highest id are those that padding could read.
@@ -117,7 +121,7 @@ def test_dense_lookups_spoil_what_tensorflows_spoil(combiner, width, unique, dri
     places = np.argwhere(ids >= 0)
     batch = places, ids[ids >= 0], None
 
-    def ours(variable, sparse, weights):
+    def look_up(variable, sparse, weights, unique):
         matrix = tf.constant(ids)
         found = tf.maximum(matrix, 0), matrix < 0
         return lookup.dense_lookup(variable, *found, combiner, unique=unique)
@@ -126,7 +130,10 @@ def test_dense_lookups_spoil_what_tensorflows_spoil(combiner, width, unique, dri
         lambda *arguments: tf1.nn.safe_embedding_lookup_sparse(*arguments, combiner=combiner),
         *(table, batch, upstream),
     )
-    _check(_run(ours, table, batch, upstream, driven), theirs)
+    for unique, driven in itertools.product((True, False), (True, False)):
+        with subtests.test(f"{unique=}, {driven=}"):
+            ours = functools.partial(look_up, unique=unique)
+            _check(_run(ours, table, batch, upstream, driven), theirs)
 
 
 @pytest.mark.parametrize("unique", [True, False])

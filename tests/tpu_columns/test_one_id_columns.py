@@ -135,9 +135,16 @@ def check_equal(monkeypatch, columns, **arguments):
     return few[3], many[3]
 
 
-@pytest.mark.parametrize("columns", [plain_columns, lambda: plain_columns(70), mixed_columns])
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
+@pytest.mark.parametrize(
+    ("columns", "known", "dtype"),
+    [
+        (plain_columns, False, tf.int32),
+        (lambda: plain_columns(70), True, tf.int64),
+        (mixed_columns, False, tf.int64),
+        (mixed_columns, True, tf.int32),
+    ],
+    ids=["plain", "wide", "mixed", "mixed of int32"],
+)
 def test_values_and_gradients_are_equal_in_every_bit(monkeypatch, columns, known, dtype):
     """Columns looked up together have the values, gradients and variables of single ones."""
     few, many = check_equal(monkeypatch, columns, make=lambda: batch(known, dtype))

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpu_columns.partition import RowPartition
@@ -73,11 +73,11 @@ def test_lookups_are_tensorflows(num_rows, num_shards, strategy, data):
     np.testing.assert_array_equal(found, table[ids])
 
 
-@given(layouts.filter(lambda layout: layout.num_rows))
+# With more shards than rows, the partitioner makes fewer.
+@settings(max_examples=settings.default.max_examples // 5)
+@given(layouts.filter(lambda layout: layout.num_shards <= layout.num_rows))
 def test_div_is_the_form_of_partitioned_variables(layout):
     """Shard sizes equal those of TensorFlow's fixed-size partitioner."""
-    if layout.num_shards > layout.num_rows:
-        return  # the partitioner makes fewer shards then
     with tf.Graph().as_default():
         parts = tf.compat.v1.get_variable(
             "table",

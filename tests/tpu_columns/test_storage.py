@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpu_columns
@@ -53,7 +53,7 @@ def whole(values, layouts, name):
     return np.concatenate([values[part] for part in parts])[layouts[name].permutation()]
 
 
-@pytest.mark.parametrize("shards", [2, 3, 7, 30])
+@pytest.mark.parametrize("shards", [3, 30])
 @pytest.mark.parametrize("strategy", ["div", "mod"])
 def test_sharded_lookups(strategy, shards):
     """Lookups in shards return rows of the whole table; gradients update only these rows."""
@@ -161,6 +161,7 @@ def test_what_cannot_be_stored(arguments, words):
         TableStorage(*arguments)
 
 
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.sampled_from(["div", "mod"]), st.integers(1, 40), st.integers(1, 6), st.data())
 def test_ids_are_split_by_shard(strategy, rows, shards, data):
     """`ShardedTable.split` sends each id, with its part of a tensor, where `RowPartition` says."""

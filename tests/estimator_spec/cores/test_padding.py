@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 from estimator_spec.cores import host
+from estimator_spec.embedding import optimizers
 
 tf1 = tf.compat.v1
 ROWS, DIMENSION, BATCH = 7, 3, 4
@@ -28,27 +29,43 @@ def batches_of(width):
     return [*some[:2], full, empty, *some[2:], empty]
 
 
-def trained(parameters, data, combiner, dense, slots=None):
-    """All variables after training on dense ids, or on the same without their zeros.
+def trained(cases, data, slots=None, kinds=("dense", "sparse")):
+    """Trains tables on dense ids, and others on the same ids without their zeros.
 
-    Slot variables begin as the optimizer says, or as `slots`.
+    Args:
+        cases: optimizer and combiner of each table.
+        data: dense ids.
+        slots: what slot variables begin as; None: what the optimizer says.
+        kinds: which of both.
+
+    Returns:
+        All variables, and the activations of each step by feature: `dense_0` and `sparse_0` are
+        those of the first case.
     """
     values = np.random.RandomState(5).uniform(-1, 1, (ROWS, DIMENSION)).astype(np.float32)
-    table = es.TableConfig(
-        ROWS, DIMENSION, initializer=lambda *args, **kwargs: tf.constant(values), combiner=combiner
-    )
+    tables = {
+        f"{kind}_{number}": es.TableConfig(
+            ROWS,
+            DIMENSION,
+            initializer=lambda *args, **kwargs: tf.constant(values),
+            combiner=combiner,
+            optimization_parameters=parameters,
+        )
+        for kind in kinds
+        for number, (parameters, combiner) in enumerate(cases)
+    }
     spec = es.EmbeddingConfigSpec(
-        feature_to_config_dict={"ids": es.FeatureConfig("table")},
-        table_to_config_dict={"table": table},
-        optimization_parameters=parameters,
+        feature_to_config_dict={name: es.FeatureConfig(name) for name in tables},
+        table_to_config_dict=tables,
     )
     with tf.Graph().as_default():
         step = tf1.train.get_or_create_global_step()
         given = tf1.placeholder(tf.int64, [BATCH, data[0].shape[1]])
         core = host.HostCore(spec, training=True)
-        ids = given if dense else tf.sparse.from_dense(given)
-        activations = core.receive(core.look_up({"ids": ids}, step))["ids"]
-        loss = tf.reduce_sum(tf.square(activations - 1.0))
+        ids = {"dense": given, "sparse": tf.sparse.from_dense(given)}
+        features = {name: ids[name.split("_")[0]] for name in tables}
+        activations = core.receive(core.look_up(features, step))
+        loss = tf.add_n([tf.reduce_sum(tf.square(activations[name] - 1.0)) for name in tables])
         tf1.gradients(loss, tf1.trainable_variables())
         core.attach()
         update = core.update()
@@ -56,37 +73,41 @@ def trained(parameters, data, combiner, dense, slots=None):
             session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
             if slots is not None:
                 for variable in tf1.global_variables():
-                    if variable.op.name.startswith("table/"):
+                    if "/" in variable.op.name:
                         variable.load(np.full((ROWS, DIMENSION), slots, np.float32), session)
-            losses = [session.run([loss, update], {given: batch})[0] for batch in data]
-            return losses, {v.op.name: session.run(v) for v in tf1.global_variables()}
+            seen = [session.run([activations, update], {given: batch})[0] for batch in data]
+            return session.run({v.op.name: v for v in tf1.global_variables()}), seen
 
 
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("combiner", ["mean", "sum"])
-@pytest.mark.parametrize("parameters", OPTIMIZERS, ids=lambda p: type(p).__name__)
-def test_padding_leaves_no_trace(parameters, combiner, width):
+def test_padding_leaves_no_trace(width, subtests):
     """Dense ids train as sparse ids without the zeros do, also if all ids are zeros."""
-    data = batches_of(width)
-    losses, variables = trained(parameters, data, combiner, dense=True)
-    wanted_losses, wanted = trained(parameters, data, combiner, dense=False)
-    np.testing.assert_allclose(losses, wanted_losses, rtol=1e-5)
-    assert variables.keys() == wanted.keys()
-    for name, value in wanted.items():
-        np.testing.assert_allclose(variables[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
-        assert np.isfinite(value).all()
+    cases = [(parameters, combiner) for parameters in OPTIMIZERS for combiner in ("mean", "sum")]
+    variables, seen = trained(cases, batches_of(width))
+    for number, (parameters, combiner) in enumerate(cases):
+        with subtests.test(f"{parameters} {combiner}"):
+            dense, sparse = f"dense_{number}", f"sparse_{number}"
+            for found in seen:
+                np.testing.assert_allclose(found[dense], found[sparse], rtol=1e-5, atol=1e-6)
+            wanted = {k: v for k, v in variables.items() if k.split("/")[0] == sparse}
+            assert len(wanted) == 1 + len(optimizers.slot_names(parameters, "table"))
+            for name, value in wanted.items():
+                own = variables[name.replace(sparse, dense)]
+                np.testing.assert_allclose(own, value, rtol=1e-5, atol=1e-6, err_msg=name)
+                assert np.isfinite(value).all()
 
 
 @pytest.mark.parametrize("parameters", OPTIMIZERS[:4:3], ids=lambda p: type(p).__name__)
 def test_negative_ids_are_no_padding(parameters):
     """A negative id is an error, also if all others are zeros."""
     with pytest.raises(tf.errors.InvalidArgumentError):
-        trained(parameters, [np.array([[0, 0], [0, -1], [0, 0], [0, 0]])], "sum", dense=True)
+        batch = np.array([[0, 0], [0, -1], [0, 0], [0, 0]])
+        trained([(parameters, "sum")], [batch], kinds=["dense"])
 
 
 def test_padding_is_harmless_to_a_row_without_history():
     """Padding doesn't change row 0, even if a checkpoint's accumulators are zero."""
     data = [np.zeros((BATCH, 3), int)] * 2
-    _, variables = trained(es.AdagradParameters(0.1), data, "sum", dense=True, slots=0)
-    assert np.isfinite(variables["table"]).all()
-    assert not variables["table/Adagrad"].any()
+    variables, _ = trained([(es.AdagradParameters(0.1), "sum")], data, slots=0)
+    assert np.isfinite(variables["dense_0"]).all()
+    assert not variables["dense_0/Adagrad"].any()

@@ -23,7 +23,6 @@ OPTIMIZERS = {
     "rmsprop": lambda rate: tf1.train.RMSPropOptimizer(rate, use_locking=True),
     "sgd": lambda rate: tf1.train.GradientDescentOptimizer(rate, use_locking=True),
 }
-every_optimizer = pytest.mark.parametrize("name", OPTIMIZERS)
 every_variable = pytest.mark.parametrize("use_resource", [True, False])
 
 
@@ -34,9 +33,16 @@ def always(monkeypatch):
     monkeypatch.setattr(kernel_choice, "product_is_faster", lambda gradient: True)
 
 
-def _table(use_resource):
+def _table(use_resource, name="table"):
     zeros = tf1.zeros_initializer()
-    return tf1.get_variable("table", [ROWS, WIDTH], initializer=zeros, use_resource=use_resource)
+    return tf1.get_variable(name, [ROWS, WIDTH], initializer=zeros, use_resource=use_resource)
+
+
+def _is_faster(graph, name):
+    """Returns whether the update of a table was replaced."""
+    names = [op.name for op in graph.get_operations() if f"update_{name}/" in op.name]
+    assert names
+    return any("_by_formula" in each or "_in_one" in each for each in names)
 
 
 def _rows(table, unique=True):
@@ -55,60 +61,74 @@ def _slowly_refused():
     return tf.numpy_function(refuse, [], [])
 
 
-@every_optimizer
 @every_variable
-@pytest.mark.parametrize("unique", [True, False])
-def test_an_update_that_is_refused(name, use_resource, unique):
+def test_an_update_that_is_refused(use_resource, subtests):
     """`apply_gradients` within a failing check doesn't change a table and its slots."""
+    cases = [(name, unique) for name in OPTIMIZERS for unique in (True, False)]
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         rate = tf1.train.exponential_decay(0.1, tf1.train.get_or_create_global_step(), 10, 0.9)
-        rows = _rows(_table(use_resource), unique)
-        optimizer = OPTIMIZERS[name](rate)
-        gradients = optimizer.compute_gradients(tf.reduce_sum(rows * rows + rows))
-        with tf.control_dependencies([_slowly_refused()]):
-            train_op = optimizer.apply_gradients(gradients)
-        train_op = updates.optimize_training_graph(graph, train_op)
-        names = [op.name for op in graph.get_operations()]
-        faster = any("_by_formula" in each or "_in_one" in each for each in names)
-        assert faster == (unique or name != "sgd")  # it adds repeated ids one by one
-        variables = tf1.trainable_variables() + optimizer.variables()
+        refused, steps = _slowly_refused(), []
+        for name, unique in cases:
+            rows = _rows(_table(use_resource, f"{name}_{unique}"), unique)
+            optimizer = OPTIMIZERS[name](rate)
+            gradients = optimizer.compute_gradients(
+                tf.reduce_sum(rows * rows + rows), tf1.trainable_variables()[-1:]
+            )
+            with tf.control_dependencies([refused]):
+                steps.append(optimizer.apply_gradients(gradients))
+        train_op = updates.optimize_training_graph(graph, tf.group(*steps))
+        variables = {v.op.name: v for v in tf1.global_variables()}
         session.run(tf1.global_variables_initializer())
         before = session.run(variables)
         with pytest.raises(tf.errors.OpError, match="refused"):
             session.run(train_op)
-        for old, new in zip(before, session.run(variables), strict=True):
-            np.testing.assert_array_equal(new, old)
+        after = session.run(variables)
+    for name, unique in cases:
+        with subtests.test(f"{name}, {unique=}"):
+            table = f"{name}_{unique}"
+            # Descent adds repeated ids one by one.
+            assert _is_faster(graph, table) == (unique or name != "sgd")
+            own = [each for each in before if each.split("/")[0] == table]
+            assert len(own) > 1 or name == "sgd"
+            for each in own:
+                np.testing.assert_array_equal(after[each], before[each], err_msg=each)
 
 
-@every_optimizer
 @every_variable
-@pytest.mark.parametrize("in_order", [True, False])
-def test_two_updates_of_one_table(name, use_resource, in_order):
+def test_two_updates_of_one_table(use_resource, subtests):
     """Two losses that train a table in one step both count, in the order of their dependencies."""
+    cases = [(name, in_order) for name in OPTIMIZERS for in_order in (True, False)]
     found = []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
-            rows = _rows(_table(use_resource))
-            # Without an order, what one optimizer does mustn't depend on what the other did.
-            first = OPTIMIZERS[name](0.1)
-            second = first if in_order else OPTIMIZERS[name](0.1)
-            gradients = [
-                optimizer.compute_gradients(factor * tf.reduce_sum(rows))
-                for optimizer, factor in ((first, 1.0), (second, 2.0))
-            ]
-            one = first.apply_gradients(gradients[0])
-            with tf.control_dependencies([one] if in_order else []):
-                train_op = tf.group(one, second.apply_gradients(gradients[1]))
+            steps = []
+            for name, in_order in cases:
+                table = _table(use_resource, f"{name}_{in_order}")
+                rows = _rows(table)
+                # Without an order, what one optimizer does mustn't depend on what the other did.
+                first = OPTIMIZERS[name](0.1)
+                second = first if in_order else OPTIMIZERS[name](0.1)
+                gradients = [
+                    optimizer.compute_gradients(factor * tf.reduce_sum(rows), [table])
+                    for optimizer, factor in ((first, 1.0), (second, 2.0))
+                ]
+                one = first.apply_gradients(gradients[0])
+                with tf.control_dependencies([one] if in_order else []):
+                    steps += [one, second.apply_gradients(gradients[1])]
+            train_op = tf.group(*steps)
             if fast:
                 train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
-            for _ in range(5):
+            for _ in range(3):
                 session.run(train_op)
-            found.append(session.run(tf1.trainable_variables()[0]))
-    # Ftrl forgets what the table was, and ResourceScatterAdd knows no locks.
-    if in_order or name not in ("ftrl", "sgd"):
-        np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
-    assert (found[1][:8000] != 0).all()
+            found.append(session.run({v.op.name: v for v in tf1.trainable_variables()}))
+    for name, in_order in cases:
+        with subtests.test(f"{name}, {in_order=}"):
+            plain, ours = (values[f"{name}_{in_order}"] for values in found)
+            # Ftrl forgets what the table was, and ResourceScatterAdd knows no locks.
+            if in_order or name not in ("ftrl", "sgd"):
+                np.testing.assert_allclose(ours, plain, rtol=1e-5)
+            assert (ours[:8000] != 0).all()
 
 
 @pytest.mark.parametrize("places", ["the same", "waiting", "a matrix"])
@@ -154,33 +174,28 @@ def _written(how, table, directory):
         return tf1.train.ExponentialMovingAverage(0.9).apply([table])
     elif how == "assignment":
         return tf1.assign(table, tf.ones([ROWS, WIDTH]))
+    elif how == "another optimizer":
+        OPTIMIZERS["adagrad"](0.1).minimize(tf.reduce_sum(tf.gather(table, [1])), None, [table])
     return tf.no_op()
 
 
 @every_variable
 @pytest.mark.parametrize("name", ["adagrad", "adam"])
-@pytest.mark.parametrize(
-    "how", ["nothing", "saver", "warm start", "loading", "asking", "average", "assignment"]
-)
-def test_what_else_writes(tmp_path, how, name, use_resource):
-    """Initial values and reads don't prevent the rewrite of an update; assignments do."""
-    with tf.Graph().as_default() as graph:
-        table = _table(use_resource)
-        update = OPTIMIZERS[name](0.1).minimize(tf.reduce_sum(_rows(table)))
-        updates.optimize_training_graph(graph, tf.group(update, _written(how, table, tmp_path)))
-        names = [op.name for op in graph.get_operations()]
-        faster = any("_by_formula" in each or "_in_one" in each for each in names)
-        assert faster == (how != "assignment")
+def test_what_else_writes(tmp_path, name, use_resource, subtests):
+    """Initial values and reads don't prevent the rewrite of an update; assignments do.
 
-
-@every_variable
-@pytest.mark.parametrize("name", ["adagrad", "adam"])
-def test_another_optimizer_that_no_step_runs(name, use_resource):
-    """A hook may run a second optimizer's updates beside the step, so both stay as they are."""
+    A hook may run a second optimizer's updates beside the step, so these prevent it, too.
+    """
+    ways = ["nothing", "saver", "warm start", "loading", "asking", "average"]
+    ways += ["assignment", "another optimizer"]
     with tf.Graph().as_default() as graph:
-        loss = tf.reduce_sum(_rows(_table(use_resource)))
-        update = OPTIMIZERS[name](0.1).minimize(loss)
-        OPTIMIZERS["adagrad"](0.1).minimize(loss)
-        updates.optimize_training_graph(graph, update)
-        names = [op.name for op in graph.get_operations()]
-    assert not any("_by_formula" in each or "_in_one" in each for each in names)
+        steps = []
+        for how in ways:
+            table = _table(use_resource, how.replace(" ", "_"))
+            steps.append(OPTIMIZERS[name](0.1).minimize(tf.reduce_sum(_rows(table)), None, [table]))
+            steps.append(_written(how, table, tmp_path))
+        updates.optimize_training_graph(graph, tf.group(*steps))
+        for how in ways:
+            with subtests.test(how):
+                wanted = how not in ("assignment", "another optimizer")
+                assert _is_faster(graph, how.replace(" ", "_")) == wanted

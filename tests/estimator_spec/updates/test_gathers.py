@@ -39,7 +39,7 @@ def _read(replace, ids, shape=(ROWS, WIDTH), dtype=tf.float32, use_resource=True
         return value, set(traces.kinds(metadata)), replaced
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=settings.default.max_examples // 8)
 @given(
     st.lists(st.integers(0, ROWS - 1), max_size=8),
     st.sampled_from([np.int32, np.int64]),

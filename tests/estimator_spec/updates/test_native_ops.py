@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -41,12 +43,17 @@ def ops():
 
 def test_the_library_is_compiled_once(tmp_path):
     """The second call finds the file of the first, and nothing else is left in the directory."""
+    unit = tmp_path / "kernels.cc"
+    unit.write_text('extern "C" int number() { return 3; }\n')
     compiler = native_library.find_compiler()
-    library = native_library.build(compiler, tmp_path / "new")
+    library = native_library.build(compiler, tmp_path / "new", unit)
+    assert ctypes.CDLL(str(library)).number() == 3
     changed = library.stat().st_mtime_ns
-    assert native_library.build(compiler, tmp_path / "new") == library
+    assert native_library.build(compiler, tmp_path / "new", unit) == library
     assert library.stat().st_mtime_ns == changed
     assert list(library.parent.iterdir()) == [library]
+    unit.write_text('extern "C" int number() { return 4; }\n')
+    assert native_library.build(compiler, tmp_path / "new", unit) != library
 
 
 def test_a_failing_compiler_leaves_nothing(tmp_path):
@@ -75,9 +82,17 @@ def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, cap
 
 
 @pytest.mark.any_version
-def test_a_damaged_library_is_built_again(tmp_path):
+def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
     """A file that can't be loaded is replaced."""
-    library = native_library.build(native_library.find_compiler(), tmp_path)
+    whole = native_library.build(native_library.find_compiler(), native_library.cache_directory())
+    # A compiler that is done at once.
+    compiler = tmp_path / "c++"
+    compiler.write_text(
+        f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp {shlex.quote(str(whole))} "$2"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    library = native_library.build([str(compiler)], tmp_path)
     library.write_bytes(b"")
     # A process of its own: TensorFlow registers an op once.
     program = "from estimator_spec.updates import native_library as n; n.load().tpu_columns_unique"
@@ -276,93 +291,89 @@ OPTIMIZERS = {
 }
 
 
-def build(optimizer, chosen, use_resource, width, kind):
-    """Builds the driver's graph of a table's training; returns the ops of ids and a step."""
+CASES = [(kind, width) for kind in ("dense", "sparse", "weighted") for width in (4, 40)]
+
+
+def build(optimizer, chosen, use_resource):
+    """Builds the driver's graph that trains a table for each of `CASES`.
+
+    Returns:
+        The ops of ids, and the step.
+    """
     rng = np.random.default_rng(3)
-    with (
-        placement.running(Mode.TRAIN, Hardware.CPU),
-        optimizations.using(chosen),
-    ):
+    placeholders, losses = [], []
+    with placement.running(Mode.TRAIN, Hardware.CPU), optimizations.using(chosen):
         tf1.set_random_seed(1)
-        ids = tf1.placeholder(tf.int64, [BATCH, WIDTH])
-        categorical = fc.categorical_column_with_identity("a", ROWS)
-        features = {"a": ids}
-        if kind != "dense":
-            features["a"] = tf.sparse.from_dense(ids + 1)
-        if kind == "weighted":
-            categorical = fc.weighted_categorical_column(categorical, "w")
-            weights = rng.uniform(0.5, 2, [BATCH * WIDTH]).astype(np.float32)
-            values = tf.constant(weights)[: tf.size(features["a"].values)]
-            features["w"] = tf.SparseTensor(features["a"].indices, values, [BATCH, WIDTH])
-        with tf1.variable_scope("", use_resource=use_resource):
-            column = tpu_columns.embedding_column(categorical, width)
-            layer = tpu_columns.input_layer(features, [column])
-            loss = tf.reduce_mean(tf.square(layer - 1.0))
-            step = tf1.train.get_or_create_global_step()
-            train_op = optimizer().minimize(loss, step)
-        return ids.op, train_op
+        for kind, width in CASES:
+            key = f"{kind}_{width}"
+            ids = tf1.placeholder(tf.int64, [BATCH, WIDTH])
+            categorical = fc.categorical_column_with_identity(key, ROWS)
+            features = {key: ids}
+            if kind != "dense":
+                features[key] = tf.sparse.from_dense(ids + 1)
+            if kind == "weighted":
+                categorical = fc.weighted_categorical_column(categorical, "w")
+                weights = rng.uniform(0.5, 2, [BATCH * WIDTH]).astype(np.float32)
+                values = tf.constant(weights)[: tf.size(features[key].values)]
+                features["w"] = tf.SparseTensor(features[key].indices, values, [BATCH, WIDTH])
+            with tf1.variable_scope("", use_resource=use_resource):
+                column = tpu_columns.embedding_column(
+                    categorical, width, initializer=tf1.random_normal_initializer(seed=width)
+                )
+                layer = tpu_columns.input_layer(features, [column])
+            losses.append(tf.reduce_mean(tf.square(layer - 1.0)))
+            placeholders.append(ids.op)
+        step = tf1.train.get_or_create_global_step()
+        return placeholders, optimizer().minimize(tf.add_n(losses), step)
 
 
 def run(ids, train_op):
-    """Runs five steps of the default graph; returns variables and types of ops that ran."""
+    """Runs three steps of the default graph; returns variables and types of ops of the last."""
     fed = np.random.default_rng(3).integers(-1, 9, [BATCH, WIDTH])
     metadata, options = tf1.RunMetadata(), tf1.RunOptions(trace_level=3)
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
-        for _ in range(5):
-            session.run(train_op, {ids.outputs[0]: fed}, options, metadata)
+        feed = {each.outputs[0]: fed for each in ids}
+        for _ in range(2):
+            session.run(train_op, feed)
+        session.run(train_op, feed, options, metadata)
         variables = {v.op.name: session.run(v) for v in tf1.global_variables()}
-        return variables, set(traces.kinds(metadata))
+        return variables, traces.kinds(metadata)
 
 
-def trained(optimizer, chosen, *program):
-    """Trains a table by the driver's graph; returns variables and types of ops that ran."""
-    with tf.Graph().as_default() as graph:
-        ids, train_op = build(optimizer, chosen, *program)
-        return run(ids, optimize_training_graph(graph, train_op, chosen))
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
-@pytest.mark.parametrize("width", [4, 40])
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_training_is_the_same(name, use_resource, width, kind):
-    """Native ops train tables and slots as TensorFlow's own; formulas read rows for themselves."""
-    plain, _ = trained(OPTIMIZERS[name], frozenset(), use_resource, width, kind)
-    fast, ran = trained(OPTIMIZERS[name], ALL, use_resource, width, kind)
-    assert plain.keys() == fast.keys()
-    for variable, value in plain.items():
-        np.testing.assert_allclose(fast[variable], value, rtol=5e-6, atol=1e-6, err_msg=variable)
-    prefix = "TpuColumnsResource" if use_resource else "TpuColumns"
-    is_native = name in ("adagrad", "ftrl", "ftrl_power")
-    assert "TpuColumnsUnique" in ran and "UniqueWithCounts" not in ran
-    assert (f"{prefix}Update" in ran) == is_native
-    # Weights that may be trained have a gradient, which reads the rows, too.
-    assert f"{prefix}LookUp" in ran or not is_native or kind == "weighted"
+def test_training_is_the_same(name, use_resource):
+    """Native ops train tables and slots as TensorFlow's own; meta graphs have the original ops.
 
-
-@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
-@pytest.mark.parametrize("width", [4, 40])
-@pytest.mark.parametrize("use_resource", [True, False])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_meta_graphs_have_the_original_ops(name, use_resource, width, kind):
-    """A program that imports the meta graph of a training needs no native ops, and trains alike."""
-    program = (OPTIMIZERS[name], ALL, use_resource, width, kind)
-    expected, _ = trained(*program)
+    Formulas read rows for themselves. A program that imports the meta graph needs no native ops.
+    """
+    with tf.Graph().as_default():
+        plain, _ = run(*build(OPTIMIZERS[name], frozenset(), use_resource))
     with tf.Graph().as_default() as graph:
-        ids, train_op = build(*program)
+        ids, train_op = build(OPTIMIZERS[name], ALL, use_resource)
         replaced = optimize_training_graph(graph, train_op, ALL)
-        assert any(op.type.startswith("TpuColumns") for op in graph.get_operations())
         meta_graph = tf1.train.export_meta_graph()
+        fast, ran = run(ids, replaced)
     with tf.Graph().as_default() as graph:
         tf1.train.import_meta_graph(meta_graph)
         # The name that the driver runs has the update, too.
-        imported = [graph.get_operation_by_name(op.name) for op in (ids, replaced)]
+        imported = [graph.get_operation_by_name(op.name) for op in (*ids, replaced)]
         assert not any(op.type.startswith("TpuColumns") for op in graph.get_operations())
-        found, _ = run(*imported)
-    assert found.keys() == expected.keys()
-    for variable, value in expected.items():
-        np.testing.assert_allclose(found[variable], value, rtol=5e-6, atol=1e-6, err_msg=variable)
+        again, _ = run(imported[:-1], imported[-1])
+    assert plain.keys() == fast.keys() == again.keys()
+    for found in (fast, again):
+        for variable, value in plain.items():
+            np.testing.assert_allclose(
+                found[variable], value, rtol=5e-6, atol=1e-6, err_msg=variable
+            )
+    prefix = "TpuColumnsResource" if use_resource else "TpuColumns"
+    is_native = name in ("adagrad", "ftrl", "ftrl_power")
+    assert ran["TpuColumnsUnique"] and not ran["UniqueWithCounts"]
+    assert ran[f"{prefix}Update"] == (len(CASES) if is_native else 0)
+    # Weights that may be trained have a gradient, which reads the rows, too.
+    unweighted = [kind for kind, _ in CASES if kind != "weighted"]
+    assert not is_native or ran[f"{prefix}LookUp"] == len(unweighted)
 
 
 def model_fn(features, labels, mode, params):

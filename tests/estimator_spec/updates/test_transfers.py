@@ -8,6 +8,7 @@ test_models.py in ../cluster have real processes.
 from __future__ import annotations
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ def without_devices(graph):
     return definition
 
 
+@functools.cache
 def build(join, num_servers=2, chained=False):
     """Builds a training graph of tables with a shard on each server.
 
@@ -111,8 +113,7 @@ def value_of(graph, name):
     return op.outputs[0]
 
 
-@pytest.mark.parametrize("chained", [False, True])
-@pytest.mark.parametrize("num_servers", [1, 3])
+@pytest.mark.parametrize(("num_servers", "chained"), [(1, True), (2, False)])
 def test_the_same_training(num_servers, chained):
     """Losses and tables after four steps are the same bit for bit."""
     plain, plain_names, _ = build(False, num_servers, chained)
@@ -244,7 +245,7 @@ def test_branches_of_tf1():
         assert graph.as_graph_def() == before
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(st.data())
 def test_no_cycle(data):
     """Graphs of any shape over three tasks still run after the rewrite, with the same results."""

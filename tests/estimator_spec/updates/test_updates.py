@@ -201,7 +201,7 @@ def test_training_is_the_same(always, name, use_resource):
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("unique", [True, False])
 def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
-    """Fused Adam keeps table and slots equal for hundreds of steps, also in rows without ids."""
+    """Fused Adam keeps table and slots equal for many steps, also in rows without ids."""
     values, kinds = [], []
     for fast in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session() as session:
@@ -216,7 +216,7 @@ def test_adam_moves_a_table_in_one_op(never, use_resource, unique):
                 train_op = updates.optimize_training_graph(graph, train_op)
             session.run(tf1.global_variables_initializer())
             rng = np.random.default_rng(5)
-            for step in range(300):
+            for step in range(60):
                 batch = rng.integers(0, 40, rng.integers(0, 9) if unique else 8)
                 session.run(train_op, {ids: batch, rate: 0.1 / (step + 1)})
             values.append(session.run(tf1.global_variables()))
