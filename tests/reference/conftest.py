@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import goldens
 import pytest
+
+import goldens
 from goldens import Kind, Record
 
 NIGHTLY = "the reference must run on a checkpoint or a TensorFlow of this run"
@@ -47,9 +48,7 @@ class Sides(NamedTuple):
 
     def assert_same(self, *groups: str) -> None:
         """Asserts that groups of entries are the same on both sides."""
-        goldens.assert_same(
-            self.name, self.ours, self.reference, *groups, tolerance=self.tolerance
-        )
+        goldens.assert_same(self.name, self.ours, self.reference, *groups, tolerance=self.tolerance)
 
 
 def run_all(kind: Kind, live: list[str], python: str | None, out: Path) -> None:
@@ -66,6 +65,15 @@ def run_all(kind: Kind, live: list[str], python: str | None, out: Path) -> None:
     if live and donor:
         donor = ["--donor", ours, "--continue-only"]
         goldens.start("reference", python, kind.script, theirs, *live, *donor)
+
+
+@pytest.fixture
+def continue_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Record]:
+    """Returns the function that continues TensorFlow 1.15.5's checkpoint in our estimator."""
+    monkeypatch.setenv("SIDE", "ours")
+    from programs import tf1_columns
+
+    return tf1_columns.continue_training
 
 
 @pytest.fixture(scope="session")

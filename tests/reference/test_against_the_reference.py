@@ -7,10 +7,11 @@ metrics, predictions, checkpoints, and what an exported model serves.
 
 from __future__ import annotations
 
-import goldens
 import numpy as np
 import pytest
 import tensorflow as tf
+
+import goldens
 from goldens import SIDE
 
 HALF = 100
@@ -36,9 +37,7 @@ def assert_continues(run, continued):
     """Asserts that a continued run ends as the reference's whole run."""
     losses = run.reference["losses"][HALF:]
     np.testing.assert_allclose(continued["losses"], losses, rtol=run.tolerance)
-    goldens.assert_same(
-        run.name, continued, run.reference, "predictions", tolerance=run.tolerance
-    )
+    goldens.assert_same(run.name, continued, run.reference, "predictions", tolerance=run.tolerance)
 
 
 def test_the_sides_are_what_they_say(sides):

@@ -8,9 +8,10 @@ continues at ours of step 24.
 
 from __future__ import annotations
 
-import goldens
 import numpy as np
 import pytest
+
+import goldens
 from goldens import CANNED, CANNED_MODELS
 
 HALF, STEPS = 24, 50

@@ -7,8 +7,9 @@ second run that goes on with the other side's checkpoint.
 
 from __future__ import annotations
 
-import goldens
 import pytest
+
+import goldens
 from goldens import KERAS_MODELS
 
 pytestmark = [pytest.mark.reference, pytest.mark.slow]
@@ -35,7 +36,10 @@ def test_a_checkpoint_of_either_side_is_continued(run):
     A golden has 20 and 20 in the reference.
     """
     found, expected = run.ours_continued, run.reference_continued or run.reference["continued"]
-    parts = [{"continued": {key: side[key] for key in ("losses", "metrics")}} for side in (found, expected)]
+    parts = [
+        {"continued": {key: side[key] for key in ("losses", "metrics")}}
+        for side in (found, expected)
+    ]
     goldens.assert_same(run.name, *parts, "continued", tolerance=run.tolerance)
     assert found["losses"][0] != run.ours["losses"][0]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+
 from goldens import MIRRORED
 
 pytestmark = [pytest.mark.reference, pytest.mark.slow]

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import goldens
 import numpy as np
 import pytest
+
+import goldens
 from goldens import NAN_ROWS
 
 pytestmark = [pytest.mark.reference, pytest.mark.slow]

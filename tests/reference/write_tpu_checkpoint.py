@@ -25,6 +25,7 @@ TABLE = "input_layer/word_embedding/embedding_weights"
 
 def write(model_dir, strategy):
     """Creates and saves the variables."""
+    os.makedirs(model_dir)
     generator = np.random.default_rng(0)
     values = {
         TABLE: generator.normal(size=(ROWS, WIDTH)),
