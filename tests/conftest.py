@@ -84,15 +84,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def reference_python() -> str:
-    """Returns the interpreter with TensorFlow 2.15.1 and its Estimator: the named one, or this."""
+def found_reference_python() -> str | None:
+    """Returns the interpreter with TensorFlow 2.15.1 and its Estimator, named or this, or None."""
     named = os.environ.get(REFERENCE)
     if named:
         assert os.access(named, os.X_OK), f"{REFERENCE}={named} isn't an executable file."
         return named
     if importlib.util.find_spec("tensorflow_estimator") and TENSORFLOW.startswith("2.15."):
         return sys.executable
-    return pytest.skip(
+    return None
+
+
+@pytest.fixture(scope="session")
+def reference_python(found_reference_python: str | None) -> str:
+    """Returns the interpreter with TensorFlow 2.15.1 and its Estimator; without one, skips."""
+    return found_reference_python or pytest.skip(
         f"no reference: set {REFERENCE} to a python with TensorFlow 2.15.1 "
         "(pip install tensorflow==2.15.1 'numpy<2' on Python 3.10 or 3.11)"
     )

@@ -1,93 +1,122 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the programs under TensorFlow 2.15.1's own TPUEstimator and under ours, each once.
+"""Records of the programs under TensorFlow 2.15.1's own TPUEstimator and under ours.
 
-Which interpreter is the reference, the fixture `reference_python` says.
+Ours runs here, in one process for all programs of a kind. The reference's records are the goldens,
+for programs that aren't to run live.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+import goldens
+from goldens import Kind, Record
 
-Record = dict[str, Any]
+NIGHTLY = "the reference must run on a checkpoint or a TensorFlow of this run"
 
 
-class Runs(NamedTuple):
-    """Records of one program; `*_continued` started at the other side's checkpoint of step 100."""
+class Sides(NamedTuple):
+    """Records of a program; `*_continued` started at a checkpoint of the other side.
 
+    Attributes:
+        name: of the golden.
+        reference: from the golden, or of this run.
+        ours: of this run.
+        ours_continued: None for programs that have no such run.
+        reference_continued: None, too, unless the program runs live.
+        tolerance: of numbers that are alike.
+    """
+
+    name: str
     reference: Record
     ours: Record
-    ours_continued: Record
-    reference_continued: Record
+    ours_continued: Record | None
+    reference_continued: Record | None
+    tolerance: float
+
+    @property
+    def live(self) -> Sides:
+        """These records, of a program that runs live; skips the test of another one."""
+        if self.reference_continued is None:
+            pytest.skip(f"{self.name} runs live with {goldens.LIVE}=1 and a reference only")
+        return self
+
+    def assert_same(self, *groups: str) -> None:
+        """Asserts that groups of entries are the same on both sides."""
+        goldens.assert_same(self.name, self.ours, self.reference, *groups, tolerance=self.tolerance)
 
 
-def start_side(
-    side: str, python: str, *arguments: str, script: str = "run_side.py", timeout: float = 300
-) -> None:
-    """Runs a script in a process for `timeout` seconds at most; shows the output of a failure."""
-    environment = {
-        name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"
-    }
-    environment.update(
-        SIDE=side,
-        TF_CPP_MIN_LOG_LEVEL="2",
-        PYTHONPATH=os.pathsep.join([str(HERE)] + ([str(ROOT)] if side == "ours" else [])),
-    )
-    command = [python, str(HERE / script), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
-    if done.returncode:
-        pytest.fail(f"{side} of {' '.join(arguments)} failed:\n{done.stderr[-6000:]}")
-
-
-@pytest.fixture(scope="session")
-def run_side() -> Callable[..., None]:
-    """Returns a function that runs a script of this folder on one side in a process of its own."""
-    return start_side
-
-
-def load(path: Path) -> Record:
-    """Reads a whole record."""
-    with np.load(path) as record:
-        return dict(record)
-
-
-@pytest.fixture(scope="session")
-def runs(reference_python: str, run_once: Callable[..., Path]) -> Callable[[str], Runs]:
-    """Returns a function that returns the records of a program, which it runs once."""
-    done: dict[str, Runs] = {}
-
-    def run(program: str) -> Runs:
-        if program not in done:
-            out = run_once(program, lambda out: start_both_sides(program, reference_python, out))
-            done[program] = Runs(
-                load(out / "reference" / "straight.npz"),
-                load(out / "ours" / "straight.npz"),
-                load(out / "ours" / "continued.npz"),
-                load(out / "reference" / "continued.npz"),
-            )
-        return done[program]
-
-    return run
-
-
-def start_both_sides(program: str, reference_python: str, out: Path) -> None:
-    """Runs a program on both sides, and then from the other side's checkpoint."""
+def run_all(kind: Kind, live: list[str], python: str | None, out: Path) -> None:
+    """Runs all programs of a kind on our side, and some on the reference's."""
     theirs, ours = out / "reference", out / "ours"
     theirs.mkdir()
     ours.mkdir()
-    both = ["straight", "continued"]
-    start_side("reference", reference_python, program, str(theirs), "straight")
-    donor = ["--donor", str(theirs / "straight")]
-    start_side("ours", sys.executable, program, str(ours), *both, *donor)
-    donor = ["--donor", str(ours / "straight")]
-    start_side("reference", reference_python, program, str(theirs), "continued", *donor)
+    if live:
+        goldens.start("reference", python, kind.script, theirs, *live)
+    for name in set(kind.names) - set(live):
+        goldens.lay_out(goldens.read(kind.prefix + name), theirs / name)
+    donor = ["--donor", theirs] if kind.takes_donor else []
+    goldens.start("ours", sys.executable, kind.script, ours, *kind.names, *donor)
+    if live and donor:
+        donor = ["--donor", ours, "--continue-only"]
+        goldens.start("reference", python, kind.script, theirs, *live, *donor)
+
+
+@pytest.fixture
+def continue_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Record]:
+    """Returns the function that continues TensorFlow 1.15.5's checkpoint in our estimator."""
+    monkeypatch.setenv("SIDE", "ours")
+    from programs import tf1_columns
+
+    return tf1_columns.continue_training
+
+
+@pytest.fixture(scope="session")
+def sides(
+    request: pytest.FixtureRequest,
+    found_reference_python: str | None,
+    run_once: Callable[..., Path],
+    tolerance: float,
+) -> Callable[[Kind, str], Sides]:
+    """Returns a function of a kind and a name that returns both sides' records."""
+    done: dict[str, Sides] = {}
+
+    def records(kind: Kind, name: str, out: Path, is_live: bool) -> Sides:
+        def continued(side: str) -> Record | None:
+            present = any((out / side).glob(f"{name}-continued.[nj]*"))
+            return goldens.load(out / side, f"{name}-continued") if present else None
+
+        theirs = goldens.load(out / "reference", name) if is_live else None
+        if theirs is None:
+            theirs = goldens.read(kind.prefix + name).record
+        return Sides(
+            kind.prefix + name,
+            theirs,
+            goldens.load(out / "ours", name),
+            continued("ours"),
+            continued("reference"),
+            tolerance if is_live else max(tolerance, goldens.TOLERANCE),
+        )
+
+    def of(kind: Kind, name: str) -> Sides:
+        if kind.prefix + name not in done:
+            live = [each for each in kind.names if goldens.is_live(kind.prefix + each)]
+            if found_reference_python is None:
+                if set(live) == set(kind.names):  # asked for
+                    request.getfixturevalue("reference_python")
+                live = []
+            out = run_once(
+                f"sides_{kind.script}",
+                lambda out: run_all(kind, live, found_reference_python, out),
+            )
+            for each in kind.names:
+                found = records(kind, each, out, each in live)
+                done[found.name] = found
+        return done[kind.prefix + name]
+
+    return of

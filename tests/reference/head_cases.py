@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies that draw heads and batches, good ones and bad ones; see `head_calls` for their form.
+"""Strategies that draw heads and batches, good ones and bad ones, and fixed cases.
 
-The last batch of some cases has one thing wrong: a shape, a dtype, a range or a missing label.
+See `head_calls` for their form. The last batch of some drawn cases has one thing wrong: a shape, a
+dtype, a range or a missing label.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_st
+
+drawing = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    # Without shrinking, which would ask the reference many times more.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 
 WORDS = ("ant", "bee", "cat", "dog")
 REDUCTIONS = ("sum", "sum_over_batch_size", "auto")
@@ -387,3 +398,119 @@ def first_generation(draw, head):
     if batch["labels"] is None:  # no placeholder could feed these
         batch["labels"] = labels
     return {"head": head, "arguments": arguments, "batches": [batch]}
+
+
+def batch(**parts):
+    """Returns a case of one batch of three examples."""
+    logits = {1: [[2.0], [-1.0], [0.5]], 2: [[1, 2], [0, -1], [3, -1]]}
+    logits[3] = [[1, 2, 0.5], [0, 0, 0], [3, -1, 2]]
+    found = {"features": {"weight": np.array([[1.0], [2.0], [0.5]], np.float32)}, **parts}
+    if "dimension" in found:
+        found["logits"] = np.array(logits[found.pop("dimension")], np.float32)
+    return [found]
+
+
+IDS = np.array([[1], [0], [1]])
+NAMES = np.array([["bee"], ["ant"], ["bee"]], object)
+PAIRS = np.array([[1.0, 0.0], [2.0, 0.5], [0.0, 1.0]], np.float32)
+NAMED = {"name": "some_head", "weight_column": "weight"}
+VOCABULARY = {"label_vocabulary": ["ant", "bee"]}
+
+SPECS = {
+    "binary": ("BinaryClassHead", {"thresholds": [0.5]}, batch(dimension=1, labels=IDS)),
+    "binary, named": (
+        "BinaryClassHead",
+        {**NAMED, **VOCABULARY, "loss_reduction": "sum"},
+        batch(dimension=1, labels=NAMES),
+    ),
+    "multi-class": ("MultiClassHead", {"n_classes": 3}, batch(dimension=3, labels=IDS)),
+    "multi-class, named": (
+        "MultiClassHead",
+        {**NAMED, "n_classes": 3, "label_vocabulary": ["ant", "bee", "cat"]},
+        batch(dimension=3, labels=NAMES),
+    ),
+    "multi-label": (
+        "MultiLabelHead",
+        {"n_classes": 2, "thresholds": [0.5], "classes_for_class_based_metrics": [1]},
+        batch(dimension=2, labels=np.array([[1, 0], [1, 1], [0, 0]])),
+    ),
+    "multi-label, named": (
+        "MultiLabelHead",
+        {**NAMED, **VOCABULARY, "n_classes": 2, "classes_for_class_based_metrics": ["bee"]},
+        batch(dimension=2, labels=np.array([[1, 0], [1, 1], [0, 0]])),
+    ),
+    "regression": ("RegressionHead", {}, batch(dimension=1, labels=IDS)),
+    "regression, named": (
+        "RegressionHead",
+        {**NAMED, "label_dimension": 2, "inverse_link_fn": "exp"},
+        batch(dimension=2, labels=PAIRS),
+    ),
+    "poisson": ("PoissonRegressionHead", {}, batch(dimension=1, labels=IDS)),
+    "logistic": ("LogisticRegressionHead", NAMED, batch(dimension=1, labels=IDS)),
+    "several": (
+        "MultiHead",
+        {
+            "heads": [("RegressionHead", {"name": "one"}), ("BinaryClassHead", {"name": "two"})],
+            "head_weights": [1.0, 2.0],
+        },
+        batch(
+            logits={name: np.array([[2.0], [-1.0], [0.5]], np.float32) for name in ("one", "two")},
+            labels={"one": IDS, "two": IDS},
+        ),
+    ),
+}
+
+BINARY = "binary_logistic_head_with_sigmoid_cross_entropy_loss"
+MULTI = "multi_class_head_with_softmax_cross_entropy_loss"
+SPECS_V1 = {
+    "binary": (BINARY, {"thresholds": [0.5]}, batch(dimension=1, labels=IDS)),
+    "binary, named": (BINARY, {**NAMED, **VOCABULARY}, batch(dimension=1, labels=NAMES)),
+    "multi-class": (MULTI, {"n_classes": 3}, batch(dimension=3, labels=IDS)),
+    "multi-class, named": (
+        MULTI,
+        {**NAMED, "n_classes": 3, "label_vocabulary": ["ant", "bee", "cat"]},
+        batch(dimension=3, labels=NAMES),
+    ),
+    "regression": ("regression_head", {}, batch(dimension=1, labels=IDS)),
+    "regression, named": (
+        "regression_head",
+        {**NAMED, "label_dimension": 2, "inverse_link_fn": "exp"},
+        batch(dimension=2, labels=PAIRS),
+    ),
+}
+
+# Head, arguments, and words of the refusal. Labels, logits and weights are in the drawn cases.
+REFUSED = [
+    ("BinaryClassHead", {"loss_reduction": "none"}, "Invalid loss_reduction: none"),
+    ("BinaryClassHead", {"loss_reduction": "bogus"}, "Invalid loss_reduction: bogus"),
+    ("BinaryClassHead", {"thresholds": [0.5, 1.0]}, r"thresholds not in \(0, 1\)"),
+    ("BinaryClassHead", {"label_vocabulary": "ab"}, "label_vocabulary should be a list"),
+    ("BinaryClassHead", {"loss_fn": "without_labels"}, "loss_fn must contain argument: labels"),
+    ("BinaryClassHead", {"loss_fn": "without_logits"}, "loss_fn must contain argument: logits"),
+    ("BinaryClassHead", {"loss_fn": "another_argument"}, "loss_fn has unexpected args"),
+    ("MultiClassHead", {"n_classes": None}, "n_classes cannot be None"),
+    ("MultiClassHead", {"n_classes": 2}, "n_classes must be > 2"),
+    ("RegressionHead", {"label_dimension": 0}, "Invalid label_dimension"),
+]
+
+
+def fixed():
+    """Returns the requests to the reference that aren't drawn: kind and case by a name."""
+    found = {}
+    for kind, specs in (("graph", SPECS), ("first_generation_graph", SPECS_V1)):
+        for name, (head, arguments, batches) in specs.items():
+            case = {"head": head, "arguments": arguments, "batches": batches}
+            found[f"{kind} {name}"] = (kind, case)
+    for head in SECOND_GENERATION:
+        found[f"parameters {head}"] = ("parameters", head)
+    for number, (head, arguments, _) in enumerate(REFUSED):
+        case = {"head": head, "arguments": arguments, "batches": []}
+        found[f"refused {number}"] = ("eager", case)
+    return found
+
+
+def drawn(head):
+    """Returns the kind of a head's drawn cases, and the strategy that draws them."""
+    if head in SECOND_GENERATION:
+        return "eager", SECOND_GENERATION[head]()
+    return "first_generation", first_generation(head)

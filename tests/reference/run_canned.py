@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs all canned models of one generation on one side, in one process.
+"""Runs canned models on one side in one process; 2_dnn_binary is of the second generation.
 
-    SIDE=reference python run_canned.py 2 OUT
-    SIDE=ours python run_canned.py 2 OUT --donor OTHER_OUT --step 0 --fresh
-    SIDE=reference python run_canned.py 2 OUT --donor OTHER_OUT --step 24 --train-only
+    SIDE=reference python run_canned.py OUT 1_dnn_binary 2_dnn_binary
+    SIDE=ours python run_canned.py OUT 1_dnn_binary 2_dnn_binary --donor OTHER_OUT
+    SIDE=reference python run_canned.py OUT 2_dnn_binary --donor OTHER_OUT --continue-only
 
-Trains each model to step 50, from its initial values or from a checkpoint of the donor, and leaves
-in OUT/<model>.npz: names of trainable variables, losses, metrics, predictions, tags of summaries,
-the variables of the first and last checkpoint, and what the exported model serves for tf.Examples.
-`--fresh` also records the variables with which a new model begins.
+Trains each model to step 50, from its initial values or from the donor's checkpoint of step 0, and
+leaves in OUT/<model>.npz: names of trainable variables, losses, metrics, predictions, tags of
+summaries, the variables with which a new model begins and of the last checkpoint, and what the
+exported model serves for tf.Examples. `--continue-only` starts at the donor's checkpoint of step
+24, and leaves losses and variables in OUT/<model>-continued.npz.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import argparse
 import glob
 import os
 import shutil
-import sys
 
 import numpy as np
 import tensorflow as tf
@@ -85,26 +85,26 @@ def stacked(predictions):
     return {key: np.stack([p[key] for p in predictions]) for key in predictions[0]}
 
 
-def run(name, generation, out, arguments):
+def run(model, model_dir, donor, train_only):
     """Returns the record of one model."""
-    model_dir = os.path.join(out, name)
+    generation, name = int(model[0]), model[2:]
     train = canned_models.input_fn(name, 1, training=True)
     groups = {}
-    if arguments.fresh:
+    if donor and not train_only:
         fresh = canned_models.make_estimator(name, generation, model_dir + "_fresh", HALF)
         fresh.train(train, steps=1)
         groups["initial"] = variables(os.path.join(fresh.model_dir, "model.ckpt-0"))
-    if arguments.donor:
-        adopt(os.path.join(arguments.donor, name), model_dir, arguments.step)
+    if donor:
+        adopt(os.path.join(donor, model), model_dir, HALF if train_only else 0)
     estimator = canned_models.make_estimator(name, generation, model_dir, HALF)
     hook = TrainableNames()
     estimator.train(train, hooks=[hook], max_steps=STEPS)
     written = summaries(model_dir)
     losses = [loss for _, loss in sorted(written["loss"].items())]
     record = {"losses": np.array(losses), "names": np.array(hook.names)}
-    if not arguments.train_only:
+    if not train_only:
         test = canned_models.input_fn(name, 2, training=False)
-        if not arguments.donor:
+        if not donor:
             groups["initial"] = variables(os.path.join(model_dir, "model.ckpt-0"))
         groups["metrics"] = estimator.evaluate(test)
         groups["predictions"] = stacked(estimator.predict(test))
@@ -124,19 +124,17 @@ def run(name, generation, out, arguments):
 def main():
     """Parses arguments, runs the models, and saves their records."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("generation", type=int)
     parser.add_argument("out")
+    parser.add_argument("models", nargs="+")
     parser.add_argument("--donor")
-    parser.add_argument("--step", type=int, default=0)
-    parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--train-only", action="store_true")
-    parser.add_argument("--models", nargs="*", default=list(canned_models.MODELS))
+    parser.add_argument("--continue-only", action="store_true")
     arguments = parser.parse_args()
     tf1.logging.set_verbosity(tf1.logging.ERROR)
-    for name in arguments.models:
-        record = run(name, arguments.generation, arguments.out, arguments)
-        np.savez(os.path.join(arguments.out, name + ".npz"), **record)
-    print(f"{len(arguments.models)} models, TensorFlow {tf.__version__}", file=sys.stderr)
+    for model in arguments.models:
+        ending = "-continued" if arguments.continue_only else ""
+        model_dir = os.path.join(arguments.out, model + ending)
+        record = run(model, model_dir, arguments.donor, arguments.continue_only)
+        np.savez(model_dir + ".npz", **record)
 
 
 if __name__ == "__main__":

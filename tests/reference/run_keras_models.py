@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains Keras models by `model_to_estimator` on one side, and records comparable results.
 
-    SIDE=reference python run_keras_models.py OUT
-    SIDE=ours python run_keras_models.py OUT --donor OTHER_OUT
+    SIDE=reference python run_keras_models.py OUT functional_v1 functional_v2
+    SIDE=ours python run_keras_models.py OUT functional_v1 functional_v2 --donor OTHER_OUT
+    SIDE=reference python run_keras_models.py OUT functional_v1 --donor OTHER_OUT --continue-only
 
 Each case trains 20 steps, then evaluates, predicts and exports; its record is OUT/<case>.json.
-With a donor, the case trains on from the other side's checkpoint first: OUT/<case>-continued.json.
+With a donor, it does so again from the donor's last checkpoint on: OUT/<case>-continued.json.
 """
 
 from __future__ import annotations
@@ -252,25 +253,20 @@ def main():
     """Runs all cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out")
+    parser.add_argument("cases", nargs="+")
     parser.add_argument("--donor")
-    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--continue-only", action="store_true")
     args = parser.parse_args()
     tf1.logging.set_verbosity("ERROR")
-    for name in args.cases.split(","):
-        ending = ""
-        directory = os.path.join(args.out, name)
-        if args.donor:
-            ending = "-continued"
-            directory += ending
-            source = os.path.join(args.donor, name)
-            if not os.path.isdir(source):
-                continue
-            shutil.copytree(source, directory)
-        try:
+    for name in args.cases:
+        endings = [] if args.continue_only else [""]
+        endings += ["-continued"] if args.donor else []
+        for ending in endings:
+            directory = os.path.join(args.out, name + ending)
+            if ending:
+                shutil.copytree(os.path.join(args.donor, name), directory)
             record = run_case(name, directory)
-        except Exception as error:  # compared, whatever it is
-            record = {"error": type(error).__name__, "message": str(error)}
-        Path(args.out, f"{name}{ending}.json").write_text(json.dumps(record))
+            Path(directory + ".json").write_text(json.dumps(record))
 
 
 if __name__ == "__main__":

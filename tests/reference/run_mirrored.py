@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains and evaluates models under a MirroredStrategy of two logical CPUs on one side.
 
-    SIDE=reference python run_mirrored.py OUT.npz
+    SIDE=reference python run_mirrored.py OUT mirrored
 
 Records the variables of the checkpoint, the metrics and the summaries.
 """
@@ -90,8 +90,8 @@ def summaries(directory):
     return found
 
 
-def main(path):
-    """Writes the record."""
+def main(out, program):
+    """Writes the record, OUT/mirrored.npz."""
     record = {}
     v2, v1 = tf.distribute.MirroredStrategy, tf1.distribute.MirroredStrategy
     own = functools.partial(side.estimator.Estimator, model_fn)
@@ -120,8 +120,8 @@ def main(path):
                 record[f"{name}:{variable}"] = estimator.get_variable_value(variable)
             record.update({f"{name}:{key}": value for key, value in metrics.items()})
             record.update({f"{name}:{k}": value for k, value in summaries(model_dir).items()})
-    np.savez(path, **record)
+    np.savez(os.path.join(out, program + ".npz"), **record)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains, evaluates, predicts and exports tables with rows and gradients of NaN and infinity.
 
-SIDE=ours python run_nan_rows.py MODEL_DIR OPTIMIZER. No variable mixes examples, so what one
-example spoils can be told from the others. The record is MODEL_DIR.npz.
+SIDE=ours python run_nan_rows.py OUT OPTIMIZER... No variable mixes examples, so what one example
+spoils can be told from the others. The record is OUT/<optimizer>.npz.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 import numpy as np
@@ -66,9 +67,8 @@ def columns():
     ], side.tpu_columns.shared_embedding_columns(pair, WIDTH, combiner="sum", initializer=table(5))
 
 
-def main():
+def run(model_dir, optimizer):
     """Runs all modes and saves the record."""
-    model_dir, optimizer = sys.argv[1:]
     embeddings, shared = columns()
 
     def model_fn(features, labels, mode, params):
@@ -116,4 +116,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    out, *names = sys.argv[1:]
+    for name in names:
+        run(os.path.join(out, name), name)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one program on one side in a process of its own, and records comparable results.
+"""Runs programs on one side in one process, and records comparable results.
 
-    SIDE=reference python run_side.py pooled_columns OUT straight
-    SIDE=ours python run_side.py pooled_columns OUT straight continued --donor OTHER_OUT/straight
+    SIDE=reference python run_side.py OUT pooled_columns sequences
+    SIDE=ours python run_side.py OUT pooled_columns sequences --donor OTHER_OUT
+    SIDE=reference python run_side.py OUT pooled_columns --donor OTHER_OUT --continue-only
 
-`straight` trains 200 steps; `continued` starts at the donor's checkpoint of step 100, made by the
-other side, and trains the rest. Either leaves its model in OUT/<action>/ and its record in
-OUT/<action>.npz: losses, evaluation metrics, predictions, the variables of the last checkpoint,
-and what the exported model serves.
+Trains each program 200 steps; with a donor it also starts at the donor's checkpoint of step 100,
+made by the other side, and trains the rest. Leaves the model in OUT/<program>/ and the record in
+OUT/<program>.npz, those of the continued run in OUT/<program>-continued: losses, evaluation
+metrics, predictions, the variables of the last checkpoint, and what the exported model serves.
 """
 
 from __future__ import annotations
@@ -102,19 +103,21 @@ def record_run(program, estimator, model_dir):
 def main():
     """Parses arguments, runs the program, and saves the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program")
     parser.add_argument("out")
-    parser.add_argument("actions", nargs="+", choices=["straight", "continued"])
+    parser.add_argument("programs", nargs="+")
     parser.add_argument("--donor")
+    parser.add_argument("--continue-only", action="store_true")
     args = parser.parse_args()
-    program = importlib.import_module("programs." + args.program)
-    for action in args.actions:
-        model_dir = os.path.join(args.out, action)
-        if action == "continued":
-            adopt_checkpoint(args.donor, model_dir)
-        estimator = program.make_estimator(model_dir)
-        record = record_run(program, estimator, model_dir)
-        np.savez(os.path.join(args.out, action + ".npz"), **record)
+    for name in args.programs:
+        program = importlib.import_module("programs." + name)
+        endings = [] if args.continue_only else [""]
+        endings += ["-continued"] if args.donor else []
+        for ending in endings:
+            model_dir = os.path.join(args.out, name + ending)
+            if ending:
+                adopt_checkpoint(os.path.join(args.donor, name), model_dir)
+            record = record_run(program, program.make_estimator(model_dir), model_dir)
+            np.savez(model_dir + ".npz", **record)
 
 
 if __name__ == "__main__":

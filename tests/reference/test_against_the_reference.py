@@ -11,43 +11,38 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-PROGRAMS = (
-    "pooled_columns",
-    "shared_dense_features",
-    "sequences",
-    "optimizers",
-    "warm_start",
-)
+import goldens
+from goldens import SIDE
+
 HALF = 100
 
 pytestmark = [pytest.mark.reference, pytest.mark.slow]
 
-every_program = pytest.mark.parametrize("program", PROGRAMS)
+every_program = pytest.mark.parametrize("program", SIDE.names)
+every_live_program = pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(
+            name,
+            marks=()
+            if name in goldens.ALWAYS_LIVE
+            else pytest.mark.nightly("needs the reference on a checkpoint or a CPU of this run"),
+        )
+        for name in SIDE.names
+    ],
+)
 
 
-def group(record, name):
-    """Returns the entries of one group, without its prefix."""
-    prefix = name + ":"
-    return {key[len(prefix) :]: record[key] for key in record if key.startswith(prefix)}
+def assert_continues(run, continued):
+    """Asserts that a continued run ends as the reference's whole run."""
+    losses = run.reference["losses"][HALF:]
+    np.testing.assert_allclose(continued["losses"], losses, rtol=run.tolerance)
+    goldens.assert_same(run.name, continued, run.reference, "predictions", tolerance=run.tolerance)
 
 
-def assert_same(actual, expected, rtol):
-    """Asserts equal names, dtypes, shapes, and values up to rounding."""
-    assert sorted(actual) == sorted(expected)
-    for name, value in expected.items():
-        assert actual[name].dtype == value.dtype, name
-        assert actual[name].shape == value.shape, name
-        if value.dtype.kind == "f":
-            # Relative to the largest entry: a small one is a difference of large ones.
-            atol = rtol * max(1e-2, float(np.abs(value).max(initial=0.0)))
-            np.testing.assert_allclose(actual[name], value, rtol=rtol, atol=atol, err_msg=name)
-        else:
-            np.testing.assert_array_equal(actual[name], value, err_msg=name)
-
-
-def test_the_sides_are_what_they_say(runs):
+def test_the_sides_are_what_they_say(sides):
     """The reference is TensorFlow 2.15's own estimator, and ours is ours."""
-    run = runs(PROGRAMS[0])
+    run = sides(SIDE, "pooled_columns")
     assert str(run.reference["tensorflow"]).startswith("2.15.")
     assert str(run.ours["tensorflow"]) == tf.__version__
     assert str(run.reference["estimator"]).startswith("tensorflow_estimator.")
@@ -55,77 +50,64 @@ def test_the_sides_are_what_they_say(runs):
 
 
 @every_program
-def test_every_loss_of_200_steps(runs, tolerance, program):
+def test_every_loss_of_200_steps(sides, program):
     """The loss is the same in every step."""
-    run = runs(program)
+    run = sides(SIDE, program)
     assert run.reference["losses"].shape == (200,)
     assert np.ptp(run.reference["losses"]) > 0.05  # the loss falls
-    np.testing.assert_allclose(run.ours["losses"], run.reference["losses"], rtol=tolerance)
+    np.testing.assert_allclose(run.ours["losses"], run.reference["losses"], rtol=run.tolerance)
 
 
 @every_program
-def test_evaluation(runs, tolerance, program):
+def test_evaluation(sides, program):
     """`evaluate` has the same metrics for all rows, and two batches at an older checkpoint."""
-    run = runs(program)
-    for name in ("metrics", "metrics_of_two_batches"):
-        assert_same(group(run.ours, name), group(run.reference, name), tolerance)
+    sides(SIDE, program).assert_same("metrics", "metrics_of_two_batches")
 
 
 @every_program
-def test_predictions(runs, tolerance, program):
+def test_predictions(sides, program):
     """`predict` yields exactly the rows of a short last batch, batches, and chosen keys."""
-    run = runs(program)
-    for name in ("predictions", "batch", "keys"):
-        assert_same(group(run.ours, name), group(run.reference, name), 10 * tolerance)
+    run = sides(SIDE, program)
+    run.assert_same("predictions", "batch", "keys")
     assert len(run.ours["predictions:logit"]) == 50
 
 
 @every_program
-def test_checkpoint_variables(runs, tolerance, program):
+def test_checkpoint_variables(sides, program):
     """The checkpoint has the same variables and slots: names, shapes, dtypes and values."""
-    run = runs(program)
-    expected = group(run.reference, "variables")
-    assert_same(group(run.ours, "variables"), expected, 10 * tolerance)
-    assert any("embedding" in name for name in expected)
+    run = sides(SIDE, program)
+    run.assert_same("variables")
+    assert any("embedding" in name for name in goldens.group(run.ours, "variables"))
 
 
 @every_program
-def test_a_checkpoint_of_the_reference_continues_in_ours(runs, tolerance, program):
+def test_a_checkpoint_of_the_reference_continues_in_ours(sides, program):
     """100 steps in the reference and 100 in ours equal 200 in the reference."""
-    run = runs(program)
-    losses = run.ours_continued["losses"]
-    np.testing.assert_allclose(losses, run.reference["losses"][HALF:], rtol=tolerance)
-    name = "predictions"
-    assert_same(group(run.ours_continued, name), group(run.reference, name), 10 * tolerance)
+    run = sides(SIDE, program)
+    assert_continues(run, run.ours_continued)
 
 
-@every_program
-def test_a_checkpoint_of_ours_continues_in_the_reference(runs, tolerance, program):
+@every_live_program
+def test_a_checkpoint_of_ours_continues_in_the_reference(sides, program):
     """100 steps in ours and 100 in the reference equal 200 in the reference."""
-    run = runs(program)
-    losses = run.reference_continued["losses"]
-    np.testing.assert_allclose(losses, run.reference["losses"][HALF:], rtol=tolerance)
-    name = "predictions"
-    assert_same(group(run.reference_continued, name), group(run.reference, name), 10 * tolerance)
+    run = sides(SIDE, program).live
+    assert_continues(run, run.reference_continued)
 
 
-def test_export_serves_the_same(runs, tolerance):
+def test_export_serves_the_same(sides):
     """The exported model has the same signatures, inputs and outputs."""
-    run = runs("pooled_columns")
-    expected = group(run.reference, "served")
-    assert_same(group(run.ours, "served"), expected, 10 * tolerance)
-    assert "serving_default/probability" in expected
+    run = sides(SIDE, "pooled_columns")
+    run.assert_same("served")
+    assert "served:serving_default/probability" in run.ours
 
 
-@every_program
-def test_plain_runs_have_the_same_bits(
-    run_side, reference_python, runs, tmp_path, monkeypatch, program
-):
+@every_live_program
+def test_plain_runs_have_the_same_bits(sides, reference_python, tmp_path, monkeypatch, program):
     """With TPU_COLUMNS_PLAIN=1, on the reference's TensorFlow, no number differs in a bit."""
-    expected = runs(program).reference
+    expected = sides(SIDE, program).live.reference
     monkeypatch.setenv("TPU_COLUMNS_PLAIN", "1")
-    run_side("ours", reference_python, program, str(tmp_path), "straight")
-    actual = np.load(tmp_path / "straight.npz")
+    goldens.start("ours", reference_python, SIDE.script, tmp_path, program)
+    actual = goldens.load(tmp_path, program)
     assert sorted(actual) == sorted(expected)
     differ = [key for key, value in expected.items() if not np.array_equal(actual[key], value)]
     assert differ == ["estimator"]

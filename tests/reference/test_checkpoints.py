@@ -2,14 +2,13 @@
 """Inspection, conversion and continued training of other systems' checkpoints.
 
 One of TensorFlow 1.15.5 (see `tests/data/`), and what a TPU run leaves, written by 1.15.5 (the
-same folder) and by 2.15.1 (here and now).
+same folder) and by 2.15.1 (a golden).
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,10 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import goldens
 import tpu_columns
 from estimator_spec import checkpoints
+from goldens import TPU_CHECKPOINTS
 
 tf1 = tf.compat.v1
 
@@ -29,17 +30,14 @@ ROWS, WIDTH, STEP = 11, 4, 25
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", [("div", 4), ("mod", 3)])
-def test_tensorflow_1_converted(tmp_path, run_side, tolerance, layout):
+def test_tensorflow_1_converted(tmp_path, continue_training, tolerance, layout):
     """TensorFlow 1.15.5's checkpoint, re-sharded, continues as in TensorFlow 1.15.5."""
     strategy, shards = layout
     target = tmp_path / "model" / "model.ckpt-40"
     report = checkpoints.convert(FIXTURE, target, strategy=strategy, shards=shards)
     assert f"div × 1 → {strategy} × {shards}" in str(report)
     assert not checkpoints.diff(FIXTURE, target)
-    out = tmp_path / "actual.json"
-    script = "run_tf1_checkpoint.py"
-    run_side("ours", sys.executable, str(target.parent), str(out), script=script)
-    actual = json.loads(out.read_text())
+    actual = continue_training(str(target.parent))
     expected = json.loads((FIXTURE / "expected.json").read_text())
     for name in ("logits_before", "losses"):
         np.testing.assert_allclose(
@@ -102,34 +100,25 @@ TPU_RUNS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def written_by_the_reference(tmp_path_factory, run_side):
-    """Writes a TPU run's checkpoint by the reference; returns its directory."""
-    found = {}
-
-    def written(python, strategy):
-        if strategy not in found:
-            directory = found[strategy] = tmp_path_factory.mktemp(strategy)
-            script = "write_tpu_checkpoint.py"
-            run_side("reference", python, str(directory), strategy, "3", script=script)
-        return found[strategy]
-
-    return written
-
-
 @pytest.fixture
-def copied(request, written_by_the_reference, tmp_path):
+def copied(request, tmp_path):
     """Copies the TPU run's checkpoint: (directory, tables and slots in row order)."""
 
     def copied(version, strategy):
-        directory = FIXTURE.parent / "tf1_15_tpu_checkpoint" / strategy
-        if version == "2.15.":
-            python = request.getfixturevalue("reference_python")
-            directory = written_by_the_reference(python, strategy)
-        expected = dict(np.load(directory / "expected.npz"))
-        assert str(expected["version"]).startswith(version)
         target = tmp_path / "old"
-        shutil.copytree(directory, target)
+        if version == "1.15.":
+            shutil.copytree(FIXTURE.parent / "tf1_15_tpu_checkpoint" / strategy, target)
+            expected = dict(np.load(target / "expected.npz"))
+        elif goldens.is_live(TPU_CHECKPOINTS.prefix + strategy):
+            python = request.getfixturevalue("reference_python")
+            goldens.start("reference", python, TPU_CHECKPOINTS.script, tmp_path, strategy)
+            (tmp_path / strategy).rename(target)
+            expected = goldens.load(tmp_path, strategy)
+        else:
+            golden = goldens.read(TPU_CHECKPOINTS.prefix + strategy)
+            goldens.lay_out(golden, target)
+            expected = golden.record
+        assert str(expected["version"]).startswith(version)
         return target, expected
 
     return copied

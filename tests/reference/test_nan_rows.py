@@ -3,37 +3,27 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
+
+import goldens
+from goldens import NAN_ROWS
 
 pytestmark = [pytest.mark.reference, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "adam", "ftrl", "momentum"])
-def test_nan_and_infinity_stay_where_the_reference_has_them(
-    run_side, reference_python, tmp_path, optimizer
-):
+@pytest.mark.parametrize("optimizer", NAN_ROWS.names)
+def test_nan_and_infinity_stay_where_the_reference_has_them(sides, optimizer):
     """Tables, slots, metrics, predictions and a served model are spoiled in the same elements."""
-    records = {}
-    for side, python in (("reference", reference_python), ("ours", sys.executable)):
-        model_dir = str(tmp_path / side)
-        run_side(side, python, model_dir, optimizer, script="run_nan_rows.py")
-        records[side] = dict(np.load(model_dir + ".npz"))
-    ours, theirs = records["ours"], records["reference"]
-    assert sorted(ours) == sorted(theirs)
-    spoiled = [name for name, value in theirs.items() if "/" in name or ":x" in name]
-    for name, wanted in theirs.items():
-        found = ours[name]
-        if wanted.dtype.kind != "f":
-            np.testing.assert_array_equal(found, wanted, err_msg=name)
-            continue
-        if "/Adam" in name:
-            # An infinite slot is NaN after the next step of the fused op.
-            np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted), err_msg=name)
-            found, wanted = (np.where(np.isfinite(each), each, 0) for each in (found, wanted))
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
-    tables = [theirs[name] for name in spoiled if name.endswith("embedding_weights")]
+    run = sides(NAN_ROWS, optimizer)
+    pair = []
+    for side in (run.ours, run.reference):
+        # An infinite slot is NaN after the next step of the fused op.
+        slots = {n: np.where(np.isfinite(v), v, np.nan) for n, v in side.items() if "/Adam" in n}
+        pair.append({**side, **slots})
+    groups = ("predictions", "metrics", "variables", "served")
+    goldens.assert_same(run.name, *pair, *groups, tolerance=run.tolerance)
+    variables = goldens.group(run.reference, "variables")
+    tables = [value for name, value in variables.items() if name.endswith("embedding_weights")]
     assert all(0 < np.isfinite(table).mean() < 1 for table in tables)
-    assert 0 < np.isfinite(theirs["predictions:x"]).mean() < 1
+    assert 0 < np.isfinite(run.reference["predictions:x"]).mean() < 1

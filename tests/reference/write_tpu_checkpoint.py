@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the checkpoint of a TPU run of the old system: MODEL_DIR STRATEGY HOSTS.
+"""Writes the checkpoint of a TPU run of the old system on 3 hosts: OUT STRATEGY...
 
 The tables and slots of an embedding core, named as on a TPU, one shard a host, the rows on them by
-STRATEGY; dense layers with TF1's own slots; saved by this TensorFlow's own Saver. Beside it,
-`expected.npz` has the tables and slots in row order.
+STRATEGY; dense layers with TF1's own slots; saved by this TensorFlow's own Saver in OUT/STRATEGY/.
+OUT/STRATEGY.npz has the tables and slots in row order.
 
-TensorFlow 1.15.5 wrote `tests/data/tf1_15_tpu_checkpoint/div/` and `mod/` so, on 3 hosts (see
-`tests/data/make_tf1_checkpoint.py` for its environment).
+TensorFlow 1.15.5 wrote `tests/data/tf1_15_tpu_checkpoint/div/` and `mod/` so (see
+`tests/data/make_tf1_checkpoint.py` for its environment); there `expected.npz` is in the directory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import tensorflow as tf
 
 tf1 = tf.compat.v1
 
-ROWS, WIDTH, STEP = 11, 4, 25
+HOSTS, ROWS, WIDTH, STEP = 3, 11, 4, 25
 TABLE = "input_layer/word_embedding/embedding_weights"
 
 
-def main(model_dir, strategy, hosts):
+def write(model_dir, strategy):
     """Creates and saves the variables."""
-    hosts = int(hosts)
+    os.makedirs(model_dir)
     generator = np.random.default_rng(0)
     values = {
         TABLE: generator.normal(size=(ROWS, WIDTH)),
@@ -34,11 +34,11 @@ def main(model_dir, strategy, hosts):
     }
     order = np.arange(ROWS)
     if strategy == "mod":
-        order = np.concatenate([order[host::hosts] for host in range(hosts)])
+        order = np.concatenate([order[host::HOSTS] for host in range(HOSTS)])
     with tf.Graph().as_default(), tf1.Session() as session:
         for name, value in values.items():
             shards = tf1.get_variable(
-                name, [ROWS, WIDTH], partitioner=tf1.fixed_size_partitioner(hosts), trainable=False
+                name, [ROWS, WIDTH], partitioner=tf1.fixed_size_partitioner(HOSTS), trainable=False
             )
             start = 0
             for shard in shards:
@@ -54,8 +54,10 @@ def main(model_dir, strategy, hosts):
             session.run(train_op)
         saver = tf1.train.Saver(sharded=True)
         saver.save(session, os.path.join(model_dir, "model.ckpt"), step, write_meta_graph=False)
-    np.savez(os.path.join(model_dir, "expected.npz"), version=tf.__version__, **values)
+    np.savez(model_dir + ".npz", version=tf.__version__, **values)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    out, *strategies = sys.argv[1:]
+    for each in strategies:
+        write(os.path.join(out, each), each)

@@ -26,7 +26,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,13 +33,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from google.protobuf import text_format
-from tensorflow.core.protobuf import saved_model_pb2
 
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAMS = ROOT / "tests" / "programs"
-LOG = "log.txt"
+import goldens
+from goldens import PROGRAMS, ROOT, UNEDITED
+from unedited import Run, read_run, run_program, start
+
 TF1_RESULTS = ROOT / "tests" / "data" / "tf1_15_programs"
 
 pytestmark = pytest.mark.slow
@@ -51,15 +48,13 @@ class Program(NamedTuple):
 
     Attributes:
         name: of its file.
-        arguments: its command line here.
+        arguments: its command line here; that under the reference is in `goldens`.
         run: the options of `estimator_spec run`.
-        reference: its command line under the reference, or None if that can't run it.
     """
 
     name: str
     arguments: str
     run: tuple[str, ...] = ()
-    reference: str | None = None
 
 
 ALL = {
@@ -69,84 +64,30 @@ ALL = {
         Program("word2vec_shards", "--model_dir OUT --master grpc://10.2.3.4:8470", ("--cpu",)),
         Program("tfrecord_hosts", "--model_dir=OUT --data_dir=OUT/data --tpu=pod", ("--cpu",)),
         Program("dlrm_dict_mode", "--model_dir=OUT", ("--cpu",)),
-        Program(
-            "ctr_columns",
-            "--job-dir=OUT --use-tpu --tpu grpc://10.2.3.4:8470",
-            ("--cpu",),
-            reference="--job-dir=OUT",
-        ),
-        Program("reviews_absl", "--output_dir=OUT", reference="--output_dir=OUT"),
+        Program("ctr_columns", "--job-dir=OUT --use-tpu --tpu grpc://10.2.3.4:8470", ("--cpu",)),
+        Program("reviews_absl", UNEDITED["reviews_absl"]),
         Program(
             "resnet_imagenet",
             "--model_dir OUT --export_dir OUT/export --tpu=my-tpu",
             ("--cpu", "auto"),
-            reference="--model_dir OUT --export_dir OUT/export --nouse_tpu",
         ),
-        Program(
-            "run_classifier",
-            "--output_dir=OUT --use_tpu=true --tpu_name=my-tpu",
-            ("--cpu",),
-            reference="--output_dir=OUT",
-        ),
-        Program("moments_subclass", "OUT", reference="OUT"),
-        Program(
-            "gan", "--model_dir=OUT --use_tpu", ("--cpu",), reference="--model_dir=OUT --nouse_tpu"
-        ),
-        Program("housing_exporters", "--job-dir OUT", reference="--job-dir OUT"),
-        Program("executor_clients", "--job-dir OUT", reference="--job-dir OUT"),
+        Program("run_classifier", "--output_dir=OUT --use_tpu=true --tpu_name=my-tpu", ("--cpu",)),
+        Program("moments_subclass", UNEDITED["moments_subclass"]),
+        Program("gan", "--model_dir=OUT --use_tpu", ("--cpu",)),
+        Program("housing_exporters", UNEDITED["housing_exporters"]),
+        Program("executor_clients", UNEDITED["executor_clients"]),
         Program("tagger_contrib", "--model_dir OUT"),
-        Program("wide_deep_census", "--model_dir=OUT", reference="--model_dir=OUT"),
-        Program("iris_premade", "--model_dir OUT", reference="--model_dir OUT"),
-        Program("housing_keras", "--output_dir OUT", reference="--output_dir OUT"),
-        Program("text_custom_head", "--output_dir=OUT", reference="--output_dir=OUT"),
-        Program("taxi_metrics", "--job-dir OUT", reference="--job-dir OUT"),
+        Program("wide_deep_census", UNEDITED["wide_deep_census"]),
+        Program("iris_premade", UNEDITED["iris_premade"]),
+        Program("housing_keras", UNEDITED["housing_keras"]),
+        Program("text_custom_head", UNEDITED["text_custom_head"]),
+        Program("taxi_metrics", UNEDITED["taxi_metrics"]),
     )
 }
 
 every_program = pytest.mark.parametrize("name", ALL)
-every_program_of_the_reference = pytest.mark.parametrize(
-    "name", [name for name, program in ALL.items() if program.reference]
-)
+every_program_of_the_reference = pytest.mark.parametrize("name", UNEDITED)
 every_program_of_tf1 = pytest.mark.parametrize("name", ["mnist_contrib", "word2vec_shards"])
-
-
-class Run(NamedTuple):
-    """Results of a run: report, exported models and log."""
-
-    results: dict[str, Any]
-    exports: dict[str, Any]
-    log: str
-
-
-def start(
-    command: list[str], out: Path, path: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    """Environment of a child process without this process's choices, and with other variables."""
-    dropped = ("TF_USE_LEGACY_KERAS", "TPU_COLUMNS_CPU", "TF_CONFIG", "PYTHONPATH")
-    environment = {name: value for name, value in os.environ.items() if name not in dropped}
-    environment["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    if path:
-        environment["PYTHONPATH"] = path
-    environment.update(variables)
-    return subprocess.run(
-        command, env=environment, cwd=out, capture_output=True, text=True, timeout=300
-    )
-
-
-def run_program(command: list[str], arguments: str, out: Path, path: str, **variables: str) -> Run:
-    """Runs a program; a failure shows the end of its output."""
-    command = command + arguments.replace("OUT", str(out)).split()
-    done = start(command, out, path, **variables)
-    if done.returncode:
-        pytest.fail(f"{' '.join(command)} failed:\n{done.stderr[-6000:]}")
-    (out / LOG).write_text(done.stderr)
-    return read_run(out)
-
-
-def read_run(out: Path) -> Run:
-    """Reads what a program left in its directory."""
-    results = json.loads((out / "results.json").read_text())
-    return Run(results, exports_in(out), (out / LOG).read_text())
 
 
 class Runs:
@@ -209,70 +150,69 @@ def migrated(run_once: Callable[..., Path]) -> Runs:
     return Runs("migrated", run, run_once)
 
 
+class Reference:
+    """The reference's records of programs, `{"results": ..., "exports": ...}`: goldens, or live.
+
+    Args:
+        python: the reference, or None.
+        run_once: the fixture.
+        tolerance: of numbers of both sides.
+    """
+
+    def __init__(self, python: str | None, run_once: Callable[..., Path], tolerance: float) -> None:
+        self._python, self._tolerance = python, tolerance
+        self._live = Runs("reference", self.run, run_once)
+
+    def run(self, name: str, out: Path) -> Run:
+        """Runs a program under the reference."""
+        assert self._python is not None
+        command = [self._python, str(PROGRAMS / f"{name}.py")]
+        return run_program(command, UNEDITED[name], out, "")
+
+    def is_live(self, name: str) -> bool:
+        """Returns whether a program's record is of this run."""
+        return self._python is not None and goldens.is_live(goldens.PROGRAM + name)
+
+    def __call__(self, name: str) -> goldens.Record:
+        """Returns the record of a program."""
+        if not self.is_live(name):
+            return goldens.read(goldens.PROGRAM + name).record
+        return record_of(self._live(name))
+
+    def assert_same(self, name: str, found: Run, expected: goldens.Record, part: str) -> None:
+        """Asserts that a part of the records is the same."""
+        near = self._tolerance if self.is_live(name) else max(self._tolerance, goldens.TOLERANCE)
+        goldens.assert_same(
+            goldens.PROGRAM + name, record_of(found), expected, part, tolerance=near
+        )
+
+
+def record_of(run: Run) -> goldens.Record:
+    """Returns what is compared of a run."""
+    return {"results": run.results, "exports": run.exports}
+
+
 @pytest.fixture(scope="session")
-def reference(reference_python: str, run_once: Callable[..., Path]) -> Runs:
-    """Returns a function that runs a program under the reference."""
-
-    def run(name: str, out: Path) -> Run:
-        arguments = ALL[name].reference
-        assert arguments is not None
-        return run_program([reference_python, str(PROGRAMS / f"{name}.py")], arguments, out, "")
-
-    return Runs("reference", run, run_once)
-
-
-def exports_in(out: Path) -> dict[str, Any]:
-    """Returns the signatures of each exported model by its directory."""
-    found = {}
-    for path in sorted(out.glob("**/saved_model.pb*")):
-        model = saved_model_pb2.SavedModel()
-        if path.suffix == ".pb":
-            model.ParseFromString(path.read_bytes())
-        else:
-            text_format.Parse(path.read_text(), model)
-        (graph,) = [g for g in model.meta_graphs if list(g.meta_info_def.tags) == ["serve"]]
-        found[str(path.parent.parent.relative_to(out))] = {
-            key: {
-                "method": signature.method_name,
-                "inputs": {name: described(info) for name, info in signature.inputs.items()},
-                "outputs": {name: described(info) for name, info in signature.outputs.items()},
-            }
-            for key, signature in graph.signature_def.items()
-        }
-    return found
+def reference(
+    request: pytest.FixtureRequest,
+    found_reference_python: str | None,
+    run_once: Callable[..., Path],
+    tolerance: float,
+) -> Reference:
+    """Returns the reference's records."""
+    if os.environ.get(goldens.LIVE) == "1":
+        request.getfixturevalue("reference_python")
+    return Reference(found_reference_python, run_once, tolerance)
 
 
-def described(info: Any) -> list[Any]:
-    """Returns dtype and shape of a tensor of a signature."""
-    return [tf.as_dtype(info.dtype).name, [size.size for size in info.tensor_shape.dim]]
-
-
-def assert_same(actual: Any, expected: Any, rtol: float, where: str = "results") -> None:
+def assert_same(actual: dict[str, Any], expected: dict[str, Any], rtol: float) -> None:
     """Asserts that two reports have the same keys, and numbers equal up to rounding."""
-    assert type(actual) is type(expected), where
-    if isinstance(expected, dict):
-        assert sorted(actual) == sorted(expected), where
-        for name, value in expected.items():
-            # One step's rounding moves the next ones: what comes of them is less exact.
-            loose = 1 if name == "losses" else 10
-            at_top = rtol * loose if where == "results" else rtol
-            assert_same(actual[name], value, at_top, f"{where}[{name!r}]")
-    elif is_numeric(expected):
-        # Against the largest entry: a small one is a difference of large ones.
-        atol = rtol * max(1e-2, float(np.abs(expected).max()))
-        np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol, err_msg=where)
-    elif isinstance(expected, list):
-        assert len(actual) == len(expected), where
-        for number, value in enumerate(expected):
-            assert_same(actual[number], value, rtol, f"{where}[{number}]")
-    else:
-        assert actual == expected, where
-
-
-def is_numeric(value: Any) -> bool:
-    """Returns whether a value is a float or a list of floats."""
-    numbers = value if isinstance(value, list) else [value]
-    return bool(numbers) and all(isinstance(number, float) for number in numbers)
+    # One step's rounding moves the next ones: what comes of them is less exact.
+    found = goldens.differences(
+        actual, expected, lambda entry: rtol if entry.startswith("losses") else 10 * rtol
+    )
+    words = list(found)
+    assert not words, "\n".join(words[:20])
 
 
 @every_program
@@ -321,24 +261,24 @@ def without_places(results: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.reference
 @every_program_of_the_reference
 def test_same_as_the_reference(
-    ours: Runs, reference: Runs, tolerance: float, name: str, tmp_path_factory: Any
+    ours: Runs, reference: Reference, name: str, tmp_path_factory: Any
 ) -> None:
     """Losses, metrics, predictions and variable names are those of TensorFlow's own Estimator."""
-    found, expected = ours(name).results, reference(name).results
-    for _ in range(4):
-        if len(found["losses"]) == len(expected["losses"]):
+    found, expected = ours(name), reference(name)
+    for _ in range(4 if reference.is_live(name) else 0):
+        if len(found.results["losses"]) == len(expected["results"]["losses"]):
             break
         # TensorFlow's hooks read the step counter while it is counted up. There an early stop may
         # come a step sooner or later; then nothing after it can be compared.
-        expected = reference.run(name, tmp_path_factory.mktemp(name)).results
-    assert_same(found, expected, tolerance)
+        expected = record_of(reference.run(name, tmp_path_factory.mktemp(name)))
+    reference.assert_same(name, found, expected, "results")
 
 
 @pytest.mark.reference
 @every_program_of_the_reference
-def test_same_exports_as_the_reference(ours: Runs, reference: Runs, name: str) -> None:
+def test_same_exports_as_the_reference(ours: Runs, reference: Reference, name: str) -> None:
     """Exported models have the same paths and signatures."""
-    assert ours(name).exports == reference(name).exports
+    reference.assert_same(name, ours(name), reference(name), "exports")
 
 
 @every_program_of_tf1
