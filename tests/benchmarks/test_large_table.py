@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 COMMAND = Path(__file__).resolve().parents[2] / "benchmarks" / "large_table.py"
+MORE = pytest.mark.nightly("shows what the switch saves")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("switch", "low", "high"), [("1", 1.0, 1.5), ("0", 1.8, 2.5)])
+@pytest.mark.parametrize(
+    ("switch", "low", "high"), [("1", 1.0, 1.5), pytest.param("0", 1.8, 2.5, marks=MORE)]
+)
 def test_saves_copy_no_table(switch, low, high):
     """A training that saves takes the memory of table and slot once; with the switch off, twice."""
     done = subprocess.run(

@@ -33,6 +33,7 @@ def _run(*arguments):
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.nightly("compiles the native ops twice")
 def test_both_revisions_are_timed():
     """The table has a time of each op and a ratio for each workload."""
     done = _run("HEAD", "--only", "1id-1e4,10ids-1e4", "--steps", "4")

@@ -54,7 +54,7 @@ def test_it_ends_with_a_row_for_each_column(finished):
     assert cells["occupation"] == ["tbl_occupation", "14 x 8", "cpu", "cpu"]
 
 
-@pytest.mark.any_version
+@pytest.mark.nightly("six processes; cluster/test_models.py has smaller ones")
 def test_a_cluster_learns_as_one_process(finished, tmp_path):
     """A chief, two workers, two servers and an evaluator reach the AUC of one process."""
     size = ("-m", "estimator_spec", "launch", "--workers=2", "--ps=2", "--evaluator")
@@ -94,7 +94,7 @@ def test_the_checkpoint_moves_on(finished):
     check_moved(run("moving_on.py", f"--model_dir={finished[0]}"), 0)
 
 
-@pytest.mark.any_version
+@pytest.mark.nightly("the example again, on the host core")
 def test_the_checkpoint_of_a_core_moves_on(tmp_path):
     """Core-trained tables give the same probabilities, and Keras loads their slots."""
     arguments = (f"--model_dir={tmp_path}", "--embedding_core=host")

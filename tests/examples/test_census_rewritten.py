@@ -61,6 +61,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
     return model_dir, float(auc[1])
 
 
+@pytest.mark.nightly("trains the example three times")
 @pytest.mark.slow
 @needs_keras_3
 @every_target

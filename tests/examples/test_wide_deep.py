@@ -16,7 +16,10 @@ EXAMPLE = ROOT / "examples" / "wide_deep"
 NAMES_OF_THE_REFERENCE = Path(__file__).with_name("reference_names")
 MODELS = ("linear", "deep", "wide_deep")
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.nightly("trains three models; canned estimators are compared in tests/reference"),
+]
 
 
 def run(python: str, path: Path, model_dir: Path) -> dict[str, list[float]]:

@@ -79,6 +79,7 @@ def words(text: str) -> list[str]:
     return [" ".join(line.split()) for line in lines]
 
 
+@pytest.mark.nightly("a dozen commands of a page")
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("keras_rs"), reason="needs the extra keras-rs")
 @pytest.mark.skipif(not importlib.util.find_spec("libcst"), reason="needs the extra migrate")

@@ -34,7 +34,9 @@ def variables(model_dir):
 
 
 @pytest.mark.parametrize("core", [None, "host"])
-@pytest.mark.parametrize("strategy", ["div", "mod"])
+@pytest.mark.parametrize(
+    "strategy", ["div", pytest.param("mod", marks=pytest.mark.nightly("four more processes"))]
+)
 def test_one_trainer_equals_one_process(cluster, alone, tmp_path, strategy, core):
     """A chief with two servers has the losses and variables of one process with two shards."""
     options = {"strategy": strategy, "max_steps": 30, "core": core}

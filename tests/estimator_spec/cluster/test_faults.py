@@ -14,6 +14,7 @@ import interruptions
 from estimator_spec import checkpoints
 
 pytestmark = pytest.mark.slow
+NIGHTLY = pytest.mark.nightly("kills and restarts processes of a cluster")
 
 
 def global_step(model_dir):
@@ -26,6 +27,7 @@ def go(model_dir):
     (model_dir / "go").touch()
 
 
+@NIGHTLY
 def test_a_worker_is_killed(cluster, tmp_path):
     """Training goes on without a killed worker; started again, it trains on."""
     made = cluster(tmp_path / "model", workers=1, servers=2, max_steps=10**6)
@@ -57,6 +59,7 @@ def test_a_server_is_killed(cluster, tmp_path):
     assert global_step(model_dir) == 40
 
 
+@NIGHTLY
 def test_the_chief_is_killed(cluster, tmp_path):
     """A new chief goes on from the latest checkpoint, with the servers that it finds."""
     model_dir = tmp_path / "model"
@@ -71,6 +74,7 @@ def test_the_chief_is_killed(cluster, tmp_path):
     assert global_step(model_dir) == 40
 
 
+@NIGHTLY
 def test_a_half_written_checkpoint(cluster, tmp_path):
     """The evaluator waits while a file of the latest checkpoint is missing."""
     model_dir = tmp_path / "model"
@@ -87,6 +91,7 @@ def test_a_half_written_checkpoint(cluster, tmp_path):
     assert "Saving dict for global step 20" in made.output("evaluator 0")
 
 
+@NIGHTLY
 @pytest.mark.parametrize("job", ["chief", "ps"])
 def test_the_disk_is_full(cluster, tmp_path, job):
     """A checkpoint that can't be written is an error of the chief; the one before stays whole."""

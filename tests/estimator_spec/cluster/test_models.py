@@ -24,6 +24,7 @@ def losses(output):
     return {int(step): float(loss) for step, loss in re.findall(r"step (\d+) loss (\S+)", output)}
 
 
+@pytest.mark.nightly("six processes, 600 steps")
 @pytest.mark.skipif(tf.__version__.startswith("2.15."), reason="on the newest TensorFlow only")
 def test_a_dlrm_learns_as_in_one_process(cluster, alone, tmp_path):
     """A DLRM trained by 6 processes reaches the AUC of one."""

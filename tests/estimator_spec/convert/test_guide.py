@@ -54,7 +54,6 @@ def test_short_examples_run(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.any_version
 def test_commands_run(tmp_path, monkeypatch, capfd):
     """The commands run: installation aside, in a directory with programs of these names."""
     pytest.importorskip("libcst", reason="needs the extra migrate")

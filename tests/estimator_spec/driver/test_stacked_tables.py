@@ -204,7 +204,6 @@ def test_tables_and_slots_equal_those_of_single_tables(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.any_version
 def test_every_optimizer(tmp_path):
     """Tables of each optimizer get the same bits in a stack that goes on from single tables."""
     input_fn = input_fn_of(OPTIMIZERS, kinds=FEW_KINDS)

@@ -86,6 +86,15 @@ ALL = {
 }
 
 every_program = pytest.mark.parametrize("name", ALL)
+some_programs = pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("run_classifier", "tagger_contrib", "wide_deep_census")
+        else pytest.param(name, marks=pytest.mark.nightly("rewrites and runs each program again"))
+        for name in ALL
+    ],
+)
 every_program_of_the_reference = pytest.mark.parametrize("name", UNEDITED)
 every_program_of_tf1 = pytest.mark.parametrize("name", ["mnist_contrib", "word2vec_shards"])
 
@@ -243,8 +252,7 @@ def test_every_program_is_run() -> None:
     assert sorted(path.stem for path in PROGRAMS.glob("*.py")) == sorted(ALL)
 
 
-@pytest.mark.any_version  # as tests/estimator_spec/migrate
-@every_program
+@some_programs
 def test_same_after_migration(ours: Runs, migrated: Runs, name: str) -> None:
     """A rewritten program says what it said unedited, without `run` and without `install()`."""
     found, expected = migrated(name), ours(name)
@@ -349,7 +357,6 @@ def test_imports_that_are_never_used(ours: Runs) -> None:
     assert results["predictions"] == results["expected"]
 
 
-@pytest.mark.any_version
 @pytest.mark.parametrize("name", ["word2vec_shards", "moments_subclass"])
 def test_as_a_module(ours: Runs, name: str, tmp_path: Path) -> None:
     """`-m` runs a program as its path does, with the same detection of TensorFlow 1."""
@@ -380,7 +387,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.any_version
+@pytest.mark.nightly("runs two programs again")
 @pytest.mark.parametrize(
     ("name", "how"), [("word2vec_shards", "subprocess"), ("mnist_contrib", "spawn")]
 )

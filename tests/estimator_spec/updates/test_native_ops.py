@@ -81,7 +81,6 @@ def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, cap
     assert lines[-1].startswith("No native kernels: ")
 
 
-@pytest.mark.any_version
 def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
     """A file that can't be loaded is replaced."""
     whole = native_library.build(native_library.find_compiler(), native_library.cache_directory())
