@@ -147,12 +147,9 @@ def goldens(session: nox.Session) -> None:
     reference = _reference_python(session)
     if reference is None:
         session.error("there is no reference to record")
-    session.run(
-        *(reference, "tests/goldens/record.py", "--check", "--python", reference),
-        *session.posargs,
-        env=QUIET,
-        external=True,
-    )
+    _install_for_tests(session, "newest")
+    command = ("python", "tests/goldens/record.py", "--check", "--python", str(reference))
+    session.run(*command, *session.posargs, env=QUIET)
 
 
 @nox.session(venv_backend="none")
