@@ -58,6 +58,7 @@ _ANY_VERSION = (
     "hostile/test_damage.py",
     "hostile/test_full_disk.py",
     "hostile/test_kills.py",
+    "processes",
     "reference/test_compare.py",
     "reference/test_heads.py",
     "reference/test_mirrored.py",

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs Python programs in processes that need no seconds to import TensorFlow.
+
+    forking_python.run(["-m", "estimator_spec", "plan", "spec.py"])
+
+does what `subprocess.run([sys.executable, "-m", "estimator_spec", "plan", "spec.py"])` does. A
+server, this file as a program, has imported TensorFlow and forks for each program. There is one
+server for each interpreter and set of the environment variables that are read before the fork.
+
+Unlike in a new process, TensorFlow is in `sys.modules` from the start, what its import logs is
+missing, options of `python` and a `sitecustomize` in PYTHONPATH aren't supported, and the hashes of
+strings are those of the server. A process that the program starts by `sys.executable` is a new one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib.machinery
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+# Variables that Python, the dynamic linker or TensorFlow reads before the fork begin with these,
+_EARLY = ("PYTHON", "LD_", "TF_", "KERAS_", "CUDA_", "XLA_", "OMP_", "MALLOC_", "LC_", "LANG")
+# except for these.
+_LATE = ("PYTHONPATH", "TF_CONFIG")
+_NUMBER = struct.Struct("i")
+
+
+class Process:
+    """A program that a server has started, in a session and a process group of its own.
+
+    Args:
+        server: the socket of the server.
+        request: arguments of `_become`.
+        files: descriptors of its standard input, output and error.
+    """
+
+    def __init__(self, server: socket.socket, request: dict[str, Any], files: Sequence[int]):
+        self.arguments = request["arguments"]
+        self.returncode: int | None = None
+        self._reply, theirs = socket.socketpair()
+        with contextlib.suppress(ConnectionError), theirs:
+            socket.send_fds(server, [b"f"], [*files, theirs.fileno()])
+            self._reply.sendall(json.dumps(request).encode() + b"\n")
+        self.pid = self._number()
+
+    def poll(self) -> int | None:
+        """Returns the exit status, -N if signal N ended the program; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the end, at most for some seconds; returns the exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: the program still runs.
+        """
+        if self.returncode is None:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._reply, selectors.EVENT_READ)
+                if not selector.select(timeout):
+                    raise subprocess.TimeoutExpired(self.arguments, timeout or 0)
+            self.returncode = self._number()
+            self._reply.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal to the program and the processes of its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def kill(self) -> None:
+        """Kills the program and the processes of its group."""
+        self.send_signal(signal.SIGKILL)
+
+    def _number(self) -> int:
+        try:
+            answer = self._reply.recv(_NUMBER.size)
+        except ConnectionResetError:
+            answer = b""
+        if not answer:
+            raise RuntimeError(f"the server that runs python {self.arguments} has ended")
+        return _NUMBER.unpack(answer)[0]
+
+
+class _Server:
+    """A process that has imported TensorFlow, and forks.
+
+    Args:
+        executable: the interpreter.
+        environment: its environment variables.
+    """
+
+    def __init__(self, executable: str, environment: Mapping[str, str]):
+        self.socket, theirs = socket.socketpair()
+        self._log = tempfile.TemporaryFile("w+", errors="replace")
+        with theirs:
+            self._process = subprocess.Popen(
+                [executable, __file__],
+                env=environment,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=self._log,
+                start_new_session=True,
+            )
+
+    def start(self, request: dict[str, Any], files: Sequence[int]) -> Process:
+        """Starts a program."""
+        try:
+            return Process(self.socket, request, files)
+        except RuntimeError as error:
+            status = self._process.wait(10)
+            self._log.seek(0)
+            raise RuntimeError(f"{error} with status {status}:\n{self._log.read()}") from None
+
+    def close(self) -> None:
+        """Ends the process, which kills the programs that still run."""
+        self.socket.close()
+        self._process.wait()
+        self._log.close()
+
+
+@functools.cache
+def _server(executable: str, early: tuple[tuple[str, str], ...]) -> _Server:
+    server = _Server(executable, {**_without(os.environ, _EARLY), **dict(early)})
+    atexit.register(server.close)
+    return server
+
+
+def _without(variables: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
+    # A program is measured from its start on, its server isn't.
+    prefixes += ("COVERAGE_PROCESS_",)
+    return {name: value for name, value in variables.items() if not name.startswith(prefixes)}
+
+
+def server_for(env: Mapping[str, str], executable: str = sys.executable) -> _Server:
+    """Returns the server of an interpreter for programs with these environment variables."""
+    early = {k: v for k, v in env.items() if k.startswith(_EARLY) and k not in _LATE}
+    return _server(executable, tuple(sorted(early.items())))
+
+
+def start(
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: IO[Any] | int,
+    stdout: IO[Any] | int,
+    stderr: IO[Any] | int,
+    executable: str = sys.executable,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Process:
+    """Starts a program.
+
+    Args:
+        arguments: the command line after `python`: of a script, -c or -m.
+        stdin: a file or its descriptor.
+        stdout: the same.
+        stderr: the same.
+        executable: the interpreter.
+        cwd: its working directory; this process' one by default.
+        env: all its environment variables; those of this process by default.
+    """
+    variables = dict(os.environ if env is None else env)
+    request = {
+        "arguments": [os.fspath(each) for each in arguments],
+        "directory": os.path.abspath(cwd or os.getcwd()),
+        "environment": variables,
+    }
+    files = [file if isinstance(file, int) else file.fileno() for file in (stdin, stdout, stderr)]
+    return server_for(variables, executable).start(request, files)
+
+
+def run(
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    input: str = "",
+    timeout: float | None = None,
+    check: bool = False,
+    **how: Any,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program; returns its exit status and its output as text.
+
+    Args:
+        arguments: the command line after `python`: of a script, -c or -m.
+        input: what it reads from its standard input.
+        timeout: seconds after which it and the processes of its group are killed.
+        check: whether to fail, and show its errors, if its exit status isn't 0.
+        **how: `executable`, `cwd` and `env` of `start`.
+
+    Raises:
+        subprocess.TimeoutExpired: it took more than `timeout` seconds.
+        subprocess.CalledProcessError: its exit status isn't 0, with `check`.
+    """
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
+            for _ in range(3)
+        ]
+        files[0].write(input)
+        files[0].seek(0)
+        process = start(arguments, **dict(zip(("stdin", "stdout", "stderr"), files)), **how)
+        expired = None
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            expired = error
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+        for file in files:
+            file.seek(0)
+        output, errors = (file.read() for file in files[1:])
+    if expired:
+        raise subprocess.TimeoutExpired(process.arguments, expired.timeout, output, errors)
+    done = subprocess.CompletedProcess(process.arguments, process.wait(), output, errors)
+    if check:
+        if done.returncode:
+            sys.stderr.write(errors)
+        done.check_returncode()
+    return done
+
+
+def write_stand_in(path: Path, env: Mapping[str, str]) -> int:
+    """Writes a program that shells can run instead of `python`.
+
+    Args:
+        path: of the new file.
+        env: environment variables of the shell.
+
+    Returns:
+        A descriptor for the argument `pass_fds` of `subprocess.run`, which the program needs.
+    """
+    descriptor = server_for(env).socket.fileno()
+    path.write_text(
+        f"#!{sys.executable} -SE\nimport sys\nsys.path.insert(0, {os.path.dirname(__file__)!r})\n"
+        f"import forking_python\nforking_python.stand_in({sys.executable!r}, {descriptor})\n"
+    )
+    path.chmod(0o755)
+    return descriptor
+
+
+def stand_in(executable: str, descriptor: int) -> None:
+    """Has a server run this process' arguments; with options, replaces this process by `python`."""
+    _, *arguments = sys.argv
+    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-c", "-m")):
+        os.execv(executable, [executable, *arguments])
+    request = {
+        "arguments": arguments,
+        "directory": os.getcwd(),
+        "environment": dict(os.environ),
+        "executable": os.path.abspath(sys.argv[0]),
+    }
+    status = Process(socket.socket(fileno=descriptor), request, [0, 1, 2]).wait()
+    if status < 0:
+        os.kill(os.getpid(), -status)
+    sys.exit(status)
+
+
+# The server
+
+
+def _serve(requests: socket.socket) -> dict[str, Any]:
+    """Forks for each request, until the socket is closed; returns the request in the new process.
+
+    Each request is one byte with four descriptors: the standard files, and a socket that has the
+    arguments of `_become` as a line of JSON and takes the id and the exit status of the process.
+    """
+    running = {}  # process and its socket by the descriptor that says its end
+    with selectors.DefaultSelector() as selector:
+        selector.register(requests, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fd in running:
+                    selector.unregister(key.fd)
+                    process, reply = running.pop(key.fd)
+                    os.close(key.fd)
+                    _, status = os.waitpid(process, 0)
+                    _answer(reply, os.waitstatus_to_exitcode(status))
+                    reply.close()
+                    continue
+                byte, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
+                if not byte:
+                    for process, _ in running.values():
+                        with contextlib.suppress(ProcessLookupError):
+                            os.killpg(process, signal.SIGKILL)
+                    sys.exit()
+                *files, last = descriptors
+                reply = socket.socket(fileno=last)
+                with reply.makefile() as lines:
+                    request = json.loads(lines.readline())
+                process = os.fork()
+                if process == 0:
+                    os.setsid()
+                    for number, file in enumerate(files):
+                        os.dup2(file, number)
+                for file in files:
+                    os.close(file)
+                if process == 0:
+                    for end, (_, other) in running.items():
+                        os.close(end)
+                        other.close()
+                    reply.close()
+                    return request
+                end = os.pidfd_open(process)
+                running[end] = process, reply
+                selector.register(end, selectors.EVENT_READ)
+                _answer(reply, process)
+
+
+def _answer(reply: socket.socket, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it
+        reply.sendall(_NUMBER.pack(number))
+
+
+def _become(
+    arguments: list[str],
+    directory: str,
+    environment: dict[str, str],
+    executable: str = sys.executable,
+) -> None:
+    """Does in a new process what `python ARGUMENTS` does, up to the end of the main module."""
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.executable = executable
+    sys.orig_argv[:] = [executable, *arguments]
+    sys.excepthook = _show_exception
+    importlib.invalidate_caches()
+    import numpy as np
+
+    np.random.seed()  # `random` does so itself
+    parts = environment.get("PYTHONPATH", "").split(os.pathsep)
+    parts = [os.path.abspath(part) for part in parts] if parts != [""] else []
+    own = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = dict.fromkeys([*parts, *(each for each in sys.path if each != own)])
+    main = types.ModuleType("__main__")
+    main.__builtins__ = __builtins__
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    sys.modules["__main__"] = main
+    first, *rest = arguments
+    if first in ("-c", "-m"):
+        sys.argv[:] = [first, *rest[1:]]
+        place = "" if first == "-c" else os.getcwd()
+    else:
+        sys.argv[:] = arguments
+        place = os.path.dirname(os.path.realpath(first))
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, place)
+    if any(name.startswith("COVERAGE_PROCESS_") for name in environment):
+        import coverage
+
+        coverage.process_startup()
+    if first == "-m":
+        runpy._run_module_as_main(rest[0])
+    elif first == "-c":
+        main.__loader__ = importlib.machinery.BuiltinImporter
+        exec(compile(rest[0], "<string>", "exec", dont_inherit=True), vars(main))
+    else:
+        path = os.path.abspath(first)
+        main.__file__ = path
+        main.__cached__ = None
+        main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+        try:
+            source = Path(path).read_bytes()
+        except OSError as error:
+            text = f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
+            sys.stderr.write(f"{executable}: {text}\n")
+            sys.exit(2)
+        exec(compile(source, path, "exec", dont_inherit=True), vars(main))
+
+
+def _show_exception(kind: Any, error: BaseException, trace: Any) -> None:
+    """Prints a traceback without the frames of this file, which are the first ones."""
+    while trace and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
+if __name__ == "__main__":
+    import tensorflow  # noqa: F401
+
+    with socket.socket(fileno=os.dup(0)) as _requests:
+        _request = _serve(_requests)
+    _become(**_request)
