@@ -17,11 +17,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib.machinery
 import json
 import os
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -44,18 +46,19 @@ class Process:
     """A program that a server has started, in a session and a process group of its own.
 
     Args:
-        server: the socket of the server.
+        address: path of the server's socket.
         request: arguments of `_become`.
         files: descriptors of its standard input, output and error.
     """
 
-    def __init__(self, server: socket.socket, request: dict[str, Any], files: Sequence[int]):
+    def __init__(self, address: str, request: dict[str, Any], files: Sequence[int]):
         self.arguments = request["arguments"]
         self.returncode: int | None = None
-        self._reply, theirs = socket.socketpair()
-        with contextlib.suppress(ConnectionError), theirs:
-            socket.send_fds(server, [b"f"], [*files, theirs.fileno()])
-            self._reply.sendall(json.dumps(request).encode() + b"\n")
+        self._connection = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):  # then there is no answer, either
+            self._connection.connect(address)
+            socket.send_fds(self._connection, [b"f"], files)
+            self._connection.sendall(json.dumps(request).encode() + b"\n")
         self.pid = self._number()
 
     def poll(self) -> int | None:
@@ -72,11 +75,11 @@ class Process:
         """
         if self.returncode is None:
             with selectors.DefaultSelector() as selector:
-                selector.register(self._reply, selectors.EVENT_READ)
+                selector.register(self._connection, selectors.EVENT_READ)
                 if not selector.select(timeout):
                     raise subprocess.TimeoutExpired(self.arguments, timeout or 0)
             self.returncode = self._number()
-            self._reply.close()
+            self._connection.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -89,11 +92,11 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
     def _number(self) -> int:
-        try:
-            answer = self._reply.recv(_NUMBER.size)
-        except ConnectionResetError:
-            answer = b""
+        answer = b""
+        with contextlib.suppress(OSError):
+            answer = self._connection.recv(_NUMBER.size)
         if not answer:
+            self._connection.close()
             raise RuntimeError(f"the server that runs python {self.arguments} has ended")
         return _NUMBER.unpack(answer)[0]
 
@@ -103,55 +106,75 @@ class _Server:
 
     Args:
         executable: the interpreter.
-        environment: its environment variables.
+        early: its environment variables that begin with one of `_EARLY`.
     """
 
-    def __init__(self, executable: str, environment: Mapping[str, str]):
-        self.socket, theirs = socket.socketpair()
-        self._log = tempfile.TemporaryFile("w+", errors="replace")
-        with theirs:
+    def __init__(self, executable: str, early: Mapping[str, str]):
+        self._executable, self._early = executable, early
+        # Not in TMPDIR, which may be longer than the address of a socket can be.
+        self._home = Path(tempfile.mkdtemp(prefix="forking-python-", dir="/tmp"))
+        self._address = str(self._home / "socket")
+        self._alive, theirs = socket.socketpair()
+        # A program is measured from its start on, its server isn't.
+        prefixes = (*_EARLY, "COVERAGE_PROCESS_")
+        others = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
+        with (
+            theirs,
+            socket.socket(socket.AF_UNIX) as listener,
+            open(self._home / "log", "w") as log,
+        ):
+            listener.bind(self._address)
+            listener.listen()
             self._process = subprocess.Popen(
-                [executable, __file__],
-                env=environment,
+                [executable, __file__, str(listener.fileno())],
+                env={**others, **early},
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
-                stderr=self._log,
+                stderr=log,
+                pass_fds=[listener.fileno()],
                 start_new_session=True,
             )
+        atexit.register(self._close)
 
     def start(self, request: dict[str, Any], files: Sequence[int]) -> Process:
         """Starts a program."""
         try:
-            return Process(self.socket, request, files)
+            return Process(self._address, request, files)
         except RuntimeError as error:
             status = self._process.wait(10)
-            self._log.seek(0)
-            raise RuntimeError(f"{error} with status {status}:\n{self._log.read()}") from None
+            log = (self._home / "log").read_text(errors="replace")
+            raise RuntimeError(f"{error} with status {status}:\n{log}") from None
 
-    def close(self) -> None:
-        """Ends the process, which kills the programs that still run."""
-        self.socket.close()
+    def stand_in(self) -> str:
+        """Returns the path of a program that is called as `python` is."""
+        path = self._home / "python"
+        if not path.exists():
+            here = os.path.dirname(__file__)
+            path.write_text(
+                f"#!{sys.executable} -SE\nimport sys\nsys.path.insert(0, {here!r})\n"
+                "import forking_python\n"
+                f"forking_python.ask({self._executable!r}, {self._address!r}, {self._early!r})\n"
+            )
+            path.chmod(0o755)
+        return str(path)
+
+    def _close(self) -> None:
+        self._alive.close()
         self._process.wait()
-        self._log.close()
+        shutil.rmtree(self._home, ignore_errors=True)
 
 
 @functools.cache
 def _server(executable: str, early: tuple[tuple[str, str], ...]) -> _Server:
-    server = _Server(executable, {**_without(os.environ, _EARLY), **dict(early)})
-    atexit.register(server.close)
-    return server
+    return _Server(executable, dict(early))
 
 
-def _without(variables: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    # A program is measured from its start on, its server isn't.
-    prefixes += ("COVERAGE_PROCESS_",)
-    return {name: value for name, value in variables.items() if not name.startswith(prefixes)}
+def _early(variables: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in variables.items() if k.startswith(_EARLY) and k not in _LATE}
 
 
-def server_for(env: Mapping[str, str], executable: str = sys.executable) -> _Server:
-    """Returns the server of an interpreter for programs with these environment variables."""
-    early = {k: v for k, v in env.items() if k.startswith(_EARLY) and k not in _LATE}
-    return _server(executable, tuple(sorted(early.items())))
+def _server_for(variables: Mapping[str, str], executable: str) -> _Server:
+    return _server(executable, tuple(sorted(_early(variables).items())))
 
 
 def start(
@@ -182,7 +205,7 @@ def start(
         "environment": variables,
     }
     files = [file if isinstance(file, int) else file.fileno() for file in (stdin, stdout, stderr)]
-    return server_for(variables, executable).start(request, files)
+    return _server_for(variables, executable).start(request, files)
 
 
 def run(
@@ -213,16 +236,16 @@ def run(
         ]
         files[0].write(input)
         files[0].seek(0)
-        process = start(arguments, **dict(zip(("stdin", "stdout", "stderr"), files)), **how)
+        process = start(arguments, stdin=files[0], stdout=files[1], stderr=files[2], **how)
         expired = None
         try:
             process.wait(timeout)
-        except subprocess.TimeoutExpired as error:
+        except BaseException as error:
+            process.kill()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            process.wait()
             expired = error
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
         for file in files:
             file.seek(0)
         output, errors = (file.read() for file in files[1:])
@@ -236,29 +259,23 @@ def run(
     return done
 
 
-def write_stand_in(path: Path, env: Mapping[str, str]) -> int:
-    """Writes a program that shells can run instead of `python`.
+def stand_in(env: Mapping[str, str] | None = None, executable: str = sys.executable) -> str:
+    """Returns the path of a program `python` for shells, and for code that starts an interpreter.
+
+    With options, or with other environment variables that are read early, it starts a new process.
 
     Args:
-        path: of the new file.
-        env: environment variables of the shell.
-
-    Returns:
-        A descriptor for the argument `pass_fds` of `subprocess.run`, which the program needs.
+        env: environment variables of the shell; those of this process by default.
+        executable: the interpreter.
     """
-    descriptor = server_for(env).socket.fileno()
-    path.write_text(
-        f"#!{sys.executable} -SE\nimport sys\nsys.path.insert(0, {os.path.dirname(__file__)!r})\n"
-        f"import forking_python\nforking_python.stand_in({sys.executable!r}, {descriptor})\n"
-    )
-    path.chmod(0o755)
-    return descriptor
+    return _server_for(os.environ if env is None else env, executable).stand_in()
 
 
-def stand_in(executable: str, descriptor: int) -> None:
-    """Has a server run this process' arguments; with options, replaces this process by `python`."""
+def ask(executable: str, address: str, early: Mapping[str, str]) -> None:
+    """Has a server run this process' command line, or replaces this process by a `python`."""
     _, *arguments = sys.argv
-    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-c", "-m")):
+    option = not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-c", "-m"))
+    if option or _early(os.environ) != early:
         os.execv(executable, [executable, *arguments])
     request = {
         "arguments": arguments,
@@ -266,7 +283,7 @@ def stand_in(executable: str, descriptor: int) -> None:
         "environment": dict(os.environ),
         "executable": os.path.abspath(sys.argv[0]),
     }
-    status = Process(socket.socket(fileno=descriptor), request, [0, 1, 2]).wait()
+    status = Process(address, request, [0, 1, 2]).wait()
     if status < 0:
         os.kill(os.getpid(), -status)
     sys.exit(status)
@@ -275,34 +292,35 @@ def stand_in(executable: str, descriptor: int) -> None:
 # The server
 
 
-def _serve(requests: socket.socket) -> dict[str, Any]:
-    """Forks for each request, until the socket is closed; returns the request in the new process.
+def _serve(listener: socket.socket, client: socket.socket) -> dict[str, Any]:
+    """Forks for each connection; returns the request in the new process.
 
-    Each request is one byte with four descriptors: the standard files, and a socket that has the
-    arguments of `_become` as a line of JSON and takes the id and the exit status of the process.
+    A connection brings the three standard files and the arguments of `_become`, as a line of JSON;
+    it gets the id of the process, and its exit status. When the client ends, so does this process.
     """
-    running = {}  # process and its socket by the descriptor that says its end
+    running = {}  # process and its connection by the descriptor that says its end
     with selectors.DefaultSelector() as selector:
-        selector.register(requests, selectors.EVENT_READ)
+        selector.register(listener, selectors.EVENT_READ)
+        selector.register(client, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
-                if key.fd in running:
-                    selector.unregister(key.fd)
-                    process, reply = running.pop(key.fd)
-                    os.close(key.fd)
-                    _, status = os.waitpid(process, 0)
-                    _answer(reply, os.waitstatus_to_exitcode(status))
-                    reply.close()
-                    continue
-                byte, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
-                if not byte:
+                if key.fileobj is client:
                     for process, _ in running.values():
                         with contextlib.suppress(ProcessLookupError):
                             os.killpg(process, signal.SIGKILL)
+                    shutil.rmtree(os.path.dirname(listener.getsockname()), ignore_errors=True)
                     sys.exit()
-                *files, last = descriptors
-                reply = socket.socket(fileno=last)
-                with reply.makefile() as lines:
+                if key.fd in running:
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    process, connection = running.pop(key.fd)
+                    _, status = os.waitpid(process, 0)
+                    _answer(connection, os.waitstatus_to_exitcode(status))
+                    connection.close()
+                    continue
+                connection, _ = listener.accept()
+                _, files, _, _ = socket.recv_fds(connection, 1, 3)
+                with connection.makefile() as lines:
                     request = json.loads(lines.readline())
                 process = os.fork()
                 if process == 0:
@@ -312,20 +330,20 @@ def _serve(requests: socket.socket) -> dict[str, Any]:
                 for file in files:
                     os.close(file)
                 if process == 0:
+                    connection.close()
                     for end, (_, other) in running.items():
                         os.close(end)
                         other.close()
-                    reply.close()
                     return request
                 end = os.pidfd_open(process)
-                running[end] = process, reply
+                running[end] = process, connection
                 selector.register(end, selectors.EVENT_READ)
-                _answer(reply, process)
+                _answer(connection, process)
 
 
-def _answer(reply: socket.socket, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody waits for it
-        reply.sendall(_NUMBER.pack(number))
+def _answer(connection: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # nobody waits for it
+        connection.sendall(_NUMBER.pack(number))
 
 
 def _become(
@@ -396,6 +414,9 @@ def _show_exception(kind: Any, error: BaseException, trace: Any) -> None:
 if __name__ == "__main__":
     import tensorflow  # noqa: F401
 
-    with socket.socket(fileno=os.dup(0)) as _requests:
-        _request = _serve(_requests)
+    gc.collect()
+    gc.freeze()  # so that garbage collections of the programs don't copy the pages of the server
+    _listener, _client = int(sys.argv[1]), os.dup(0)
+    with socket.socket(fileno=_listener) as _listener, socket.socket(fileno=_client) as _client:
+        _request = _serve(_listener, _client)
     _become(**_request)
