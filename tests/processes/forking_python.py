@@ -296,28 +296,33 @@ def _serve(listener: socket.socket, client: socket.socket) -> dict[str, Any]:
     """Forks for each connection; returns the request in the new process.
 
     A connection brings the three standard files and the arguments of `_become`, as a line of JSON;
-    it gets the id of the process, and its exit status. When the client ends, so does this process.
+    it gets the id of the process, and its exit status. If it is closed, the process is killed. When
+    the client ends, so does this process.
     """
-    running = {}  # process and its connection by the descriptor that says its end
+    running = {}  # the descriptor that says its end, and the connection, by process
     with selectors.DefaultSelector() as selector:
-        selector.register(listener, selectors.EVENT_READ)
-        selector.register(client, selectors.EVENT_READ)
+        for each in (listener, client):
+            selector.register(each, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is client:
-                    for process, _ in running.values():
-                        with contextlib.suppress(ProcessLookupError):
-                            os.killpg(process, signal.SIGKILL)
+                    for process in running:
+                        _kill(process)
                     shutil.rmtree(os.path.dirname(listener.getsockname()), ignore_errors=True)
                     sys.exit()
-                if key.fd in running:
-                    selector.unregister(key.fd)
-                    os.close(key.fd)
-                    process, connection = running.pop(key.fd)
+                if key.fileobj is not listener:
+                    process = key.data
+                    if isinstance(key.fileobj, socket.socket):
+                        _kill(process)
+                        continue
+                    end, connection = running.pop(process)
                     _, status = os.waitpid(process, 0)
                     _answer(connection, os.waitstatus_to_exitcode(status))
+                    for each in (end, connection):
+                        selector.unregister(each)
+                    os.close(end)
                     connection.close()
-                    continue
+                    break  # the connection may be in this list
                 connection, _ = listener.accept()
                 _, files, _, _ = socket.recv_fds(connection, 1, 3)
                 with connection.makefile() as lines:
@@ -325,20 +330,25 @@ def _serve(listener: socket.socket, client: socket.socket) -> dict[str, Any]:
                 process = os.fork()
                 if process == 0:
                     os.setsid()
+                    _answer(connection, os.getpid())
                     for number, file in enumerate(files):
                         os.dup2(file, number)
                 for file in files:
                     os.close(file)
                 if process == 0:
                     connection.close()
-                    for end, (_, other) in running.items():
+                    for end, other in running.values():
                         os.close(end)
                         other.close()
                     return request
-                end = os.pidfd_open(process)
-                running[end] = process, connection
-                selector.register(end, selectors.EVENT_READ)
-                _answer(connection, process)
+                running[process] = os.pidfd_open(process), connection
+                for each in running[process]:
+                    selector.register(each, selectors.EVENT_READ, process)
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
 
 
 def _answer(connection: socket.socket, number: int) -> None:

@@ -178,6 +178,16 @@ def test_a_stand_in_for_python(tmp_path):
     assert done.stdout == "True a 0\n7\nFalse b 1\n7\nFalse c 1\n137\n"
 
 
+def test_a_stand_in_that_is_killed(tmp_path):
+    """The end of the stand-in ends its program."""
+    code = "import os, time; open('pid', 'w').write(f'{os.getpid()} '); time.sleep(600)"
+    with subprocess.Popen([forking_python.stand_in(), "-c", code], cwd=tmp_path) as process:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        process.kill()
+    wait_for_the_end(int((tmp_path / "pid").read_text()))
+
+
 def test_programs_end_with_the_process_that_started_them(tmp_path):
     """When pytest is killed, its servers end and kill their programs."""
     code = (
