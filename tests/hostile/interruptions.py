@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import forking_python
+
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE.parents[1]}{os.pathsep}{HERE}"}
 
@@ -37,11 +39,9 @@ def interrupt(how, job, directory):
     Returns:
         How often it was interrupted.
     """
-    done = subprocess.run(
-        [sys.executable, str(HERE / "kill_program.py"), how, job, str(directory)],
+    done = forking_python.run(
+        [HERE / "kill_program.py", how, job, directory],
         env={**ENVIRONMENT, "LD_PRELOAD": str(compile_library())},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
     return int(done.stdout.splitlines()[-1].split()[0])

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
 import estimator_spec
+import forking_python
 import interruptions
 import table_program
 from estimator_spec import checkpoints
@@ -43,13 +42,13 @@ def holder(tmp_path):
     """A process that holds the lock of a directory."""
     model_dir = tmp_path / "model"
     model_dir.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(model_dir)],
-        env=interruptions.ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        text=True,
+    read, write = os.pipe()
+    process = forking_python.start(
+        ["-c", HOLDER, model_dir], env=interruptions.ENVIRONMENT, stdout=write, stderr=write
     )
-    assert process.stdout.readline() == "holds\n"
+    os.close(write)
+    with open(read) as output:
+        assert output.readline() == "holds\n"
     yield process
     process.kill()
     process.wait()

@@ -180,9 +180,9 @@ def _server_for(variables: Mapping[str, str], executable: str) -> _Server:
 def start(
     arguments: Sequence[str | os.PathLike[str]],
     *,
-    stdin: IO[Any] | int,
-    stdout: IO[Any] | int,
-    stderr: IO[Any] | int,
+    stdin: IO[Any] | int | None = None,
+    stdout: IO[Any] | int | None = None,
+    stderr: IO[Any] | int | None = None,
     executable: str = sys.executable,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
@@ -191,7 +191,7 @@ def start(
 
     Args:
         arguments: the command line after `python`: of a script, -c or -m.
-        stdin: a file or its descriptor.
+        stdin: a file or its descriptor; /dev/null by default.
         stdout: the same.
         stderr: the same.
         executable: the interpreter.
@@ -204,8 +204,10 @@ def start(
         "directory": os.path.abspath(cwd or os.getcwd()),
         "environment": variables,
     }
-    files = [file if isinstance(file, int) else file.fileno() for file in (stdin, stdout, stderr)]
-    return _server_for(variables, executable).start(request, files)
+    with open(os.devnull, "r+b") as nothing:
+        files = [nothing if file is None else file for file in (stdin, stdout, stderr)]
+        descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
+        return _server_for(variables, executable).start(request, descriptors)
 
 
 def run(

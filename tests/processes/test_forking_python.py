@@ -133,9 +133,9 @@ def test_a_late_program_is_killed_with_its_children(tmp_path):
 
 def test_a_program_that_runs(tmp_path):
     """It can be asked, waited for, and sent signals."""
-    with open(tmp_path / "log", "wb") as log, open(os.devnull) as nothing:
+    with open(tmp_path / "log", "wb") as log:
         code = "import sys, time; print('runs', flush=True); time.sleep(600)"
-        process = forking_python.start(["-c", code], stdin=nothing, stdout=log, stderr=log)
+        process = forking_python.start(["-c", code], stdout=log)
     while not (tmp_path / "log").read_text():
         time.sleep(0.01)
     assert process.poll() is None
@@ -194,7 +194,7 @@ def test_programs_end_with_the_process_that_started_them(tmp_path):
         "import forking_python, os, pathlib\n"
         "program = 'import os, time; print(os.getpid(), os.getppid(), flush=True); time.sleep(600)'"
         "\nwith open('log', 'wb') as log:\n"
-        "    forking_python.start(['-c', program], stdin=log, stdout=log, stderr=log)\n"
+        "    forking_python.start(['-c', program], stdout=log)\n"
         "while not os.stat('log').st_size: pass\n"
         "os.kill(os.getpid(), 9)"
     )

@@ -7,7 +7,6 @@ Which interpreter is the reference, the fixture `reference_python` says.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+
+import forking_python
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -43,8 +44,8 @@ def start_side(
         TF_CPP_MIN_LOG_LEVEL="2",
         PYTHONPATH=os.pathsep.join([str(HERE)] + ([str(ROOT)] if side == "ours" else [])),
     )
-    command = [python, str(HERE / script), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    command = [HERE / script, *arguments]
+    done = forking_python.run(command, executable=python, env=environment, timeout=timeout)
     if done.returncode:
         pytest.fail(f"{side} of {' '.join(arguments)} failed:\n{done.stderr[-6000:]}")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import forking_python
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import cli
 
@@ -194,7 +195,8 @@ def test_interrupted(files, source, capsys, monkeypatch):
 
 def test_a_reader_that_goes_away(source):
     """`inspect … | head` exits without an error about the closed pipe."""
-    command = f"'{sys.executable}' -m estimator_spec checkpoint inspect '{source}' | true"
+    python = forking_python.stand_in()
+    command = f"'{python}' -m estimator_spec checkpoint inspect '{source}' | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     for words in ("error: ", "Traceback", "Exception ignored"):
         assert words not in done.stderr
@@ -202,8 +204,7 @@ def test_a_reader_that_goes_away(source):
 
 def test_from_a_shell(source):
     """The module's command line lists all commands."""
-    command = [sys.executable, "-m", "estimator_spec", "checkpoint"]
-    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    done = forking_python.run(["-m", "estimator_spec", "checkpoint", "--help"], check=True)
     for name in ("inspect", "convert", "diff", "verify", "record"):
         assert name in done.stdout
 

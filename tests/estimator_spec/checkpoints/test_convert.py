@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import estimator_spec
+import forking_python
 import tpu_columns
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import index_file, records
@@ -487,9 +488,6 @@ def test_reading_where_tensorflow_can(files, same):
 
 def test_a_program_without_eager_execution(files, tmp_path):
     """Conversions run in programs that disabled TF2's behaviour."""
-    import subprocess
-    import sys
-
     source, target = files.write({TABLE: values(300_000, 4)}), files.new()
     code = (
         "import sys, tensorflow as tf\n"
@@ -499,7 +497,7 @@ def test_a_program_without_eager_execution(files, tmp_path):
         "    checkpoints.convert(sys.argv[1], sys.argv[2], strategy='mod', shards=2,\n"
         f"                        grow={{{TABLE!r}: 300_005}})\n"
     )
-    subprocess.run([sys.executable, "-c", code, source, target], check=True)
+    forking_python.run(["-c", code, source, target], check=True)
     assert checkpoints.read_table(target, TABLE).shape == (300_005, 4)
     assert struct.calcsize("f") * 4 * 300_005 == os.path.getsize(target + ".data-00000-of-00001")
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
+
+import forking_python
 
 LIMIT = 64  # MiB
 
@@ -60,7 +61,6 @@ print(memory("VmHWM") - before)
 @pytest.mark.parametrize("what", ["cut", "verify and diff", "grow and permute"])
 def test_memory_stays_small(tmp_path, what):
     """Work on a table of 183 MiB in one piece takes less than 64 MiB of additional memory."""
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path), what]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forking_python.run(["-c", PROGRAM, str(tmp_path), what])
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < LIMIT

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import types
 
@@ -13,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import forking_python
 import tpu_columns
 from estimator_spec.driver import device_loop
 
@@ -458,7 +458,7 @@ for replicas in (1, 2):
 def test_programs_without_v2_behavior(tmp_path):
     """Loops work in a program that calls disable_v2_behavior()."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    subprocess.run([sys.executable, "-c", V1_PROGRAM, folder, tmp_path], check=True, timeout=300)
+    forking_python.run(["-c", V1_PROGRAM, folder, tmp_path], check=True, timeout=300)
 
 
 class TestRefusals:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import forking_python
 import tpu_columns
 
 tf1 = tf.compat.v1
@@ -154,15 +154,10 @@ def serve(path, tmp_path, data, python=sys.executable, signature="serving_defaul
     """Returns the predictions of a SavedModel in a process without these packages."""
     np.savez(tmp_path / "data.npz", **data)
     out = str(tmp_path / "out.npz")
-    command = [python, "-I", "-c", SERVE, str(path), str(tmp_path / "data.npz"), signature, out]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "TF_CPP_MIN_LOG_LEVEL": "2"},
-    )
+    command = ["-c", SERVE, str(path), str(tmp_path / "data.npz"), signature, out]
+    dropped = ("PYTHONPATH", "TF_USE_LEGACY_KERAS")
+    environment = {name: value for name, value in os.environ.items() if name not in dropped}
+    done = forking_python.run(command, executable=python, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     return dict(np.load(out))
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+
+import forking_python
 
 PROGRAM = """
 import json, sys
@@ -80,13 +80,7 @@ def test_numbers_are_those_of_tf2(core, pipelining, tmp_path):
     found = {}
     for behavior in ("old", "new"):
         arguments = [behavior, core, str(tmp_path / behavior), pipelining]
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = forking_python.run(["-c", PROGRAM, *arguments], timeout=300)
         assert done.returncode == 0, done.stderr[-3000:]
         found[behavior] = json.loads(done.stdout.splitlines()[-1])
     assert len(found["old"]) == 1 + 32

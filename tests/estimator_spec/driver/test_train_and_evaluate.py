@@ -6,8 +6,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 import time
 import types
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import forking_python
 from estimator_spec.driver import train_and_evaluate as module
 
 tf1 = tf.compat.v1
@@ -515,16 +514,16 @@ def test_chief_and_evaluator_in_processes_of_their_own(tmp_path):
     processes = {}
     for task in ("evaluator", "chief"):
         cluster = {"cluster": {"chief": ["localhost:1"]}, "task": {"type": task, "index": 0}}
-        processes[task] = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(tmp_path / "model")],
-            env={**os.environ, "TF_CONFIG": json.dumps(cluster), "PYTHONPATH": ROOT},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with open(tmp_path / task, "w") as output, open(tmp_path / f"{task}.log", "w") as log:
+            processes[task] = forking_python.start(
+                ["-c", PROGRAM, tmp_path / "model"],
+                env={**os.environ, "TF_CONFIG": json.dumps(cluster), "PYTHONPATH": ROOT},
+                stdout=output,
+                stderr=log,
+            )
     said = {}
     for task, process in processes.items():
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err[-3000:]
-        said[task] = out.strip().splitlines()[-1]
+        status = process.wait(300)
+        assert status == 0, (tmp_path / f"{task}.log").read_text()[-3000:]
+        said[task] = (tmp_path / task).read_text().splitlines()[-1]
     assert said == {"chief": "done chief None", "evaluator": "done evaluator 30"}

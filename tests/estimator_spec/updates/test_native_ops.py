@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import estimator_spec as es
+import forking_python
 import tpu_columns
 import traces
 from estimator_spec.updates import native_library, native_ops, optimize_training_graph
@@ -82,7 +81,7 @@ def test_a_damaged_library_is_built_again(tmp_path):
     # A process of its own: TensorFlow registers an op once.
     program = "from estimator_spec.updates import native_library as n; n.load().tpu_columns_unique"
     environment = os.environ | {"TPU_COLUMNS_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    forking_python.run(["-c", program], env=environment, check=True)
     assert library.stat().st_size > 1000
 
 
