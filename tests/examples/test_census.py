@@ -7,12 +7,11 @@ import gzip
 import importlib.util
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import forking_python
 from estimator_spec import checkpoints
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,10 +67,10 @@ def test_a_cluster_learns_as_one_process(finished, tmp_path):
 
 def run(program, *arguments, before=()):
     """Runs a program of the example in a process of its own; returns its output."""
-    command = [sys.executable, *before, str(EXAMPLE / program), *arguments]
+    command = [*before, str(EXAMPLE / program), *arguments]
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment["PYTHONPATH"] = str(ROOT)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
+    done = forking_python.run(command, env=environment, timeout=800)
     assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
+import forking_python
 from estimator_spec.compare import Stage, Tolerance, Tolerances, compare_checkpoints
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +29,8 @@ def run(program: str, *arguments: str) -> str:
     """Runs a program of the example in a process of its own; returns its output."""
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment["PYTHONPATH"] = str(ROOT)
-    command = [sys.executable, str(EXAMPLE / program), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    command = [str(EXAMPLE / program), *arguments]
+    done = forking_python.run(command, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import forking_python
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "wide_deep"
@@ -24,16 +25,10 @@ pytestmark = [
 
 def run(python: str, path: Path, model_dir: Path) -> dict[str, list[float]]:
     """Runs the example; returns AUC, AUC when served, accuracy and difference of each model."""
-    command = [python, str(EXAMPLE / "wide_deep.py"), f"--model_dir={model_dir}"]
+    command = [EXAMPLE / "wide_deep.py", f"--model_dir={model_dir}", "--train_steps=400"]
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment["PYTHONPATH"] = str(path)
-    done = subprocess.run(
-        [*command, "--train_steps=400"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = forking_python.run(command, executable=python, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-6000:]
     rows = re.findall(rf"^({'|'.join(MODELS)})((?: +[\d.e+-]+){{4}})$", done.stdout, re.MULTILINE)
     return {name: [float(number) for number in numbers.split()] for name, numbers in rows}

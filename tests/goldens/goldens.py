@@ -13,12 +13,13 @@ import hashlib
 import json
 import lzma
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+import forking_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests" / "reference"
@@ -394,10 +395,10 @@ def start(side: str, python: str, script: str, *arguments: object, timeout: floa
         TF_CPP_MIN_LOG_LEVEL="2",
         PYTHONPATH=os.pathsep.join([str(SCRIPTS)] + ([str(ROOT)] if side == "ours" else [])),
     )
-    command = [python, str(SCRIPTS / script), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    command = [str(SCRIPTS / script), *map(str, arguments)]
+    done = forking_python.run(command, executable=python, env=environment, timeout=timeout)
     if done.returncode:
-        command = " ".join(command[1:])
+        command = " ".join(command)
         raise RuntimeError(f"{side} of {command} failed:\n{done.stderr[-6000:]}")
 
 

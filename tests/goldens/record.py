@@ -24,6 +24,8 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "processes"))
+
 import goldens
 
 sys.path.insert(0, str(goldens.SCRIPTS))

@@ -13,6 +13,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
+import forking_python
+
 LOG = "log.txt"
 
 
@@ -34,9 +36,8 @@ def start(
     if path:
         environment["PYTHONPATH"] = path
     environment.update(variables)
-    return subprocess.run(
-        command, env=environment, cwd=out, capture_output=True, text=True, timeout=300
-    )
+    python, *arguments = command
+    return forking_python.run(arguments, executable=python, env=environment, cwd=out, timeout=300)
 
 
 def run_program(command: list[str], arguments: str, out: Path, path: str, **variables: str) -> Run:

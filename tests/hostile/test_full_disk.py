@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
+import forking_python
 import interruptions
 import table_program
 from estimator_spec import checkpoints
@@ -51,12 +50,7 @@ PROGRAM = textwrap.dedent(
 @pytest.mark.slow
 def test_a_file_that_is_too_large(tmp_path):
     """A save beyond the limit of a file's size is an error, though sessions take it for the end."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        env=interruptions.ENVIRONMENT,
-        capture_output=True,
-        text=True,
-    )
+    done = forking_python.run(["-c", PROGRAM, str(tmp_path)], env=interruptions.ENVIRONMENT)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "File too large" in done.stdout
     assert str(tmp_path) in done.stdout

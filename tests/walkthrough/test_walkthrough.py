@@ -6,14 +6,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
-import time
 from pathlib import Path
 
 import pytest
+
+import forking_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
@@ -28,23 +26,10 @@ FEW = {"20000": "600", "2000": "20", "3000": "30", "steps=500": "steps=3"}
 @pytest.fixture
 def shell(tmp_path):
     """Returns a function that runs lines in bash where `python` has imported TensorFlow already."""
-    server = Path(__file__).with_name("forking_python.py")
-    # Not in tmp_path, which may be longer than the address of a socket can be.
-    home = tempfile.mkdtemp(prefix="walkthrough_", dir="/tmp")
-    address = Path(home, "socket")
-    (tmp_path / "bin").mkdir()
-    python = tmp_path / "bin" / "python"
-    python.write_text(
-        f"#!{sys.executable} -SE\nimport sys\nsys.path.insert(0, {str(server.parent)!r})\n"
-        f"import forking_python\nforking_python.ask({str(address)!r})\n"
-    )
-    python.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
-    environment |= {
-        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-    }
+    environment |= {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    python = Path(forking_python.stand_in(environment))
+    environment["PATH"] = f"{python.parent}{os.pathsep}{environment['PATH']}"
     clone = tmp_path / "clone"
     clone.mkdir()
     (clone / "examples").symlink_to(ROOT / "examples")
@@ -65,12 +50,7 @@ def shell(tmp_path):
         directory = (tmp_path / "pwd").read_text().strip()
         return done.returncode, done.stdout
 
-    with subprocess.Popen([sys.executable, str(server), str(address)], env=environment) as process:
-        while not address.exists() and process.poll() is None:
-            time.sleep(0.05)
-        yield run
-        process.terminate()
-    shutil.rmtree(home)
+    return run
 
 
 def words(text: str) -> list[str]:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import forking_python
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import records
 
@@ -191,12 +190,7 @@ def test_killed_at_any_moment(files):
     # Two pieces each of table and slot, the step, 1 cut, 4 files to the disk (one names the latest
     # checkpoint), 4 renames, and the directory.
     whole, *targets = (files.new() for _ in range(1 + 15))
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, source, whole, *targets],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forking_python.run(["-c", KILLED, source, whole, *targets])
     assert done.returncode == 0, done.stderr
     calls, first_rename = map(int, done.stdout.split())
     assert calls == len(targets)

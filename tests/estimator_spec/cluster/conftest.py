@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
+import json
 import os
 import re
 import signal
@@ -14,45 +13,26 @@ from pathlib import Path
 
 import pytest
 
-import forks as forks_lib
+import forking_python
 from estimator_spec.cluster import local_cluster
 
 PROGRAM = "cluster_program"
-ROOT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).resolve().parent
+PATH = os.pathsep.join([str(HERE.parents[2]), str(HERE)])
 LIMIT = 240  # seconds until a test gives up
 
 
-class Process:
-    """A process that writes its output to a file.
-
-    Args:
-        forks: starts it.
-        program: name of the program.
-        arguments: its model_dir and options.
-        environment: its environment variables.
-        log: path of the file.
-    """
-
-    def __init__(self, forks, program, arguments, environment, log):
-        self._forks = forks
-        self._id = forks.start(program, arguments, environment, log)
-
-    @property
-    def status(self):
-        """Exit status; None while the process runs."""
-        return self._forks.poll(self._id)
-
-    def wait(self, until=float("inf")):
-        """Waits for the end of the process, or a time; returns the status."""
-        while self.status is None and time.monotonic() < until:
-            time.sleep(0.02)
-        return self.status
-
-    def send(self, number):
-        """Sends a signal to the process and its children, unless it has ended."""
-        if self.status is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._id, number)
+def start(program, model_dir, options, environment, log, python=None):
+    """Starts a program of this directory, which appends its output to a file."""
+    code = f"import json, sys, {program}; {program}.main(sys.argv[1], json.loads(sys.argv[2]))"
+    with open(log, "ab") as output:
+        return forking_python.start(
+            ["-c", code, model_dir, json.dumps(options)],
+            executable=python or sys.executable,
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
 
 
 class Cluster:
@@ -60,17 +40,17 @@ class Cluster:
 
     Args:
         directory: a new directory of this cluster.
-        forks: returns the `Forks` that start its processes, perhaps with a preloaded library.
+        python: the interpreter; None for this one.
         program: name of the program.
         model_dir: its model_dir.
         options: options of the program.
         environments: environment variables by task, such as 'worker 0'.
     """
 
-    def __init__(self, directory, forks, program, model_dir, options, environments):
+    def __init__(self, directory, python, program, model_dir, options, environments):
         self.environments = environments
         self._directory = directory
-        self._forks = forks
+        self._python = python
         self._program = program
         self._model_dir = str(model_dir)
         self._options = options
@@ -78,11 +58,12 @@ class Cluster:
 
     def start(self, *tasks, preload=None, **options):
         """Starts the processes of tasks, or of all; one that ran before writes on."""
-        forks = self._forks(preload)
-        arguments = [self._model_dir, self._options | options]
+        options = self._options | options
+        more = {"LD_PRELOAD": str(preload)} if preload else {}
         for task in tasks or self.environments:
-            self._processes[task] = Process(
-                forks, self._program, arguments, self.environments[task], self._log(task)
+            environment, log = self.environments[task] | more, self._log(task)
+            self._processes[task] = start(
+                self._program, self._model_dir, options, environment, log, self._python
             )
 
     def run(self):
@@ -102,7 +83,7 @@ class Cluster:
         """Waits until a task has written lines that match a pattern; returns the matches."""
         end = time.monotonic() + LIMIT
         while True:
-            ended = self._processes[task].status is not None
+            ended = self._processes[task].poll() is not None
             found = re.findall(text, self.output(task))
             if len(found) >= times:
                 return found
@@ -112,11 +93,11 @@ class Cluster:
 
     def terminate(self, task):
         """Sends SIGTERM to the process of a task."""
-        self._processes[task].send(signal.SIGTERM)
+        self._processes[task].send_signal(signal.SIGTERM)
 
     def kill(self, task):
         """Kills the process of a task."""
-        self._processes[task].send(signal.SIGKILL)
+        self._processes[task].kill()
         self._processes[task].wait()
 
     def finish(self, *tasks, status=0):
@@ -125,11 +106,11 @@ class Cluster:
         waiting = list(tasks)
         while waiting:
             for task in waiting:
-                found = self._processes[task].status
+                found = self._processes[task].poll()
                 assert found in (None, status), f"{task}:\n{self.output(task)[-6000:]}"
             late = time.monotonic() > end
             assert not late, f"{waiting[0]} doesn't end:\n{self.output(waiting[0])[-4000:]}"
-            waiting = [task for task in waiting if self._processes[task].status is None]
+            waiting = [task for task in waiting if self._processes[task].poll() is None]
             time.sleep(0.02)
 
     def kill_all(self):
@@ -145,33 +126,14 @@ class Cluster:
 
 def variables_of(side, variables):
     """Returns the environment variables of the program on one side: 'ours' or 'reference'."""
-    found = {**variables, "PYTHONPATH": str(ROOT), "SIDE": side}
+    found = {**variables, "PYTHONPATH": PATH, "SIDE": side}
     if side == "reference":
         found.pop("TF_USE_LEGACY_KERAS", None)
     return found
 
 
-@pytest.fixture(scope="session")
-def forks():
-    """Returns a function of a python, None for this one, that returns its `Forks`."""
-    made = {}
-
-    def get(python=None, preload=None):
-        if (python, preload) not in made:
-            side = "reference" if python else "ours"
-            more = {"LD_PRELOAD": str(preload)} if preload else {}
-            made[python, preload] = forks_lib.Forks(
-                python or sys.executable, PROGRAM, variables_of(side, os.environ) | more
-            )
-        return made[python, preload]
-
-    yield get
-    for each in made.values():
-        each.close()
-
-
 @pytest.fixture
-def cluster(tmp_path, forks):
+def cluster(tmp_path):
     """Returns a function that makes a cluster, whose processes aren't started."""
     clusters = []
 
@@ -186,8 +148,7 @@ def cluster(tmp_path, forks):
         }
         directory = tmp_path / f"logs-{len(clusters)}"
         directory.mkdir()
-        get = functools.partial(forks, python)
-        clusters.append(Cluster(directory, get, program, model_dir, options, environments))
+        clusters.append(Cluster(directory, python, program, model_dir, options, environments))
         return clusters[-1]
 
     try:
@@ -198,7 +159,7 @@ def cluster(tmp_path, forks):
 
 
 @pytest.fixture
-def alone(tmp_path, forks):
+def alone(tmp_path):
     """Returns a function that runs a program in one process, and returns its output."""
 
     def run(model_dir, python=None, program=PROGRAM, **options):
@@ -206,9 +167,11 @@ def alone(tmp_path, forks):
         environment = variables_of("reference" if python else "ours", environment)
         log = tmp_path / "alone.log"
         log.unlink(missing_ok=True)
-        process = Process(forks(python), program, [str(model_dir), options], environment, log)
-        status = process.wait(time.monotonic() + LIMIT)
-        process.send(signal.SIGKILL)
+        process = start(program, str(model_dir), options, environment, log, python)
+        try:
+            status = process.wait(LIMIT)
+        finally:
+            process.kill()
         assert status == 0, log.read_text()[-4000:]
         return log.read_text()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forking_python
 from estimator_spec.cluster import devices
 from estimator_spec.run_config import RunConfig
 
@@ -67,13 +66,8 @@ def test_shards_are_spread_with_their_slots(place, resource):
 @pytest.mark.parametrize("kind", ["sparse", "dense", "weighted"])
 def test_a_server_gets_each_id_once(kind):
     """A step sends each distinct id, and its gradient, once to the server of its row."""
-    done = subprocess.run(
-        [sys.executable, PROGRAMS / "transfers_program.py", kind],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = forking_python.run([PROGRAMS / "transfers_program.py", kind], env=env, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     # Server 0 has the rows of the ids 7 and 8, server 1 that of 60. Sizes are sorted as text.
     ids_and_gradients = {"0": ["16B", "32B"], "1": ["16B", "8B"]}

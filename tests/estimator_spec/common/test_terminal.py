@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import forking_python
 from estimator_spec.common import terminal
 
 
@@ -98,4 +97,4 @@ def test_rich_is_imported_when_needed():
         "import estimator_spec.driver.progress\n"
         "assert 'rich' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    forking_python.run(["-c", program], check=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import forking_python
 from estimator_spec import compare
 from estimator_spec.compare import matching, programs
 from estimator_spec.compare.estimator_collector.options import Options
@@ -21,6 +22,14 @@ STEPS = 6
 SIDES = (compare.Side("old"), compare.Side("new"))
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forks():
+    """Has the programs started by a `python` that has imported TensorFlow."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", forking_python.stand_in())
+        yield
 
 
 @pytest.fixture(scope="module")

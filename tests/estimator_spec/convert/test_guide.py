@@ -7,14 +7,13 @@ import importlib.util
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import forking_python
 from estimator_spec import __main__ as command_line
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,9 +71,7 @@ def test_commands_run(tmp_path, monkeypatch, capfd):
             command = words[3] if words[:3] == ["python", "-m", "estimator_spec"] else ""
             ran.append(command)
             if command == "run":
-                done = subprocess.run(
-                    [sys.executable, *words[1:]], capture_output=True, text=True, check=True
-                )
+                done = forking_python.run(words[1:], check=True)
                 assert done.stdout == "mode train\n"
             elif command == "migrate":
                 assert command_line.main(words[3:]) == (0 if "--write" in words else 1)

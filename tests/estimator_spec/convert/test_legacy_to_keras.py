@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import forking_python
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 
@@ -26,15 +26,9 @@ def convert(program, folder, out):
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment |= {
         "SIDE": "ours",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "reference"), str(ROOT)]),
     }
-    done = subprocess.run(
-        [sys.executable, str(script), program, str(DATA / folder), str(out)],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = forking_python.run([script, program, DATA / folder, out], env=environment)
     assert done.returncode == 0, done.stderr[-4000:]
     expected = json.loads((DATA / folder / "expected.json").read_text())
     with np.load(out) as found:

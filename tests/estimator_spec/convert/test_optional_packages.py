@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import estimator_spec
+import forking_python
 from estimator_spec import FeatureConfig, TableConfig
 from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert import to_distributed_embedding, to_partial_tpu_embedding
@@ -63,10 +63,8 @@ def test_conversions_load_no_extra_and_no_keras():
         "convert.look_up(embedding, {'word': tf.constant([[1]])})\n"
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = forking_python.run(["-c", program], env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert "estimator_spec" in loaded
@@ -77,5 +75,5 @@ def test_conversions_load_no_extra_and_no_keras():
 def bare_tensorflow():
     """Returns the modules of a bare `import tensorflow`, with Keras in some versions."""
     program = "import json, sys, tensorflow; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = forking_python.run(["-c", program])
     return {name.split(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import forking_python
 from estimator_spec import checkpoints
 from estimator_spec.convert import features_for, legacy_ids, look_up, save_serving, to_serving
 from estimator_spec.convert.report import LossyConversionError
@@ -103,13 +102,7 @@ np.save(folder + "/out.npy", np.array(out, dtype=object), allow_pickle=True)
 assert not [m for m in sys.modules if m.split(".")[0] in ("estimator_spec", "tpu_columns")]
 """
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = forking_python.run(["-c", code, str(tmp_path)], cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     served = np.load(tmp_path / "out.npy", allow_pickle=True)
     for found, expected in zip(served, family.expected, strict=True):

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import forking_python
 from estimator_spec.legacy.tpu_stand_ins import CrossShardOptimizer
 
 tf1 = tf.compat.v1
@@ -336,8 +334,7 @@ for name, value in first.items():
 
 def test_reference_variables_are_reproducible(tmp_path):
     """Two runs after `disable_v2_behavior()` give equal checkpoints, bit by bit."""
-    command = [sys.executable, "-c", REFERENCE_VARIABLES, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forking_python.run(["-c", REFERENCE_VARIABLES, str(tmp_path)])
     assert done.returncode == 0, done.stderr[-3000:]
 
 

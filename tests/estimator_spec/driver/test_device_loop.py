@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import forking_python
 import tpu_columns
 from estimator_spec.driver import device_loop
 
@@ -450,7 +450,7 @@ assert estimator.get_variable_value("global_step") == 4
 def test_programs_without_v2_behavior(tmp_path):
     """Loops work in a program that calls disable_v2_behavior()."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    subprocess.run([sys.executable, "-c", V1_PROGRAM, folder, tmp_path], check=True, timeout=300)
+    forking_python.run(["-c", V1_PROGRAM, folder, tmp_path], check=True, timeout=300)
 
 
 class TestRefusals:

@@ -6,8 +6,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -15,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import forking_python
 import tpu_columns
 
 tf1 = tf.compat.v1
@@ -590,7 +589,5 @@ receiver = estimator_spec.build_raw_serving_input_receiver_fn({{"x": tf.zeros([1
 path = estimator.export_saved_model({str(tmp_path / "export")!r}, receiver)
 assert kinds == {{"RefVariable"}}, kinds
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = forking_python.run(["-c", script], timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]

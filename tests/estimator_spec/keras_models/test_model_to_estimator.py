@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec
+import forking_python
 
 tf1 = tf.compat.v1
 keras = tf.keras
@@ -327,13 +326,7 @@ def test_a_model_of_keras_3_is_refused(tmp_path):
     if importlib.util.find_spec("tf_keras") is None or tf.__version__.startswith("2.15"):
         pytest.skip(f"TensorFlow {tf.__version__} comes with Keras 2")
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
-    done = subprocess.run(
-        [sys.executable, "-c", KERAS_3],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    done = forking_python.run(["-c", KERAS_3], env=environment, timeout=200)
     assert "The model 'mine' is of Keras 3" in done.stdout, done.stderr[-2000:]
     assert "TF_USE_LEGACY_KERAS=1" in done.stdout
     assert not list(tmp_path.iterdir())

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import forking_python
 import tpu_columns
 from estimator_spec.legacy import (
     module_spellings,
@@ -51,11 +51,9 @@ def without_tf_slim(monkeypatch):
 def report():
     """Returns the report of check_spellings.py from a process of its own."""
     script = Path(__file__).with_name("check_spellings.py")
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     env.pop(environment.CPU, None)
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, env=env, timeout=300
-    )
+    done = forking_python.run([script], env=env, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+import forking_python
 from estimator_spec import __main__ as command_line
 from estimator_spec.legacy import run, tf1
 from estimator_spec.run_config.host_fallback import Host
@@ -24,11 +23,8 @@ def start(arguments, cwd):
     """Runs a child process without this process's choices."""
     dropped = ("TF_USE_LEGACY_KERAS", environment.CPU, "PYTHONSAFEPATH")
     env = {name: value for name, value in os.environ.items() if name not in dropped}
-    env.update(PYTHONPATH=str(ROOT), TF_CPP_MIN_LOG_LEVEL="3")
-    command = [sys.executable, "-m", "estimator_spec", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=env, cwd=cwd, timeout=300, check=False
-    )
+    env["PYTHONPATH"] = str(ROOT)
+    return forking_python.run(["-m", "estimator_spec", *arguments], env=env, cwd=cwd, timeout=300)
 
 
 # The command line
@@ -427,8 +423,8 @@ def test_child_processes(tmp_path):
     (tmp_path / "program.py").write_text(IN_A_CHILD)
     (tmp_path / "old.py").write_text("import tensorflow as tf\nprint(tf.contrib.__name__)")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    command = [sys.executable, "-m", "estimator_spec", "run", "program.py"]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    command = ["-m", "estimator_spec", "run", "program.py"]
+    done = forking_python.run(command, env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     own, config, eager, contrib = done.stdout.splitlines()
     assert own == "its own"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import forking_python
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [
@@ -70,12 +70,10 @@ print(sorted(v.op.name for v in tf.trainable_variables()))
 def test_a_program_with_slim(tmp_path):
     """A TensorFlow 1 program builds and trains layers of slim, under each spelling."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), env.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-m", "estimator_spec", "run", "program.py"],
-        env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": path}
+    command = ["-m", "estimator_spec", "run", "program.py"]
+    done = forking_python.run(command, env=env, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr[-5000:]
     names = ["Conv/BatchNorm/beta", "Conv/weights", "fully_connected/biases"]
     assert done.stdout.strip() == str([*names, "fully_connected/weights"])

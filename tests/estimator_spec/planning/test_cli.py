@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
+import forking_python
 from estimator_spec.planning import cli
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,16 +68,9 @@ def restored(monkeypatch):
 
 def run(*arguments, **kwargs):
     """Runs the command in a process of its own."""
-    command = [sys.executable, "-m", "estimator_spec", "plan", *map(str, arguments)]
-    return subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        **kwargs,
-    )
+    command = ["-m", "estimator_spec", "plan", *map(str, arguments)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return forking_python.run(command, env=env, timeout=300, **kwargs)
 
 
 @pytest.mark.slow

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import tensorflow as tf
 
+import forking_python
 from estimator_spec.updates import kernel_choice, kernel_table, kernels
 
 tf1 = tf.compat.v1
@@ -116,5 +114,5 @@ print(choice.product_is_faster(gradient))
 @pytest.mark.slow
 def test_deterministic_ops_are_kept():
     """After `enable_op_determinism` TensorFlow's own ops are kept."""
-    done = subprocess.run([sys.executable, "-c", DETERMINISTIC], capture_output=True, text=True)
+    done = forking_python.run(["-c", DETERMINISTIC])
     assert done.stdout.split("\n")[-3:] == ["True", "False", ""], done.stderr
