@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import oracle
-from estimator_spec.cores import host, update_rules
+from estimator_spec.cores import host, native_tables, update_rules
 from estimator_spec.embedding import optimizers
 from estimator_spec.updates import dependencies, native_library
 from tpu_columns import Hardware, Mode, optimizations, placement
@@ -106,15 +106,25 @@ FIRST_OF_EACH_KIND = {type(parameters): parameters for parameters in reversed(VA
 
 
 @pytest.fixture
-def native():
+def native(monkeypatch):
     """Native ops look up and train tables, as in the driver's graphs."""
     if native_library.find_compiler() is None:
         pytest.skip("there is no C++ compiler")
+    trained = []
+
+    class Recorded(native_tables.NativeTables):
+        def update(self, *arguments):
+            ops = super().update(*arguments)
+            trained.extend(ops)
+            return ops
+
+    monkeypatch.setattr(native_tables, "NativeTables", Recorded)
     with (
         placement.running(Mode.TRAIN, Hardware.CPU),
         optimizations.using(frozenset(Optimization)),
     ):
         yield
+    assert trained, "TensorFlow's ops trained the tables"
 
 
 @pytest.fixture(params=["tensorflow", "native"])

@@ -178,7 +178,9 @@ def train(program, chosen, model=layered, fetch_activations=True, threads=0):
 
 
 def check_equal(native, plain):
-    """Compares two trainings."""
+    """Compares a training by native ops with one by TensorFlow's."""
+    assert {"TpuColumnsLookUpTables", "TpuColumnsUpdateTables"} <= set(native[2])
+    assert not any(kind.startswith("TpuColumns") for kind in plain[2])
     assert native[0].keys() == plain[0].keys()
     for name, value in plain[0].items():
         np.testing.assert_allclose(native[0][name], value, rtol=2e-5, atol=2e-6, err_msg=name)
@@ -194,11 +196,7 @@ MORE = pytest.mark.nightly("more random models")
 def test_random_models(seed):
     """Losses, layers, activations, tables and slots equal those of TensorFlow's ops."""
     program = Program(seed)
-    native = train(program, ALL)
-    assert "TpuColumnsLookUpTables" in native[2]
-    plain = train(program, ALL - {Optimization.NATIVE_KERNELS})
-    assert not any(kind.startswith("TpuColumns") for kind in plain[2])
-    check_equal(native, plain)
+    check_equal(train(program, ALL), train(program, ALL - {Optimization.NATIVE_KERNELS}))
 
 
 SEQUENCES = ["sequence", "dense_sequence", "weighted_sequence", "multivalent_sequence"]
@@ -210,7 +208,6 @@ def test_sequences(seed):
     kinds = {f"f{number}": kind for number, kind in enumerate([*SEQUENCES, *SEQUENCES, "dense"])}
     program = Program(seed, len(kinds), **kinds)
     native = train(program, ALL)
-    assert "TpuColumnsLookUpTables" in native[2]
     assert native[2]["SparseSlice"] == 2 * 2  # ids and weights of both weighted sequences
     check_equal(native, train(program, ALL - {Optimization.NATIVE_KERNELS}))
 
@@ -235,9 +232,7 @@ def test_sparse_ids_in_another_order(seed):
     for batch in program.batches:
         for _, weights in batch.values():
             np.abs(weights, out=weights)  # a mean over weights near zero would be rounded much
-    native = train(program, ALL)
-    assert "TpuColumnsLookUpTables" in native[2]
-    check_equal(native, train(program, ALL - {Optimization.NATIVE_KERNELS}))
+    check_equal(train(program, ALL), train(program, ALL - {Optimization.NATIVE_KERNELS}))
 
 
 def test_tables_don_t_depend_on_the_number_of_threads():
@@ -369,9 +364,8 @@ def test_a_table_of_which_one_feature_has_no_gradient(batch_size):
         layer = tf.concat([found["f0"], tf.stop_gradient(found["f1"]), found["f2"]], 1)
         return others[0], tf.reduce_mean(tf.tanh(layer))
 
-    native = train(program, ALL, model)
-    assert "TpuColumnsUpdateTables" in native[2]
-    check_equal(native, train(program, ALL - {Optimization.NATIVE_KERNELS}, model))
+    chosen = [ALL, ALL - {Optimization.NATIVE_KERNELS}]
+    check_equal(*(train(program, each, model) for each in chosen))
 
 
 @pytest.mark.parametrize("width", [1, 3])

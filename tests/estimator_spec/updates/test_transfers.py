@@ -116,8 +116,9 @@ def value_of(graph, name):
 @pytest.mark.parametrize(("num_servers", "chained"), [(1, True), (2, False)])
 def test_the_same_training(num_servers, chained):
     """Losses and tables after four steps are the same bit for bit."""
-    plain, plain_names, _ = build(False, num_servers, chained)
-    ours, names, _ = build(True, num_servers, chained)
+    plain, plain_names, sent_one_by_one = build(False, num_servers, chained)
+    ours, names, sent_together = build(True, num_servers, chained)
+    assert sum(sent_together.values()) < sum(sent_one_by_one.values())
     expected, found = train(plain, plain_names), train(ours, names)
     assert len(set(expected[0])) == 4
     np.testing.assert_array_equal(found[0], expected[0])
