@@ -55,6 +55,7 @@ _ANY_VERSION = (
     "estimator_spec/common/test_html_page.py",
     "examples/test_census_rewritten.py",
     "examples/test_wide_deep.py",
+    "goldens",
     "hostile/test_damage.py",
     "hostile/test_full_disk.py",
     "hostile/test_kills.py",

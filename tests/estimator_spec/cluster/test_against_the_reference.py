@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-pytestmark = [pytest.mark.slow, pytest.mark.reference]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.reference,
+    # In the other tier test_cluster_training.py compares our clusters with one process.
+    pytest.mark.nightly("clusters of the reference continue from checkpoints of ours"),
+]
 
 
 def losses(output):
