@@ -191,17 +191,19 @@ def test_a_stand_in_that_is_killed(tmp_path):
 def test_programs_end_with_the_process_that_started_them(tmp_path):
     """When pytest is killed, its servers end and kill their programs."""
     code = (
-        "import forking_python, os, pathlib\n"
+        "import forking_python, os, time\n"
         "program = 'import os, time; print(os.getpid(), os.getppid(), flush=True); time.sleep(600)'"
         "\nwith open('log', 'wb') as log:\n"
-        "    forking_python.start(['-c', program], stdout=log)\n"
-        "while not os.stat('log').st_size: pass\n"
+        # Kept: a program ends with its `Process`.
+        "    process = forking_python.start(['-c', program], stdout=log)\n"
+        "while not os.stat('log').st_size: time.sleep(0.01)\n"
         "os.kill(os.getpid(), 9)"
     )
     env = {**os.environ, "PYTHONPATH": os.path.dirname(forking_python.__file__)}
-    done = forking_python.run(["-c", code], cwd=tmp_path, env=env)
+    done = forking_python.run(["-c", code], cwd=tmp_path, env=env, timeout=120)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    for process in map(int, (tmp_path / "log").read_text().split()):
+    program, server = map(int, (tmp_path / "log").read_text().split())
+    for process in (program, server):
         wait_for_the_end(process)
 
 
