@@ -438,7 +438,7 @@ V1_PROGRAM = """
 import sys
 import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(":")
 import test_device_loop as program
 estimator = program.make(sys.argv[2], 2)
 estimator.train(program.input_fn, steps=4)
@@ -449,8 +449,8 @@ assert estimator.get_variable_value("global_step") == 4
 @pytest.mark.slow
 def test_programs_without_v2_behavior(tmp_path):
     """Loops work in a program that calls disable_v2_behavior()."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    forking_python.run(["-c", V1_PROGRAM, folder, tmp_path], check=True, timeout=300)
+    folders = ":".join(os.path.dirname(each) for each in (__file__, forking_python.__file__))
+    forking_python.run(["-c", V1_PROGRAM, folders, tmp_path], check=True, timeout=300)
 
 
 class TestRefusals:
