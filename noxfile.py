@@ -91,7 +91,8 @@ def census(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="venv")
-@nox.parametrize("tensorflow", [nox.param("newest", id="newest"), nox.param("oldest", id="oldest")])
+# The oldest first: its environment is the reference of the newest's tests.
+@nox.parametrize("tensorflow", [nox.param("oldest", id="oldest"), nox.param("newest", id="newest")])
 def tests(session: nox.Session, tensorflow: str) -> None:
     """Run every change's tests: on the oldest TensorFlow those that its version can change.
 
@@ -389,7 +390,8 @@ def _reference_python(session: nox.Session) -> str | None:
     home = ENVIRONMENTS / "reference"
     session.run(base, "-m", "venv", "--clear", str(home), external=True)
     python = str(home / "bin" / "python")
-    wanted = [f"tensorflow=={REFERENCE}", "numpy<2"]
+    # What the package needs, too: tests run its source there.
+    wanted = [f"tensorflow=={REFERENCE}", "numpy<2", *_requirements()]
     session.run(python, "-m", "pip", "install", "-q", *wanted, external=True)
     return python
 

@@ -132,8 +132,8 @@ class BinaryClassHead(SingleHead):
         factory.add("Accuracy", MetricKeys.ACCURACY)
         factory.add("Precision", MetricKeys.PRECISION)
         factory.add("Recall", MetricKeys.RECALL)
-        factory.add_means(MetricKeys.PREDICTION_MEAN, MetricKeys.LABEL_MEAN)
-        factory.add_majority_share(MetricKeys.ACCURACY_BASELINE, MetricKeys.LABEL_MEAN)
+        keys = (MetricKeys.PREDICTION_MEAN, MetricKeys.LABEL_MEAN, MetricKeys.ACCURACY_BASELINE)
+        factory.add_means(*keys)
         factory.add_areas(MetricKeys.AUC, MetricKeys.AUC_PR)
         factory.add_thresholds(self.thresholds)
 

@@ -42,27 +42,6 @@ class MetricFactory:
         for key in keys:
             self.add("Mean", key)
 
-    def add_majority_share(self, key: str, mean_key: str) -> None:
-        """Adds the share of the more frequent of two classes.
-
-        Args:
-            key: name of the metric, without the head's.
-            mean_key: name of the metric with the mean of the labels, which are 0 and 1.
-        """
-        mean = self.created[with_head_name(mean_key, self._head_name)]
-
-        base: Any = legacy_keras.keras_2().metrics.Mean
-
-        class MajorityShare(base):
-            """max(mean, 1 - mean) of all labels, rather than its average over the batches."""
-
-            def result(self) -> Any:
-                share = mean.result()
-                return tf.maximum(share, 1 - share)
-
-        name = with_head_name(key, self._head_name)
-        self.created[name] = MajorityShare(name=name)
-
     def add_areas(self, roc_key: str, pr_key: str) -> None:
         """Adds the areas under the ROC curve and the precision-recall curve."""
         self.add("AUC", roc_key, curve="ROC")

@@ -62,19 +62,7 @@ def head_tolerance(tolerance):
     return tolerance if is_live else max(tolerance, goldens.TOLERANCE)
 
 
-# One recorded case of BinaryClassHead has an accuracy_baseline of 0 in the reference and 1 here, on
-# TensorFlow 2.21. Why isn't known yet; the live comparison of 500 drawn batches is in nightly.
-UNEXPLAINED = pytest.mark.xfail(reason="accuracy_baseline of one case differs", strict=False)
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        pytest.param(name, marks=UNEXPLAINED) if name == "BinaryClassHead" else name
-        for name in HEADS.names
-        if name != "fixed"
-    ],
-)
+@pytest.mark.parametrize("head", [name for name in HEADS.names if name != "fixed"])
 def test_recorded_batches(head_tolerance, head):
     """What the reference answered to drawn cases is answered here: values, or a refusal."""
     of_the_first = head in head_cases.FIRST_GENERATION
