@@ -69,7 +69,8 @@ class Outcome(NamedTuple):
 def record_map(directory: Path, arguments: list[str]) -> int:
     """Runs pytest with coverage by test; leaves `coverage` and `times.xml` in a directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    settings = directory.resolve() / "coverage.rc"
+    # coverage removes files whose names begin with that of its data.
+    settings = directory.resolve() / "settings.rc"
     settings.write_text(f"{COVERAGE}data_file = {directory.resolve() / 'coverage'}\n")
     options = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
     options.append(f"--junitxml={directory.resolve() / 'times.xml'}")
