@@ -16,7 +16,7 @@ def build(features: dict[str, Any], units: int, use_resource: bool | None = None
     """Builds a baseline model, with the variable `baseline/bias`, which starts at zero.
 
     Args:
-        features: tensors by feature key; only their batch size matters.
+        features: tensors, arrays or lists by feature key; only their batch size matters.
         units: number of logits.
         use_resource: whether the bias is a resource variable; None: TensorFlow's default.
 
@@ -38,7 +38,8 @@ def _batch_size(features: dict[str, Any]) -> Any:
         raise ValueError("features must not be empty: they tell the batch size.")
     sizes = {}
     static: dict[str, int] = {}
-    for key, feature in features.items():
+    for key, value in features.items():
+        feature = _as_tensor(value)
         if feature.shape.rank == 0:
             raise ValueError(f"Feature {key!r} must have a batch dimension, but is a scalar.")
         known = tf.compat.dimension_value(feature.shape[0]) if feature.shape.rank else None
@@ -61,6 +62,15 @@ def _batch_size(features: dict[str, Any]) -> Any:
     ]
     with tf.control_dependencies(checks):
         return tf.identity(sizes[first])
+
+
+def _as_tensor(feature: Any) -> Any:
+    """Returns a dense, sparse or ragged tensor of a feature that may be an array or a list."""
+    if isinstance(feature, tf1.SparseTensorValue):
+        return tf.SparseTensor.from_value(feature)
+    if isinstance(feature, (tf.SparseTensor, tf.RaggedTensor)):
+        return feature
+    return tf.convert_to_tensor(feature)
 
 
 def _first_dimension(feature: Any) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from typing import Any
 
 import tensorflow as tf
@@ -21,6 +22,10 @@ _CLASSES = {
     "RMSProp": ("RMSPropOptimizer", "RMSprop"),
     "SGD": ("GradientDescentOptimizer", "SGD"),
 }
+
+# Copies of optimizer objects from before they trained: an object has the variables of one graph, so
+# the graphs after the first train by copies.
+_unused_copies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def tf1_optimizer(optimizer: Any, learning_rate: float) -> Any:
@@ -50,12 +55,13 @@ def tf1_optimizer(optimizer: Any, learning_rate: float) -> Any:
 
 
 def keras_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
-    """Returns a new `tf.keras.optimizers.legacy.Optimizer`.
+    """Returns a `tf.keras.optimizers.legacy.Optimizer` without variables.
 
     Args:
-        optimizer: 'Adagrad', 'Adam', 'Ftrl', 'RMSProp' or 'SGD'; an optimizer, of which a copy is
-            made, since its variables belong to one graph; or a function without arguments (or
-            class) that returns one, called in the model's graph.
+        optimizer: 'Adagrad', 'Adam', 'Ftrl', 'RMSProp' or 'SGD'; an optimizer, which is returned
+            itself for the first graph, and as a copy for others, since its variables belong to one
+            graph; or a function without arguments (or class) that returns one, called in the
+            model's graph.
         learning_rate: learning rate of an optimizer given by name; None: its class' default.
 
     Raises:
@@ -67,10 +73,12 @@ def keras_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
         options = {} if learning_rate is None else {"learning_rate": learning_rate}
         return getattr(classes, name)(**options)
     if isinstance(optimizer, classes.Optimizer):
-        # A built one belongs to another graph. A copy keeps functions and schedules as they are.
-        if optimizer.weights:
+        if optimizer in _unused_copies:
+            return copy.deepcopy(_unused_copies[optimizer])
+        if optimizer.weights:  # built by other code; functions and schedules are lost
             return type(optimizer).from_config(optimizer.get_config())
-        return copy.deepcopy(optimizer)
+        _unused_copies[optimizer] = copy.deepcopy(optimizer)
+        return optimizer
     made = optimizer() if callable(optimizer) else optimizer
     if isinstance(made, legacy_keras.keras_2().optimizers.Optimizer):
         if not isinstance(made, classes.Optimizer):

@@ -124,13 +124,22 @@ class StopAtCheckpoint(FetchingHook):
     Args:
         model_dir: directory of the checkpoints.
         last_step: the global step.
-        wait_secs: seconds to sleep if the checkpoint isn't there yet.
+        wait_after_file_check_secs: seconds to sleep if the checkpoint isn't there yet.
+
+    Raises:
+        ValueError: an argument is None.
     """
 
-    def __init__(self, model_dir: str, last_step: int, wait_secs: float) -> None:
+    def __init__(
+        self, model_dir: str, last_step: int, wait_after_file_check_secs: float = 30
+    ) -> None:
+        if last_step is None:
+            raise ValueError("last_step must be specified.")
+        if model_dir is None:
+            raise ValueError("model_dir must be specified.")
         self._model_dir = model_dir
         self._last_step = last_step
-        self._wait_secs = wait_secs
+        self._wait_secs = wait_after_file_check_secs
 
     def begin(self) -> None:
         """Gets the tensor of the global step."""

@@ -278,7 +278,7 @@ class Estimator:
             CheckpointError: the checkpoint is missing or damaged.
         """
         all_hooks = hooks_lib.check_hooks(hooks)
-        hooks_lib.check_steps(steps)
+        hooks_lib.check_batches(steps)
         self._check_before_graph(ModeKeys.EVAL, input_fn)
         all_hooks.extend(self._convert_eval_steps_to_hooks(steps))
         checkpoint = self._checkpoint_for("evaluate", checkpoint_path)
@@ -542,7 +542,7 @@ class Estimator:
 
     def _convert_eval_steps_to_hooks(self, steps: int | None) -> list[Any]:
         """Returns the hooks that end an evaluation."""
-        hooks_lib.check_steps(steps)
+        hooks_lib.check_batches(steps)
         return [] if steps is None else [hooks_lib.StopAfterBatches(steps)]
 
     def _train_model(

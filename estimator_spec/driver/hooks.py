@@ -32,6 +32,18 @@ def check_steps(steps: int | None, max_steps: int | None = None) -> None:
     check_at_least("max_steps", max_steps)
 
 
+def check_batches(steps: int | None) -> None:
+    """Checks the number of batches of an evaluation: whole and positive, or None.
+
+    Raises:
+        ValueError: it isn't positive.
+        TypeError: it isn't a whole number.
+    """
+    check_steps(steps)
+    if steps is not None and steps != int(steps):
+        raise TypeError(f"steps must be a whole number of batches, got {steps!r}.")
+
+
 def check_hooks(hooks: Iterable[tf1.train.SessionRunHook] | None) -> list[Any]:
     """Checks the class of hooks, and returns them as a new list.
 

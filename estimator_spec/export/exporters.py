@@ -250,11 +250,6 @@ class BestExporter(_SavedModelExporter):
     def _wants(
         self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_final: bool
     ) -> bool:
-        if eval_result is None:
-            raise ValueError(
-                f"BestExporter {self.name!r}: eval_result is None, but the export depends on it. "
-                "Give the metrics by name that Estimator.evaluate returned."
-            )
         if self._event_file_pattern and self._model_dir != estimator.model_dir:
             self._model_dir = estimator.model_dir
             self._best = self._best_before(export_path, eval_result)
@@ -279,7 +274,7 @@ class BestExporter(_SavedModelExporter):
         # The files have this evaluation too, as 32-bit floats; it must not count as better.
         current = {
             name: float(np.float32(value)) if isinstance(value, (float, np.floating)) else value
-            for name, value in eval_result.items()
+            for name, value in (eval_result or {}).items()
         }
         if best is not None and self._better(current, best):
             return best

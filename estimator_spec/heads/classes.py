@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,26 @@ import tensorflow as tf
 from estimator_spec.export.export_outputs import ClassificationOutput
 from estimator_spec.heads.inputs import verified
 from estimator_spec.heads.keys import CLASSIFY_SIGNATURE, DEFAULT_SIGNATURE, PredictionKeys
+
+
+def check_n_classes(n_classes: Any) -> int:
+    """Returns the argument `n_classes` of a head as an int.
+
+    Args:
+        n_classes: a whole number, or a tensor or array of one whose value is known.
+
+    Raises:
+        ValueError: it is None, a tensor whose value isn't known yet, or no whole number.
+    """
+    if n_classes is None:
+        raise ValueError("n_classes cannot be None")
+    value = tf.get_static_value(n_classes) if tf.is_tensor(n_classes) else n_classes
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(
+            f"n_classes must be a whole number whose value is known, got {n_classes!r}."
+        ) from None
 
 
 def check_vocabulary(label_vocabulary: Any, n_classes: int) -> None:

@@ -60,12 +60,10 @@ class MultiClassHead(SingleHead):
         loss_fn: Callable[..., Any] | None = None,
         name: str | None = None,
     ) -> None:
-        if n_classes is None:
-            raise ValueError("n_classes cannot be None")
-        if n_classes <= 2:
+        self._n_classes = classes.check_n_classes(n_classes)
+        if self._n_classes <= 2:
             raise ValueError(f"n_classes must be > 2: {n_classes}. Use BinaryClassHead for two.")
-        self._n_classes = int(n_classes)
-        classes.check_vocabulary(label_vocabulary, n_classes)
+        classes.check_vocabulary(label_vocabulary, self._n_classes)
         super().__init__(weight_column, loss_reduction, loss_fn, name)
         self._label_vocabulary = label_vocabulary
 
@@ -128,6 +126,9 @@ def binary_or_multi_class_head(
 
     `n_classes` is the number of classes; the other arguments are as in the heads.
     """
+    n_classes = classes.check_n_classes(n_classes)
+    if n_classes < 2:
+        raise ValueError(f"n_classes must be >= 2: {n_classes}.")
     if n_classes == 2:
         return BinaryClassHead(
             weight_column,

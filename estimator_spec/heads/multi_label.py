@@ -68,11 +68,11 @@ class MultiLabelHead(SingleHead):
         classes_for_class_based_metrics: Sequence[Any] | None = None,
         name: str | None = None,
     ) -> None:
-        if n_classes is None or n_classes < 2:
+        self._n_classes = classes.check_n_classes(n_classes)
+        if self._n_classes < 2:
             raise ValueError(
                 f"n_classes must be > 1 for multi-label classification. Given: {n_classes}"
             )
-        self._n_classes = int(n_classes)
         super().__init__(weight_column, loss_reduction, loss_fn, name)
         self.thresholds = check_thresholds(thresholds)
         classes.check_vocabulary(label_vocabulary, n_classes)

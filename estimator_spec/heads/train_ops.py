@@ -20,6 +20,7 @@ def make_train_op(
     update_ops: Iterable[Any] | None = None,
     trainable_variables: Sequence[Any] | None = None,
     loss_reduction: str | None = None,
+    takes_any_minimize: bool = False,
 ) -> Any:
     """Returns the op of one training step.
 
@@ -33,6 +34,8 @@ def make_train_op(
         trainable_variables: variables that the optimizer moves. Keras optimizers need them; None
             stands for the graph's trainable variables with others.
         loss_reduction: as for `divide_by_replicas`, of a Keras optimizer's loss.
+        takes_any_minimize: whether the optimizer may be any object with a `minimize` that takes the
+            loss and `global_step`, as for heads of TensorFlow 1.
 
     Returns:
         An op.
@@ -47,14 +50,15 @@ def make_train_op(
         raise ValueError("train_op_fn and optimizer cannot both be None; training needs one.")
     if train_op_fn is not None:
         train_op = train_op_fn(loss)
-    elif isinstance(optimizer, tf1.train.Optimizer):
-        train_op = optimizer.minimize(
-            loss, global_step=tf1.train.get_global_step(), var_list=trainable_variables
-        )
+    elif isinstance(optimizer, tf1.train.Optimizer) or takes_any_minimize:
+        # Optimizers of users may take these two arguments only.
+        options = {} if trainable_variables is None else {"var_list": trainable_variables}
+        train_op = optimizer.minimize(loss, global_step=tf1.train.get_global_step(), **options)
     else:
         variables = _check_keras_optimizer(optimizer, trainable_variables)
         loss = divide_by_replicas(loss, loss_reduction)
-        train_op = tf.group(*optimizer.get_updates(loss, variables))
+        updates = optimizer.get_updates(loss, variables)
+        train_op = updates[0] if len(updates) == 1 else tf.group(*updates)
     return train_op if not update_ops else tf.group(train_op, *update_ops)
 
 

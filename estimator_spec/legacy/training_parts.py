@@ -128,23 +128,4 @@ class CheckForStoppingHook(early_stopping_hooks.StopWithChief):
         super().__init__(None)
 
 
-class StopAtCheckpointStepHook(early_stopping_hooks.StopAtCheckpoint):
-    """Stops training when the latest checkpoint has reached a global step.
-
-    Args:
-        model_dir: directory of the checkpoints.
-        last_step: the global step.
-        wait_after_file_check_secs: seconds to sleep if the checkpoint isn't there yet.
-
-    Raises:
-        ValueError: an argument is None.
-    """
-
-    def __init__(
-        self, model_dir: str, last_step: int, wait_after_file_check_secs: float = 30
-    ) -> None:
-        if last_step is None:
-            raise ValueError("last_step must be specified.")
-        if model_dir is None:
-            raise ValueError("model_dir must be specified.")
-        super().__init__(model_dir, last_step, wait_after_file_check_secs)
+StopAtCheckpointStepHook = early_stopping_hooks.StopAtCheckpoint

@@ -65,3 +65,9 @@ def test_accepted_step_counts(arguments):
     """Floats and NumPy's numbers of steps are accepted: programs have `max_steps=1e5`."""
     trained = estimator().train(input_fn, **arguments)
     assert trained.latest_checkpoint().endswith("model.ckpt-2")
+
+
+def test_an_evaluation_has_a_whole_number_of_batches():
+    """A fraction of a batch is refused by name before anything is read."""
+    with pytest.raises(TypeError, match=r"steps must be a whole number of batches, got 12\.3"):
+        estimator().evaluate(input_fn, steps=12.3)

@@ -108,7 +108,9 @@ class MultiHeadV1(HeadV1):
             metrics = self._metric_ops(specs, regularization_losses)
             return EstimatorSpec(mode, predictions, loss, eval_metric_ops=metrics)
         update_ops = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-        train_op = train_ops.make_train_op(loss, optimizer, train_op_fn, update_ops)
+        train_op = train_ops.make_train_op(
+            loss, optimizer, train_op_fn, update_ops, takes_any_minimize=True
+        )
         add_loss_summaries(loss, regularization_losses, None)
         return EstimatorSpec(mode, predictions, loss, train_op)
 

@@ -107,7 +107,9 @@ class WrappedHead(HeadV1):
                 metrics = self._eval_metrics(logits, batch, regularization_losses)
                 return TPUEstimatorSpec(mode, predictions, loss, eval_metrics=metrics)
             update_ops = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-            train_op = train_ops.make_train_op(loss, optimizer, train_op_fn, update_ops)
+            train_op = train_ops.make_train_op(
+                loss, optimizer, train_op_fn, update_ops, takes_any_minimize=True
+            )
             mean_loss = None
             if self._loss_reduction == tf1.losses.Reduction.SUM:
                 total = tf.reduce_sum(batch.unreduced_loss * batch.weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -113,17 +114,48 @@ def test_optimizers_of_the_other_generation_are_refused(config, train_input):
         )
 
 
-def test_a_used_optimizer_is_copied():
-    """Neither an optimizer that made steps already nor a new one is changed by a model."""
+def test_an_optimizer_object_trains_the_first_graph_and_copies_the_others(config, train_input):
+    """An object's own methods are called once, with the global step; copies keep its functions."""
+    rates = [0.25]
+
+    class Counting(tf.keras.optimizers.legacy.SGD):
+        calls = []
+
+        def get_updates(self, loss, params):
+            self.calls.append((self, self.iterations is tf1.train.get_global_step()))
+            return super().get_updates(loss, params)
+
+    optimizer = Counting(learning_rate=lambda: rates[0])
+    estimator = canned.LinearRegressor(X, optimizer=optimizer, config=config())
+    for rates[0] in (0.25, 0.5):
+        estimator.train(train_input, steps=1)
+    (first, is_step), (second, is_second_step) = Counting.calls
+    assert first is optimizer and is_step and is_second_step
+    assert second is not optimizer and second.learning_rate == 0.5
+    assert estimator.get_variable_value("global_step") == 2
+
+
+def test_an_optimizer_that_trained_elsewhere_is_copied():
+    """An optimizer with variables of other code isn't changed by a model."""
     used = tf.keras.optimizers.legacy.Adam(learning_rate=0.25)
     variable = tf.Variable(1.0)
     used.minimize(lambda: variable * 2.0, [variable])
-    new = tf.keras.optimizers.legacy.Adam(learning_rate=0.25)
-    for optimizer in (used, new):
-        copied = optimizers.keras_optimizer(optimizer)
-        assert copied is not optimizer and not copied.weights
-        assert copied.get_config() == optimizer.get_config()
+    copied = optimizers.keras_optimizer(used)
+    assert copied is not used and not copied.weights
+    assert copied.get_config() == used.get_config()
     assert int(used.iterations.numpy()) == 1
+
+
+def test_minimize_may_take_loss_and_step_only(config, train_input):
+    """An optimizer whose minimize has no var_list trains a linear model."""
+
+    class OwnMinimize(tf1.train.GradientDescentOptimizer):
+        def minimize(self, loss, global_step=None):
+            return super().minimize(loss, global_step)
+
+    estimator = canned.v1.LinearRegressor(X, optimizer=OwnMinimize(0.1), config=config())
+    estimator.train(train_input, steps=1)
+    assert estimator.get_variable_value("linear/linear_model/bias_weights")[0] != 0
 
 
 @pytest.mark.parametrize(
@@ -172,6 +204,15 @@ def test_features_of_a_baseline_have_one_batch_size(generation, config, features
     estimator = generation.classes.BaselineRegressor(config=config())
     with pytest.raises(ValueError, match=key_words):
         estimator.train(lambda: tf.data.Dataset.from_tensors((features, [[1.0]])), steps=1)
+
+
+def test_features_and_labels_may_be_lists(generation, config):
+    """A baseline takes features and labels as lists, tuples and arrays, as input_fn returns them."""
+    features = {"a": [1, 2], "b": ((1,), (2,)), "c": np.array([[1.0], [2.0]])}
+    estimator = generation.classes.BaselineRegressor(config=config())
+    for labels in ([[1.0], [3.0]], ((1.0,), (3.0,)), np.array([1.0, 3.0])):
+        estimator.train(lambda labels=labels: (features, labels), steps=1)
+    assert estimator.evaluate(lambda: (features, [[1.0], [3.0]]), steps=1)["label/mean"] == 2
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,23 @@ def test_training_needs_one_way_to_train(head, options, words):
         head.create_estimator_spec({}, "train", tf.zeros([2, 1]), tf.zeros([2, 1]), **options)
 
 
+def test_any_object_that_minimizes_trains_heads_of_the_first_generation():
+    """The object's minimize gets loss and global step, and what it returns is the train op."""
+
+    class Optimizer:
+        def minimize(self, loss, global_step):
+            assert loss.shape == () and global_step is tf1.train.get_global_step()
+            self.op = tf1.assign_add(global_step, 1)
+            return self.op
+
+    optimizer, head = Optimizer(), first_generation.regression_head()
+    with tf.Graph().as_default():
+        tf1.train.get_or_create_global_step()
+        logits, labels = logits_of({"x": tf.ones([2, 1])}), tf.zeros([2, 1])
+        spec = head.create_estimator_spec({}, "train", logits, labels, optimizer=optimizer)
+    assert spec.train_op is optimizer.op.op
+
+
 def test_update_ops_run_with_each_step():
     """update_ops run beside the optimizer's op."""
     with tf.Graph().as_default(), tf1.Session() as session:

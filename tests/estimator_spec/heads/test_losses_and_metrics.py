@@ -291,3 +291,9 @@ def test_refused_arguments(made, words):
     """Arguments that don't fit are refused when the head is made."""
     with pytest.raises(ValueError, match=words):
         made()
+
+
+def test_the_number_of_classes_may_be_a_tensor():
+    """A head takes n_classes as a tensor or an array whose value is known."""
+    for n_classes in (tf.constant(3), np.int32(3), np.array(3)):
+        assert heads.MultiClassHead(n_classes).logits_dimension == 3
