@@ -6,12 +6,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
 
 from estimator_spec.cluster import local_cluster
 from estimator_spec.cluster.local_cluster import Size, TaskError
+from estimator_spec.cluster.network_namespace import NetworkNamespace
 from estimator_spec.common import command_line
 
 _DESCRIPTION = """\
@@ -19,8 +21,18 @@ Runs a program as a cluster of processes on this machine: a chief, workers, para
 evaluator, which TF_CONFIG tells their tasks. The program calls train_and_evaluate, with a model_dir
 that is the same in all processes. The lines that a process writes begin with its task.
 
+TensorFlow's servers listen on all interfaces of the machine and ask for no password: whoever
+connects can run code as you. So the processes have a network of their own, with nothing but each
+other in it. --host-network gives them the machine's, for programs that read remote files.
+
 The command ends when the chief, the workers and the evaluator have ended. If one of them fails, or
 at Ctrl-C, it ends the others, too."""
+
+_NO_NAMESPACE = """\
+launch: WARNING: this system doesn't let the tasks have a network of their own ({error}), and
+TensorFlow's servers listen on all interfaces: whoever can connect to this machine can run code as
+you. Nothing was started. Give --host-network to run the program all the same.
+"""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -37,10 +49,20 @@ def main(arguments: Sequence[str]) -> int:
         _parser().error("workers need a parameter server: give --ps")
     if (parsed.program is None) == (parsed.module is None):
         _parser().error("name either a script or, by -m, a module")
+    if parsed.program is not None and not os.path.isfile(parsed.program):
+        _parser().error(f"there is no file {parsed.program!r}")
     program = ["-m", parsed.module] if parsed.module else [parsed.program]
     size = Size(parsed.workers, parsed.ps, parsed.evaluator)
     command = [sys.executable, *program, *programs_own]
-    return asyncio.run(_run(command, size, parsed.restarts))
+    with contextlib.ExitStack() as stack:
+        if not parsed.host_network:
+            try:
+                namespace = stack.enter_context(NetworkNamespace())
+            except OSError as error:
+                sys.stderr.write(_NO_NAMESPACE.format(error=error))
+                return 2
+            command = namespace.command(command)
+        return asyncio.run(_run(command, size, parsed.restarts))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--ps", type=_count, default=1, metavar="M", help="parameter servers; default 1"
+    )
+    parser.add_argument(
+        "--host-network",
+        action="store_true",
+        help="use the machine's network, which opens the tasks' servers to it",
     )
     parser.add_argument("--evaluator", action="store_true", help="evaluate the checkpoints")
     parser.add_argument(

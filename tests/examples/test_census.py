@@ -56,9 +56,15 @@ def test_it_ends_with_a_row_for_each_column(finished):
 @pytest.mark.nightly("six processes; cluster/test_models.py has smaller ones")
 def test_a_cluster_learns_as_one_process(finished, tmp_path):
     """A chief, two workers, two servers and an evaluator reach the AUC of one process."""
-    size = ("-m", "estimator_spec", "launch", "--workers=2", "--ps=2", "--evaluator")
+    launch = ("-m", "estimator_spec", "launch", "--host-network")
+    size = (*launch, "--workers=2", "--ps=2", "--evaluator")
     options = (f"--model_dir={tmp_path}", *BRIEF)
-    output = run("census_cluster.py", "--", *options, before=size)
+    output = run(
+        "census_cluster.py",
+        "--",
+        *options,
+        before=(*launch, "--workers=2", "--ps=2", "--evaluator"),
+    )
     found = re.search(r"^evaluator 0: test AUC (\S+) at step", output, re.MULTILINE)
     alone = re.search(r"test AUC.*\n.*\n(\S+)", finished[1])
     assert abs(float(found[1]) - float(alone[1])) < 0.005

@@ -116,20 +116,18 @@ def test_optimizers_of_the_other_generation_are_refused(config, train_input):
 
 def test_an_optimizer_object_trains_the_first_graph_and_copies_the_others(config, train_input):
     """An object's own methods are called once, with the global step; copies keep its functions."""
-    rates = [0.25]
+    rates, calls = [0.25], []
 
     class Counting(tf.keras.optimizers.legacy.SGD):
-        calls = []
-
         def get_updates(self, loss, params):
-            self.calls.append((self, self.iterations is tf1.train.get_global_step()))
+            calls.append((self, self.iterations is tf1.train.get_global_step()))
             return super().get_updates(loss, params)
 
     optimizer = Counting(learning_rate=lambda: rates[0])
     estimator = canned.LinearRegressor(X, optimizer=optimizer, config=config())
     for rates[0] in (0.25, 0.5):
         estimator.train(train_input, steps=1)
-    (first, is_step), (second, is_second_step) = Counting.calls
+    (first, is_step), (second, is_second_step) = calls
     assert first is optimizer and is_step and is_second_step
     assert second is not optimizer and second.learning_rate == 0.5
     assert estimator.get_variable_value("global_step") == 2
@@ -207,7 +205,7 @@ def test_features_of_a_baseline_have_one_batch_size(generation, config, features
 
 
 def test_features_and_labels_may_be_lists(generation, config):
-    """A baseline takes features and labels as lists, tuples and arrays, as input_fn returns them."""
+    """A baseline takes features and labels as lists, tuples and arrays."""
     features = {"a": [1, 2], "b": ((1,), (2,)), "c": np.array([[1.0], [2.0]])}
     estimator = generation.classes.BaselineRegressor(config=config())
     for labels in ([[1.0], [3.0]], ((1.0,), (3.0,)), np.array([1.0, 3.0])):

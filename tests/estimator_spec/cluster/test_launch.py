@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -15,7 +18,7 @@ import time
 
 import pytest
 
-from estimator_spec.cluster import launch, local_cluster
+from estimator_spec.cluster import launch, local_cluster, network_namespace
 
 # Each process writes its id to a file; `script` adds what it does.
 COMMON = """
@@ -63,7 +66,18 @@ def processes(path):
 def test_a_cluster_of_processes(script, capsys):
     """Each task runs once, with its number before each line; servers end with the training."""
     path = script(WAIT_FOR_SIGTERM + "\nprint(sys.argv[1:], flush=True)\n")
-    arguments = [str(path), "--workers", "2", "--ps", "1", "--evaluator", "--", "--lr=1", "x"]
+    arguments = [
+        "--host-network",
+        str(path),
+        "--workers",
+        "2",
+        "--ps",
+        "1",
+        "--evaluator",
+        "--",
+        "--lr=1",
+        "x",
+    ]
     assert launch.main(arguments) == 0
     assert processes(path) == ["chief 0", "evaluator 0", "ps 0", "worker 0", "worker 1"]
     lines = sorted(capsys.readouterr().out.splitlines())
@@ -79,7 +93,7 @@ def test_a_cluster_of_processes(script, capsys):
 def test_all_have_one_cluster(script, capsys):
     """All processes get the same cluster, of different loopback addresses."""
     path = script(WAIT_FOR_SIGTERM + "\nprint(json.dumps(config['cluster']), flush=True)\n")
-    assert launch.main([str(path), "--workers=2", "--ps=2"]) == 0
+    assert launch.main(["--host-network", str(path), "--workers=2", "--ps=2"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "{" in line]
     (cluster,) = {line.split(": ", 1)[1] for line in lines}
     jobs = json.loads(cluster)
@@ -104,7 +118,7 @@ def test_a_failure_ends_all(script, capsys):
         time.sleep(600)
         """
     )
-    assert launch.main([str(path)]) == 1
+    assert launch.main(["--host-network", str(path)]) == 1
     assert (
         "launch: worker 0 ended with status 7, so all tasks were ended" in capsys.readouterr().err
     )
@@ -124,7 +138,7 @@ def test_restarts(script, capsys):
             """
         )
     )
-    assert launch.main([str(path), "--restarts", "1"]) == 0
+    assert launch.main(["--host-network", str(path), "--restarts", "1"]) == 0
     assert processes(path) == ["chief 0", "ps 0", "worker 0", "worker 0"]
     assert "worker 0 was ended by SIGKILL, and is started again" in capsys.readouterr().err
 
@@ -132,7 +146,7 @@ def test_restarts(script, capsys):
 def test_too_many_failures(script, capsys):
     """A task that fails once more than it may be started again ends all."""
     path = script(WAIT_FOR_SIGTERM + "\nsys.exit(1)\n")
-    assert launch.main([str(path), "--workers", "0", "--restarts", "2"]) == 1
+    assert launch.main(["--host-network", str(path), "--workers", "0", "--restarts", "2"]) == 1
     assert processes(path) == ["chief 0"] * 3 + ["ps 0"]
     assert "chief 0 ended with status 1 after 2 restarts" in capsys.readouterr().err
 
@@ -147,8 +161,8 @@ def test_a_last_evaluation_that_fails(script, capsys):
             time.sleep(600)
         """
     )
-    assert launch.main([str(path)]) == 0
-    assert launch.main([str(path), "--evaluator"]) == 1
+    assert launch.main(["--host-network", str(path)]) == 0
+    assert launch.main(["--host-network", str(path), "--evaluator"]) == 1
     assert "evaluator 0 ended with status 5" in capsys.readouterr().err
 
 
@@ -165,7 +179,7 @@ def test_an_evaluator_that_starts_slowly(script):
                 time.sleep(0.01)
         """
     )
-    assert launch.main([str(path), "--workers=0", "--ps=0", "--evaluator"]) == 0
+    assert launch.main(["--host-network", str(path), "--workers=0", "--ps=0", "--evaluator"]) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -181,7 +195,7 @@ def test_an_interruption_ends_all(script, number):
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    assert launch.main([str(path)]) == 128 + number
+    assert launch.main(["--host-network", str(path)]) == 128 + number
     thread.join()
 
 
@@ -201,7 +215,7 @@ def test_a_killed_launcher(tmp_path):
             """
         )
     )
-    command = [sys.executable, "-m", "estimator_spec", "launch", str(path)]
+    command = [sys.executable, "-m", "estimator_spec", "launch", "--host-network", str(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as launcher:
         for _ in range(3):
@@ -211,18 +225,75 @@ def test_a_killed_launcher(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
+def test_nothing_outside_reaches_the_tasks(script, capsys):
+    """Servers that listen on all interfaces are reached by tasks, and refuse other connections."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        with contextlib.suppress(OSError):
+            any_socket.connect(("192.0.2.1", 9))  # sends nothing, but chooses an interface
+        addresses = {any_socket.getsockname()[0], "127.0.0.1", "127.0.0.2"} - {"0.0.0.0"}
+    path = script(
+        """
+        import socket
+        host, port = config["cluster"]["ps"][0].split(":")
+        if job == "ps":
+            server = socket.create_server(("0.0.0.0", int(port)))
+            open(f"{__file__}.server", "w").write(port)
+            time.sleep(600)
+        while not os.path.exists(f"{__file__}.server"):
+            time.sleep(0.01)
+        socket.create_connection((host, int(port))).close()
+        while not os.path.exists(f"{__file__}.tried"):
+            time.sleep(0.01)
+        """
+    )
+    outcomes = {}
+
+    def connect():
+        server = path.with_name(path.name + ".server")
+        while not server.exists() or not server.read_text():
+            time.sleep(0.01)
+        for address in addresses:
+            with socket.socket() as client:
+                outcomes[address] = client.connect_ex((address, int(server.read_text())))
+        path.with_name(path.name + ".tried").touch()
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    status = launch.main([str(path), "--workers=0"])
+    if "have a network of their own" in capsys.readouterr().err:
+        script("").with_name("script.py.log").touch()
+        pytest.skip("this system has no network namespaces for the user")
+    assert status == 0
+    thread.join()
+    assert outcomes == dict.fromkeys(addresses, errno.ECONNREFUSED)
+
+
+def test_without_a_network_of_their_own(script, capsys, monkeypatch):
+    """Where the system has no network namespaces, nothing starts without --host-network."""
+    refused = (sys.executable, "-c", "import sys; sys.exit('unshare: Operation not permitted')")
+    monkeypatch.setattr(network_namespace, "_SCRIPT", refused)
+    path = script("")
+    path.with_name(path.name + ".log").touch()
+    assert launch.main([str(path)]) == 2
+    assert processes(path) == []
+    printed = capsys.readouterr().err
+    assert "unshare: Operation not permitted" in printed and "Give --host-network" in printed
+    assert launch.main(["--host-network", str(path), "--workers=0", "--ps=0"]) == 0
+
+
 def test_long_lines(script, capsys):
     """A line longer than the buffer of a pipe is copied whole."""
     path = script("print('é' * 300_000)\n")
-    assert launch.main([str(path), "--workers=0", "--ps=0"]) == 0
+    assert launch.main(["--host-network", str(path), "--workers=0", "--ps=0"]) == 0
     assert capsys.readouterr().out == f"chief 0: {'é' * 300_000}\n"
 
 
 def test_modules(script, capsys):
     """`-m` runs a module."""
     path = script("print(__name__)\n")
+    options = ["--host-network", "--workers=0", "--ps=0", "-m", "script"]
     done = subprocess.run(
-        [sys.executable, "-m", "estimator_spec", "launch", "--workers=0", "--ps=0", "-m", "script"],
+        [sys.executable, "-m", "estimator_spec", "launch", *options],
         cwd=path.parent,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path.parent), *sys.path])},
         capture_output=True,
@@ -235,6 +306,7 @@ def test_modules(script, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
+        (["nosuch.py"], "there is no file 'nosuch.py'"),
         (["--ps=0", "x.py"], "workers need a parameter server: give --ps"),
         (["--workers=-1", "x.py"], "-1 is negative"),
         ([], "name either a script or, by -m, a module"),

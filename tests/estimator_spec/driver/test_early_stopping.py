@@ -211,7 +211,9 @@ def test_a_worker_whose_chief_saves_the_first_checkpoint(ours):
     os.remove(os.path.join(estimator.model_dir, "checkpoint"))
     hooks = [
         early_stopping_hooks.StopWithChief(estimator.model_dir),
-        early_stopping_hooks.StopAtCheckpoint(estimator.model_dir, last_step=1, wait_after_file_check_secs=0),
+        early_stopping_hooks.StopAtCheckpoint(
+            estimator.model_dir, last_step=1, wait_after_file_check_secs=0
+        ),
     ]
     with tf.Graph().as_default():
         step = tf1.train.create_global_step()

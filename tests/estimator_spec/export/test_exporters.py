@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import os
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
