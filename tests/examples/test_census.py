@@ -63,7 +63,7 @@ def test_a_cluster_learns_as_one_process(finished, tmp_path):
         "census_cluster.py",
         "--",
         *options,
-        before=(*launch, "--workers=2", "--ps=2", "--evaluator"),
+        before=size,
     )
     found = re.search(r"^evaluator 0: test AUC (\S+) at step", output, re.MULTILINE)
     alone = re.search(r"test AUC.*\n.*\n(\S+)", finished[1])
