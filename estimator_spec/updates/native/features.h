@@ -52,20 +52,36 @@ class Features {
     OP_REQUIRES_OK(context, CheckSizes({&first_row, &num_rows, &num_shards, &mark, &combiner,
                                         &num_steps, &column, &sparse, &weighted},
                                        variable.size()));
+    int num_sparse_inputs, num_weighted_inputs;
+    tensorflow::DataTypeVector dtypes;
+    OP_REQUIRES_OK(context, context->GetAttr("num_sparse", &num_sparse_inputs));
+    OP_REQUIRES_OK(context, context->GetAttr("num_weighted", &num_weighted_inputs));
+    OP_REQUIRES_OK(context, context->GetAttr("Ids", &dtypes));
+    // So far from the largest integer that sums of two don't overflow.
+    const auto is_count = [](int64_t value) { return value >= 0 && value < int64_t{1} << 61; };
     int num_sparse = 0, num_weighted = 0;
     for (size_t place = 0; place < variable.size(); ++place) {
       Feature found{variable[place], first_row[place], num_rows[place],  num_shards[place],
                     mark[place],     combiner[place],  num_steps[place], column[place]};
       OP_REQUIRES(context,
-                  found.variable >= 0 && found.variable < num_variables && found.first_row >= 0 &&
-                      found.num_rows >= 0 && found.num_shards >= 1 && found.num_steps >= 0 &&
-                      found.num_steps < int64_t{1} << 31 && found.column >= 0 &&
+                  found.variable >= 0 && found.variable < num_variables &&
+                      is_count(found.first_row) && is_count(found.num_rows) &&
+                      found.num_shards >= 1 && found.num_steps >= 0 &&
+                      found.num_steps < int64_t{1} << 31 && is_count(found.column) &&
+                      found.combiner >= 0 && found.combiner <= 2 && is_count(found.mark) &&
                       !(found.num_steps && weighted[place]),
                   InvalidArgument("attributes of feature ", place, " are out of range"));
       if (sparse[place]) found.sparse = num_sparse++;
       if (weighted[place]) found.weighted = num_weighted++;
       all.push_back(found);
     }
+    OP_REQUIRES(context,
+                dtypes.size() == all.size() && num_sparse == num_sparse_inputs &&
+                    num_weighted == num_weighted_inputs && is_count(mark_limit_),
+                InvalidArgument("attributes of ", all.size(), " features, of which ", num_sparse,
+                                " are sparse and ", num_weighted, " weighted, differ from the ",
+                                "inputs: ", dtypes.size(), ", ", num_sparse_inputs, " and ",
+                                num_weighted_inputs));
     // Features of one table are in one unit: no row is in two of them.
     for (size_t place = 0; place < all.size(); ++place) {
       const Feature& feature = all[place];

@@ -98,6 +98,19 @@ class LookUpTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, CheckSizes({&layer_}, features_.all.size()));
     OP_REQUIRES_OK(context,
                    CheckSizes({&layer_of_other_, &column_of_other_, &width_of_other_}, num_others));
+    const auto is_layer = [&](int64_t layer) { return layer >= 0 && layer < num_layers; };
+    for (size_t place = 0; place < layer_.size(); ++place) {
+      OP_REQUIRES(context, is_layer(layer_[place]),
+                  InvalidArgument("feature ", place, " has no layer ", layer_[place]));
+    }
+    for (size_t place = 0; place < layer_of_other_.size(); ++place) {
+      const int64_t column = column_of_other_[place], width = width_of_other_[place];
+      OP_REQUIRES(context,
+                  is_layer(layer_of_other_[place]) && column >= 0 && width >= 0 &&
+                      width <= widths_[layer_of_other_[place]] &&
+                      column <= widths_[layer_of_other_[place]] - width,
+                  InvalidArgument("attributes of other ", place, " are out of range"));
+    }
     free_rows_ = std::make_shared<FreeStepRows>(features_.all.size(), features_.tables);
   }
 
@@ -117,7 +130,11 @@ class LookUpTablesOp : public OpKernel {
       OP_REQUIRES_OK(context, context->allocate_output(place, shape, &layers[place]));
     }
     const std::shared_ptr<StepRows> rows = free_rows_->Take();
-    const bool are_many = AreMany(CountIds(context), tables);
+    const int64_t num_ids = CountIds(context);
+    // Places of ids are 32-bit numbers.
+    OP_REQUIRES(context, num_ids < int64_t{1} << 29,
+                InvalidArgument("too many ids in a step: ", num_ids));
+    const bool are_many = AreMany(num_ids, tables);
     OP_REQUIRES_OK(context, ForEach(context, num_features, are_many, [&](int64_t place) {
       const Feature& feature = features_.all[place];
       Tensor& table = tables[feature.variable];

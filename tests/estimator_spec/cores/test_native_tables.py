@@ -449,6 +449,42 @@ def test_attributes_of_another_length_are_refused(monkeypatch, name):
         train(Program(2), ALL)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("variable", 9),
+        ("first_row", -1),
+        ("num_rows", 1 << 62),
+        ("num_shards", 0),
+        ("mark", -1),
+        ("combiner", 3),
+        ("num_steps", 1 << 31),
+        ("column", -1),
+        ("sparse", None),
+        ("weighted", None),
+        ("layer", 9),
+        ("layer_of_other", -1),
+        ("column_of_other", 1 << 62),
+        ("width_of_other", -1),
+    ],
+)
+def test_attributes_out_of_range_are_refused(monkeypatch, name, value):
+    """The lookup's op refuses a number that isn't of its inputs or outputs before it reads."""
+    module = native_library.load()
+    complete = module.tpu_columns_look_up_tables
+
+    def changed(**attributes):
+        numbers = list(attributes[name])
+        if numbers:
+            numbers[0] = 1 - numbers[0] if value is None else value
+        return complete(**{**attributes, name: numbers})
+
+    monkeypatch.setattr(module, "tpu_columns_look_up_tables", changed)
+    words = "out of range|differ|no layer"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        train(Program(2), ALL)
+
+
 def test_missing_weights_name_their_feature():
     """Other numbers of ids and weights are refused, with the feature's name."""
     program = Program(5, **{f"f{i}": "weighted" for i in range(5)})
