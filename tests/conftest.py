@@ -15,6 +15,8 @@ import filelock
 import pytest
 from hypothesis import settings
 
+import tiers
+
 Fill = Callable[[Path], None]
 
 
@@ -39,67 +41,34 @@ settings.load_profile("patient")
 
 REFERENCE = "TPU_COLUMNS_REFERENCE_PYTHON"
 
-# What TensorFlow's version can change: how its columns, ops, optimizers, Keras and SavedModels
-# behave. With each change, the oldest TensorFlow runs these tests only (marker `versioned`). What
-# isn't here is arithmetic, text or files, or calls the same ops as one of these.
-_VERSIONED = (
-    "tpu_columns",
-    "estimator_spec/canned/test_linear_model.py",
-    "estimator_spec/checkpoints/test_objects.py",
-    "estimator_spec/checkpoints/test_slots.py",
-    "estimator_spec/cluster/test_cluster_training.py",
-    "estimator_spec/convert/test_config_proto.py",
-    "estimator_spec/convert/test_mid_level.py",
-    "estimator_spec/convert/test_serving.py",
-    "estimator_spec/cores",
-    "estimator_spec/driver/test_against_tf_estimator.py",
-    "estimator_spec/driver/test_core_dlrm.py",
-    "estimator_spec/driver/test_device_loop.py",
-    "estimator_spec/driver/test_export.py",
-    "estimator_spec/driver/test_hookless_steps.py",
-    "estimator_spec/driver/test_input_layers.py",
-    "estimator_spec/driver/test_keras.py",
-    "estimator_spec/driver/test_on_a_tpu.py",
-    "estimator_spec/driver/test_plain_estimator.py",
-    "estimator_spec/driver/test_routing.py",
-    "estimator_spec/driver/test_serving.py",
-    "estimator_spec/driver/test_stacked_tables.py",
-    "estimator_spec/driver/test_tpu_estimator.py",
-    "estimator_spec/driver/test_warm_start.py",
-    "estimator_spec/export",
-    "estimator_spec/heads",
-    "estimator_spec/keras_models",
-    "estimator_spec/legacy/test_installation.py",
-    "estimator_spec/legacy/test_tpu_stand_ins.py",
-    "estimator_spec/updates/test_dependencies.py",
-    "estimator_spec/updates/test_native_ops.py",
-    "estimator_spec/updates/test_updates.py",
-    "estimator_spec/user_functions/test_arrays.py",
-    "estimator_spec/user_functions/test_model_spec.py",
-    "random_models",
-    "reference/test_against_the_reference.py",
-    "reference/test_canned.py",
-    "reference/test_checkpoints.py",
-    "test_readme.py",
-    "test_startup.py",
-)
-
 
 @pytest.hookimpl(tryfirst=True)  # before the option -m is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests of `_VERSIONED`; lets those marked `timing` run again after a failure."""
-    versioned = [Path(__file__).parent / name for name in _VERSIONED]
-    missing = [str(path) for path in versioned if not path.exists()]
-    if missing:
-        raise pytest.UsageError(f"tests/conftest.py lists tests that aren't there: {missing}")
-    for item in items:
-        if any(item.path.is_relative_to(each) for each in versioned):
+    """Marks tests by `tiers`; lets those marked `timing` run again after a failure."""
+    nightly = [(entry, reason) for reason, entries in tiers.NIGHTLY.items() for entry in entries]
+    tests = {item: _id_in_tests(item) for item in items}
+    for item, test in tests.items():
+        if any(tiers.matches(test, entry) for entry in tiers.VERSIONED):
             item.add_marker("versioned")
+        for entry, reason in nightly:
+            if tiers.matches(test, entry):
+                item.add_marker(pytest.mark.nightly(reason))
+    if config.args_source is config.ArgsSource.TESTPATHS:  # of all tests
+        entries = [*tiers.VERSIONED, *(entry for entry, _ in nightly)]
+        unused = tiers.unused(tests.values(), entries)
+        if unused:
+            raise pytest.UsageError(f"tests/tiers/tiers.py lists tests that aren't there: {unused}")
     if not config.pluginmanager.hasplugin("rerunfailures"):  # -p no:rerunfailures
         return
     for item in items:
         if item.get_closest_marker("timing"):
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def _id_in_tests(item: pytest.Item) -> str:
+    """Returns the id of a test, relative to this folder."""
+    path = item.path.relative_to(Path(__file__).parent).as_posix()
+    return "::".join([path, *item.nodeid.split("::")[1:]])
 
 
 @pytest.fixture(scope="session")

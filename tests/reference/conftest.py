@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of the programs under TensorFlow 2.15.1's own TPUEstimator and under ours.
 
-Ours runs here, in one process for all programs of a kind. The reference's records are the goldens,
-for programs that aren't to run live.
+Ours runs here, in one process for all programs of a kind that tests ask for. The reference's
+records are the goldens, for programs that aren't to run live.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -51,17 +52,17 @@ class Sides(NamedTuple):
         goldens.assert_same(self.name, self.ours, self.reference, *groups, tolerance=self.tolerance)
 
 
-def run_all(kind: Kind, live: list[str], python: str | None, out: Path) -> None:
-    """Runs all programs of a kind on our side, and some on the reference's."""
+def run_all(kind: Kind, names: list[str], live: list[str], python: str | None, out: Path) -> None:
+    """Runs programs of a kind on our side, and some of them on the reference's."""
     theirs, ours = out / "reference", out / "ours"
     theirs.mkdir()
     ours.mkdir()
     if live:
         goldens.start("reference", python, kind.script, theirs, *live)
-    for name in set(kind.names) - set(live):
+    for name in set(names) - set(live):
         goldens.lay_out(goldens.read(kind.prefix + name), theirs / name)
     donor = ["--donor", theirs] if kind.takes_donor else []
-    goldens.start("ours", sys.executable, kind.script, ours, *kind.names, *donor)
+    goldens.start("ours", sys.executable, kind.script, ours, *names, *donor)
     if live and donor:
         donor = ["--donor", ours, "--continue-only"]
         goldens.start("reference", python, kind.script, theirs, *live, *donor)
@@ -85,6 +86,13 @@ def sides(
 ) -> Callable[[Kind, str], Sides]:
     """Returns a function of a kind and a name that returns both sides' records."""
     done: dict[str, Sides] = {}
+    parameters = {
+        value
+        for item in request.session.items
+        if "sides" in item.fixturenames and hasattr(item, "callspec")
+        for value in item.callspec.params.values()
+        if isinstance(value, str)
+    }
 
     def records(kind: Kind, name: str, out: Path, is_live: bool) -> Sides:
         def continued(side: str) -> Record | None:
@@ -105,16 +113,17 @@ def sides(
 
     def of(kind: Kind, name: str) -> Sides:
         if kind.prefix + name not in done:
-            live = [each for each in kind.names if goldens.is_live(kind.prefix + each)]
+            names = [each for each in kind.names if each in parameters]
+            key = f"sides_{kind.script}"
+            if name not in names:
+                names, key = [name], f"{key}_{name}"
+            live = [each for each in names if goldens.is_live(kind.prefix + each)]
             if found_reference_python is None:
-                if set(live) == set(kind.names):  # asked for
+                if os.environ.get(goldens.LIVE) == "1":
                     request.getfixturevalue("reference_python")
                 live = []
-            out = run_once(
-                f"sides_{kind.script}",
-                lambda out: run_all(kind, live, found_reference_python, out),
-            )
-            for each in kind.names:
+            out = run_once(key, lambda out: run_all(kind, names, live, found_reference_python, out))
+            for each in names:
                 found = records(kind, each, out, each in live)
                 done[found.name] = found
         return done[kind.prefix + name]

@@ -12,21 +12,19 @@ import numpy as np
 import pytest
 
 import goldens
-from goldens import CANNED, CANNED_MODELS
+from goldens import CANNED
 
 HALF, STEPS = 24, 50
 
 pytestmark = [pytest.mark.reference, pytest.mark.slow]
 
-every_model = pytest.mark.parametrize(
-    ("model", "generation"), [(name[2:], int(name[0])) for name in CANNED.names]
-)
+every_model = pytest.mark.parametrize("model", CANNED.names)
 
 
 @pytest.fixture
-def run(sides, generation, model):
-    """Returns both sides' records of a model."""
-    return sides(CANNED, f"{generation}_{model}")
+def run(sides, model):
+    """Returns both sides' records of a model, whose name begins with its generation."""
+    return sides(CANNED, model)
 
 
 @every_model
@@ -71,17 +69,15 @@ def test_summaries_have_the_same_tags(run):
 
 
 @pytest.mark.parametrize(
-    ("model", "generation"),
+    "model",
     [
         pytest.param(
             model,
-            generation,
             marks=()
-            if f"canned_{generation}_{model}" in goldens.ALWAYS_LIVE
+            if CANNED.prefix + model in goldens.ALWAYS_LIVE
             else pytest.mark.nightly("needs the reference on a checkpoint of this run"),
         )
-        for generation in (1, 2)
-        for model in CANNED_MODELS
+        for model in CANNED.names
     ],
 )
 def test_a_checkpoint_of_ours_continues_in_the_reference(run):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import head_cases
@@ -69,12 +70,14 @@ def test_recorded_batches(head_tolerance, head):
     side = first_generation if of_the_first else heads
     compute = [GraphsOfTheFirstGeneration(first_generation)] if of_the_first else []
     cases = goldens.read(HEADS.prefix + head).record["cases"]
+    if os.environ.get(goldens.LIVE) != "1":
+        cases = cases[::3]
     refused = 0
     for case, expected in cases:
         refused += "error" in expected
         assert_same_outcome(outcome(side, decoded(case), *compute), expected, head_tolerance)
-    assert refused >= 5
-    assert len(cases) - refused >= 25
+    assert refused >= 2
+    assert len(cases) - refused >= 8
 
 
 def compared(reference, case, tolerance, kind, *compute):

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tests run with each change; see "Three tiers of tests" in CONTRIBUTING.md.
+
+Entries name a file or folder of `tests`, or tests of a file by a pattern: `FILE::test_name`, with
+`*` for any characters. A test marked `nightly` where it is defined needs no entry here.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+
+# What TensorFlow's version can change: how its columns, ops, optimizers, Keras and SavedModels
+# behave. With each change, the oldest TensorFlow runs these tests only (marker `versioned`). What
+# isn't here is arithmetic, text or files, or calls the same ops as one of these.
+VERSIONED = (
+    "tpu_columns/test_categorical.py",
+    "tpu_columns/test_columns.py",
+    "tpu_columns/test_feature_layers.py",
+    "tpu_columns/test_lookup.py",
+    "estimator_spec/canned/test_arguments.py",
+    "estimator_spec/canned/test_linear_model.py",
+    "estimator_spec/checkpoints/test_objects.py",
+    "estimator_spec/checkpoints/test_slots.py",
+    "estimator_spec/cluster/test_cluster_training.py::test_the_cluster_continues*",
+    "estimator_spec/convert/test_config_proto.py",
+    "estimator_spec/convert/test_mid_level.py",
+    "estimator_spec/cores/test_against_tf1_optimizers.py",
+    "estimator_spec/cores/test_native_tables.py",
+    "estimator_spec/driver/test_against_tf_estimator.py",
+    "estimator_spec/driver/test_export.py",
+    "estimator_spec/driver/test_input_layers.py",
+    "estimator_spec/driver/test_keras.py",
+    "estimator_spec/driver/test_plain_estimator.py",
+    "estimator_spec/driver/test_serving.py",
+    "estimator_spec/driver/test_tpu_estimator.py",
+    "estimator_spec/driver/test_warm_start.py",
+    "estimator_spec/export",
+    "estimator_spec/heads/test_in_estimators.py",
+    "estimator_spec/keras_models/test_model_to_estimator.py::test_metrics*",
+    "estimator_spec/keras_models/test_model_to_estimator.py::test_training*",
+    "estimator_spec/legacy/test_installation.py",
+    "estimator_spec/legacy/test_tpu_stand_ins.py",
+    "estimator_spec/updates/test_updates.py",
+    "estimator_spec/user_functions/test_model_spec.py",
+    "random_models/test_random_models.py::*[[]0]",
+    "reference/test_against_the_reference.py::*[[]pooled_columns]",
+    "reference/test_against_the_reference.py::*[[]optimizers]",
+    "reference/test_canned.py::*[[]2_dnn_binary]",
+    "reference/test_canned.py::*[[]1_linear_binary]",
+    "test_readme.py",
+    "test_startup.py",
+)
+
+# Too slow for every change, by the reason why a faster test is enough until the night.
+NIGHTLY = {
+    "another program of the same era is with every change": (
+        "estimator_spec/legacy/test_programs.py::*[[]wide_deep_census]",
+        "estimator_spec/legacy/test_programs.py::*[[]taxi_metrics]",
+        "estimator_spec/legacy/test_programs.py::*[[]housing_exporters]",
+        "estimator_spec/legacy/test_programs.py::test_same_after_migration[[]run_classifier]",
+        "estimator_spec/legacy/test_programs.py::test_as_a_module[[]moments_subclass]",
+        "reference/test_against_the_reference.py::*[[]shared_dense_features]",
+        "examples/test_census.py::test_the_checkpoint_moves_on",
+        "examples/test_census_core.py",
+        "benchmarks/test_training.py::test_the_command_runs_a_tiny_workload",
+    ),
+    "the other generation of this model is with every change": (
+        *(
+            f"reference/test_canned.py::*[[]{model}]"
+            for model in (
+                "1_dnn_binary",
+                "1_dnn_classes",
+                "2_dnn_regressor",
+                "2_dnn_estimator",
+                "2_linear_binary",
+                "2_linear_classes",
+                "1_linear_regressor",
+                "2_linear_estimator",
+                "1_combined_binary",
+                "1_combined_regressor",
+                "2_combined_estimator",
+                "1_baseline_binary",
+                "2_baseline_regressor",
+                "1_baseline_estimator",
+            )
+        ),
+        *(
+            f"reference/test_keras_models.py::*[[]{model}]"
+            for model in ("functional_v1", "sequential_v1", "trained_v1")
+        ),
+        "estimator_spec/canned/test_models.py::test_estimators_take_heads[[]v1]",
+        "estimator_spec/canned/test_models.py::test_two_trainings_equal_one[[]v1]",
+        "estimator_spec/canned/test_models.py::test_regressors_learn[[]v1]",
+        "estimator_spec/canned/test_models.py::test_the_baseline_learns_frequencies[[]v1]",
+        "estimator_spec/canned/test_models.py::test_tpu_columns[[]v1-False]",
+        "estimator_spec/canned/test_models.py::test_tpu_columns[[]v2-True]",
+        "estimator_spec/cluster/test_models.py::test_canned_estimators[[]1]",
+    ),
+    "a parameter of a test whose other values are with every change": (
+        "estimator_spec/cluster/test_models.py::test_joined_transfers_change_no_number[[]None]",
+        "estimator_spec/cluster/test_cluster_training.py::test_one_trainer*[[]div-None]",
+        "estimator_spec/compare/test_programs.py::test_a_planted_fault*[[]initializer-*",
+        "estimator_spec/compare/test_programs.py::test_a_planted_fault*[[]calls-*",
+        "estimator_spec/convert/test_partial.py::test_it_joins_functional_models[[]tf.keras]",
+        "estimator_spec/convert/test_partial.py::test_a_model_trains_both_sides[[]tf.keras]",
+        "estimator_spec/convert/test_partial.py::test_lookups*[[]tf.keras-0-*",
+        "estimator_spec/convert/test_partial.py::test_lookups*[[]keras 3-None-dictionaries]",
+        "estimator_spec/convert/test_keras_rs.py::test_other_processes_and_backends[[]jax]",
+        "estimator_spec/convert/test_keras_optimizers.py::*[[]Ftrl1]",
+        "estimator_spec/convert/test_keras_optimizers.py::*[[]Adam1]",
+        "estimator_spec/convert/test_keras_optimizers.py::*[[]Adagrad1]",
+        "estimator_spec/convert/test_keras_optimizers.py::*[[]StochasticGradientDescent1]",
+        "estimator_spec/convert/test_keras_optimizers.py::*[[]*-decayed]",
+        "estimator_spec/convert/test_keras_optimizers.py::*[[]RMSProp-list]",
+        "estimator_spec/convert/test_serving.py::test_any_layout_of_rows[[]mod-8-*",
+        "estimator_spec/driver/test_embedding_core.py::test_a_pipelined_core_makes_no*[[]True]",
+        "estimator_spec/driver/test_keras.py::test_the_choice[[]os.environ*",
+        "estimator_spec/driver/test_keras.py::test_the_choice[[]-tf.keras.layers-*",
+        "estimator_spec/driver/test_routing.py::test_all_devices_train_alike[[]mean]",
+        "estimator_spec/driver/test_routing.py::test_all_devices_train_alike[[]sqrtn]",
+        "estimator_spec/driver/test_shards.py::test_checkpoints_of_other_shards[[]before0-*",
+        "estimator_spec/driver/test_shards.py::test_dict_mode_and_the_host_core[[]None]",
+        "estimator_spec/keras_models/test_model_to_estimator.py::test_optimizers[[]<lambda>[1-9]]",
+        "estimator_spec/keras_models/test_model_to_estimator.py::test_training_goes_on*[[]saver]",
+        "estimator_spec/updates/test_dependencies.py::*[[]True]",
+        "estimator_spec/updates/test_native_ops.py::test_training_is_the_same[[]*-False]",
+        *(f"random_models/test_random_models.py::*[[]{n}]" for n in (1, 2, 4, 5, 6, 7, 10)),
+        "reference/test_checkpoints.py::test_tensorflow_1_converted[[]layout1]",
+        "reference/test_heads.py::test_specs*named]",
+    ),
+    "measures a machine, or waits": (
+        "benchmarks/test_large_table.py",
+        "estimator_spec/checkpoints/test_memory.py",
+        "estimator_spec/checkpoints/test_cli.py::test_a_reader_that_goes_away",
+        "estimator_spec/cluster/test_cluster_training.py::test_an_evaluator_ends_at_sigterm",
+        "estimator_spec/cluster/test_faults.py::test_a_port_in_use",
+        "estimator_spec/driver/test_reproducible.py",
+        "processes/test_forking_python.py::test_programs_end_with_the_process_that_started_them",
+        "processes/test_forking_python.py::test_a_server_that_ends",
+    ),
+    "several processes, for what tests in one process show in part": (
+        "estimator_spec/cluster/test_cluster_training.py::test_a_master_evaluates_between_steps",
+        "estimator_spec/compare/test_programs.py::test_an_interpreter_without_estimators_says_so",
+        "estimator_spec/driver/test_stacked_tables.py::test_outside_of_training_tables_are_single",
+        "estimator_spec/driver/test_tf1_shapes.py",
+        "reference/test_compare.py::test_a_fault_is_named_across_environments",
+        "reference/test_mirrored.py",
+    ),
+}
+
+
+def matches(test: str, entry: str) -> bool:
+    """Returns whether an entry names a test.
+
+    Args:
+        test: its id, relative to `tests`.
+        entry: as in this module's lists.
+    """
+    if "::" in entry:
+        return fnmatch.fnmatchcase(test, entry)
+    path = test.partition("::")[0]
+    return path == entry or path.startswith(f"{entry}/")
+
+
+def unused(tests: Iterable[str], entries: Iterable[str]) -> list[str]:
+    """Returns the entries that name no test, of those whose file or folder has tests.
+
+    Args:
+        tests: ids of all tests of some files.
+        entries: as in this module's lists.
+    """
+    tests = list(tests)
+    paths = {test.partition("::")[0] for test in tests}
+    return [
+        entry
+        for entry in entries
+        if ("::" not in entry or entry.partition("::")[0] in paths)
+        and not any(matches(test, entry) for test in tests)
+    ]
