@@ -12,7 +12,7 @@ import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_spec.legacy import program_names
+from estimator_spec.common import program_files
 from estimator_spec.migrate import files, migration
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.program import ROOTS
@@ -66,7 +66,7 @@ def imported_names(paths: Sequence[str]) -> frozenset[str]:
     found: set[str] = set()
     for path in paths:
         try:
-            tree = program_names.parse(path)
+            tree = program_files.parse(path)
         except (OSError, SyntaxError, RecursionError):
             continue
         for node in ast.walk(tree):
