@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line of the process that runs a program: OPTIONS.json SCRIPT [ARGS...]."""
+"""Command line of the process that runs a program: OPTIONS.json SCRIPT-OR-MODULE [ARGS...]."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import platform
 import random
 import runpy
 import sys
+import sysconfig
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,8 @@ from .recorder import Recorder
 from .wrapper import Wrapper
 
 tf1 = tf.compat.v1
+# Packages that aren't the program's, wherever they are.
+_OURS = ("__main__", "estimator_collector", "estimator_spec", "tpu_columns")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     error: str | None = None
     try:
         if with_tensorflows:
-            _run_as_it_is(script, rest)
+            _run_as_it_is(options, script, rest)
         else:
             _run_on_ours(options, script, rest)
     except SystemExit as end:
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
         error = f"{type(failure).__name__}: {failure}"
         raise
     finally:
-        recorder.write(error)
+        recorder.write(error, _own_modules())
 
 
 def _has_tensorflows_api(api: str) -> bool:
@@ -75,8 +78,26 @@ def _has_tensorflows_api(api: str) -> bool:
     return found
 
 
-def _run_as_it_is(script: str, arguments: Sequence[str]) -> None:
+def _own_modules() -> dict[str, str]:
+    """Returns the files of the program's modules, by name: not those of installed packages."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in names)
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and name.split(".")[0] not in _OURS:
+            file = os.path.realpath(file)
+            if not file.startswith(libraries):
+                found[name] = file
+    return found
+
+
+def _run_as_it_is(options: Options, script: str, arguments: Sequence[str]) -> None:
     sys.argv = [script, *arguments]
+    if options.directory is not None:
+        sys.path[0] = options.directory
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+        return
     sys.path[0] = os.path.dirname(os.path.realpath(script))
     runpy.run_path(script, run_name="__main__")
 
@@ -85,7 +106,11 @@ def _run_on_ours(options: Options, script: str, arguments: Sequence[str]) -> Non
     """Runs the program with the removed names put back."""
     from estimator_spec.legacy import run
 
-    run.run(run.parse([*options.run_options, script, *arguments]))
+    program = [script]
+    if options.directory is not None:
+        sys.path[0] = options.directory
+        program = ["-m", script]
+    run.run(run.parse([*options.run_options, *program, *arguments]))
 
 
 if __name__ == "__main__":
