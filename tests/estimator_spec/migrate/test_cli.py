@@ -50,14 +50,21 @@ def test_write(program: Path) -> None:
     assert cli.main([str(path)]) == 0
 
 
-def test_outtree(program: Path, tmp_path: Path) -> None:
-    """`--outtree` writes all files elsewhere, but for those that fail."""
+def test_outtree(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--outtree` writes all files elsewhere, at the paths of the differences, or none of them."""
     tree = tmp_path / "tree"
-    assert cli.main(["--outtree", str(tree), str(program)]) == 3
+    monkeypatch.chdir(program)
+    for _ in range(2):
+        assert cli.main(["--outtree", "tree", "."]) == 3
+        assert sorted(path.name for path in tree.rglob("*")) == ["new.py", "old.py"]
     assert (tree / "old.py").read_text() == NEW
-    assert (tree / "new.py").read_text() == NEW
-    assert not (tree / "package").exists()
     assert (program / "old.py").read_text() == OLD
+    (program / "package" / "old.py").write_text(OLD)
+    assert cli.main(["--outtree", "tree", "package/old.py"]) == 0
+    assert (tree / "package" / "old.py").read_text() == NEW
+    with pytest.raises(SystemExit):
+        cli.main(["--outtree", ".", "package"])
+    assert (program / "package" / "old.py").read_text() == OLD
 
 
 def test_a_file_that_cannot_be_parsed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,15 +185,25 @@ def test_verify_compares_the_program_before_and_after(
     """`--verify` compares the tree as it was with the tree as it is rewritten."""
     compared = []
 
-    def command(old: str, new: str, arguments: list[str], options: list[str]) -> list[str]:
-        compared.append([Path(old).read_text(), Path(new).read_text(), arguments, options])
+    def command(programs: list[str], arguments: list[str], options: list[str]) -> list[str]:
+        *before, old, new = programs
+        script = "old.py" if before else ""
+        texts = [Path(old, script).read_text(), Path(new, script).read_text()]
+        compared.append([before, *texts, arguments, options[0]])
+        tree = Path(old, script).parent
+        assert options[1:3] == ["--never-from", str(program)]
+        assert options[4].split(os.pathsep) == ["/elsewhere", str(tree), str(tree / "package")]
         return [sys.executable, "-c", "raise SystemExit(7)"]
 
     monkeypatch.setattr(verification, "compare_command", command)
+    paths = ["/elsewhere", str(program), str(program / "package")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     path = program / "old.py"
-    arguments = ["--write", "--verify", f"{path} --steps 3", "--root", str(program), str(path)]
-    assert cli.main([*arguments, "--verify-options=--run-option=--cpu"]) == 4
-    assert compared == [[OLD, NEW, ["--steps", "3"], ["--run-option=--cpu"]]]
+    arguments = ["--root", str(program), "--verify-options=--run-option=--cpu", str(path)]
+    assert cli.main(["--verify", f"{path} --steps 3", *arguments]) == 4
+    assert cli.main(["--write", "--verify=-m old --steps 3", *arguments]) == 4
+    rest = [OLD, NEW, ["--steps", "3"], "--run-option=--cpu"]
+    assert compared == [[[], *rest], [["-m", "old"], *rest]]
 
 
 TRAINING = """
