@@ -142,9 +142,8 @@ class Finder:
             text = _text(node)
             if id(node) in found.restored or id(node) in known:
                 continue
-            if by_strings and text in self._modules:
-                yield Unfollowed(self._reader.span(node)[0], text, is_module=True)
-            elif in_modules and old_names.has_old_names(text):
+            is_module = in_modules and old_names.has_old_names(text)
+            if is_module or (by_strings and text in self._modules):
                 yield Unfollowed(self._reader.span(node)[0], text, is_module=True)
             elif _is_old(text):
                 yield Unfollowed(self._reader.span(node)[0], text)

@@ -218,7 +218,7 @@ def check(source: str) -> bool:
     return not findings
 
 
-@settings(settings.get_profile("patient"), max_examples=250, derandomize=True)
+@settings(settings.get_profile("patient"), max_examples=100, derandomize=True)
 @given(programs())
 def test_what_is_reported_as_whole_runs(source: str) -> None:
     """A program without a line on names that aren't rewritten does today what it did before."""

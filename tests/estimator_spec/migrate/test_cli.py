@@ -126,6 +126,57 @@ def test_names_that_other_modules_import(tmp_path: Path) -> None:
     assert cli.main(["--write", str(tmp_path)]) == 0
 
 
+def test_names_that_other_modules_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An import stays if another module reads it as an attribute; old names there have a line."""
+    common, train = tmp_path / "common.py", tmp_path / "train.py"
+    common.write_text(
+        "from tensorflow.contrib import tpu\nimport tensorflow as tf\n\ntpu.TPUConfig\n"
+    )
+    train.write_text("import common as c\n\nc.tpu.TPUConfig\nc.tf.estimator.ModeKeys\nc.tf.nn\n")
+    assert cli.main(["--write", str(tmp_path)]) == 1
+    assert 'tpu = estimator_spec.restored("tensorflow.contrib.tpu")\n' in common.read_text()
+    told = capsys.readouterr().err
+    assert "train.py:4:1: not rewritten: tensorflow.estimator.ModeKeys may be read here" in told
+    assert "1 not rewritten" in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A:\n    tf = tf\n    x = tf.estimator.RunConfig",
+        "f = lambda tf: tf.estimator.RunConfig",
+        "class A:\n    def m(self, tf=tf):\n        return tf.estimator.RunConfig",
+        "a, b = tf, 1\na.contrib.tpu",
+        "def f(self):\n    return self.tf.estimator",
+        "importlib.import_module('tensorflow.contrib.slim')",
+        "mock.patch('tensorflow.estimator.RunConfig')",
+        "sys.modules['tensorflow'].estimator",
+        "exec('tf.estimator.RunConfig')",
+        "from tensorflow.compat.v1 import *\nestimator.RunConfig",
+        "from helpers import tf as t\nt.estimator.RunConfig",
+    ],
+)
+def test_a_name_that_is_not_followed_has_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """A program that may read an old name otherwise than by a followed name isn't called whole."""
+    path = tmp_path / "a.py"
+    path.write_text(f"import tensorflow as tf\n{text}\n")
+    assert cli.main([str(path)]) == 1
+    assert f"{path}:" in capsys.readouterr().err
+
+
+def test_what_reads_no_old_name_has_no_line(tmp_path: Path) -> None:
+    """Tests of a module, and attributes of others that look alike, aren't reported."""
+    path = tmp_path / "a.py"
+    path.write_text(
+        "import django, tensorflow as tf\n"
+        "if hasattr(tf, 'contrib') and tf is not None: print(tf)\n"
+        "self.estimator.train(tf.nn.relu)\ndjango.contrib.auth\nlayers = tf.layers\ndel tf\n"
+    )
+    assert cli.main(["--only", "old-names", "--only", "restored-names", str(path)]) == 0
+
+
 def test_only(program: Path) -> None:
     """`--only` applies one rule."""
     assert cli.main(["--only", "tf1-api", str(program / "old.py")]) == 0
