@@ -74,7 +74,7 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
         ImportError: LibCST isn't installed; the message names the extra.
     """
     program = syntax.parse(source)
-    if not program.bindings:
+    if not program.bindings and not program.unfollowed:
         return Migrated(source)
     program = dataclasses.replace(program, exported=program.exported | options.exported)
     rules, target = options.rules(), options.target

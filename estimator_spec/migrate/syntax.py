@@ -37,8 +37,9 @@ def parse(source: str) -> Program:
         SourceError: it isn't Python 3.
         ImportError: LibCST isn't installed; the message names the extra.
     """
-    if not any(root in source for root in ROOTS):
-        return Program(source)  # An import has to name its package.
+    # An import has to name its package; another module of the program may have imported it.
+    if not any(root in source for root in ROOTS) and not unfollowed.IN_TEXT.search(source):
+        return Program(source)
     try:
         ast.parse(source)  # Its messages are better, and the result has to satisfy it, too.
     except (SyntaxError, ValueError, RecursionError) as error:

@@ -22,6 +22,8 @@ from estimator_spec.migrate.tree_reader import BY_STRINGS, Chain, Reader, dotted
 _TENSORFLOW = "tensorflow"
 # Names that programs usually give to TensorFlow.
 _USUAL = frozenset({"tf", "tf1", "tf2", _TENSORFLOW})
+# Text of a program that may read an old name of a module which it doesn't import itself.
+IN_TEXT = re.compile(r"\.(contrib|estimator)\b|\b(tf\d?|estimator|contrib)\.")
 _IMPORTERS = frozenset({"import_module", "__import__"})
 
 
