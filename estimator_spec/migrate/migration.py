@@ -104,7 +104,8 @@ def _with_tf1(program: Program, bindings: Collection[int]) -> Program:
         return program
 
     def name_of(binding: int, full: str) -> str:
-        return f"{TF1}{full.removeprefix('tensorflow')}" if binding in bindings else full
+        is_changed = program.import_of(binding) in bindings
+        return f"{TF1}{full.removeprefix('tensorflow')}" if is_changed else full
 
     return dataclasses.replace(
         program,

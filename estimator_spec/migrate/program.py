@@ -55,6 +55,7 @@ class Binding:
         statement: index of the statement in `Program.statements`.
         in_function: the name is bound when a function runs.
         in_class: it is an attribute of a class.
+        origin: index of the binding that an alias is one of; None for an import.
     """
 
     form: Form
@@ -64,6 +65,7 @@ class Binding:
     statement: int
     in_function: bool = False
     in_class: bool = False
+    origin: int | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,11 @@ class Program:
     after_imports: int = 0
     unfollowed: tuple[Unfollowed, ...] = ()
     by_strings: bool = False
+
+    def import_of(self, binding: int) -> int:
+        """Returns the index of the import that a binding, or what it is an alias of, is one of."""
+        origin = self.bindings[binding].origin
+        return binding if origin is None else self.import_of(origin)
 
     def name_of(self, call: Call) -> str:
         """Returns the full dotted name that a call calls; '' for a method."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -150,7 +151,8 @@ class _Resolver:
             self._followed.add(id(value))
             attributes = [node.attr.value for node in reversed(nodes[:-1])]
             full = ".".join([self._bindings[found[0]].full, *attributes])
-            self._add(target, Binding(Form.ALIAS, target.value, full, "", statement, in_function))
+            alias = Binding(Form.ALIAS, target.value, full, "", statement, in_function)
+            self._add(target, dataclasses.replace(alias, origin=found[0]))
 
     def _names(self, root: Any) -> tuple[int, ...] | None:
         """Returns the bindings that a name may have; None if there are others than ours."""

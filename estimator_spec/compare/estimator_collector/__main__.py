@@ -20,8 +20,9 @@ from .recorder import Recorder
 from .wrapper import Wrapper
 
 tf1 = tf.compat.v1
-# Packages that aren't the program's, wherever they are.
-_OURS = ("__main__", "estimator_collector", "estimator_spec", "tpu_columns")
+# This project's packages: not the program's, wherever they are.
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+_OTHER = os.path.join(os.path.dirname(_OURS), "tpu_columns")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -81,11 +82,12 @@ def _has_tensorflows_api(api: str) -> bool:
 def _own_modules() -> dict[str, str]:
     """Returns the files of the program's modules, by name: not those of installed packages."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    libraries = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in names)
+    paths = (*map(sysconfig.get_path, names), _OURS, _OTHER)
+    libraries = tuple(os.path.realpath(path) + os.sep for path in paths)
     found = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and name.split(".")[0] not in _OURS:
+        if isinstance(file, str) and name != "__main__":
             file = os.path.realpath(file)
             if not file.startswith(libraries):
                 found[name] = file

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from estimator_spec.migrate.migration import migrate
@@ -219,6 +219,7 @@ def check(source: str) -> bool:
 
 
 @settings(settings.get_profile("patient"), max_examples=100, derandomize=True)
+@example("import tensorflow as tf\nname = tf\nrecord(name.Session)\n")
 @given(programs())
 def test_what_is_reported_as_whole_runs(source: str) -> None:
     """A program without a line on names that aren't rewritten does today what it did before."""
