@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m estimator_spec compare OLD [NEW]`.
+"""Command line: `python -m estimator_spec compare OLD [NEW]`, or `-m MODULE [OLD [NEW]]`.
 
 Exit status: 0 if the two agree, 1 if they differ, 2 for an error, such as a program that failed,
 with the reason on standard error, 130 if interrupted.
@@ -28,6 +28,7 @@ examples:
   compare old.py new.py                     two programs, each in a process of its own
   compare train.py --old-python OLD/bin/python -- --model_dir={run}/model
                                             one program in two environments
+  compare -m trainer.task old_tree new_tree a module of each of two directories
   compare /models/old/model.ckpt-200 /models/new
                                             two checkpoints
 
@@ -44,7 +45,12 @@ def main(arguments: Sequence[str]) -> int:
         arguments: the command line after `python -m estimator_spec compare`.
     """
     own, of_programs = command_line.split_arguments(arguments)
-    options = _parser().parse_args(own)
+    parser = _parser()
+    options = parser.parse_args(own)
+    if options.old is None:
+        if options.module is None:
+            parser.error("the following arguments are required: old")
+        options.old = os.curdir
     try:
         if options.dry_run:
             sys.stdout.write("\n".join([*_plan(options, of_programs), "Nothing was run.", ""]))
@@ -64,10 +70,25 @@ def _parser() -> argparse.ArgumentParser:
     description = "Compares two programs, two checkpoints, or one program in two environments."
     parser = command_line.new_parser("compare", description, _EPILOG)
     add = parser.add_argument
-    add("old", help="a program, or the prefix of a checkpoint or a directory with one")
+    add(
+        "old",
+        nargs="?",
+        help="a program, or the prefix of a checkpoint or a directory with one; with -m the "
+        "directory that the module is found from (default: this one)",
+    )
     add("new", nargs="?", help="the other one; without it the old program in this environment")
+    add("-m", dest="module", help="compare this module of two directories, as `python -m` runs it")
     add("--old-python", metavar="PATH", help="interpreter of the old program (default: this one)")
     add("--new-python", metavar="PATH", help="interpreter of the new program (default: this one)")
+    add("--old-path", metavar="PATHS", help="PYTHONPATH of the old program (default: as it is)")
+    add("--new-path", metavar="PATHS", help="PYTHONPATH of the new program (default: as it is)")
+    add(
+        "--never-from",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="an error if a program imports a module from DIR",
+    )
     add("--old-args", default="", metavar="TEXT", help="further arguments of the old program")
     add("--new-args", default="", metavar="TEXT", help="further arguments of the new program")
     add(
@@ -113,20 +134,28 @@ def _programs(options: argparse.Namespace, arguments: list[str]) -> tuple[Progra
     new = options.new or options.old
     if options.new is None and options.old_python is None and options.new_python is None:
         raise ValueError(
-            f"{options.old} is compared with nothing: give a second program, or --old-python for "
-            "the environment that it is compared with."
+            f"{options.module or options.old} is compared with nothing: give a second "
+            f"{'directory' if options.module else 'program'}, or --old-python for the environment "
+            "that it is compared with."
         )
     for path in (options.old, new):
-        if not _is_program(path):
+        if options.module is None and not _is_program(path):
             raise ValueError(f"{path!r} isn't the file of a program, but the other one is.")
 
-    def program(script: str, python: str | None, more: str) -> Program:
-        all_arguments = (*arguments, *shlex.split(more))
-        return Program(os.path.abspath(script), all_arguments, python, tuple(options.run_option))
+    def program(place: str, python: str | None, more: str, python_path: str | None) -> Program:
+        place = os.path.abspath(place)
+        return Program(
+            options.module or place,
+            (*arguments, *shlex.split(more)),
+            python,
+            tuple(options.run_option),
+            place if options.module else None,
+            python_path,
+        )
 
     return (
-        program(options.old, options.old_python, options.old_args),
-        program(new, options.new_python, options.new_args),
+        program(options.old, options.old_python, options.old_args, options.old_path),
+        program(new, options.new_python, options.new_args, options.new_path),
     )
 
 
@@ -136,7 +165,8 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _are_programs(options: argparse.Namespace) -> bool:
-    return any(_is_program(path) for path in (options.old, options.new) if path is not None)
+    paths = (options.old, options.new)
+    return bool(options.module) or any(_is_program(path) for path in paths if path is not None)
 
 
 def _compare(options: argparse.Namespace, arguments: list[str]) -> Comparison:
@@ -156,6 +186,7 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> Comparison:
             same_start=options.same_start,
             folder=options.keep,
             timeout=options.timeout,
+            never_from=options.never_from,
             report=None if status is None else status.show,
         )
     finally:
@@ -168,8 +199,10 @@ def _plan(options: argparse.Namespace, arguments: list[str]) -> list[str]:
     lines = []
     if _are_programs(options):
         for label, program in zip(("old", "new"), _programs(options, arguments), strict=True):
-            command = [program.python or sys.executable, program.script, *program.arguments]
-            lines.append(f"{label}: {shlex.join(command)}")
+            what = [program.script] if program.directory is None else ["-m", program.script]
+            command = [program.python or sys.executable, *what, *program.arguments]
+            place = "" if program.directory is None else f" in {program.directory}"
+            lines.append(f"{label}: {shlex.join(command)}{place}")
         lines.append(f"limits: {_limits(options)}")
     else:
         lines.append(f"checkpoints: {options.old} and {options.new}")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from estimator_spec.common import program_files
 from estimator_spec.compare.estimator_collector.options import Api, Options
 from estimator_spec.compare.recording import Recording
 
@@ -34,18 +35,36 @@ class Program:
     """A program to compare.
 
     Attributes:
-        script: its file.
+        script: its file; with `directory`, the full name of its module.
         arguments: its arguments; '{run}' in one stands for a new directory of its side.
         python: the interpreter. None: this one, where the program gets this project's estimators.
             Another one runs the program as it is if its TensorFlow has an Estimator.
         run_options: options of `python -m estimator_spec run`, such as '--cpu'; without effect
             where the program runs as it is.
+        directory: the directory that is first on its path, if it is a module; else None.
+        python_path: its PYTHONPATH. None: this process's.
     """
 
     script: str
     arguments: tuple[str, ...] = ()
     python: str | None = None
     run_options: tuple[str, ...] = ()
+    directory: str | None = None
+    python_path: str | None = None
+
+    @property
+    def source(self) -> program_files.Program:
+        """The program, whose files can be found."""
+        if self.directory is None:
+            return program_files.Program(self.script)
+        return program_files.Program(self.script, is_module=True, directory=self.directory)
+
+    @property
+    def text(self) -> str:
+        """Its file, or module and directory."""
+        if self.directory is None:
+            return self.script
+        return f"-m {self.script} in {self.directory}"
 
 
 def record(
@@ -74,6 +93,7 @@ def record(
         run_dir=run_dir,
         api=Api.OURS if program.python is None else Api.AUTO,
         run_options=program.run_options,
+        directory=None if program.directory is None else os.path.realpath(program.directory),
     )
     options_file = os.path.join(folder, "options.json")
     with open(options_file, "w", encoding="utf-8") as file:
@@ -94,7 +114,7 @@ def record(
             ).returncode
         except subprocess.TimeoutExpired:
             raise ProgramError(
-                f"The {label} program, {program.script!r}, ran for {timeout:g} s and was ended. "
+                f"The {label} program, {program.text!r}, ran for {timeout:g} s and was ended. "
                 f"Allow it more, or give --steps.\n{_end(log)}"
             ) from None
     if status:
@@ -102,13 +122,13 @@ def record(
         if options.steps is not None:
             hint = f"Its trainings stop after {options.steps} steps; it may need more (--steps). "
         raise ProgramError(
-            f"The {label} program, {program.script!r}, failed with exit status {status}. {hint}"
+            f"The {label} program, {program.text!r}, failed with exit status {status}. {hint}"
             f"The end of its output:\n{_end(log)}"
         )
     recording = Recording(options.out)
     if not recording.calls:
         raise ProgramError(
-            f"The {label} program, {program.script!r}, called no estimator's train, evaluate, "
+            f"The {label} program, {program.text!r}, called no estimator's train, evaluate, "
             f"predict or export method, so there is nothing to compare. Are arguments missing "
             f"(after --)? The end of its output:\n{_end(log)}"
         )
@@ -116,8 +136,9 @@ def record(
 
 
 def _check(program: Program, label: str) -> None:
-    if not os.path.isfile(program.script):
-        raise ValueError(f"The {label} program, {program.script!r}, isn't a file.")
+    if program.source.file() is None:
+        what = "a file" if program.directory is None else f"a module in {program.directory!r}"
+        raise ValueError(f"The {label} program, {program.script!r}, isn't {what}.")
     if program.python is not None and not os.access(program.python, os.X_OK):
         raise ValueError(
             f"The {label} program's interpreter, {program.python!r}, isn't an executable file."
@@ -130,6 +151,8 @@ def _environment(program: Program, run_dir: str) -> dict[str, str]:
     from tpu_columns.optimizations import Optimization
 
     variables = dict(os.environ)
+    if program.python_path is not None:
+        variables["PYTHONPATH"] = program.python_path
     # Temporary model_dirs belong to the run, and are removed with it.
     variables["TMPDIR"] = os.path.join(run_dir, "tmp")
     # The collector reads and assigns tables as variables of the graph.

@@ -97,6 +97,7 @@ class Recording:
     Attributes:
         calls: the calls in their order.
         error: the error that the program ended with, or None.
+        modules: files of the program's own modules by name.
 
     Raises:
         FileNotFoundError: there is no recording.
@@ -114,6 +115,7 @@ class Recording:
             )
         self._environment: dict[str, str] = record["environment"]
         self.error: str | None = record["error"]
+        self.modules: dict[str, str] = record.get("modules", {})
         self.calls = tuple(self._call(entry) for entry in record["calls"])
 
     @property

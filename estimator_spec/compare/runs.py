@@ -7,12 +7,14 @@ import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from estimator_spec.compare.comparison import Comparison, Side
 from estimator_spec.compare.estimator_collector.options import Limits, Options
 from estimator_spec.compare.matching import compare_recordings
-from estimator_spec.compare.programs import Program, record
+from estimator_spec.compare.origins import Trees
+from estimator_spec.compare.programs import Program, ProgramError, record
+from estimator_spec.compare.recording import Recording
 from estimator_spec.compare.stages import Tolerances
 
 
@@ -26,6 +28,7 @@ def compare_programs(
     folder: str | None = None,
     timeout: float | None = None,
     report: Callable[[str], None] | None = None,
+    never_from: Sequence[str] = (),
 ) -> Comparison:
     """Runs two programs, one after the other, and compares what their estimators compute.
 
@@ -43,12 +46,14 @@ def compare_programs(
             temporary one.
         timeout: seconds after which a program is ended; None waits.
         report: called with a line of text when a program starts.
+        never_from: directories that neither program may import modules from.
 
     Returns:
         The comparison.
 
     Raises:
-        ProgramError: a program failed, ran too long, or called no estimator.
+        ProgramError: a program failed, ran too long, or called no estimator; or it imports
+            modules of the other one in place of its own.
         ValueError: a script or interpreter doesn't exist, or both a checkpoint and `same_start`
             say what trainings start from.
         FileExistsError: the folder exists.
@@ -68,12 +73,27 @@ def compare_programs(
         folder = os.path.realpath(folder)
         options = Options(**dataclasses.asdict(limits))
         report = report or (lambda _: None)
-        report(f"running the old program, {old.script}")
-        first = record(old, "old", os.path.join(folder, "old"), options, timeout)
+        trees = Trees(old, new, never_from)
+        trees.check_sources()
+
+        def run(program: Program, label: str) -> Recording:
+            report(f"running the {label} program, {program.text}")
+            place = os.path.join(folder, label)
+            try:
+                recording = record(program, label, place, options, timeout)
+            except ProgramError:  # It may have failed for that reason.
+                with contextlib.suppress(OSError, ValueError):
+                    trees.check(label, Recording(os.path.join(place, "recording")).modules)
+                raise
+            trees.check(label, recording.modules)
+            return recording
+
+        first = run(old, "old")
         if same_start:
             start = os.path.join(folder, "old", "recording")
             options = dataclasses.replace(options, initial_values=start)
-        report(f"running the new program, {new.script}")
-        second = record(new, "new", os.path.join(folder, "new"), options, timeout)
-        sides = Side(old.script, first.environment), Side(new.script, second.environment)
-        return compare_recordings(first, second, sides, tolerances)
+        second = run(new, "new")
+        sides = Side(old.text, first.environment), Side(new.text, second.environment)
+        result = compare_recordings(first, second, sides, tolerances)
+        shared = trees.shared(first.modules, second.modules)
+        return dataclasses.replace(result, notes=(*result.notes, *shared))

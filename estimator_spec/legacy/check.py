@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Implements `python -m estimator_spec run --check`: what becomes of a program's old names.
 
-The program isn't run. Names are read from its source and from that of the modules beside it.
+The program isn't run. Names are read from its source and from that of the modules it imports.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import enum
 import functools
 import os
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.common import program_files
 from estimator_spec.legacy import (
     call_sites,
     modules,
@@ -55,40 +57,82 @@ class Finding(NamedTuple):
     text: str
 
 
-def main(script: str, root: str, as_tf1: bool | None) -> int:
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What becomes of a program's old names.
+
+    Attributes:
+        findings: the old names, by file and line, each once a line; and, as refused, the modules
+            that the program needs to start and that can't be read.
+        files: the files that were read, relative to the program's directory.
+        unread: modules that couldn't be read.
+    """
+
+    findings: tuple[Finding, ...]
+    files: tuple[str, ...]
+    unread: tuple[program_files.Unread, ...]
+
+    def count(self, outcome: Outcome) -> int:
+        """Returns the number of names with an outcome."""
+        return sum(finding.outcome is outcome for finding in self.findings)
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether nothing is refused: `run` starts the program."""
+        return not self.count(Outcome.REFUSED)
+
+    def lines(self) -> Iterator[str]:
+        """Yields what was read and what wasn't, as text."""
+        yield f"Files read: {len(self.files)}: {', '.join(self.files)}."
+        for each in self.unread:
+            if not each.stops:  # else it is a finding
+                yield f"{each.place}: not read: {each.name or 'a module'}. {each.reason}"
+
+
+def main(program: program_files.Program, as_tf1: bool | None) -> int:
     """Prints the findings; returns 1 if a name is refused, else 0.
 
     Args:
-        script: the program's file.
-        root: the directory that it imports its own modules from.
+        program: the program.
         as_tf1: whether the program gets TensorFlow 1's API; None detects it.
     """
-    if as_tf1 is None:
-        as_tf1 = tf1.uses_tf1_names(script)
-    found = list(findings(script, root, as_tf1))
-    for finding in found:
+    result = check(program, as_tf1)
+    for finding in result.findings:
         outcome = finding.outcome.value
         sys.stdout.write(f"{finding.place}: {outcome}: {finding.name}. {finding.text}\n")
-    counts = {outcome: sum(f.outcome is outcome for f in found) for outcome in Outcome}
-    total = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items())
+    for line in result.lines():
+        sys.stdout.write(f"{line}\n")
+    total = ", ".join(f"{result.count(outcome)} {outcome.value}" for outcome in Outcome)
     sys.stdout.write(f"Old names: {total}.\n")
-    return 1 if counts[Outcome.REFUSED] else 0
+    return 0 if result.is_supported else 1
 
 
-def findings(script: str, root: str, as_tf1: bool) -> Iterator[Finding]:
-    """Yields the old names of a program, by file and line, each once a line; see `main`."""
-    for file in program_names.local_files(script, root):
-        shown = os.path.relpath(file, root)
-        try:
-            tree = program_names.parse(file)
-        except SyntaxError as error:
-            reason = f"This isn't Python 3 ({error.msg}). Convert the file first."
-            yield Finding(f"{shown}:{error.lineno}", shown, Outcome.REFUSED, reason)
-            continue
-        for use in sorted(set(program_names.uses(tree))):
-            verdict = _verdict(use, tree, as_tf1)
+def is_of_tf1(program: program_files.Program) -> bool:
+    """Returns whether `run` gives a program TensorFlow 1's API without being told."""
+    file = program.file()
+    return file is not None and tf1.uses_tf1_names(file)
+
+
+def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
+    """Returns what becomes of the old names of a program and its modules; see `main`."""
+    if as_tf1 is None:
+        as_tf1 = is_of_tf1(program)
+    files = program_files.find_files(program)
+    found = []
+    for source in files.read:
+        shown = os.path.relpath(source.path, program.root)
+        for use in sorted(set(program_names.uses(source.tree))):
+            verdict = _verdict(use, source.tree, as_tf1)
             if verdict is not None:
-                yield Finding(f"{shown}:{use.line}", use.name, *verdict)
+                found.append(Finding(f"{shown}:{use.line}", use.name, *verdict))
+    for each in files.unread:
+        if each.stops:
+            found.append(Finding(each.place, each.name, Outcome.REFUSED, each.reason))
+    return Check(
+        tuple(found),
+        tuple(os.path.relpath(source.path, program.root) for source in files.read),
+        files.unread,
+    )
 
 
 def _verdict(use: Use, tree: ast.Module, as_tf1: bool) -> tuple[Outcome, str] | None:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.machinery
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
@@ -76,80 +74,3 @@ def _full_name(node: ast.AST, bound: Mapping[str, tuple[str, bool]]) -> tuple[st
         return None
     first, from_tensorflow = bound[node.id]
     return ".".join([first, *reversed(parts)]), from_tensorflow
-
-
-def module_file(name: str, path: Sequence[str]) -> str | None:
-    """Returns the file that runs under `python -m NAME`, without importing its packages.
-
-    Args:
-        name: the module's full name; a package runs its `__main__`.
-        path: the directories to search.
-    """
-    spec = None
-    where: Sequence[str] = path
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[:end]), list(where))
-        if spec is None:
-            return None
-        where = list(spec.submodule_search_locations or ())
-    if spec is not None and spec.submodule_search_locations is not None:
-        return module_file(f"{name}.__main__", path)
-    return spec.origin if spec is not None and spec.has_location else None
-
-
-def local_files(script: str, root: str) -> Iterator[str]:
-    """Yields a script and the files that it imports from the directory `root`, each once."""
-    todo, seen = [os.path.realpath(script)], set()
-    while todo:
-        file = todo.pop(0)
-        if file in seen:
-            continue
-        seen.add(file)
-        yield file
-        try:
-            tree = parse(file)
-        except SyntaxError:
-            continue
-        package = os.path.relpath(os.path.dirname(file), root).replace(os.sep, ".")
-        for module in _imports(tree, "" if package == "." else package):
-            for path in _candidates(module, root):
-                if os.path.isfile(path):
-                    todo.append(os.path.realpath(path))
-                    break
-
-
-def parse(path: str) -> ast.Module:
-    """Parses a file.
-
-    Raises:
-        OSError: it can't be read.
-        SyntaxError: it isn't valid Python 3.
-    """
-    with open(path, "rb") as file:
-        try:
-            return ast.parse(file.read(), path)
-        except ValueError as error:  # null bytes
-            raise SyntaxError(str(error)) from None
-
-
-def _imports(tree: ast.Module, package: str) -> Iterator[str]:
-    """Yields the full names of the modules that a file may import."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".") if package else []
-                above = above[: len(above) - node.level + 1]
-                base = ".".join([*above, *([base] if base else [])])
-            if base:
-                yield base
-            yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
-
-
-def _candidates(module: str, root: str) -> Iterator[str]:
-    path = os.path.join(root, *module.split("."))
-    yield path + ".py"
-    yield os.path.join(path, "__init__.py")

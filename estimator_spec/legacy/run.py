@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from estimator_spec import legacy
-from estimator_spec.common import legacy_keras
-from estimator_spec.legacy import check, child_processes, program_names, tf1
+from estimator_spec.common import legacy_keras, program_files
+from estimator_spec.legacy import check, child_processes, tf1
 from estimator_spec.run_config import host_fallback
 
 USAGE = """\
@@ -36,7 +36,8 @@ options:
   --also PACKAGE
                the same for an installed package, which isn't the program's own
   --check      run nothing: list the old names that the program and its modules use, and
-               what becomes of each; the exit status is 1 if one isn't supported
+               what becomes of each; the exit status is 1 if one isn't supported, or if a
+               module that the program needs to start isn't found
   -h, --help   show this
 """
 
@@ -71,11 +72,10 @@ class Command(NamedTuple):
     also: tuple[str, ...] = ()
     check: bool = False
 
-    def file(self) -> str | None:
-        """Returns the file that runs, or None if there is none."""
-        if self.is_module:
-            return program_names.module_file(self.program, [os.getcwd(), *sys.path])
-        return self.program if os.path.exists(self.program) else None
+    @property
+    def source(self) -> program_files.Program:
+        """The program, whose files can be found."""
+        return program_files.Program(self.program, self.is_module)
 
 
 def parse(arguments: Sequence[str]) -> Command:
@@ -130,18 +130,17 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     try:
         command = parse(arguments)
-        file = command.file()
-        if command.check:
-            file = file if file is not None and os.path.isfile(file) else None
-        if file is None and (command.check or not command.is_module):
-            kind = "module" if command.is_module else "file"
-            raise UsageError(f"there is no {kind} {command.program!r}")
+        if command.check or not command.is_module:
+            file = command.source.file()
+            # A pipe is no file to check, but can run.
+            if file is None and (command.check or not os.path.exists(command.program)):
+                kind = "module" if command.is_module else "file"
+                raise UsageError(f"there is no {kind} {command.program!r}")
     except UsageError as error:
         sys.stderr.write(f"estimator_spec run: {error}\n{USAGE}")
         return 2
-    if command.check and file is not None:
-        root = os.getcwd() if command.is_module else os.path.dirname(os.path.realpath(file))
-        return check.main(file, root, command.as_tf1)
+    if command.check:
+        return check.main(command.source, command.as_tf1)
     run(command)
     return 0
 
@@ -157,8 +156,7 @@ def run(command: Command) -> None:
     legacy_keras.select_legacy_keras()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
-        file = command.file()
-        as_tf1 = file is not None and tf1.uses_tf1_names(file)
+        as_tf1 = check.is_of_tf1(command.source)
     child_processes.enable(as_tf1 or command.as_tf1, command.also)
     legacy.install(replace=True)
     tf1.enable(as_tf1, command.also)

@@ -9,16 +9,14 @@ TensorFlow, still import the real one.
 from __future__ import annotations
 
 import builtins
-import functools
-import os
 import sys
-import sysconfig
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import program_files
 from estimator_spec.legacy import program_names
 
 tf1 = tf.compat.v1
@@ -112,14 +110,7 @@ class _Import:
             return True
         if not self._program or not path or package in _OURS:
             return False
-        return not os.path.realpath(path).startswith(_library_directories())
-
-
-@functools.cache
-def _library_directories() -> tuple[str, ...]:
-    """Returns the directories of Python's standard library and of installed packages."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in names)
+        return program_files.is_own(path)
 
 
 def uses_tf1_names(script: str) -> bool:
@@ -129,7 +120,7 @@ def uses_tf1_names(script: str) -> bool:
     `import tensorflow.compat.v1 as tf` don't. A file that isn't valid Python 3 uses none.
     """
     try:
-        tree = program_names.parse(script)
+        tree = program_files.parse(script)
     except (OSError, SyntaxError):
         return False
     return any(

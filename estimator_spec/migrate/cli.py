@@ -54,7 +54,9 @@ def main(arguments: Sequence[str]) -> int:
         )
     try:
         rules = Options(Target(options.to), frozenset(options.only), options.markers)
-        found = list(files.find(options.paths))
+        found = list(files.find(options.paths, options.outtree))
+        if options.outtree:
+            files.check_places(found, options.outtree)
         results = list(runner.migrate_files([file for file, _ in found], rules, options.jobs))
     except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
@@ -89,13 +91,21 @@ def _parser() -> argparse.ArgumentParser:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--diff", action="store_true", help="show the changes (the default)")
     mode.add_argument("--write", action="store_true", help="change the files")
-    mode.add_argument("--outtree", metavar="DIR", help="write all files below DIR instead")
+    mode.add_argument(
+        "--outtree",
+        metavar="DIR",
+        help="write all files below DIR instead, each at its path from this directory",
+    )
     add("--only", action="append", default=[], metavar="RULE", help="apply this rule; repeatable")
     add("--list-rules", action="store_true", help="list the rules")
     add("--markers", action="store_true", help="add a comment where an old name remains")
     add("--jobs", type=_positive, default=1, metavar="N", help="number of processes")
     add("--json", action="store_true", help="print the report as JSON")
-    add("--verify", metavar="COMMAND", help="compare runs of this program, before and after")
+    add(
+        "--verify",
+        metavar="COMMAND",
+        help="compare runs of this program, before and after: 'SCRIPT ARGS' or '-m MODULE ARGS'",
+    )
     add("--verify-options", default="", metavar="TEXT", help="options of `compare` for --verify")
     add("--root", default=".", metavar="DIR", help="directory of the program that --verify runs")
     return parser

@@ -68,7 +68,7 @@ def write(path: str, data: bytes, like: str) -> None:
     local_files.write_atomically(path, data, stat.S_IMODE(os.stat(like).st_mode))
 
 
-def find(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+def find(paths: Sequence[str], tree: str | None = None) -> Iterator[tuple[str, str]]:
     """Yields the source files of files and directories, each once.
 
     Hidden directories, virtual environments and `__pycache__` are left out, and links to
@@ -76,10 +76,11 @@ def find(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 
     Args:
         paths: files, of any suffix, and directories.
+        tree: the output tree, which is left out as well.
 
     Returns:
-        Pairs of a file and its path relative to the directory that it was found by, which is the
-        place in an output tree.
+        Pairs of a file and its place in an output tree: its path from the current directory, or,
+        if it isn't below that, from the directory that the given path is in.
 
     Raises:
         FileNotFoundError: there is no such file or directory.
@@ -88,14 +89,24 @@ def find(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
         if not os.path.exists(path):
             raise FileNotFoundError(f"There is no file or directory {path!r}.")
-        for file, relative in _files_in(path) if os.path.isdir(path) else [(path, "")]:
+        start = os.getcwd()
+        if not is_below(path, start):
+            start = os.path.dirname(os.path.abspath(path))
+        for file in _files_in(path, tree) if os.path.isdir(path) else [path]:
             real = os.path.realpath(file)
             if real not in seen:
                 seen.add(real)
-                yield file, relative or os.path.basename(file)
+                yield file, os.path.relpath(file, start)
 
 
-def _files_in(root: str) -> Iterator[tuple[str, str]]:
+def is_below(path: str, directory: str) -> bool:
+    """Returns whether a path is that of a directory or of something in it."""
+    relative = os.path.relpath(os.path.abspath(path), os.path.abspath(directory))
+    return relative != os.pardir and not relative.startswith(os.pardir + os.sep)
+
+
+def _files_in(root: str, tree: str | None) -> Iterator[str]:
+    left_out = None if tree is None else os.path.realpath(tree)
     for directory, directories, names in os.walk(root):
         directories[:] = sorted(
             name
@@ -103,8 +114,35 @@ def _files_in(root: str) -> Iterator[tuple[str, str]]:
             if not name.startswith(".")
             and name != "__pycache__"
             and not os.path.exists(os.path.join(directory, name, "pyvenv.cfg"))
+            and os.path.realpath(os.path.join(directory, name)) != left_out
         )
         for name in sorted(names):
             if name.endswith(SUFFIXES) and not name.startswith("."):
-                file = os.path.join(directory, name)
-                yield file, os.path.relpath(file, root)
+                yield os.path.join(directory, name)
+
+
+def check_places(found: Sequence[tuple[str, str]], tree: str) -> None:
+    """Checks that files can be written to an output tree.
+
+    Args:
+        found: pairs of a file and its place in the tree.
+        tree: the tree.
+
+    Raises:
+        ValueError: two files have one place, or a file's place is that of a file to migrate.
+    """
+    sources = {os.path.realpath(file) for file, _ in found}
+    by_place: dict[str, str] = {}
+    for file, relative in found:
+        place = os.path.realpath(os.path.join(tree, relative))
+        if place in by_place:
+            raise ValueError(
+                f"{by_place[place]!r} and {file!r} would both be written to {place!r}: migrate one "
+                "after the other, or start from a directory that has both."
+            )
+        if place in sources:
+            raise ValueError(
+                f"{file!r} would overwrite {place!r}, a file to migrate: --write changes files "
+                "where they are."
+            )
+        by_place[place] = file

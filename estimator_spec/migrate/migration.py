@@ -74,7 +74,7 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
         ImportError: LibCST isn't installed; the message names the extra.
     """
     program = syntax.parse(source)
-    if not program.bindings:
+    if not program.bindings and not program.unfollowed:
         return Migrated(source)
     program = dataclasses.replace(program, exported=program.exported | options.exported)
     rules, target = options.rules(), options.target
@@ -104,7 +104,8 @@ def _with_tf1(program: Program, bindings: Collection[int]) -> Program:
         return program
 
     def name_of(binding: int, full: str) -> str:
-        return f"{TF1}{full.removeprefix('tensorflow')}" if binding in bindings else full
+        is_changed = program.import_of(binding) in bindings
+        return f"{TF1}{full.removeprefix('tensorflow')}" if is_changed else full
 
     return dataclasses.replace(
         program,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import estimator_spec
 from estimator_spec.legacy import names, unsupported_names
-from estimator_spec.legacy.module_spellings import is_removed, spellings
+from estimator_spec.legacy.module_spellings import REMOVED, is_removed, prefixes, spellings
 
 # Public modules with the names of private ones.
 _PUBLIC = {"estimator_spec.legacy.tpu_stand_ins": "estimator_spec.tpu"}
@@ -100,6 +100,32 @@ def _modules() -> frozenset[str]:
         parts = module.split(".")
         found.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
     return frozenset(found)
+
+
+def is_module(full: str) -> bool:
+    """Returns whether a name is that of a former module, or of a package that one was in."""
+    return full in _modules()
+
+
+@functools.cache
+def _with_old_names() -> frozenset[str]:
+    fulls = [f"{module}.{name}" for module, names_in_it in _rows().items() for name in names_in_it]
+    return frozenset(
+        prefix
+        for full in (*fulls, *REMOVED)
+        if find(full, False) is not None
+        for prefix in prefixes(full)[1:]
+        if find(prefix, False) is None
+    )
+
+
+def has_old_names(full: str) -> bool:
+    """Returns whether a name is that of a module that still exists, and that had old names.
+
+    >>> has_old_names("tensorflow.compat.v1"), has_old_names("tensorflow.nn")
+    (True, False)
+    """
+    return full in _with_old_names()
 
 
 @functools.lru_cache(maxsize=65536)

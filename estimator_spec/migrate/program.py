@@ -54,6 +54,8 @@ class Binding:
         module: the module that the statement imports, or ''.
         statement: index of the statement in `Program.statements`.
         in_function: the name is bound when a function runs.
+        in_class: it is an attribute of a class.
+        origin: index of the binding that an alias is one of; None for an import.
     """
 
     form: Form
@@ -62,6 +64,8 @@ class Binding:
     module: str
     statement: int
     in_function: bool = False
+    in_class: bool = False
+    origin: int | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,21 @@ class Call:
         return any(argument.keyword in ("*", "**") for argument in self.arguments)
 
 
+@dataclass(frozen=True)
+class Unfollowed:
+    """A place where an old name may be read in a way that isn't followed.
+
+    Attributes:
+        offset: its offset.
+        name: the full dotted name, or the module that it may be read of.
+        is_module: whether `name` is such a module.
+    """
+
+    offset: int
+    name: str
+    is_module: bool = False
+
+
 # Methods of objects other than modules that rules look at.
 METHODS = frozenset({"batch", "export_saved_model", "padded_batch"})
 
@@ -163,6 +182,8 @@ class Program:
         exported: the strings of `__all__`.
         insertion: offset for new imports: before all other imports of `ROOTS`.
         after_imports: offset of the line after the imports that follow `insertion`.
+        unfollowed: where old names may be read in a way that isn't followed.
+        by_strings: variables may be read by their names in strings, as by `globals()`.
     """
 
     source: str
@@ -175,6 +196,13 @@ class Program:
     exported: frozenset[str] = frozenset()
     insertion: int = 0
     after_imports: int = 0
+    unfollowed: tuple[Unfollowed, ...] = ()
+    by_strings: bool = False
+
+    def import_of(self, binding: int) -> int:
+        """Returns the index of the import that a binding, or what it is an alias of, is one of."""
+        origin = self.bindings[binding].origin
+        return binding if origin is None else self.import_of(origin)
 
     def name_of(self, call: Call) -> str:
         """Returns the full dotted name that a call calls; '' for a method."""

@@ -12,7 +12,7 @@ from estimator_spec.legacy import call_sites
 from estimator_spec.migrate.edits import Edit, Lines
 from estimator_spec.migrate.local_names import LocalNames
 from estimator_spec.migrate.old_names import Fate, OldName, find
-from estimator_spec.migrate.program import Binding, Form, Program, Use
+from estimator_spec.migrate.program import Binding, Form, Program, Unfollowed, Use
 from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.migrate.rule import Replacement, Statement
 
@@ -76,6 +76,8 @@ class Rewriter:
                 self._decide_use(index, use)
         for index, binding in enumerate(self._program.bindings):
             self._decide_binding(index, binding)
+        for each in self._program.unfollowed:
+            self._report_unfollowed(each)
         plan, program = self._plan, self._program
         gone = {*plan.dropped, *plan.renamed, *plan.assigned}
         local_names = LocalNames(program, gone)
@@ -157,6 +159,21 @@ class Rewriter:
             reason = f"{full} comes from tf_slim: pip install 'tpu-columns[contrib]'."
             self._report(offset, self._rules[old.fate], reason, _CONTRIB)
 
+    def _report_unfollowed(self, each: Unfollowed) -> None:
+        """Reports a place where an old name may be read in a way that isn't followed."""
+        at = each.offset
+        is_replaced = any(edit.start <= at < edit.end for _, edit in self._replacements)
+        if is_replaced or self._is_handled(at):
+            return
+        old = None if each.is_module else find(each.name, False)
+        rule = self._rules.get(Fate.PUBLIC if old is None else old.fate)
+        if rule is None:
+            return
+        reason = f"{each.name} may be read here, through a name that isn't followed"
+        if each.is_module:
+            reason = f"{each.name} is passed on here, and old names of it aren't followed"
+        self._report(at, rule, f"{reason}; edit it by hand.", _IMPORTS)
+
     def _report(self, offset: int, rule: str, reason: str, guide: str) -> None:
         self._findings.add(Finding(*self._lines.position(offset), rule, reason, guide))
 
@@ -174,6 +191,8 @@ class Rewriter:
             rewritten < len(uses)
             or index in self._program.mixed
             or binding.local in self._program.exported
+            or binding.in_class
+            or self._program.by_strings
         )
         if binding.form is Form.IMPORT and binding.full != binding.module:
             if self._old_name(binding.module, statement.start) is not None:

@@ -12,7 +12,7 @@ import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_spec.legacy import program_names
+from estimator_spec.common import program_files
 from estimator_spec.migrate import files, migration
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.program import ROOTS
@@ -56,7 +56,7 @@ def migrate_file(path: str, options: Options) -> Result:
 
 
 def imported_names(paths: Sequence[str]) -> frozenset[str]:
-    """Returns the names that files import from modules other than TensorFlow's and ours.
+    """Returns the names that files import from, or read of, modules other than TensorFlow's.
 
     A module of the program may get such a name from an import of its own.
 
@@ -66,15 +66,32 @@ def imported_names(paths: Sequence[str]) -> frozenset[str]:
     found: set[str] = set()
     for path in paths:
         try:
-            tree = program_names.parse(path)
+            tree = program_files.parse(path)
         except (OSError, SyntaxError, RecursionError):
             continue
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(tree))
+        modules: set[str] = set()
+        for node in nodes:
             if isinstance(node, ast.ImportFrom):
-                root = (node.module or "").split(".")[0]
-                if node.level or root not in (*ROOTS, *sys.stdlib_module_names):
+                if node.level or _may_be_own(node.module or ""):
                     found.update(alias.name for alias in node.names)
+                    modules.update(alias.asname or alias.name for alias in node.names)
+            elif isinstance(node, ast.Import):
+                names = [alias for alias in node.names if _may_be_own(alias.name)]
+                modules.update(alias.asname or alias.name.split(".")[0] for alias in names)
+        for node in nodes:
+            if isinstance(node, ast.Attribute):
+                value: ast.expr = node
+                while isinstance(value, ast.Attribute):
+                    value = value.value
+                if isinstance(value, ast.Name) and value.id in modules:
+                    found.add(node.attr)
     return frozenset(found)
+
+
+def _may_be_own(module: str) -> bool:
+    """Returns whether a module may be the program's."""
+    return module.split(".")[0] not in (*ROOTS, *sys.stdlib_module_names)
 
 
 def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iterator[Result]:

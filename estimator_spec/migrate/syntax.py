@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from estimator_spec.common.optional_packages import load_extra
+from estimator_spec.migrate import unfollowed
 from estimator_spec.migrate.program import (
     METHODS,
     NO_LITERAL,
@@ -19,9 +21,10 @@ from estimator_spec.migrate.program import (
     Call,
     Form,
     Program,
+    Unfollowed,
     Use,
 )
-from estimator_spec.migrate.tree_reader import Chain, Reader, dotted
+from estimator_spec.migrate.tree_reader import BY_STRINGS, Chain, Reader, dotted
 
 
 class SourceError(ValueError):
@@ -35,8 +38,9 @@ def parse(source: str) -> Program:
         SourceError: it isn't Python 3.
         ImportError: LibCST isn't installed; the message names the extra.
     """
-    if not any(root in source for root in ROOTS):
-        return Program(source)  # An import has to name its package.
+    # An import has to name its package; another module of the program may have imported it.
+    if not any(root in source for root in ROOTS) and not unfollowed.IN_TEXT.search(source):
+        return Program(source)
     try:
         ast.parse(source)  # Its messages are better, and the result has to satisfy it, too.
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -69,6 +73,7 @@ class _Resolver:
         self._by_node: dict[tuple[int, str], int] = {}
         self._by_name: dict[str, set[int]] = {}
         self._mixed: set[int] = set()
+        self._followed: set[int] = set()  # ids of the values of aliases
 
     def program(self) -> Program:
         """Returns the values."""
@@ -77,11 +82,14 @@ class _Resolver:
         self._bind_aliases()
         uses: list[Use] = []
         index: dict[int, int] = {}
+        rest: list[Chain] = []
         for chain in self._found.chains:
             use = self._use(chain)
             if use is not None:
                 index[id(chain.nodes[-1])] = len(uses)
                 uses.append(use)
+            else:
+                rest.append(chain)
         insertion, after = self._places()
         return Program(
             self._reader.lines.text,
@@ -94,6 +102,8 @@ class _Resolver:
             frozenset(self._found.exported),
             insertion,
             after,
+            tuple(self._unfollowed(rest, {node: uses[number] for node, number in index.items()})),
+            any(node.func.value in BY_STRINGS for node in self._reader.calls_of_names()),
         )
 
     def _add(self, node: Any, binding: Binding) -> None:
@@ -103,21 +113,26 @@ class _Resolver:
 
     def _bind_import(self, node: Any, statement: int, in_function: bool) -> None:
         cst = self._cst
+        where = (statement, in_function, self._is_in_class(node))
         if isinstance(node, cst.Import):
             for alias in node.names:
                 module = dotted(cst, alias.name)
                 local = alias.evaluated_alias or module.split(".")[0]
                 full = module if alias.asname else local
-                self._add(node, Binding(Form.IMPORT, local, full, module, statement, in_function))
+                self._add(node, Binding(Form.IMPORT, local, full, module, *where))
             return
         module = dotted(cst, node.module)
         if isinstance(node.names, cst.ImportStar):
-            self._add(node, Binding(Form.STAR, "", module, module, statement, in_function))
+            self._add(node, Binding(Form.STAR, "", module, module, *where))
             return
         for alias in node.names:
             local = alias.evaluated_alias or alias.evaluated_name
             full = f"{module}.{alias.evaluated_name}"
-            self._add(node, Binding(Form.FROM, local, full, module, statement, in_function))
+            self._add(node, Binding(Form.FROM, local, full, module, *where))
+
+    def _is_in_class(self, node: Any) -> bool:
+        """Returns whether what a node binds is an attribute of a class."""
+        return type(self._scopes.get(node)).__name__ == "ClassScope"
 
     def _bind_aliases(self) -> None:
         """Adds the aliases, and aliases of aliases, in the order of the source."""
@@ -131,9 +146,13 @@ class _Resolver:
             scope = self._scopes.get(target)
             if found is None or len(found) != 1 or len(list(scope[target.value])) != 1:
                 continue
+            if self._is_in_class(target):  # Other code reads it as an attribute.
+                continue
+            self._followed.add(id(value))
             attributes = [node.attr.value for node in reversed(nodes[:-1])]
             full = ".".join([self._bindings[found[0]].full, *attributes])
-            self._add(target, Binding(Form.ALIAS, target.value, full, "", statement, in_function))
+            alias = Binding(Form.ALIAS, target.value, full, "", statement, in_function)
+            self._add(target, dataclasses.replace(alias, origin=found[0]))
 
     def _names(self, root: Any) -> tuple[int, ...] | None:
         """Returns the bindings that a name may have; None if there are others than ours."""
@@ -175,6 +194,36 @@ class _Resolver:
             chain.is_plain,
             chain.quote,
         )
+
+    def _mixed_names(self, chain: Chain) -> list[str]:
+        """Returns what an expression may be if its name has bindings of ours and others."""
+        root = chain.nodes[0]
+        scope = self._scopes.get(root)
+        if root.value not in self._by_name or scope is None:
+            return []
+        nodes = [getattr(assignment, "node", None) for assignment in scope[root.value]]
+        if any(node is root for node in nodes):
+            return []
+        found = {self._by_node.get((id(node), root.value)) for node in nodes}
+        if type(scope).__name__ == "ClassScope":
+            found |= self._by_name[root.value]
+        return [
+            ".".join([self._bindings[index].full, *chain.attributes()])
+            for index in sorted(each for each in found if each is not None)
+        ]
+
+    def _unfollowed(self, rest: list[Chain], uses: dict[int, Use]) -> Iterator[Unfollowed]:
+        """Yields the places where old names may be read in a way that isn't followed."""
+        finder = unfollowed.Finder(self._cst, self._reader, self._bindings)
+        known = self._found.harmless | self._followed
+        yield from finder.passed_on(use for node, use in uses.items() if node not in known)
+        for chain in rest:
+            scope = self._scopes.get(chain.nodes[0])
+            assignments = list(scope[chain.nodes[0].value]) if scope is not None else [None]
+            nodes = [getattr(assignment, "node", None) for assignment in assignments]
+            if not any(id(node) in self._found.restored for node in nodes):
+                yield from finder.in_chain(chain, self._mixed_names(chain), not nodes)
+        yield from finder.elsewhere(known)
 
     def _calls(self, uses: dict[int, int]) -> Iterator[Call]:
         cst = self._cst

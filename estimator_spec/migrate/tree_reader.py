@@ -31,7 +31,11 @@ class Visited(NamedTuple):
     imports: list[tuple[Any, int, bool]]  # node, index of the statement, in a function
     aliases: list[tuple[Any, Any, int, bool]]  # target, value, index, in a function
     chains: list[Chain]
-    calls: list[tuple[Any, bool]]
+    calls: list[tuple[Any, bool]]  # node, in a function
+    others: list[tuple[Any, list[str]]]  # attributes of an expression that isn't a name
+    strings: list[Any]
+    harmless: set[int]  # ids of nodes of which no attribute is read
+    restored: set[int]  # ids of names that are assigned what `restored` returns, and of its texts
     statements: list[Statement]
     exported: set[str]
 
@@ -41,6 +45,10 @@ _NO_CODE = re.compile(
     r"whitespace|comma|semicolon|par$|bracket$|brace$|line|header|footer|indent|operator|equal|dot$"
     r"|newline|encoding|colon|arrow|star$|asynchronous"
 )
+# Functions that may be passed a module without reading an old name of it.
+HARMLESS = frozenset({"bool", "dir", "hasattr", "id", "isinstance", "print", "repr", "str", "type"})
+# Functions that reach variables by strings.
+BY_STRINGS = frozenset({"eval", "exec", "globals", "locals", "vars"})
 # Names that aren't expressions.
 _NAMES = {
     "Arg": ("keyword",),
@@ -61,7 +69,7 @@ class Reader:
 
     def __init__(self, cst: Any, source: str, positions: Any) -> None:
         self.lines = Lines(source)
-        self.found = Visited([], [], [], [], [], set())
+        self.found = Visited([], [], [], [], [], [], set(), set(), [], set())
         self.top: list[tuple[int, int, str]] = []  # start, end, kind of each statement
         self._cst = cst
         self._positions = positions
@@ -72,7 +80,11 @@ class Reader:
             cst.Assign: self._read_assign,
             cst.Attribute: self._read_attribute,
             cst.Name: self._read_name,
+            cst.SimpleString: self._read_string,
             cst.Call: self._read_call,
+            cst.Comparison: self._read_comparison,
+            cst.Del: self._read_harmless,
+            cst.Expr: self._read_harmless,
             cst.FormattedString: self._read_formatted_string,
             cst.FunctionDef: self._read_function,
             cst.Lambda: self._read_function,
@@ -169,6 +181,8 @@ class Reader:
             self.found.exported.update(
                 text.evaluated_value for text in strings if isinstance(text, cst.SimpleString)
             )
+        if self._is_restored(node.value):
+            self.found.restored.add(id(target))
         if isinstance(node.value, cst.Attribute | cst.Name):
             statement = self._add_statement(node)
             self.found.aliases.append((target, node.value, statement, self._depth > 0))
@@ -179,7 +193,11 @@ class Reader:
         while isinstance(nodes[-1], self._cst.Attribute):
             nodes.append(nodes[-1].value)
         if not isinstance(nodes[-1], self._cst.Name):
-            return True
+            attributes = [each.attr.value for each in reversed(nodes[:-1])]
+            if not self._is_restored(nodes[-1]):
+                self.found.others.append((node, attributes))
+            self._walk(nodes[-1])
+            return False
         start, end = self.span(node)
         is_plain = not any(inner.lpar for inner in nodes[1:])
         self._add_chain(nodes[::-1], is_plain and "#" not in self.lines.text[start:end])
@@ -203,7 +221,35 @@ class Reader:
     def _read_call(self, node: Any) -> bool:
         if isinstance(node.func, self._cst.Attribute | self._cst.Name):
             self.found.calls.append((node, self._depth > 0))
+        if isinstance(node.func, self._cst.Name) and node.func.value in HARMLESS:
+            self.found.harmless.update(id(argument.value) for argument in node.args)
+        if self._is_restored(node):
+            self.found.restored.update(id(argument.value) for argument in node.args)
         return True
+
+    def _is_restored(self, node: Any) -> bool:
+        """Returns whether an expression is a call of `estimator_spec.restored`."""
+        if not isinstance(node, self._cst.Call):
+            return False
+        return dotted(self._cst, node.func).rpartition(".")[2] == "restored"
+
+    def calls_of_names(self) -> list[Any]:
+        """Returns the calls of functions that are names, not attributes."""
+        return [node for node, _ in self.found.calls if isinstance(node.func, self._cst.Name)]
+
+    def _read_comparison(self, node: Any) -> bool:
+        values = [node.left, *(part.comparator for part in node.comparisons)]
+        self.found.harmless.update(map(id, values))
+        return True
+
+    def _read_harmless(self, node: Any) -> bool:
+        value = node.target if isinstance(node, self._cst.Del) else node.value
+        self.found.harmless.add(id(value))
+        return True
+
+    def _read_string(self, node: Any) -> bool:
+        self.found.strings.append(node)
+        return False
 
 
 def _statement_kind(cst: Any, statement: Any, position: int) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line of the process that runs a program: OPTIONS.json SCRIPT [ARGS...]."""
+"""Command line of the process that runs a program: OPTIONS.json SCRIPT-OR-MODULE [ARGS...]."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import platform
 import random
 import runpy
 import sys
+import sysconfig
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,9 @@ from .recorder import Recorder
 from .wrapper import Wrapper
 
 tf1 = tf.compat.v1
+# This project's packages: not the program's, wherever they are.
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+_OTHER = os.path.join(os.path.dirname(_OURS), "tpu_columns")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -52,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
     error: str | None = None
     try:
         if with_tensorflows:
-            _run_as_it_is(script, rest)
+            _run_as_it_is(options, script, rest)
         else:
             _run_on_ours(options, script, rest)
     except SystemExit as end:
@@ -62,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         error = f"{type(failure).__name__}: {failure}"
         raise
     finally:
-        recorder.write(error)
+        recorder.write(error, _own_modules())
 
 
 def _has_tensorflows_api(api: str) -> bool:
@@ -75,8 +79,27 @@ def _has_tensorflows_api(api: str) -> bool:
     return found
 
 
-def _run_as_it_is(script: str, arguments: Sequence[str]) -> None:
+def _own_modules() -> dict[str, str]:
+    """Returns the files of the program's modules, by name: not those of installed packages."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    paths = (*map(sysconfig.get_path, names), _OURS, _OTHER)
+    libraries = tuple(os.path.realpath(path) + os.sep for path in paths)
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and name != "__main__":
+            file = os.path.realpath(file)
+            if not file.startswith(libraries):
+                found[name] = file
+    return found
+
+
+def _run_as_it_is(options: Options, script: str, arguments: Sequence[str]) -> None:
     sys.argv = [script, *arguments]
+    if options.directory is not None:
+        sys.path[0] = options.directory
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+        return
     sys.path[0] = os.path.dirname(os.path.realpath(script))
     runpy.run_path(script, run_name="__main__")
 
@@ -85,7 +108,11 @@ def _run_on_ours(options: Options, script: str, arguments: Sequence[str]) -> Non
     """Runs the program with the removed names put back."""
     from estimator_spec.legacy import run
 
-    run.run(run.parse([*options.run_options, script, *arguments]))
+    program = [script]
+    if options.directory is not None:
+        sys.path[0] = options.directory
+        program = ["-m", script]
+    run.run(run.parse([*options.run_options, *program, *arguments]))
 
 
 if __name__ == "__main__":

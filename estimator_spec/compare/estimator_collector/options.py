@@ -71,6 +71,8 @@ class Options(Limits):
         run_options: options of `python -m estimator_spec run`, where it runs on our estimators.
         initial_values: directory of the recording whose initial values trainings start with; None
             leaves them as they are.
+        directory: the program is a module, and this directory is first on its path. None: it is
+            a file.
     """
 
     out: str = ""
@@ -78,3 +80,4 @@ class Options(Limits):
     api: Api = Api.AUTO
     run_options: tuple[str, ...] = ()
     initial_values: str | None = None
+    directory: str | None = None

@@ -36,6 +36,7 @@ class Recorder:
             "environment": environment,
             "calls": [],
             "error": None,
+            "modules": {},
         }
         os.makedirs(os.path.join(folder, VALUES), exist_ok=True)
 
@@ -78,14 +79,16 @@ class Recorder:
         """Writes arrays by name, and returns the references."""
         return {name: self.array(value) for name, value in values.items()}
 
-    def write(self, error: str | None = None) -> None:
+    def write(self, error: str | None = None, modules: dict[str, str] | None = None) -> None:
         """Writes the calls so far; their arrays are written already.
 
         Args:
             error: the program's error, if it ended with one.
+            modules: files of the program's modules by name.
         """
         with self._lock:
             self._record["error"] = error
+            self._record["modules"] = modules or {}
             path = os.path.join(self._folder, RECORD)
             with open(path + ".unfinished", "w", encoding="utf-8") as file:
                 json.dump(self._record, file, indent=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m estimator_spec doctor [SCRIPT]`.
+"""Command line: `python -m estimator_spec doctor [SCRIPT | -m MODULE]`.
 
 Exit status: 0 if nothing is wrong, 1 if there is a problem or the script has a name that `run`
 refuses, 2 for an error in the command line.
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 
 from estimator_spec.common import command_line
+from estimator_spec.common.program_files import Program
 from estimator_spec.common.terminal import format_table
 from estimator_spec.legacy.doctor.breakages import Finding, Level, diagnose
 from estimator_spec.legacy.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import ScriptNames, read_names
 
-# Names of a script that are listed; `run --check` has all.
+# Names and files of a program that are listed; `run --check` has all.
 _MAX_NAMES = 12
 
 
@@ -49,14 +49,17 @@ def _name_lines(names: ScriptNames, script: str) -> Iterator[str]:
         yield f"{script}: its names weren't checked: {names.error}"
         return
     yield f"{script}: {', '.join(f'{n} {what}' for what, n in names.counts.items())}."
-    yield from (f"  {line}" for line in names.advice[:_MAX_NAMES])
-    if len(names.advice) > _MAX_NAMES:
-        more = len(names.advice) - _MAX_NAMES
-        yield f"  and {more} more: python -m estimator_spec run --check {script}"
-    if names.is_supported:
-        yield f"  It can run unedited: python -m estimator_spec run --cpu auto {script}"
+    more = "" if len(names.files) <= _MAX_NAMES else ", …"
+    files = f"{', '.join(names.files[:_MAX_NAMES])}{more}"
+    yield f"  {len(names.files)} file{'s' * (len(names.files) != 1)} read: {files}"
+    for listed in (names.advice, names.unread):
+        yield from (f"  {line}" for line in listed[:_MAX_NAMES])
+        if len(listed) > _MAX_NAMES:
+            yield f"  and {len(listed) - _MAX_NAMES} more: {names.check}"
+    if names.command:
+        yield f"  It can run unedited: {names.command}"
     else:
-        yield "  Change the refused names, as said, before it runs."
+        yield "  Change what is refused, as said, before it runs."
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -71,14 +74,23 @@ def main(arguments: Sequence[str]) -> int:
         "exit status: 0 nothing is wrong, 1 a problem or a refused name, 2 error",
     )
     parser.add_argument("script", nargs="?", help="a program whose old names are checked, too")
+    parser.add_argument("-m", dest="module", help="the same, for a module, as `python -m` runs it")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
-    if options.script is not None and not os.path.isfile(options.script):
-        sys.stderr.write(f"error: {options.script!r} isn't a file.\n")
+    if None not in (options.script, options.module):
+        parser.error("give SCRIPT or -m MODULE, not both")
+    shown_name, program = options.script or "", None
+    if options.script is not None:
+        program = Program(options.script)
+    elif options.module is not None:
+        shown_name, program = f"-m {options.module}", Program(options.module, is_module=True)
+    if program is not None and program.file() is None:
+        kind = "module" if program.is_module else "file"
+        sys.stderr.write(f"error: there is no {kind} {program.name!r}.\n")
         return 2
     installation = read_installation()
     findings = diagnose(installation)
-    names = None if options.script is None else read_names(options.script)
+    names = None if program is None else read_names(program)
     is_well = all(finding.level is not Level.PROBLEM for finding in findings)
     is_well = is_well and (names is None or names.is_supported)
     if options.json:
@@ -94,6 +106,6 @@ def main(arguments: Sequence[str]) -> int:
         }
         shown = json.dumps(data, indent=1)
     else:
-        shown = format_text(installation, findings, names, options.script)
+        shown = format_text(installation, findings, names, shown_name)
     sys.stdout.write(shown + "\n")
     return 0 if is_well else 1

@@ -1,50 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the old names that a script uses."""
+"""Checks the old names that a program uses, and finds the command that runs it."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from estimator_spec.common.program_files import Program
+
+if TYPE_CHECKING:
+    from estimator_spec.legacy.check import Check
 
 
 @dataclasses.dataclass(frozen=True)
 class ScriptNames:
-    """Old names of a script.
+    """Old names of a program.
 
     Attributes:
         counts: number of names by what becomes of them.
         advice: a line for each name that isn't put back: place, name, what to use instead.
         is_supported: whether none is refused.
+        files: the files that were read.
+        unread: a line for each module that couldn't be read, and isn't among the refused names.
+        command: the command that runs the program, as `run --check` has found; '' if none does.
+        check: the command that lists all names.
         error: why the names couldn't be checked, or ''.
     """
 
     counts: Mapping[str, int]
     advice: tuple[str, ...]
     is_supported: bool
+    files: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    command: str = ""
+    check: str = ""
     error: str = ""
 
 
-def read_names(script: str) -> ScriptNames:
-    """Returns what becomes of the old names that a script and the modules beside it use.
+def read_names(program: Program) -> ScriptNames:
+    """Returns what becomes of the old names that a program and its modules use.
+
+    A script that doesn't find its modules from its own directory is tried as a module of the
+    packages around it, too.
 
     Args:
-        script: the program's file; it isn't run.
+        program: the program; it isn't run.
     """
     try:
-        from estimator_spec.legacy import check, tf1
+        from estimator_spec.legacy import check
     except Exception as error:  # whatever a broken installation raises
         reason = f"importing TensorFlow fails: {type(error).__name__}: {error}"
-        return ScriptNames({}, (), False, reason)
-    root = os.path.dirname(os.path.realpath(script))
-    found = sorted(
-        check.findings(script, root, tf1.uses_tf1_names(script)),
-        key=lambda finding: finding.outcome is not check.Outcome.REFUSED,
+        return ScriptNames({}, (), False, error=reason)
+    # `run --check` says the same: it is the same function.
+    tried = [(check.check(program), program, "")]
+    for module in _as_modules(program):
+        if not _num_missing(tried[-1][0]):
+            break
+        tried.append((check.check(module), module, ""))
+    tried += [
+        (check.check(each, as_tf1=True), each, "--tf1 ")
+        for result, each, _ in tried
+        if not result.is_supported and not check.is_of_tf1(each)
+    ]
+    refused = check.Outcome.REFUSED
+    result, found, option = min(
+        tried,
+        key=lambda each: (_num_missing(each[0]), -len(each[0].files), each[0].count(refused)),
     )
-    counts = {o.value: sum(finding.outcome is o for finding in found) for o in check.Outcome}
-    advice = tuple(
-        f"{finding.place}: {finding.outcome.value}: {finding.name}. {finding.text}"
-        for finding in found
-        if finding.outcome is not check.Outcome.RESTORED
+    findings = sorted(result.findings, key=lambda finding: finding.outcome is not refused)
+    return ScriptNames(
+        {outcome.value: result.count(outcome) for outcome in check.Outcome},
+        tuple(
+            f"{finding.place}: {finding.outcome.value}: {finding.name}. {finding.text}"
+            for finding in findings
+            if finding.outcome is not check.Outcome.RESTORED
+        ),
+        result.is_supported,
+        result.files,
+        tuple(result.lines())[1:],
+        _command(f"--cpu auto {option}", found) if result.is_supported else "",
+        _command(f"--check {option}", found),
     )
-    return ScriptNames(counts, advice, not counts[check.Outcome.REFUSED.value])
+
+
+def _num_missing(result: Check) -> int:
+    """Returns the number of modules that the program needs to start, and that can't be read."""
+    return sum(each.stops for each in result.unread)
+
+
+def _as_modules(program: Program) -> Iterator[Program]:
+    """Yields the modules that a script is, from the current directory and from those around it."""
+    file = program.file()
+    if program.is_module or file is None or not file.endswith(".py"):
+        return
+    file = os.path.realpath(file)
+    here, folder = os.path.realpath("."), os.path.dirname(file)
+    around = []
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        around.append(folder)
+    for folder in sorted(around, key=lambda each: each != here):
+        parts = os.path.relpath(file, folder)[:-3].split(os.sep)
+        module = Program(".".join(parts), True, folder)
+        if all(part.isidentifier() for part in parts) and module.file() is not None:
+            yield module
+
+
+def _command(options: str, program: Program) -> str:
+    """Returns the command line of `run` for a program."""
+    start = f"python -m estimator_spec run {options}"
+    if not program.is_module:
+        return f"{start}{shlex.quote(program.name)}"
+    is_here = os.path.realpath(program.directory) == os.path.realpath(".")
+    change = "" if is_here else f"cd {shlex.quote(program.directory)} && "
+    return f"{change}{start}-m {program.name}"

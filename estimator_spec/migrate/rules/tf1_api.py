@@ -24,22 +24,19 @@ def changed_bindings(program: Program) -> frozenset[int]:
         if binding.module == "tensorflow"
         and (binding.form is Form.IMPORT or is_only_in_tf1(binding.full.partition(".")[2]))
     }
-    used = {
-        index
+    names = [
+        (program.import_of(index), name)
         for use in program.uses
         for index, name in zip(use.bindings, use.names, strict=True)
-        if index in candidates and is_only_in_tf1(name.partition(".")[2])
-    }
+    ]
+    used = any(
+        index in candidates and is_only_in_tf1(name.partition(".")[2]) for index, name in names
+    )
     by_name = {i for i in candidates if program.bindings[i].form is Form.FROM}
     if not used and not by_name:
         return frozenset()
     # A private module or another API version can't be reached from tensorflow.compat.v1.
-    kept = {
-        index
-        for use in program.uses
-        for index, name in zip(use.bindings, use.names, strict=True)
-        if name.split(".")[1:2] == ["python"]
-    }
+    kept = {index for index, name in names if name.split(".")[1:2] == ["python"]}
     return frozenset(candidates - kept)
 
 

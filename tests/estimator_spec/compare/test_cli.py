@@ -98,6 +98,8 @@ def test_a_dry_run_runs_and_writes_nothing(tmp_path, capsys):
         (["old.py", "old.py", "--steps=0"], "steps is 0; it must be positive"),
         (["old.py", "old.py", "--tolerance=x"], "PATTERN=RELATIVE"),
         (["old.py", "old.py", "--checkpoint=c", "--same-start"], "a checkpoint or same_start"),
+        (["-m", "gone", "here", "there"], "old program, 'gone', isn't a module in '.*here'"),
+        (["-m", "gone"], "gone is compared with nothing: give a second directory"),
         (["gone/model.ckpt-1", "gone/model.ckpt-2"], "gone/model.ckpt-1"),
     ],
 )

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from estimator_spec import __main__ as command_line
+from estimator_spec.common.program_files import Program
 from estimator_spec.legacy import check
 from estimator_spec.legacy.check import Outcome
 
@@ -72,7 +73,7 @@ def by_place(found):
 
 def test_every_old_name(program):
     """Each use is put back, stood in for, left to the program or refused, with its line."""
-    found = by_place(check.findings(str(program), str(program.parent), as_tf1=True))
+    found = by_place(check.check(Program(str(program)), as_tf1=True).findings)
     contrib, v1 = "tensorflow.contrib", "tensorflow.compat.v1"
     estimator = "tensorflow_estimator.python.estimator.estimator"
     assert {key: finding.outcome.name for key, finding in found.items()} == {
@@ -105,7 +106,7 @@ def test_every_old_name(program):
 
 def test_names_of_tensorflow_1_without_its_names(program):
     """Without TensorFlow 1's API its names are refused, with the option that helps."""
-    found = by_place(check.findings(str(program), str(program.parent), as_tf1=False))
+    found = by_place(check.check(Program(str(program)), as_tf1=False).findings)
     flags = found["program.py:15", "tensorflow.flags"]
     assert flags.outcome is Outcome.REFUSED
     assert "run --tf1" in flags.text
@@ -122,8 +123,24 @@ def test_the_command(program, capsys, monkeypatch):
     assert command_line.main(["run", "--check", str(good)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "good.py:2: put back: tensorflow.estimator.Estimator. Now estimator_spec.Estimator.",
+        "Files read: 1: good.py.",
         "Old names: 1 put back, 0 stood in for, 0 left to the program, 0 refused.",
     ]
     monkeypatch.chdir(program.parent)
     assert command_line.main(["run", "--check", "-m", "package.model"]) == 1
     assert textwrap.shorten(capsys.readouterr().out, 60).startswith("package/model.py:2: put back")
+
+
+def test_modules_that_are_not_found(program, capsys, monkeypatch):
+    """A module that the program needs to start is refused; another one is listed as not read."""
+    task = program.parent / "package" / "task.py"
+    task.write_text("from package import other\ndef f():\n    import nothing\n")
+    (program.parent / "package" / "other.py").write_text("import tensorflow.contrib.tpu\n")
+    assert command_line.main(["run", "--check", str(task)]) == 1
+    assert "task.py:1: refused: package. There is no such module" in capsys.readouterr().out
+    monkeypatch.chdir(program.parent)
+    assert command_line.main(["run", "--check", "-m", "package.task"]) == 0
+    printed = capsys.readouterr().out
+    assert "package/other.py:1: put back: tensorflow.contrib.tpu" in printed
+    assert "package/task.py:3: not read: nothing. There is no such module" in printed
+    assert "Files read: 3: package/task.py, package/__init__.py, package/other.py." in printed

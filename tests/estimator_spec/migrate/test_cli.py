@@ -50,14 +50,21 @@ def test_write(program: Path) -> None:
     assert cli.main([str(path)]) == 0
 
 
-def test_outtree(program: Path, tmp_path: Path) -> None:
-    """`--outtree` writes all files elsewhere, but for those that fail."""
+def test_outtree(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--outtree` writes all files elsewhere, at the paths of the differences, or none of them."""
     tree = tmp_path / "tree"
-    assert cli.main(["--outtree", str(tree), str(program)]) == 3
+    monkeypatch.chdir(program)
+    for _ in range(2):
+        assert cli.main(["--outtree", "tree", "."]) == 3
+        assert sorted(path.name for path in tree.rglob("*")) == ["new.py", "old.py"]
     assert (tree / "old.py").read_text() == NEW
-    assert (tree / "new.py").read_text() == NEW
-    assert not (tree / "package").exists()
     assert (program / "old.py").read_text() == OLD
+    (program / "package" / "old.py").write_text(OLD)
+    assert cli.main(["--outtree", "tree", "package/old.py"]) == 0
+    assert (tree / "package" / "old.py").read_text() == NEW
+    with pytest.raises(SystemExit):
+        cli.main(["--outtree", ".", "package"])
+    assert (program / "package" / "old.py").read_text() == OLD
 
 
 def test_a_file_that_cannot_be_parsed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +126,57 @@ def test_names_that_other_modules_import(tmp_path: Path) -> None:
     assert cli.main(["--write", str(tmp_path)]) == 0
 
 
+def test_names_that_other_modules_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An import stays if another module reads it as an attribute; old names there have a line."""
+    common, train = tmp_path / "common.py", tmp_path / "train.py"
+    common.write_text(
+        "from tensorflow.contrib import tpu\nimport tensorflow as tf\n\ntpu.TPUConfig\n"
+    )
+    train.write_text("import common as c\n\nc.tpu.TPUConfig\nc.tf.estimator.ModeKeys\nc.tf.nn\n")
+    assert cli.main(["--write", str(tmp_path)]) == 1
+    assert 'tpu = estimator_spec.restored("tensorflow.contrib.tpu")\n' in common.read_text()
+    told = capsys.readouterr().err
+    assert "train.py:4:1: not rewritten: tensorflow.estimator.ModeKeys may be read here" in told
+    assert "1 not rewritten" in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A:\n    tf = tf\n    x = tf.estimator.RunConfig",
+        "f = lambda tf: tf.estimator.RunConfig",
+        "class A:\n    def m(self, tf=tf):\n        return tf.estimator.RunConfig",
+        "a, b = tf, 1\na.contrib.tpu",
+        "def f(self):\n    return self.tf.estimator",
+        "importlib.import_module('tensorflow.contrib.slim')",
+        "mock.patch('tensorflow.estimator.RunConfig')",
+        "sys.modules['tensorflow'].estimator",
+        "exec('tf.estimator.RunConfig')",
+        "from tensorflow.compat.v1 import *\nestimator.RunConfig",
+        "from helpers import tf as t\nt.estimator.RunConfig",
+    ],
+)
+def test_a_name_that_is_not_followed_has_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """A program that may read an old name otherwise than by a followed name isn't called whole."""
+    path = tmp_path / "a.py"
+    path.write_text(f"import tensorflow as tf\n{text}\n")
+    assert cli.main([str(path)]) == 1
+    assert f"{path}:" in capsys.readouterr().err
+
+
+def test_what_reads_no_old_name_has_no_line(tmp_path: Path) -> None:
+    """Tests of a module, and attributes of others that look alike, aren't reported."""
+    path = tmp_path / "a.py"
+    path.write_text(
+        "import django, tensorflow as tf\n"
+        "if hasattr(tf, 'contrib') and tf is not None: print(tf)\n"
+        "self.estimator.train(tf.nn.relu)\ndjango.contrib.auth\nlayers = tf.layers\ndel tf\n"
+    )
+    assert cli.main(["--only", "old-names", "--only", "restored-names", str(path)]) == 0
+
+
 def test_only(program: Path) -> None:
     """`--only` applies one rule."""
     assert cli.main(["--only", "tf1-api", str(program / "old.py")]) == 0
@@ -178,15 +236,25 @@ def test_verify_compares_the_program_before_and_after(
     """`--verify` compares the tree as it was with the tree as it is rewritten."""
     compared = []
 
-    def command(old: str, new: str, arguments: list[str], options: list[str]) -> list[str]:
-        compared.append([Path(old).read_text(), Path(new).read_text(), arguments, options])
+    def command(programs: list[str], arguments: list[str], options: list[str]) -> list[str]:
+        *before, old, new = programs
+        script = "old.py" if before else ""
+        texts = [Path(old, script).read_text(), Path(new, script).read_text()]
+        compared.append([before, *texts, arguments, options[0]])
+        tree = Path(old, script).parent
+        assert options[1:3] == ["--never-from", str(program)]
+        assert options[4].split(os.pathsep) == ["/elsewhere", str(tree), str(tree / "package")]
         return [sys.executable, "-c", "raise SystemExit(7)"]
 
     monkeypatch.setattr(verification, "compare_command", command)
+    paths = ["/elsewhere", str(program), str(program / "package")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     path = program / "old.py"
-    arguments = ["--write", "--verify", f"{path} --steps 3", "--root", str(program), str(path)]
-    assert cli.main([*arguments, "--verify-options=--run-option=--cpu"]) == 4
-    assert compared == [[OLD, NEW, ["--steps", "3"], ["--run-option=--cpu"]]]
+    arguments = ["--root", str(program), "--verify-options=--run-option=--cpu", str(path)]
+    assert cli.main(["--verify", f"{path} --steps 3", *arguments]) == 4
+    assert cli.main(["--write", "--verify=-m old --steps 3", *arguments]) == 4
+    rest = [OLD, NEW, ["--steps", "3"], "--run-option=--cpu"]
+    assert compared == [[[], *rest], [["-m", "old"], *rest]]
 
 
 TRAINING = """

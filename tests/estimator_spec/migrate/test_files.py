@@ -19,7 +19,29 @@ def test_find(tmp_path: Path) -> None:
         path.write_text("")
     (tmp_path / "env" / "pyvenv.cfg").write_text("")
     found = list(files.find([str(tmp_path), str(tmp_path / "b")]))
-    assert [relative for _, relative in found] == ["a.py", os.path.join("b", "c.py"), "b/d.ipynb"]
+    places = [os.path.relpath(place, tmp_path.name) for _, place in found]
+    assert places == ["a.py", os.path.join("b", "c.py"), "b/d.ipynb"]
+
+
+def test_places_in_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's place is its path from the current directory; no two files have the same."""
+    for name in ("a/m.py", "b/m.py", "x/c/m.py", "y/c/m.py", "out/a/m.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    monkeypatch.chdir(tmp_path)
+    found = list(files.find(["a", f"{tmp_path}/b/", "x/../a"]))
+    assert [place for _, place in found] == ["a/m.py", "b/m.py"]
+    files.check_places(found, "out")
+    assert [place for _, place in files.find(["a/m.py"])] == ["a/m.py"]
+    assert "out/a/m.py" not in [place for _, place in files.find(["."], "out")]
+    with pytest.raises(ValueError, match="'a/m.py' would overwrite .* --write changes"):
+        files.check_places(found, ".")
+    monkeypatch.chdir(tmp_path / "a")
+    found = list(files.find(["../x/c", "../y/c", "../b/m.py"]))
+    assert [place for _, place in found] == ["c/m.py", "c/m.py", "m.py"]
+    with pytest.raises(ValueError, match=r"'../x/c/m.py' and '../y/c/m.py' would both be written"):
+        files.check_places(found, "../out")
 
 
 def test_find_names_a_missing_path() -> None:

@@ -1,34 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of migrations on made programs: they parse, twice is once, names keep their value.
 
-The programs run with modules that only know their names: `tf.estimator.ModeKeys` is an object whose
-name is 'tensorflow.estimator.ModeKeys'. A migrated program must reach the present name of each.
+The programs run with the modules of `named_modules`. A migrated program must reach the present name
+of each.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib.abc
-import importlib.machinery
-import sys
-import types
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from estimator_spec.migrate.migration import Options, migrate
-from estimator_spec.migrate.old_names import Fate, find
+from named_modules import values
 
 pytest.importorskip("libcst", reason="needs the extra migrate")
 
 # The same programs in each run, however busy the machine is.
 patient = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
-PACKAGES = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns")
 # Imports, the name that they bind, and attributes that programs read of it.
 IMPORTS = [
     ("import tensorflow as tf", "tf", "estimator.ModeKeys.TRAIN estimator.tpu.TPUConfig nn.relu"),
@@ -81,78 +73,6 @@ USES = [
     "record(\n    # why\n    {name},\n)",
     "estimator_spec = {name}\nrecord(estimator_spec)",
 ]
-
-
-class Named(types.ModuleType):
-    """A module, class or function that knows its full name, and has every attribute."""
-
-    __path__: Sequence[str] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if self.__name__ == "estimator_spec" and name == "restored":
-            return Named
-        if name in ("select_legacy_keras", "disable_v2_behavior"):
-            return lambda: None
-        return Named(f"{self.__name__}.{name}")
-
-    def __repr__(self) -> str:
-        return present_name(self.__name__)
-
-
-def present_name(full: str) -> str:
-    """Returns the present name of an old one, the same for all versions of TensorFlow's API."""
-    old = find(full)
-    if old is not None and old.fate in (Fate.PUBLIC, Fate.ON_TPU):
-        full = ".".join([old.module, old.name, *full.split(".")[old.length :]])
-    return full.replace(".compat.v1", "").replace(".compat.v2", "")
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds every module of the packages."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name.split(".")[0] not in PACKAGES:
-            return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)
-
-    def create_module(self, spec: Any) -> Any:
-        return Named(spec.name)
-
-    def exec_module(self, module: Any) -> None:
-        pass
-
-
-@contextmanager
-def named_modules() -> Iterator[None]:
-    """Replaces the packages by modules that only know their names."""
-    real = {name: module for name, module in sys.modules.items() if name.split(".")[0] in PACKAGES}
-    finder = Finder()
-    for name in real:
-        del sys.modules[name]
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
-            del sys.modules[name]
-        sys.modules.update(real)
-
-
-def values(source: str) -> list[str]:
-    """Returns what a program records."""
-    recorded: list[str] = []
-
-    def record(*args: Any, **kwargs: Any) -> None:
-        for value in [*args, *kwargs.values()]:
-            known = not callable(value) or isinstance(value, Named)
-            recorded.append(repr(value) if known else "a function")
-
-    with named_modules():
-        exec(compile(source, "program", "exec"), {"record": record, "__name__": "program"})
-    return recorded
 
 
 @st.composite

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import forking_python
 from estimator_spec.legacy.doctor import cli
 from estimator_spec.legacy.doctor.breakages import Level, diagnose
 from estimator_spec.legacy.doctor.installation import Installation, read_installation
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SOUND = {
     "tensorflow": "2.21.0",
     "tf-keras": "2.21.0",
@@ -220,4 +221,41 @@ def test_a_script_that_can_run(script, capsys):
 def test_a_missing_script_is_an_error(capsys):
     """The status is 2, and the error names the file."""
     assert cli.main(["gone.py"]) == 2
-    assert "'gone.py' isn't a file" in capsys.readouterr().err
+    assert "there is no file 'gone.py'" in capsys.readouterr().err
+    assert cli.main(["-m", "gone"]) == 2
+    assert "there is no module 'gone'" in capsys.readouterr().err
+
+
+TASK = "import sys\nfrom trainer import model\nprint('ran', model.x, sys.argv[1:])\n"
+
+
+def test_the_command_runs(tmp_path, monkeypatch, capfd):
+    """For a script in a package doctor reads its modules, and prints the command that runs it."""
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "task.py").write_text(TASK)
+    model = tmp_path / "trainer" / "model.py"
+    model.write_text("import tensorflow as tf\nx = tf.estimator.ModeKeys.TRAIN\n")
+    monkeypatch.chdir(tmp_path)
+    cli.main(["trainer/task.py"])
+    shown = capfd.readouterr().out
+    assert "trainer/task.py: 1 put back, 0 stood in for" in shown
+    assert "  2 files read: trainer/task.py, trainer/model.py\n" in shown
+    command = shown.splitlines()[-1].partition("unedited: ")[2]
+    assert command == "python -m estimator_spec run --cpu auto -m trainer.task"
+    cli.main(["-m", "trainer.task"])
+    assert shown.splitlines()[-1] in capfd.readouterr().out
+    monkeypatch.chdir(tmp_path.parent)
+    cli.main([str(tmp_path / "trainer" / "task.py")])
+    elsewhere = capfd.readouterr().out.splitlines()[-1].partition("unedited: ")[2]
+    assert elsewhere == f"cd {tmp_path} && {command}"
+    monkeypatch.chdir(tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    arguments = command.removeprefix("python ").split()
+    ran = forking_python.run(arguments, env=env)
+    assert "ran train []" in ran.stdout, ran.stderr
+    model.write_text("import tensorflow as tf\ntf.placeholder\nimport nothing\n")
+    assert cli.main([str(tmp_path / "trainer" / "task.py")]) == 1
+    shown = capfd.readouterr().out
+    assert "trainer/model.py:3: refused: nothing. There is no such module" in shown
+    assert "trainer/model.py:2: refused" not in shown
+    assert "run --cpu" not in shown

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds where a program may read an old name in a way that no rule follows.
+
+A module of TensorFlow may become an argument, an attribute, an element or a result, or be bound by
+a statement other than an import and a plain assignment. The places where it does are found, and the
+expressions that end with an old name though it isn't known what they begin with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from estimator_spec.legacy import unsupported_names
+from estimator_spec.migrate import old_names
+from estimator_spec.migrate.old_names import Fate, OldName
+from estimator_spec.migrate.program import ROOTS, Binding, Form, Unfollowed, Use
+from estimator_spec.migrate.tf1_names import is_only_in_tf1
+from estimator_spec.migrate.tree_reader import BY_STRINGS, Chain, Reader, dotted
+
+_TENSORFLOW = "tensorflow"
+# Names that programs usually give to TensorFlow.
+_USUAL = frozenset({"tf", "tf1", "tf2", _TENSORFLOW})
+# Text of a program that may read an old name of a module which it doesn't import itself.
+IN_TEXT = re.compile(r"\.(contrib|estimator)\b|\b(tf\d?|estimator|contrib)\.")
+_IMPORTERS = frozenset({"import_module", "__import__"})
+
+
+def old_name_at_end(
+    root: str, attributes: list[str], likely: Collection[str], stars: Iterable[str] = ()
+) -> str | None:
+    """Returns the old name that an expression ends with if TensorFlow is before it, or None.
+
+    >>> old_name_at_end("self", ["tf", "estimator", "RunConfig"], ())
+    'tensorflow.estimator.RunConfig'
+    >>> old_name_at_end("self", ["estimator", "train"], ()) is None
+    True
+
+    Args:
+        root: the name that it begins with, or ''.
+        attributes: the attributes after that.
+        likely: names that the program gives to modules of TensorFlow.
+        stars: modules of which the program imports all names, if `root` isn't bound otherwise.
+    """
+    for module in stars:
+        full = ".".join([module, root, *attributes])
+        if old_names.find(full, False) is not None:
+            return full
+    names = [root, *attributes]
+    for at in range(1, len(names)):
+        rest = ".".join(names[at:])
+        full = f"{_TENSORFLOW}.{rest}"
+        old = old_names.find(full, False)
+        is_likely = names[at - 1] in likely or names[at - 1] in _USUAL
+        if old is not None and (is_likely or _is_specific(full, old)):
+            return full
+        if is_likely and at == len(names) - len(attributes) and is_only_in_tf1(rest):
+            return full
+    return None
+
+
+def _is_specific(full: str, old: OldName) -> bool:
+    """Returns whether an old name is unlikely to be one of another module."""
+    parts = full.split(".")
+    if parts[1] == "contrib":
+        return len(parts) > 2 and old_names.is_module(".".join(parts[:3]))
+    if old.length < 3 or old.fate is Fate.MODULE:
+        return False
+    module, name = ".".join(parts[: old.length - 1]), parts[old.length - 1]
+    return old.fate is not Fate.UNSUPPORTED or unsupported_names.is_listed(module, name)
+
+
+class Finder:
+    """Finds the places in what a reader has collected of a program.
+
+    Args:
+        cst: the module `libcst`.
+        reader: the reader.
+        bindings: the names that the program's imports and aliases bind.
+    """
+
+    def __init__(self, cst: Any, reader: Reader, bindings: Sequence[Binding]) -> None:
+        self._cst = cst
+        self._reader = reader
+        # Names of modules of TensorFlow, and modules of which all names are imported.
+        self._modules = {b.local for b in bindings if old_names.has_old_names(b.full)} - {""}
+        self._stars = [b.full for b in bindings if b.form is Form.STAR]
+
+    def passed_on(self, uses: Iterable[Use]) -> Iterator[Unfollowed]:
+        """Yields the uses that are a whole module of TensorFlow, which isn't followed further."""
+        for use in uses:
+            modules = [name for name in use.names if old_names.has_old_names(name)]
+            if modules:
+                yield Unfollowed(use.start, modules[0], is_module=True)
+
+    def in_chain(self, chain: Chain, mixed: list[str], unbound: bool) -> Iterator[Unfollowed]:
+        """Yields the place of an expression whose name has no binding of ours alone.
+
+        Args:
+            chain: the expression.
+            mixed: what it may be, if the name has a binding of ours among others.
+            unbound: whether no statement binds the name.
+        """
+        root = chain.nodes[0]
+        start, _ = self._reader.span(root)
+        for full in mixed:
+            if old_names.find(full, False) is not None:
+                yield Unfollowed(start, full)
+                return
+            if old_names.has_old_names(full):
+                yield Unfollowed(start, full, is_module=True)
+                return
+        stars = self._stars if unbound else ()
+        name = old_name_at_end(root.value, chain.attributes(), self._modules, stars)
+        if name is not None:
+            yield Unfollowed(start, name)
+
+    def elsewhere(self, known: Collection[int]) -> Iterator[Unfollowed]:
+        """Yields attributes of other expressions, calls and strings.
+
+        Args:
+            known: ids of the nodes that are followed or harmless.
+        """
+        found = self._reader.found
+        for node, attributes in found.others:
+            full = old_name_at_end("", attributes, self._modules)
+            if full is not None:
+                yield Unfollowed(self._reader.span(node)[0], full)
+        by_strings = in_modules = False
+        for chain in found.chains:
+            in_modules |= [chain.nodes[0].value, *chain.attributes()] == ["sys", "modules"]
+        for node, _ in found.calls:
+            name = dotted(self._cst, node.func).rpartition(".")[2]
+            text = _text(node.args[0].value) if node.args else ""
+            is_module = name in _IMPORTERS and text.split(".")[0] in ROOTS[:2]
+            by_strings |= name in BY_STRINGS
+            if name in BY_STRINGS and any(word in text for word in (*self._modules, *ROOTS[:2])):
+                is_module = True
+            if is_module:
+                module = text if name in _IMPORTERS else _TENSORFLOW
+                yield Unfollowed(self._reader.span(node)[0], module, is_module=True)
+        for node in found.strings:
+            text = _text(node)
+            if id(node) in found.restored or id(node) in known:
+                continue
+            is_module = in_modules and old_names.has_old_names(text)
+            if is_module or (by_strings and text in self._modules):
+                yield Unfollowed(self._reader.span(node)[0], text, is_module=True)
+            elif _is_old(text):
+                yield Unfollowed(self._reader.span(node)[0], text)
+
+
+def _is_old(text: str) -> bool:
+    """Returns whether a string is an old name."""
+    is_name = text.split(".")[0] in ROOTS and re.fullmatch(r"[\w.]+", text) is not None
+    return is_name and old_names.find(text, False) is not None
+
+
+def _text(node: Any) -> str:
+    """Returns the value of a string's node; '' for another one."""
+    value = getattr(node, "evaluated_value", None)
+    return value if isinstance(value, str) else ""
