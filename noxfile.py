@@ -49,6 +49,9 @@ import nox
 
 ROOT = Path(__file__).resolve().parent
 ENVIRONMENTS = ROOT / ".nox"
+sys.path.insert(0, str(ROOT / "tests" / "tiers"))
+
+import tiers  # noqa: E402  # from the path above
 
 NEWEST = "2.21.0"
 # The oldest TensorFlow in our range with wheels for each Python.
@@ -100,8 +103,15 @@ def tests(session: nox.Session, tensorflow: str) -> None:
     after -- go to pytest.
     """
     _install_for_tests(session, tensorflow)
-    tier = "not nightly" if tensorflow == "newest" else "versioned and not nightly"
-    _run_tests(session, tensorflow, *([] if os.environ.get(LIVE) == "1" else ["-m", tier]))
+    if os.environ.get(LIVE) == "1":
+        options = []
+    elif tensorflow == "newest":
+        options = ["-m", "not nightly"]
+    else:
+        # Without the other files, whose collection takes ten seconds.
+        paths = [] if session.posargs else tiers.paths(tiers.VERSIONED)
+        options = ["-m", "versioned and not nightly", *(f"tests/{path}" for path in paths)]
+    _run_tests(session, tensorflow, *options)
 
 
 @nox.session(venv_backend="venv", default=False)
@@ -349,6 +359,7 @@ def _run_tests(session: nox.Session, name: str, *options: str) -> None:
     reference = _reference_python(session)
     session.log(f"TensorFlow {version}; reference: {reference or 'none found, its tests skip'}")
     env = QUIET | ({REFERENCE_PYTHON: reference} if reference else {})
+    env["PYTHONDONTWRITEBYTECODE"] = ""  # the tests' processes share compiled modules
     report = REPORTS / f"{name}.xml"
     # worksteal: after a crash, loadfile (xdist 3.8) may wait forever for that process' tests.
     arguments = ["-n", "auto", "--dist", "worksteal", "--durations=15", f"--junitxml={report}"]

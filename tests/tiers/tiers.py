@@ -163,6 +163,15 @@ def matches(test: str, entry: str) -> bool:
     return path == entry or path.startswith(f"{entry}/")
 
 
+def paths(entries: Iterable[str]) -> list[str]:
+    """Returns the files and folders of entries, each once.
+
+    Args:
+        entries: as in this module's lists.
+    """
+    return list(dict.fromkeys(entry.partition("::")[0] for entry in entries))
+
+
 def unused(tests: Iterable[str], entries: Iterable[str]) -> list[str]:
     """Returns the entries that name no test, of those whose file or folder has tests.
 
