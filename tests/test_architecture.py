@@ -69,6 +69,7 @@ KNOWN_PRIVATE = {
         "._variable_shape": _V1_COLUMN,
     },
     "estimator_spec/_tensorflow/private.py": {
+        _V1 + "_FeatureColumn": _COLUMN_CLASS,
         _V1 + "_SharedEmbeddingColumn": _COLUMN_CLASS,
         _V2 + "CategoricalColumn": _COLUMN_CLASS,
         _V2 + "EmbeddingColumn": _COLUMN_CLASS,

@@ -17,8 +17,11 @@ from typing import Any
 import tensorflow as tf
 
 # The dense columns that a spec accepts beside TPU columns, and the base class of columns that only
-# linear models take. Only the functions that make them are public. `import tensorflow` loads both
-# modules.
+# linear models take; the base class of columns of TF1's protocol, of which other libraries have
+# subclasses. Only the functions that make them are public. `import tensorflow` loads both modules.
+from tensorflow.python.feature_column.feature_column import (
+    _FeatureColumn as FeatureColumnV1,
+)
 from tensorflow.python.feature_column.feature_column import (
     _SharedEmbeddingColumn as SharedEmbeddingColumnV1,
 )
@@ -43,6 +46,7 @@ __all__ = [
     "CategoricalColumn",
     "DenseColumn",
     "EmbeddingColumn",
+    "FeatureColumnV1",
     "NumericColumn",
     "SharedEmbeddingColumnV1",
     "average_losses",

@@ -37,7 +37,7 @@ def build(features: dict[str, Any], feature_columns: Any, shared_scope: str | No
         ValueError: there is no column, two have the same name, one isn't dense, or a feature is
             missing.
     """
-    if _has_v1_columns(feature_columns):
+    if has_v1_columns(feature_columns):
         return tf1.feature_column.input_layer(features, feature_columns)
     columns = column_state.sorted_columns(feature_columns, (private.DenseColumn,), "DenseColumn")
     cache = private.feature_transformation_cache(features)
@@ -116,11 +116,13 @@ def _look_up(column: Any, features: dict[str, Any], cache: Any, state: ScopedSta
         )
 
 
-def _has_v1_columns(feature_columns: Any) -> bool:
+def has_v1_columns(feature_columns: Any) -> bool:
     """Returns whether a column has the protocol of TF1 only.
 
-    `tf.compat.v1.feature_column.shared_embedding_columns` makes such columns.
+    `tf.compat.v1.feature_column.shared_embedding_columns` makes such columns, and other libraries
+    have classes of their own.
     """
     return isinstance(feature_columns, (list, tuple)) and any(
-        isinstance(column, private.SharedEmbeddingColumnV1) for column in feature_columns
+        isinstance(column, private.FeatureColumnV1) and not getattr(column, "_is_v2_column", False)
+        for column in feature_columns
     )

@@ -63,6 +63,8 @@ def build(
         ValueError: there is no column, two have the same name, one is of another kind, or a feature
             is missing.
     """
+    if input_layer.has_v1_columns(feature_columns):
+        return _build_with_v1_columns(features, feature_columns, units, sparse_combiner)
     kinds = (private.CategoricalColumn, private.DenseColumn)
     columns = column_state.sorted_columns(
         feature_columns, kinds, "DenseColumn or CategoricalColumn"
@@ -85,6 +87,22 @@ def build(
         bias = _zeros(BIAS, [units])
         logits = tf.nn.bias_add(tf.add_n(sums), bias, name="weighted_sum")
     return LinearOutput(logits, bias, weights)
+
+
+def _build_with_v1_columns(
+    features: dict[str, Any], feature_columns: Any, units: int, sparse_combiner: str
+) -> LinearOutput:
+    """Builds a linear model by TensorFlow's own layer, which takes columns of TF1's protocol."""
+    variables: dict[Any, Any] = {}
+    logits = tf1.feature_column.linear_model(
+        features, feature_columns, units, sparse_combiner, cols_to_vars=variables
+    )
+    whole = {
+        column: [tf.convert_to_tensor(variable) for variable in parts]
+        for column, parts in variables.items()
+    }
+    (bias,) = whole.pop("bias")
+    return LinearOutput(logits, bias, [weights for parts in whole.values() for weights in parts])
 
 
 def _zeros(name: str, shape: list[Any]) -> Any:

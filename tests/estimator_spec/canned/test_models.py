@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.feature_column import feature_column as column_of_tf1
 
 import estimator_spec
 import tpu_columns
@@ -74,6 +75,35 @@ def test_classifiers_learn_and_are_served(
     served = tf.saved_model.load(path).signatures["predict"]
     output = served(examples=tf.constant([example.SerializeToString()]))["probabilities"]
     assert output.shape == (1, 2) and output[0, 1] > 0.9
+
+
+class Doubled(column_of_tf1._DenseColumn):
+    """A dense column of TF1's protocol, as other libraries define them."""
+
+    name = "doubled"
+    _variable_shape = tf.TensorShape([1])
+    _parse_example_spec = {"x": tf.io.FixedLenFeature([1], tf.float32)}  # noqa: RUF012  # TF1's
+
+    def _transform_feature(self, inputs):
+        return inputs.get("x") * 2.0
+
+    def _get_dense_tensor(self, inputs, weight_collections=None, trainable=None):
+        return inputs.get(self)
+
+
+def test_columns_of_the_old_protocol(config, train_input, variables):
+    """Models of the first generation train columns of TF1's protocol, TensorFlow's and others'."""
+    ids = column_of_tf1._categorical_column_with_identity("id", len(WORDS))
+    linear = canned.v1.LinearClassifier([Doubled(), ids], config=config("linear"))
+    linear.train(train_input, steps=2)
+    names = set(linear.get_variable_names())
+    assert {f"linear/linear_model/{n}/weights" for n in ("doubled", "id")} < names
+    assert np.ptp(linear.get_variable_value("linear/linear_model/id/weights")) > 0
+    embedded = column_of_tf1._embedding_column(ids, 2)
+    deep = canned.v1.DNNClassifier([2], [Doubled(), embedded], config=config("deep"))
+    deep.train(train_input, steps=1)
+    scope = "dnn/input_from_feature_columns/input_layer"
+    assert f"{scope}/id_embedding/embedding_weights" in deep.get_variable_names()
 
 
 def test_regressors_learn(generation, config, train_input, test_input):
