@@ -75,8 +75,8 @@ def _value_key(value: Any) -> Any:
         if array.dtype.hasobject:
             return (array.dtype.str, array.shape, _value_key(array.tolist()))
         # A digest: the key must not hold the table a second time.
-        digest = hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
-        return (str(array.dtype), array.shape, digest)
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        return (str(array.dtype), array.shape, hashlib.sha256(data).hexdigest())
     if isinstance(value, float):
         return ("float", value.hex())  # NaN equals itself
     if hasattr(value, "get_config"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import sys
+import inspect
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -84,7 +84,8 @@ def check_one_table(name: str, table: Any) -> None:
     Raises:
         ValueError: another layer has one, and an op of the model reads both layers.
     """
-    mine, others = [], []
+    mine: list[Any] = []
+    others: list[Any] = []
     for owner, tables in list(_owners.values()):
         layer = owner()
         if name in tables and hasattr(layer, "outbound_nodes"):
@@ -101,21 +102,21 @@ def check_one_table(name: str, table: Any) -> None:
                 )
 
 
-@tf.autograph.experimental.do_not_convert  # AutoGraph would call `_getframe` elsewhere
+@tf.autograph.experimental.do_not_convert  # AutoGraph would call `currentframe` elsewhere
 def _outermost_module() -> Any:
     """Returns the outermost model or layer whose call is building something, or None.
 
     Neither Keras nor TensorFlow tells a layer which model calls it.
     """
     found = None
-    frame = sys._getframe()
+    frame = inspect.currentframe()
     while frame is not None:
         # AutoGraph, which converts some Keras, puts a prefix.
         if frame.f_code.co_name.removeprefix("tf__") in ("__call__", "call", "build"):
             called = frame.f_locals.get("self")
             if isinstance(called, tf.Module):
                 found = called
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return found
 
 

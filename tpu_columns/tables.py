@@ -119,9 +119,7 @@ def get_layer_table(name: str, shape: tuple[int, int], initializer: Any, owner: 
 
     def create() -> Any:
         with initializers.explain_errors(name, shape, initializer):
-            return tf.Variable(
-                lambda: initializer(shape, dtype=tf.float32), name=name, shape=shape
-            )
+            return tf.Variable(lambda: initializer(shape, dtype=tf.float32), name=name, shape=shape)
 
     return _find_or_create(eager_tables.tables_of(owner), name, shape, initializer, create)
 
