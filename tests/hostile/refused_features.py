@@ -60,13 +60,13 @@ def _canned(features, *columns, kind=es.LinearEstimator):
 
 def _two_lengths():
     """Looks up two columns that share a weight feature, which fits the first."""
-    titles = fc.weighted_categorical_column(identity("titles"), "weights")
+    second = fc.weighted_categorical_column(identity("titles"), "weights")
 
     def features():
-        ids = _ragged(tf.int64)
-        return {"words": ids, "titles": ids[:, :1], "weights": _ragged(tf.float32)}
+        titles = tf.ragged.constant([[1], [3]], dtype=tf.int64)
+        return {"words": _ragged(tf.int64), "titles": titles, "weights": _ragged(tf.float32)}
 
-    return _layer(features, weighted(), tpu_columns.embedding_column(titles, 4))
+    return _layer(features, weighted(), tpu_columns.embedding_column(second, 4))
 
 
 def _ragged(dtype):
