@@ -51,6 +51,7 @@ KNOWN_PRIVATE = {
         _V2 + "CrossedColumn": _COLUMN_CLASS,
         _V2 + "HashedCategoricalColumn": _COLUMN_CLASS,
         _V2 + "IdentityCategoricalColumn": _COLUMN_CLASS,
+        _V2 + "NumericColumn": _COLUMN_CLASS,
         _V2 + "SequenceCategoricalColumn": _COLUMN_CLASS,
         _V2 + "VocabularyFileCategoricalColumn": _COLUMN_CLASS,
         _V2 + "VocabularyListCategoricalColumn": _COLUMN_CLASS,

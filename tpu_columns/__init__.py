@@ -15,6 +15,7 @@ from tpu_columns.columns import (
     shared_embedding_columns,
     split_sequence_columns,
 )
+from tpu_columns.eager_tables import sharing_tables
 from tpu_columns.feature_layers import input_layer, sequence_input_layer
 from tpu_columns.lookup_errors import IdOutOfRangeError
 from tpu_columns.partition import RowPartition
@@ -37,5 +38,6 @@ __all__ = [
     "route",
     "sequence_input_layer",
     "shared_embedding_columns",
+    "sharing_tables",
     "split_sequence_columns",
 ]

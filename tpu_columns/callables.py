@@ -4,27 +4,108 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import inspect
-import json
+import reprlib
+from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 
 def equality_key(thing: Any) -> Any:
     """Returns a hashable key by which callables compare equal.
 
-    The key of an initializer with `get_config` is its class and config; the key of any other
-    callable is the callable itself.
+    The key of an initializer with `get_config` is its class and config, of arrays the dtype, shape
+    and bytes; if its class takes arguments of which its `get_config` can't know, the attributes,
+    too. The key of any other callable is the callable itself.
 
     Args:
         thing: an initializer, a function or None.
     """
     get_config = getattr(thing, "get_config", None)
     if get_config is None or isinstance(thing, type):
-        return thing
-    return (type(thing), json.dumps(get_config(), sort_keys=True, default=repr))
+        return _by_own_equality(thing)
+    attributes = vars(thing) if _config_lacks_arguments(type(thing)) else None
+    return (type(thing), _value_key(get_config()), _value_key(attributes))
+
+
+def describe(thing: Any) -> str:
+    """Describes an initializer or function in a line, for error messages; arrays by their shape.
+
+    >>> describe(tf.compat.v1.constant_initializer([1.0, 2.0]))
+    "Constant(value=[1.0, 2.0], dtype='float32')"
+
+    Args:
+        thing: an initializer, a function or None.
+    """
+    get_config = getattr(thing, "get_config", None)
+    if get_config is None or isinstance(thing, type):
+        return repr(thing)
+    shown = (f"{name}={_short(value)}" for name, value in get_config().items())
+    return f"{type(thing).__name__}({', '.join(shown)})"
+
+
+def _config_lacks_arguments(kind: type) -> bool:
+    """Returns whether a class has an `__init__` of its own, but inherits `get_config`."""
+    for base in kind.__mro__:
+        if "get_config" in vars(base):
+            return False
+        if "__init__" in vars(base):
+            return True
+    return False
+
+
+def _value_key(value: Any) -> Any:
+    """Returns a hashable key by which values of a config compare equal."""
+    if isinstance(value, dict):
+        return ("dict", frozenset((key, _value_key(each)) for key, each in value.items()))
+    if isinstance(value, set):
+        return ("set", frozenset(map(_value_key, value)))
+    if isinstance(value, list | tuple):
+        return ("list", *map(_value_key, value))
+    if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
+        return ("tensor", _value_key(value.numpy()))
+    if isinstance(value, tf.Tensor | tf.Variable):
+        return value.ref()
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            return (array.dtype.str, array.shape, _value_key(array.tolist()))
+        # A digest: the key must not hold the table a second time.
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        return (str(array.dtype), array.shape, hashlib.sha256(data).hexdigest())
+    if isinstance(value, float):
+        return ("float", value.hex())  # NaN equals itself
+    if hasattr(value, "get_config"):
+        return equality_key(value)
+    return (type(value), _by_own_equality(value))
+
+
+def _by_own_equality(value: Any) -> Any:
+    return value if isinstance(value, Hashable) else _Same(value)
+
+
+class _Same:
+    """Key of an object that has no hash: equal only to the key of the same object."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Same) and self._thing is other._thing
+
+    def __hash__(self) -> int:
+        return id(self._thing)
+
+
+def _short(value: Any) -> str:
+    shape = getattr(value, "shape", ())
+    if len(shape):
+        return f"<{type(value).__name__} of {value.dtype}, shape {tuple(shape)}>"
+    return reprlib.repr(value)
 
 
 def to_config(thing: Any, where: str) -> dict[str, Any] | None:

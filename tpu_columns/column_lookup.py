@@ -123,7 +123,7 @@ def ids_and_weights(
     ids, weights = categorical.ids_and_weights(
         categorical_column, inputs.cache, inputs.state_manager
     )
-    lookup_errors.check_counts(column_name, feature.feature_key, ids, weights)
+    lookup_errors.check_counts(column_name, feature.feature_key, ids, weights, feature.weight_key)
     return (ids, weights) if rule is None else rule.apply(ids, weights)
 
 
@@ -136,5 +136,11 @@ def lookup_scope(column_name: str, feature: CategoricalFeature) -> Iterator[None
         feature: metadata of its ids.
     """
     with tf.name_scope(f"{column_name}_weights") as scope:
-        lookup_errors.record_site(scope, column_name, feature.feature_key, feature.num_buckets)
+        lookup_errors.record_site(
+            scope,
+            column_name,
+            feature.feature_key,
+            feature.num_buckets,
+            weight_key=feature.weight_key,
+        )
         yield

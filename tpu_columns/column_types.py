@@ -14,6 +14,7 @@ from tpu_columns import _tensorflow as private
 from tpu_columns import (
     callables,
     categorical,
+    eager_tables,
     invalid_ids,
     lookup,
     padded_lookup,
@@ -232,7 +233,9 @@ class EmbeddingColumn(TPUEmbeddingColumn):
     def _layer_table(self, state_manager: Any) -> Any:
         return storage.find_table(partial(state_manager.get_variable, self), tables.WEIGHTS)
 
-    def _input_layer_table(self, weight_collections: Any, trainable: bool) -> Any:
+    def _input_layer_table(
+        self, weight_collections: Any, trainable: bool, owner: Any = None
+    ) -> Any:
         if weight_collections and tf1.GraphKeys.GLOBAL_VARIABLES not in weight_collections:
             weight_collections.append(tf1.GraphKeys.GLOBAL_VARIABLES)
         return tables.get_table(
@@ -280,29 +283,41 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
         return self.shared_embedding_collection_name
 
     def create_state(self, state_manager: Any) -> None:
-        """Adds the table to an eager layer, which keeps it alive; creates nothing in a graph."""
+        """Adds the table to an eager layer; creates nothing in a graph."""
         self._check_name()
         if tf.executing_eagerly():
-            state_manager.add_resource(self, tables.WEIGHTS, self._shared_table())
+            name, shape = self.shared_embedding_collection_name, self.get_embedding_table_size()
+            table = tables.get_layer_table(name, shape, self.initializer, state_manager)
+            state_manager.add_resource(self, tables.WEIGHTS, table)
 
     def _layer_table(self, state_manager: Any) -> Any:
-        return self._shared_table()
+        # Also the graph of a `tf.function` reads the table of a layer that was built outside of it.
+        if not state_manager.has_resource(self, tables.WEIGHTS):
+            return self._shared_table(owner=state_manager)
+        table = state_manager.get_resource(self, tables.WEIGHTS)
+        eager_tables.check_one_table(self.shared_embedding_collection_name, table)
+        return table
 
-    def _input_layer_table(self, weight_collections: Any, trainable: bool) -> Any:
-        return self._shared_table(scope=self._outer_scope(), trainable=trainable)
+    def _input_layer_table(
+        self, weight_collections: Any, trainable: bool, owner: Any = None
+    ) -> Any:
+        return self._shared_table(self._outer_scope(), trainable, owner)
 
     @staticmethod
     def _outer_scope() -> str:
         """Returns the variable scope that contains the layer's scope and the column's."""
         return "/".join(tf1.get_variable_scope().name.split("/")[:-2])
 
-    def _shared_table(self, scope: str | None = None, trainable: bool = True) -> Any:
+    def _shared_table(
+        self, scope: str | None = None, trainable: bool = True, owner: Any = None
+    ) -> Any:
         return tables.get_shared_table(
             self.shared_embedding_collection_name,
             self.get_embedding_table_size(),
             self.initializer,
             scope=scope,
             trainable=trainable,
+            owner=owner,
         )
 
     def _record_in_input_layer(self) -> None:

@@ -48,8 +48,10 @@ class FeatureColumnProtocol(
         """Returns the table that a Keras feature layer owns."""
 
     @abc.abstractmethod
-    def _input_layer_table(self, weight_collections: Any, trainable: bool) -> Any:
-        """Returns the table as a variable of the current TF1 variable scope."""
+    def _input_layer_table(
+        self, weight_collections: Any, trainable: bool, owner: Any = None
+    ) -> Any:
+        """Returns the table as a variable of the current TF1 variable scope; see `eager_tables`."""
 
     @abc.abstractmethod
     def _record_in_input_layer(self) -> None:
@@ -158,7 +160,7 @@ class FeatureColumnProtocol(
         return LayerInputs(
             categorical.BuilderCache(inputs),
             None,
-            lambda: self._input_layer_table(weight_collections, is_trainable),
+            lambda: self._input_layer_table(weight_collections, is_trainable, inputs),
             private.features_of(inputs),
         )
 

@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import driver_graphs, one_id_columns, optimizations
+from tpu_columns import driver_graphs, eager_tables, one_id_columns, optimizations
 from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
+from tpu_columns.layer_inputs import check_features_of
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -48,17 +49,21 @@ def input_layer(
     """
     _check_features(features)
     columns = _as_list(feature_columns)
+    for column in columns:
+        if not isinstance(column, TPUEmbeddingColumn):
+            check_features_of(column, features)
     build = _input_layer if _takes_few_ops(columns) else tf1.feature_column.input_layer
-    tensor = build(
-        features,
-        columns,
-        weight_collections=weight_collections,
-        trainable=trainable,
-        cols_to_vars=cols_to_vars,
-        cols_to_output_tensors=cols_to_output_tensors,
-    )
-    if cols_to_vars is not None:
-        _add_shared_tables(columns, cols_to_vars)
+    with eager_tables.calling_input_layer():
+        tensor = build(
+            features,
+            columns,
+            weight_collections=weight_collections,
+            trainable=trainable,
+            cols_to_vars=cols_to_vars,
+            cols_to_output_tensors=cols_to_output_tensors,
+        )
+        if cols_to_vars is not None:
+            _add_shared_tables(columns, cols_to_vars)
     return tensor
 
 

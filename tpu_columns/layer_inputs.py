@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
+from tpu_columns import _tensorflow as private
 from tpu_columns.categorical import CategoricalFeature
 
 
@@ -62,6 +64,55 @@ def convert_ragged(inputs: LayerInputs, feature: CategoricalFeature) -> LayerInp
         if key is not None and isinstance(inputs.features.get(key), tf.RaggedTensor)
     }
     return inputs._replace(cache=_SparseCache(inputs.cache, sparse)) if sparse else inputs
+
+
+def check_features_of(column: Any, features: Mapping[Any, Any], ragged: Iterable[Any] = ()) -> None:
+    """Checks that the features that a column of TensorFlow reads are of a kind that it can take.
+
+    Args:
+        column: a feature column of any kind; other objects are left out.
+        features: the features by key.
+        ragged: keys of the features that may be ragged.
+
+    Raises:
+        ValueError: a numeric column's feature holds strings, or a feature is ragged.
+    """
+    for parent, key in _features_read(column):
+        feature = features.get(key)
+        is_numeric = isinstance(parent, private.NumericColumn)
+        where = f"Column {column.name!r}: feature {key!r}"
+        # A normalizer_fn may make numbers of strings.
+        if is_numeric and parent.normalizer_fn is None and _holds_strings(feature):
+            raise ValueError(
+                f"{where} holds strings, but numeric_column casts it to {parent.dtype.name}. "
+                "Convert it in input_fn by tf.strings.to_number, or make a categorical column."
+            )
+        if isinstance(feature, tf.RaggedTensor) and (is_numeric or key not in ragged):
+            remedy = (
+                f"pad or cut its rows to numeric_column's shape {parent.shape} by to_tensor()"
+                if is_numeric
+                else "turn it into a sparse one by to_sparse()"
+            )
+            raise ValueError(
+                f"{where} is a ragged tensor of {feature.dtype.name}, which TensorFlow's columns "
+                f"don't take: in input_fn {remedy}."
+            )
+
+
+def _features_read(column: Any) -> Iterator[tuple[Any, str]]:
+    """Yields the keys of the features that a column reads, each with the column that reads it."""
+    for parent in getattr(column, "parents", ()):
+        if isinstance(parent, str):
+            yield column, parent
+        else:
+            yield from _features_read(parent)
+
+
+def _holds_strings(feature: Any) -> bool:
+    dtype = getattr(feature, "dtype", None)
+    if feature is None or isinstance(dtype, tf.DType):
+        return dtype == tf.string
+    return np.asarray(feature).dtype.kind in "SU"
 
 
 @contextlib.contextmanager

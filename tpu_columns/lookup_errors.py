@@ -68,6 +68,7 @@ class LookupSite:
         feature_key: key of its ids in the features dict.
         num_rows: vocabulary size.
         marked: how ids out of range are marked, if several columns have the same scope.
+        weight_key: key of its weights, or None.
     """
 
     scope: str
@@ -75,6 +76,7 @@ class LookupSite:
     feature_key: str
     num_rows: int
     marked: Marked | None = None
+    weight_key: str | None = None
 
 
 class IdOutOfRangeError(tf.errors.InvalidArgumentError, ValueError):
@@ -86,7 +88,11 @@ class WeightCountError(tf.errors.InvalidArgumentError, ValueError):
 
 
 def check_counts(
-    column_name: str, feature_key: str, ids: tf.SparseTensor, weights: tf.SparseTensor | None
+    column_name: str,
+    feature_key: str,
+    ids: tf.SparseTensor,
+    weights: tf.SparseTensor | None,
+    weight_key: str | None = None,
 ) -> None:
     """Checks that there are as many ids as weights, where the graph knows both numbers.
 
@@ -95,31 +101,40 @@ def check_counts(
         feature_key: key of its ids, for the message.
         ids: the ids.
         weights: the weights, or None.
+        weight_key: key of the weights, for the message.
 
     Raises:
         WeightCountError: the numbers differ.
     """
     if weights is not None and not ids.values.shape.is_compatible_with(weights.values.shape):
-        raise _weight_count_error(column_name, feature_key)
+        raise _weight_count_error(column_name, feature_key, weight_key)
 
 
-def _weight_count_error(column_name: str, feature_key: str) -> WeightCountError:
+def _weight_count_error(
+    column_name: str, feature_key: str, weight_key: str | None
+) -> WeightCountError:
+    weights = f"its weights, feature {weight_key!r}," if weight_key else "weights"
     return WeightCountError(
         None,
         None,
         f"Column {column_name!r}: feature {feature_key!r} must have a weight for each id, but its "
-        "ids and weights differ in number. Dense weights of 0 count as missing, as dense ids of "
+        f"ids and {weights} differ in number. Dense weights of 0 count as missing, as dense ids of "
         "-1 do: give no id the weight 0, or make ids and weights sparse.",
     )
 
 
 def record_site(
-    scope: str, column_name: str, feature_key: str, num_rows: int, marked: Marked | None = None
+    scope: str,
+    column_name: str,
+    feature_key: str,
+    num_rows: int,
+    marked: Marked | None = None,
+    weight_key: str | None = None,
 ) -> None:
     """Records a lookup in the default graph; does nothing in eager mode."""
     if not tf.executing_eagerly():
         sites = tf1.get_default_graph().get_collection_ref(LOOKUP_SITES)
-        sites.append(LookupSite(scope, column_name, feature_key, num_rows, marked))
+        sites.append(LookupSite(scope, column_name, feature_key, num_rows, marked, weight_key))
 
 
 def explain(
@@ -154,7 +169,7 @@ def explain(
         # The op may be a gradient's, whose name has the scope behind `gradients/`.
         is_of_site = site.marked is None or f"(mark {site.marked.added})" in error.message
         if counts_differ and is_of_site and any(f"/{site.scope}" in f"/{node}" for node in nodes):
-            return _weight_count_error(site.column_name, site.feature_key)
+            return _weight_count_error(site.column_name, site.feature_key, site.weight_key)
         if match and any(node.startswith(site.scope) for node in nodes):
             number: str | None = match.group(match.lastindex or 0)
             if site.marked is not None:

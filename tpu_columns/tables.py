@@ -7,13 +7,12 @@ import dataclasses
 import functools
 import math
 import re
-import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import callables, storage
+from tpu_columns import callables, eager_tables, initializers, storage
 from tpu_columns.checks import check_name
 
 tf1 = tf.compat.v1
@@ -26,8 +25,17 @@ _SCOPES = ("tpu_columns", "embedding_core_tables")
 
 _REPLICA = re.compile(r"^replica_\d+/")
 
-# In eager mode layers own the shared tables.
-_eager_shared: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+
+class _SharedTable(NamedTuple):
+    """A shared table of a graph, or of an owner outside of graphs.
+
+    Attributes:
+        variable: the table in the form that lookups take.
+        initializer: the initializer that made it.
+    """
+
+    variable: Any
+    initializer: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +75,7 @@ def get_shared_table(
     initializer: Any,
     scope: str | None = None,
     trainable: bool = True,
+    owner: Any = None,
 ) -> Any:
     """Returns a shared table, one for all its columns and their copies; creates it if necessary.
 
@@ -76,40 +85,77 @@ def get_shared_table(
         initializer: initializer of the variable.
         scope: full name of the variable scope; None for the current one.
         trainable: whether optimizers see the variable.
+        owner: what calls the column outside of graphs; see `eager_tables`.
 
     Raises:
-        ValueError: the graph has a shared table of this name with another shape or initializer.
+        ValueError: there is a shared table of this name with another shape or initializer.
     """
+
+    def create() -> Any:
+        reuse = tf1.AUTO_REUSE if tf.executing_eagerly() else None  # of an EagerVariableStore
+        around = tf1.variable_scope(_scope_named(scope), reuse=reuse, auxiliary_name_scope=False)
+        with around:
+            return get_table(name, shape, initializer, trainable)
+
     if tf.executing_eagerly():
-        key = (name, shape, callables.equality_key(initializer))
-        held = _eager_shared.get(key)
-        if held is None:
-            held = _eager_shared[key] = tf.Variable(
-                lambda: initializer(shape, dtype=tf.float32),
-                trainable=trainable,
-                name=name,
-                shape=shape,
-            )
-        return held
-    variables = storage.graph_dict(tf1.get_default_graph(), _SHARED)
-    key = callables.equality_key(initializer)
-    if name not in variables:
-        with tf1.variable_scope(_scope_named(scope), auxiliary_name_scope=False):
-            variables[name] = get_table(name, shape, initializer, trainable), key
-    variable, first_key = variables[name]
+        known = eager_tables.tables_of(owner)
+    else:
+        known = storage.graph_dict(tf1.get_default_graph(), _SHARED)
+    return _find_or_create(known, name, shape, initializer, create)
+
+
+def get_layer_table(name: str, shape: tuple[int, int], initializer: Any, owner: Any) -> Any:
+    """Returns a shared table of an eager Keras layer; creates it if necessary.
+
+    Args:
+        name: collection name; the variable's name within the current name scope.
+        shape: (rows, dimension).
+        initializer: initializer of the variable.
+        owner: the layer's state manager; see `eager_tables`.
+
+    Raises:
+        ValueError: there is a shared table of this name with another shape or initializer.
+    """
+
+    def create() -> Any:
+        with initializers.explain_errors(name, shape, initializer):
+            return tf.Variable(lambda: initializer(shape, dtype=tf.float32), name=name, shape=shape)
+
+    return _find_or_create(eager_tables.tables_of(owner), name, shape, initializer, create)
+
+
+def _find_or_create(
+    known: dict[str, _SharedTable],
+    name: str,
+    shape: tuple[int, int],
+    initializer: Any,
+    create: Callable[[], Any],
+) -> Any:
+    """Returns the table of a name; adds it to the known ones if they lack it."""
+    if name not in known:
+        known[name] = _SharedTable(create(), initializer)
+    variable, first = known[name]
     if tuple(variable.shape.as_list()) != shape:
         raise ValueError(
             f"Shared embedding {name!r} already has shape {tuple(variable.shape.as_list())} in "
-            f"this graph, but a column wants {shape}. Give the two shared_embedding_columns "
+            f"this {_place()}, but a column wants {shape}. Give the two shared_embedding_columns "
             "different shared_embedding_collection_names."
         )
-    if first_key != key:
+    same = first is initializer or (
+        callables.equality_key(first) == callables.equality_key(initializer)
+    )
+    if not same:
         raise ValueError(
-            f"Shared embedding {name!r} already has the initializer {first_key} in this graph, "
-            f"but a column wants {key}. Make its columns in one call of shared_embedding_columns, "
-            "or with equal initializers, or give them another shared_embedding_collection_name."
+            f"Shared embedding {name!r} already has the initializer {callables.describe(first)} in "
+            f"this {_place()}, but a column wants another: {callables.describe(initializer)}. Make "
+            "its columns in one call of shared_embedding_columns, or with equal initializers, or "
+            "give them another shared_embedding_collection_name."
         )
     return variable
+
+
+def _place() -> str:
+    return "model or layer" if tf.executing_eagerly() else "graph"
 
 
 def get_table(

@@ -11,7 +11,12 @@ from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state
 from estimator_spec.canned.column_state import ScopedState
 from tpu_columns import categorical, column_lookup, column_types, tables
-from tpu_columns.layer_inputs import LayerInputs, convert_ragged, explain_feature_errors
+from tpu_columns.layer_inputs import (
+    LayerInputs,
+    check_features_of,
+    convert_ragged,
+    explain_feature_errors,
+)
 
 tf1 = tf.compat.v1
 
@@ -75,6 +80,8 @@ def dense_values(column: Any, features: dict[str, Any], cache: Any, state: Scope
     """
     if is_looked_up_fast(column):
         return _look_up(column, features, cache, state)
+    if not isinstance(column, column_types.TPUEmbeddingColumn):
+        check_features_of(column, features)
     column.create_state(state)
     return column_state.flat(column.get_dense_tensor(cache, state), column)
 

@@ -18,7 +18,12 @@ import tensorflow as tf
 from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state, input_layer
 from tpu_columns import categorical, column_lookup
-from tpu_columns.layer_inputs import LayerInputs, convert_ragged, explain_feature_errors
+from tpu_columns.layer_inputs import (
+    LayerInputs,
+    check_features_of,
+    convert_ragged,
+    explain_feature_errors,
+)
 
 tf1 = tf.compat.v1
 
@@ -117,6 +122,7 @@ def _categorical_sum(column: Any, inputs: LayerInputs, combiner: str) -> Any:
             f"In linear_model: {column.name}. categorical_column must not be of type "
             "SequenceCategoricalColumn. Use a categorical column without sequence_ in its name."
         )
+    check_features_of(column, inputs.features, (feature.feature_key, feature.weight_key))
     inputs = convert_ragged(inputs, feature)
     with explain_feature_errors(inputs, column.name, feature):
         return column_lookup.look_up(

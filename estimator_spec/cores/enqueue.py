@@ -105,7 +105,7 @@ def take(
     if ids is None and (rule is not None or not keep_matrix):
         ids = tf.sparse.from_dense(matrix)
     if ids is not None:
-        lookup_errors.check_counts(key, key, ids, weights)
+        lookup_errors.check_counts(key, key, ids, weights, feature.weight_key)
         if rule is not None:
             ids, weights, matrix = _apply_rule(rule, ids, weights, matrix, table.combiner)
     matrix = matrix if keep_matrix else None

@@ -436,12 +436,15 @@ def _check_same_table(table: str, first: TPUEmbeddingColumn, second: TPUEmbeddin
         ("kind", lambda column: type(column).__name__),
         ("table size", lambda column: column.get_embedding_table_size()),
         ("combiner", lambda column: column.get_combiner()),
-        ("initializer", lambda column: callables.equality_key(column.get_initializer())),
-        ("learning_rate_fn", lambda column: callables.equality_key(column.get_learning_rate_fn())),
+        ("initializer", lambda column: column.get_initializer()),
+        ("learning_rate_fn", lambda column: column.get_learning_rate_fn()),
     ):
-        if read(first) != read(second):
+        values = [read(column) for column in (first, second)]
+        keys = [callables.equality_key(value) for value in values]
+        if keys[0] != keys[1]:
+            shown = [callables.describe(v) if callable(v) else str(v) for v in values]
             raise ValueError(
                 f"Columns {first.name} and {second.name} share the table {table}, but differ in "
-                f"{attribute}: {read(first)} and {read(second)}. Make them in one call of "
+                f"{attribute}: {shown[0]} and {shown[1]}. Make them in one call of "
                 "shared_embedding_columns, or give them tables of different names."
             )

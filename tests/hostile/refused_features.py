@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+import estimator_spec as es
 import tpu_columns
 from refusal import (
     column,
     each,
+    identity,
     in_graph,
     refused,
     sequence,
@@ -16,6 +18,7 @@ from refusal import (
     weighted,
 )
 
+fc = tf.feature_column
 tf1 = tf.compat.v1
 IDS = [[1, 2], [3, 4]]
 
@@ -46,7 +49,70 @@ def _two_tables(**arguments):
     return _layer(dict.fromkeys("xyzu", IDS), *first, *second)
 
 
+def _canned(features, *columns, kind=es.LinearEstimator):
+    """Builds a canned model, whose features are a function's."""
+    arguments = {"hidden_units": [2]} if kind is es.DNNEstimator else {}
+    head = es.heads.RegressionHead()
+    model = kind(head=head, feature_columns=columns, **arguments)
+    with tf.Graph().as_default():
+        model.model_fn(features(), tf.zeros([2, 1]), "eval", model.config)
+
+
+def _two_lengths():
+    """Looks up two columns that share a weight feature, which fits the first."""
+    second = fc.weighted_categorical_column(identity("titles"), "weights")
+
+    def features():
+        titles = tf.ragged.constant([[1], [3]], dtype=tf.int64)
+        return {"words": _ragged(tf.int64), "titles": titles, "weights": _ragged(tf.float32)}
+
+    return _layer(features, weighted(), tpu_columns.embedding_column(second, 4))
+
+
+def _ragged(dtype):
+    return tf.ragged.constant([[1, 2], [3]], dtype=dtype)
+
+
+_AGE = fc.numeric_column("age")
+_STRINGS = lambda: {"age": tf.constant([["30"], ["40"]])}  # noqa: E731 - a table's entry
+
 REFUSALS = [
+    *each(
+        "strings of a numeric column",
+        [
+            (_layer, _AGE),
+            (_canned, _AGE),
+            (_canned, fc.bucketized_column(_AGE, [35])),
+        ],
+        lambda v: v[0](_STRINGS, v[1]),
+        ValueError,
+        "Column 'age",
+        "feature 'age' holds strings, but numeric_column casts it to float32",
+        "tf.strings.to_number",
+    ),
+    *each(
+        "ragged feature of a numeric column",
+        [_layer, _canned],
+        lambda v: v(lambda: {"age": _ragged(tf.float32)}, _AGE),
+        ValueError,
+        "Column 'age': feature 'age' is a ragged tensor of float32",
+        "to_tensor()",
+    ),
+    *each(
+        "ragged feature of a column of TensorFlow",
+        [fc.crossed_column(["words", "titles"], 9), fc.indicator_column(identity())],
+        lambda v: _canned(lambda: dict.fromkeys(("words", "titles"), _ragged(tf.int64)), v),
+        ValueError,
+        "feature 'words' is a ragged tensor of int64",
+        "to_sparse()",
+    ),
+    refused(
+        "shared weights of another number",
+        _two_lengths,
+        ValueError,
+        "Column 'titles_weighted_by_weights_embedding': feature 'titles'",
+        "its weights, feature 'weights', differ in number",
+    ),
     *each("features", [None, [1], 3], _layer, TypeError, "features must be a dict", "input_fn"),
     refused(
         "tensor as features",

@@ -201,6 +201,82 @@ def test_columns_made_alike_are_equal():
     ) == tpu_columns.embedding_column(identity(), 4, initializer=init())
 
 
+class Pretrained(tf1.keras.initializers.Initializer):
+    """Initializer whose values aren't in its config, which it inherits."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __call__(self, shape, dtype=None, **_):
+        return tf.reshape(tf.cast(self.values, dtype), shape)
+
+
+def with_equal_corners():
+    """Returns two tables that NumPy prints alike, as it leaves out their middle."""
+    first = np.arange(7 * 400, dtype=np.float32).reshape(7, 400)
+    second = first.copy()
+    second[3, 200] = 0.5
+    assert repr(first) == repr(second)
+    return first, second
+
+
+DIFFERENT_VALUES = {
+    "corners": with_equal_corners(),
+    "digits": (np.full((7, 4), 0.1), np.full((7, 4), 0.1) + 1e-12),
+    "shape": (np.zeros((7, 4)), np.zeros((4, 7))),
+    "dtype": (np.zeros((7, 4), np.float32), np.zeros((7, 4), np.float64)),
+    "sign": (np.float32(0.0), np.float32(-0.0)),
+    "number": (np.float32(0.1), np.float64(np.float32(0.1))),
+    "tensor": tuple(tf.constant(values) for values in with_equal_corners()),
+    "strings": (np.array(["a", "b"], object), np.array(["a", "c"], object)),
+}
+
+
+@pytest.mark.parametrize("make", [tf1.constant_initializer, Pretrained])
+@pytest.mark.parametrize("what", DIFFERENT_VALUES)
+def test_equality_sees_every_element_of_pretrained_values(what, make):
+    """Columns whose initializers hold other arrays are unequal; copies of an array are equal."""
+    if what == "tensor" and make is tf1.constant_initializer:
+        pytest.skip("constant_initializer takes no tensors")
+    first, second = (
+        tpu_columns.embedding_column(identity(), 4, initializer=make(values))
+        for values in DIFFERENT_VALUES[what]
+    )
+    assert first != second
+    assert hash(first) != hash(second)
+    alike = copy.deepcopy(DIFFERENT_VALUES[what][0])
+    again = tpu_columns.embedding_column(identity(), 4, initializer=make(alike))
+    assert again == first
+    assert hash(again) == hash(first)
+
+
+def test_pretrained_values_of_one_collection_differ():
+    """A graph and a spec refuse two tables of one name and other values; the error is short."""
+    first, second = (
+        tpu_columns.shared_embedding_columns(
+            [identity(key)],
+            400,
+            initializer=tf1.constant_initializer(values),
+            shared_embedding_collection_name="words",
+        )[0]
+        for key, values in zip("pq", with_equal_corners(), strict=True)
+    )
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="'words'.*initializer") as error:
+        features = {key: tf.constant([[1]]) for key in "pq"}
+        tpu_columns.input_layer(features, [first, second])
+    assert len(str(error.value)) < 700
+
+
+def test_initializers_with_opaque_values_are_equal_only_to_themselves():
+    """What a config holds beside numbers and arrays is compared by its own equality."""
+    first, second = Pretrained(object()), Pretrained(object())
+    make = lambda initializer: tpu_columns.embedding_column(  # noqa: E731 - local shorthand
+        identity(), 4, initializer=initializer
+    )
+    assert make(first) == make(first)
+    assert make(first) != make(second)
+
+
 def columns():
     """Draws columns with random values of every field."""
     categorical = st.sampled_from(

@@ -413,15 +413,6 @@ class TestEager:
         assert len(layer.trainable_variables) == 5
         assert all(g is not None for g in tape.gradient(loss, layer.trainable_variables))
 
-    def test_shared(self):
-        """Two layers with copies of shared columns share one variable while a layer exists."""
-        p, q = shared_columns(tpu_columns)
-        first = feature_layers.DenseFeatures([p])
-        second = feature_layers.DenseFeatures([q])
-        features = {"p": tf.constant([[3]]), "q": tf.constant([[3]])}
-        np.testing.assert_allclose(first(features), second(features))
-        assert first.variables[0] is second.variables[0]
-
     def test_shared_names_with_other_initializers(self):
         """Tables of one name but of different initial values are different variables."""
         features = {"p": tf.constant([[3]])}
