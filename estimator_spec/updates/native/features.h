@@ -68,7 +68,7 @@ class Features {
                       is_count(found.first_row) && is_count(found.num_rows) &&
                       found.num_shards >= 1 && found.num_steps >= 0 &&
                       found.num_steps < int64_t{1} << 31 && is_count(found.column) &&
-                      found.combiner >= 0 && found.combiner <= 2 && is_count(found.mark) &&
+                      found.combiner >= 0 && found.combiner <= 2 && is_count(-found.mark) &&
                       !(found.num_steps && weighted[place]),
                   InvalidArgument("attributes of feature ", place, " are out of range"));
       if (sparse[place]) found.sparse = num_sparse++;

@@ -21,8 +21,8 @@ namespace {
 // variable: number of the variable that has the feature's table.
 // first_row, num_rows, num_shards: first row of the table in its variable, its rows, and the shards
 //   in which they are in order; id i is row i / num_shards of shard i % num_shards.
-// mark: an id out of range is clipped to ± `mark_limit`, then `mark` is added; the sum in the error
-//   tells feature and id.
+// mark: not positive; an id out of range is clipped to ± `mark_limit`, then `mark` is added; the sum
+//   in the error tells feature and id.
 // combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
 // num_steps: of a sequence, how many of its steps are looked up, each of which has a sum of its
 //   own; otherwise 0.

@@ -456,7 +456,7 @@ def test_attributes_of_another_length_are_refused(monkeypatch, name):
         ("first_row", -1),
         ("num_rows", 1 << 62),
         ("num_shards", 0),
-        ("mark", -1),
+        ("mark", 1),
         ("combiner", 3),
         ("num_steps", 1 << 31),
         ("column", -1),
@@ -474,15 +474,19 @@ def test_attributes_out_of_range_are_refused(monkeypatch, name, value):
     complete = module.tpu_columns_look_up_tables
 
     def changed(**attributes):
-        numbers = list(attributes[name])
-        if numbers:
-            numbers[0] = 1 - numbers[0] if value is None else value
-        return complete(**{**attributes, name: numbers})
+        first, *others = attributes[name]
+        first = 1 - first if value is None else value
+        return complete(**{**attributes, name: [first, *others]})
 
+    def model(found, others):
+        return others[0], tf.reduce_sum(tf.tanh(tf.concat([*found.values(), others[0]], 1)))
+
+    program = Program(2, 4, f0="dense", f1="dense", f2="sparse", f3="weighted")
+    train(program, ALL, model, fetch_activations=False)
     monkeypatch.setattr(module, "tpu_columns_look_up_tables", changed)
     words = "out of range|differ|no layer"
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
-        train(Program(2), ALL)
+        train(program, ALL, model, fetch_activations=False)
 
 
 def test_missing_weights_name_their_feature():
