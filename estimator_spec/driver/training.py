@@ -95,6 +95,8 @@ def run(
     with (
         saving.explain_write_errors(),
         saving.explain_failed_saves(saver),
+        saving.mark_saves(saver),
+        saving.keep_other_directories(saver, config.model_dir or ""),
         saving.run_before_saves(saver, before_saves),
         _listeners_added(present, saving_listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
