@@ -98,6 +98,12 @@ def train(directory, last=LAST_STEP, layout=("div", 1)):
     table_program.make(directory, *layout).train(table_program.input_fn, max_steps=last)
 
 
+def left_in(directory):
+    """Returns temporary directories, unless they are empty: those may be somebody else's."""
+    names = [name for name in os.listdir(directory) if "temp" in name or "unfinished" in name]
+    return [name for name in names if os.listdir(os.path.join(directory, name))]
+
+
 class Training:
     """A training from the start, or one that goes on in another layout."""
 
@@ -157,8 +163,7 @@ class Training:
         assert checkpoints.verify(latest).ok
         found = checkpoints.read_table(latest, table_program.TABLE)
         np.testing.assert_allclose(found, self.tables[str(self.last)], rtol=1e-6)
-        left = [name for name in os.listdir(directory) if "_temp" in name or ".tmp" in name]
-        assert not left, left
+        assert not left_in(directory), left_in(directory)
 
 
 class Export:
@@ -180,7 +185,8 @@ class Export:
             if name.isdigit():
                 self.load(os.path.join(directory, name))
         path = self.job(directory).decode()
-        assert not [name for name in os.listdir(directory) if not name.isdigit()]
+        assert not left_in(directory), left_in(directory)
+        assert sorted(os.listdir(path)) == ["saved_model.pb", "variables"]
         self.load(path)
 
     def load(self, path):
