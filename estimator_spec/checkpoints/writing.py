@@ -179,10 +179,10 @@ class CheckpointWriter:
         moves = {"data": data_path(self.prefix, 0, 1)}
         moves.update({suffix: self.prefix + suffix for suffix in others})
         self._note(moves)
-        os.rename(self._data, moves.pop("data"))
+        os.replace(self._data, moves.pop("data"))
         named = latest and self._name_latest()
         for name, path in moves.items():
-            os.rename(os.path.join(self._directory, name), path)
+            os.replace(os.path.join(self._directory, name), path)
         if self._durable:
             _sync_directory(os.path.dirname(self.prefix) or ".")
         return named

@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import re
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -115,7 +116,7 @@ def create(path: str, job: Job, adopt: bool = False) -> Unfinished:
     try:
         os.mkdir(path)
     except FileExistsError:
-        if not adopt or os.path.islink(path) or not os.path.isdir(path) or os.listdir(path):
+        if not adopt or not _is_empty(path):
             raise
         created = False
     try:
@@ -139,18 +140,51 @@ def mark(path: str, job: Job, created: bool = True) -> Unfinished:
         OSError: the marker can't be written, or the file system has no locks. The directory is as
             it was.
     """
-    marker, lock = os.path.join(path, MARKER), -1
+    marker = os.path.join(path, MARKER)
+    lock = os.open(marker, os.O_RDWR | os.O_CREAT | (os.O_EXCL if created else 0), 0o644)
     try:
-        lock = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-        # Waits: a run that looks for what is left may hold it for a moment.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _lock_soon(lock)
+        if os.fstat(lock).st_size or not is_file(marker, lock):
+            raise BlockingIOError(f"Another job fills {path!r}.")
         return Unfinished(path, job, created, lock)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            if lock >= 0:
-                os.close(lock)
-                os.remove(marker)
+    except BaseException as error:
+        os.close(lock)
+        if not isinstance(error, BlockingIOError):
+            _remove(marker)
         raise
+
+
+def is_file(path: str, descriptor: int) -> bool:
+    """Returns whether an open file is the one that a path names."""
+    return os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path))
+
+
+def _is_empty(path: str) -> bool:
+    """Returns whether a path is a directory without files, except for a marker without contents.
+
+    A job leaves that if it is killed in its first moment.
+    """
+    if os.path.islink(path) or not os.path.isdir(path):
+        return False
+    marker = os.path.join(path, MARKER)
+    return os.listdir(path) in ([], [MARKER]) and not (
+        os.path.lexists(marker) and os.lstat(marker).st_size
+    )
+
+
+def _lock_soon(descriptor: int) -> None:
+    """Locks a marker; waits a moment, as a run that looks for what is left may hold it.
+
+    Raises:
+        BlockingIOError: another job holds it.
+        OSError: the file system has no locks.
+    """
+    for _ in range(99):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.01)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def remove_left(directory: str) -> None:

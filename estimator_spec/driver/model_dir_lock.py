@@ -61,7 +61,7 @@ def hold(model_dir: str) -> Iterator[None]:
             own_files.remove_left(model_dir)
             yield
         finally:
-            if is_own and _is_file(path, lock):
+            if is_own and own_files.is_file(path, lock):
                 with contextlib.suppress(OSError):
                     os.remove(path)
     finally:
@@ -88,17 +88,12 @@ def _lock(path: str) -> tuple[int, bool]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The previous holder may have removed the file between the two calls.
-            if _is_file(path, lock):
+            if own_files.is_file(path, lock):
                 return lock, created
         except BaseException:
             os.close(lock)
             raise
         os.close(lock)
-
-
-def _is_file(path: str, descriptor: int) -> bool:
-    """Returns whether an open file is the one of a path."""
-    return os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path))
 
 
 def _refusal(model_dir: str, path: str) -> str:

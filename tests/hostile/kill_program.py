@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import re
 import shutil
 import signal
 import sys
@@ -100,8 +101,8 @@ def train(directory, last=LAST_STEP, layout=("div", 1)):
 
 def left_in(directory):
     """Returns temporary directories, unless they are empty: those may be somebody else's."""
-    names = [name for name in os.listdir(directory) if "temp" in name or "unfinished" in name]
-    return [name for name in names if os.listdir(os.path.join(directory, name))]
+    found = [each for each in Path(directory).iterdir() if re.search("temp|unfinished", each.name)]
+    return [each for each in found if any(p.stat().st_size for p in each.rglob("*") if p.is_file())]
 
 
 class Training:

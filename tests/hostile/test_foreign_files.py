@@ -242,7 +242,7 @@ def test_a_keras_model(tmp_path):
 
 
 def test_a_copied_directory(tmp_path):
-    """A run in a copy whose state file has absolute paths deletes no checkpoints of the original."""
+    """A run in a copy whose state file has absolute paths leaves the original's checkpoints."""
     first, second = tmp_path / "first", tmp_path / "second"
     table_program.make(first).train(table_program.input_fn, max_steps=2)
     state = (first / "checkpoint").read_text()
