@@ -117,6 +117,46 @@ def run_before_saves(saver: tf1.train.Saver, op: tf.Operation | None) -> Iterato
 
 
 @contextlib.contextmanager
+def guard_saves(
+    scaffold: tf1.train.Scaffold,
+    saver: Any,
+    model_dir: str,
+    before_saves: tf.Operation | None,
+) -> Iterator[None]:
+    """Lets the saves of a training touch no files of others and explain errors, in the block.
+
+    Args:
+        scaffold: the training's.
+        saver: its saver, or the `tf.train.Checkpoint` of which it makes one when it is finalized.
+        model_dir: the directory of the checkpoints.
+        before_saves: as `run_before_saves`.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def guard(saver: tf1.train.Saver) -> None:
+            stack.enter_context(explain_failed_saves(saver))
+            stack.enter_context(mark_saves(saver))
+            stack.enter_context(keep_other_directories(saver, model_dir))
+            stack.enter_context(run_before_saves(saver, before_saves))
+
+        if isinstance(saver, tf.train.Checkpoint):
+            finalize = scaffold.finalize
+
+            def finalize_and_guard() -> Any:
+                finalized = finalize()
+                if scaffold.saver not in guarded:  # a lost session is created again
+                    guarded.append(scaffold.saver)
+                    guard(scaffold.saver)
+                return finalized
+
+            guarded: list[tf1.train.Saver] = []
+            stack.enter_context(patching.set_temporarily(scaffold, "finalize", finalize_and_guard))
+        else:
+            guard(saver)
+        yield
+
+
+@contextlib.contextmanager
 def mark_saves(saver: tf1.train.Saver) -> Iterator[None]:
     """Makes `saver.save` mark the temporary directory that TensorFlow fills, until the block ends.
 
