@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 
 import numpy as np
 import tensorflow as tf
@@ -107,7 +108,7 @@ def write_atomically(path: str, data: bytes) -> None:
     Raises:
         OSError: the file can't be written; an older one is left as it was.
     """
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"  # which no other file has
     try:
         with tf.io.gfile.GFile(temporary, "wb") as file:
             file.write(data)

@@ -11,6 +11,7 @@ the old checkpoint's tables, and a hash of its index to identify it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -25,6 +26,8 @@ from estimator_spec.checkpoints import files, spec_tables
 from estimator_spec.checkpoints.errors import CheckpointError
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.partition import RowPartition
+
+tf1 = tf.compat.v1
 
 SUFFIX = ".tables.json"
 _FORMAT = 1
@@ -210,18 +213,20 @@ def _hash_index(prefix: str) -> str | None:
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def remove_orphans(directory: str) -> None:
-    """Removes the records of checkpoints that were deleted.
+def remove_orphan(prefix: str) -> None:
+    """Removes the record of a checkpoint that was deleted; leaves what is no record.
 
     A record beside data without an index stays: the checkpoint may be being written.
     """
-    names = set(tf.io.gfile.listdir(directory))
-    for name in names:
-        prefix = name.removesuffix(SUFFIX)
-        if prefix == name or prefix + ".index" in names:
-            continue
-        if not any(other.startswith(prefix + ".data-") for other in names):
-            tf.io.gfile.remove(os.path.join(directory, name))
+    if tf.io.gfile.exists(prefix + ".index"):
+        return
+    directory, name = os.path.split(prefix)
+    if any(each.startswith(name + ".data-") for each in tf.io.gfile.listdir(directory or ".")):
+        return
+    with contextlib.suppress(CheckpointError):  # somebody else's file
+        if read(prefix) is not None:
+            tf1.logging.info("Removing %s, whose checkpoint was deleted.", path_of(prefix))
+            tf.io.gfile.remove(path_of(prefix))
 
 
 def keys_of(spec: EmbeddingConfigSpec, names: Iterable[str]) -> dict[str, str]:

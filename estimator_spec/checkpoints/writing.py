@@ -4,22 +4,23 @@
 Files are written to a directory beside the target, named after it and ending in `.unfinished`. At
 the end the data file is moved, then the record; the directory's file `checkpoint` is written, if
 requested and missing; and the index is moved last, without which no checkpoint exists. A killed run
-leaves that directory, which the next run with the same target clears.
+leaves that directory, which the next run with the same target removes.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import crc32c, index_file, locks, state_file
+from estimator_spec.checkpoints import crc32c, index_file, state_file
 from estimator_spec.checkpoints.bundle import Extents, data_path
 from estimator_spec.checkpoints.errors import CheckpointError
+from estimator_spec.common import own_files
 
 tf1 = tf.compat.v1
 
@@ -92,11 +93,11 @@ class CheckpointWriter:
         directory = os.path.dirname(self.prefix) or "."
         os.makedirs(directory, exist_ok=True)
         self._directory = self.prefix + _UNFINISHED
-        self._lock = _locked(self._directory)
+        self._written: own_files.Unfinished | None = _create(self._directory)
         self._descriptor = -1
         try:
             check_target(self.prefix)  # another process may have finished it
-            self._clear()
+            _check_unused(data_path(self.prefix, 0, 1))
             free = shutil.disk_usage(directory).free
             if free < num_bytes + _HEADROOM:
                 raise OSError(
@@ -175,10 +176,13 @@ class CheckpointWriter:
         others[".index"] = index_file.write(entries)  # must be last
         for suffix, data in others.items():
             self._write_file(suffix, data)
-        os.replace(self._data, data_path(self.prefix, 0, 1))
+        moves = {"data": data_path(self.prefix, 0, 1)}
+        moves.update({suffix: self.prefix + suffix for suffix in others})
+        self._note(moves)
+        os.replace(self._data, moves.pop("data"))
         named = latest and self._name_latest()
-        for suffix in others:
-            os.replace(os.path.join(self._directory, suffix), self.prefix + suffix)
+        for name, path in moves.items():
+            os.replace(os.path.join(self._directory, name), path)
         if self._durable:
             _sync_directory(os.path.dirname(self.prefix) or ".")
         return named
@@ -188,10 +192,9 @@ class CheckpointWriter:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-        if self._lock >= 0:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+        if self._written is not None:
+            self._written.remove()
+            self._written = None
 
     def __enter__(self) -> CheckpointWriter:
         return self
@@ -242,9 +245,17 @@ class CheckpointWriter:
             return False
         return found is not None and found.model_checkpoint_path == os.path.join(directory, name)
 
-    def _clear(self) -> None:
-        for name in os.listdir(self._directory):
-            os.remove(os.path.join(self._directory, name))
+    def _note(self, moves: Mapping[str, str]) -> None:
+        """Writes into the marker which files are moved, by their old and new paths."""
+        for path in moves.values():
+            _check_unused(path)
+        assert self._written is not None
+        self._written.note(
+            moved={
+                os.path.basename(path): own_files.identify(self._directory, name)
+                for name, path in moves.items()
+            }
+        )
 
 
 def _failed_write(error: OSError, prefix: str, where: str = "") -> OSError:
@@ -280,14 +291,28 @@ def check_target(prefix: str) -> None:
         )
 
 
-def _locked(directory: str) -> int:
-    """Creates and locks the directory of an unfinished checkpoint."""
+def _create(directory: str) -> own_files.Unfinished:
+    """Creates the directory of an unfinished checkpoint."""
     try:
-        return locks.lock_directory(directory)
+        return own_files.create(directory, own_files.Job.CONVERSION, adopt=True)
     except BlockingIOError:
         raise RuntimeError(
             f"Another process is writing this checkpoint: it holds {directory!r}."
         ) from None
+    except FileExistsError:
+        raise _in_the_way(directory) from None
+
+
+def _check_unused(path: str) -> None:
+    if os.path.lexists(path):
+        raise _in_the_way(path)
+
+
+def _in_the_way(path: str) -> ValueError:
+    return ValueError(
+        f"There is {path!r} already, of which no marker shows that a conversion wrote it. Nothing "
+        "is ever written over what is there: move it away, or choose another name."
+    )
 
 
 def _sync_directory(directory: str) -> None:

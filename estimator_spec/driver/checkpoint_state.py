@@ -197,6 +197,12 @@ def check_model_dir(model_dir: str, writable: bool) -> None:
             f"model_dir {model_dir!r} has a '[' or a backslash in it. TensorFlow reads that as a "
             "pattern of file names and would not find its own checkpoints. Give another name.",
         )
+    if writable and ("*" in model_dir or "?" in model_dir):
+        raise ModelDirError(
+            model_dir,
+            f"model_dir {model_dir!r} has a '*' or '?' in it. TensorFlow reads that as a pattern "
+            "of file names and would delete checkpoints of other directories. Give another name.",
+        )
     if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
         raise ModelDirError(
             model_dir, f"model_dir must be a directory, but {model_dir!r} is a file."

@@ -1,45 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks a `model_dir` for one training, and removes temporary files of killed processes."""
+"""Locks a `model_dir` for one training."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
-import re
-import shutil
 import socket
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.checkpoints import locks
+from estimator_spec.common import own_files
 from estimator_spec.driver.errors import ModelDirError
 
 tf1 = tf.compat.v1
 
 _LOCK = ".training.lock"
-# filelock may empty the lock file, so its holder has a file of its own.
-_HOLDER = ".training.json"
-# Directories of sharded saves, and the files in them.
-_SAVES = re.compile(r".+-\d+_temp(_[0-9a-f]+)?")
-_PARTS = re.compile(r"part-\d+-of-\d+\..+")
-# Of unsharded saves; of TensorFlow's atomic writes; of records and of the state file.
-_FILES = re.compile(
-    r".+\.(index|data-\d+-of-\d+)\.tempstate\d+"
-    r"|(checkpoint|graph\.pbtxt|.+\.meta)\.tmp[0-9a-f]{32}"
-    r"|(checkpoint|.+\.tables\.json)\.\d+\.tmp"
-)
-_EXPORTS = re.compile(r"temp-\d+")
 
 
 @contextlib.contextmanager
 def hold(model_dir: str) -> Iterator[None]:
-    """Locks a directory for a training until the block ends, and removes temporary files in it.
+    """Locks a directory for a training until the block ends, and removes what killed ones left.
 
     The lock ends with the process, however it ends. File systems without locks are not locked, and
-    nothing is removed there.
+    nothing is removed there. A lock file of somebody else is locked, too; it stays as it is.
 
     Args:
         model_dir: the directory, which exists.
@@ -50,106 +38,75 @@ def hold(model_dir: str) -> Iterator[None]:
     if "://" in model_dir:
         yield
         return
-    # Imported when used: importing the package must not load asyncio, which it imports.
-    import filelock
-
-    holder, path = os.path.join(model_dir, _HOLDER), os.path.join(model_dir, _LOCK)
-    lock = filelock.FileLock(path)
+    path = os.path.join(model_dir, _LOCK)
     try:
-        lock.acquire(blocking=False)
-        if not os.path.exists(path):  # the previous holder removed it between two calls
-            lock.release()
-            lock.acquire(blocking=False)
-    except filelock.Timeout:
-        raise ModelDirError(model_dir, _refusal(model_dir, holder)) from None
-    except (OSError, NotImplementedError) as error:
+        lock, created = _lock(path)
+    except BlockingIOError:
+        raise ModelDirError(model_dir, _refusal(model_dir, path)) from None
+    except OSError as error:
         tf1.logging.info("model_dir %s isn't locked: %s", model_dir, error)
         yield
         return
-    with contextlib.ExitStack() as stack:
-        stack.callback(lock.release)
-        stack.callback(_remove, path)
-        if isinstance(lock, filelock.SoftFileLock):
-            # A file system without locks: filelock's replacement would outlive a killed process.
-            stack.close()
-            yield
-            return
-        with contextlib.suppress(OSError):  # a full disk; the lock holds without it
-            with open(holder, "w", encoding="utf-8") as file:
-                since = time.strftime("%Y-%m-%d %H:%M:%S %z")
-                process = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
-                json.dump(process, file)
-            stack.callback(_remove, holder)
-        remove_temporary_files(model_dir)
+    try:
+        is_own = created or own_files.read_marker(lock) is not None
+        if is_own:
+            with contextlib.suppress(OSError):  # a full disk; the lock holds without it
+                own_files.write_marker(
+                    lock,
+                    process=os.getpid(),
+                    host=socket.gethostname(),
+                    since=time.strftime("%Y-%m-%d %H:%M:%S %z"),
+                )
         try:
+            own_files.remove_left(model_dir)
             yield
-        except BaseException:
-            with contextlib.suppress(OSError):  # of a save that failed, on a full disk perhaps
-                remove_temporary_files(model_dir)
-            raise
-
-
-def _refusal(model_dir: str, holder: str) -> str:
-    """Returns the message about the training that holds the lock."""
-    try:
-        with open(holder, encoding="utf-8") as file:
-            found = json.load(file)
-        name = f"process {found['process']} on {found['host']}, since {found['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        name = "a process that just began or ends"
-    return (
-        f"Another training writes model_dir {model_dir!r}: {name}. Two would overwrite each "
-        "other's checkpoints. Wait for its end, or give another model_dir. If that process is "
-        f"gone, one that it started still holds {os.path.join(model_dir, _LOCK)!r}: end that one."
-    )
-
-
-def remove_temporary_files(model_dir: str) -> None:
-    """Removes temporary files of saves; the caller holds the directory's lock."""
-    for name in os.listdir(model_dir):
-        path = os.path.join(model_dir, name)
-        if _SAVES.fullmatch(name) and os.path.isdir(path):
-            if not all(map(_PARTS.fullmatch, os.listdir(path))):
-                continue  # a directory of the user's
-            tf1.logging.info("Removing %s, left by a save that didn't end.", path)
-            shutil.rmtree(path, ignore_errors=True)
-        elif _FILES.fullmatch(name):
-            _remove(path)
-
-
-@contextlib.contextmanager
-def hold_export(temporary: str) -> Iterator[None]:
-    """Locks an export's temporary directory, and removes those of killed exports beside it.
-
-    Args:
-        temporary: path of the directory, named 'temp-<number>'; created unless remote.
-    """
-    if "://" in temporary:
-        yield
-        return
-    base = os.path.dirname(temporary)
-    for name in os.listdir(base) if os.path.isdir(base) else ():
-        if _EXPORTS.fullmatch(name):
-            _remove_if_unlocked(os.path.join(base, name))
-    try:
-        lock = locks.lock_directory(temporary)
-    except OSError:  # a file system without locks
-        yield
-        return
-    try:
-        yield
+        finally:
+            if is_own and own_files.is_file(path, lock):
+                with contextlib.suppress(OSError):
+                    os.remove(path)
     finally:
         os.close(lock)
 
 
-def _remove_if_unlocked(directory: str) -> None:
-    with contextlib.suppress(OSError):
-        lock = locks.lock_directory(directory)
-        tf1.logging.info("Removing %s, left by an export that didn't end.", directory)
-        shutil.rmtree(directory, ignore_errors=True)
+def _lock(path: str) -> tuple[int, bool]:
+    """Opens and locks a file; returns its descriptor, and whether this call has created it.
+
+    Raises:
+        BlockingIOError: another process, or this one, holds the lock.
+        OSError: the file can't be created, or the file system has no locks.
+    """
+    while True:
+        created = True
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            created = False
+            try:
+                lock = os.open(path, os.O_RDWR)
+            except FileNotFoundError:
+                continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The previous holder may have removed the file between the two calls.
+            if own_files.is_file(path, lock):
+                return lock, created
+        except BaseException:
+            os.close(lock)
+            raise
         os.close(lock)
 
 
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.remove(path)
+def _refusal(model_dir: str, path: str) -> str:
+    """Returns the message about the training that holds the lock."""
+    found: Any = None
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    try:
+        name = f"process {found['process']} on {found['host']}, since {found['since']}"
+    except (KeyError, TypeError):
+        name = "a process that just began or ends"
+    return (
+        f"Another training writes model_dir {model_dir!r}: {name}. Two would overwrite each "
+        "other's checkpoints. Wait for its end, or give another model_dir. If that process is "
+        f"gone, one that it started still holds {path!r}: end that one."
+    )

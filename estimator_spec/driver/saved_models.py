@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from estimator_spec import updates
 from estimator_spec._tensorflow import private
+from estimator_spec.common import own_files
 from estimator_spec.driver import (
     checkpoint_state,
     graph_builder,
-    model_dir_lock,
     quantized_export,
     saving,
     table_restore,
@@ -80,10 +80,9 @@ def export(
     losses: Mapping[str, Any] = {}
     with (
         saving.explain_write_errors(),
-        _export_directory(export_dir_base, assets_extra) as (temporary, final),
+        _export_directory(export_dir_base, assets_extra) as (builder, temporary, final),
         storage.storing(stored),
     ):
-        builder = tf1.saved_model.Builder(temporary)
         for mode in modes:
             with tf.Graph().as_default() as graph:
                 receiver, spec = _build_model(estimator, graph, input_receiver_fn_map[mode], mode)
@@ -186,43 +185,64 @@ def _modes_in_order(receivers: Mapping[str, Callable[[], Any]]) -> list[str]:
 @contextlib.contextmanager
 def _export_directory(
     base: Any, assets_extra: Mapping[str, str] | None
-) -> Iterator[tuple[str, str]]:
-    """Yields the temporary and the final path of a directory named by the seconds since 1970.
+) -> Iterator[tuple[Any, str, str]]:
+    """Yields the builder, the temporary and the final path of a SavedModel.
 
-    The temporary name begins with 'temp-', which servers ignore. The directory is renamed on exit,
-    and removed if the block raises an exception.
+    The final name is the seconds since 1970. The temporary one begins with 'temp-', which servers
+    ignore. The directory is renamed on exit, and removed if the block raises an exception. What
+    killed exports left beside it is removed first.
 
     Args:
         base: the parent directory.
         assets_extra: files to copy, by their destination below `assets.extra`.
     """
     base = tf.compat.as_str_any(os.fspath(base))
-    final = _unused_path(base)
-    temporary = os.path.join(base, "temp-" + os.path.basename(final))
-    with model_dir_lock.hold_export(temporary):
-        try:
-            yield temporary, final
-            for destination, source in (assets_extra or {}).items():
-                path = os.path.join(
-                    temporary, "assets.extra", tf.compat.as_str_any(os.fspath(destination))
-                )
-                tf.io.gfile.makedirs(os.path.dirname(path))
-                tf.io.gfile.copy(source, path)
-        except BaseException:
-            if tf.io.gfile.exists(temporary):
-                tf.io.gfile.rmtree(temporary)
-            raise
-        tf.io.gfile.rename(temporary, final)
+    if "://" not in base:
+        own_files.remove_left(base)
+    builder, temporary, final = _new_directory(base)
+    written = None
+    try:
+        with contextlib.suppress(OSError):  # remote, or without locks
+            written = own_files.mark(temporary, own_files.Job.EXPORT)
+        yield builder, temporary, final
+        for destination, source in (assets_extra or {}).items():
+            path = os.path.join(
+                temporary, "assets.extra", tf.compat.as_str_any(os.fspath(destination))
+            )
+            tf.io.gfile.makedirs(os.path.dirname(path))
+            tf.io.gfile.copy(source, path)
+        if written is None:
+            tf.io.gfile.rename(temporary, final)
+        else:
+            written.finish(final)
+    except BaseException:
+        if written is not None:
+            written.remove()
+        elif tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        raise
 
 
-def _unused_path(base: str) -> str:
-    """Returns a path named by the current second; waits for the next second if it exists."""
+def _new_directory(base: str) -> tuple[Any, str, str]:
+    """Returns a builder in a new directory, that directory, and its name when it is finished.
+
+    The name is the current second; if it is taken, this function waits for the next.
+    """
+    is_remote = "://" in base
+    tf.io.gfile.makedirs(base)
     for attempt in range(_ATTEMPTS):
-        path = os.path.join(base, str(int(time.time())))
-        if not tf.io.gfile.exists(path):
-            return path
+        final = os.path.join(base, str(int(time.time())))
+        temporary = os.path.join(base, "temp-" + os.path.basename(final))
+        taken = next((path for path in (final, temporary) if tf.io.gfile.exists(path)), None)
+        if taken is None:
+            taken = temporary
+            with contextlib.suppress(FileExistsError):
+                if not is_remote:
+                    os.mkdir(temporary)
+                # Not where it is used: it refuses a directory that has a file.
+                return tf1.saved_model.Builder(temporary), temporary, final
         tf1.logging.warning(
-            "Directory %s already exists; retrying (attempt %d/%d)", path, attempt + 1, _ATTEMPTS
+            "Directory %s already exists; retrying (attempt %d/%d)", taken, attempt + 1, _ATTEMPTS
         )
         time.sleep(1)
     raise RuntimeError(

@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import own_files
 from estimator_spec.cores import stacked_tables
 from estimator_spec.driver import initial_values, patching
 
@@ -112,6 +113,104 @@ def run_before_saves(saver: tf1.train.Saver, op: tf.Operation | None) -> Iterato
         return save(session, *args, **kw)
 
     with patching.set_temporarily(saver, "save", run_and_save):
+        yield
+
+
+@contextlib.contextmanager
+def guard_saves(
+    scaffold: tf1.train.Scaffold,
+    saver: Any,
+    model_dir: str,
+    before_saves: tf.Operation | None,
+) -> Iterator[None]:
+    """Lets the saves of a training touch no files of others and explain errors, in the block.
+
+    Args:
+        scaffold: the training's.
+        saver: its saver, or the `tf.train.Checkpoint` of which it makes one when it is finalized.
+        model_dir: the directory of the checkpoints.
+        before_saves: as `run_before_saves`.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def guard(saver: tf1.train.Saver) -> None:
+            stack.enter_context(explain_failed_saves(saver))
+            stack.enter_context(mark_saves(saver))
+            stack.enter_context(keep_other_directories(saver, model_dir))
+            stack.enter_context(run_before_saves(saver, before_saves))
+
+        if isinstance(saver, tf.train.Checkpoint):
+            finalize = scaffold.finalize
+
+            def finalize_and_guard() -> Any:
+                finalized = finalize()
+                if scaffold.saver not in guarded:  # a lost session is created again
+                    guarded.append(scaffold.saver)
+                    guard(scaffold.saver)
+                return finalized
+
+            guarded: list[tf1.train.Saver] = []
+            stack.enter_context(patching.set_temporarily(scaffold, "finalize", finalize_and_guard))
+        else:
+            guard(saver)
+        yield
+
+
+@contextlib.contextmanager
+def mark_saves(saver: tf1.train.Saver) -> Iterator[None]:
+    """Makes `saver.save` mark the temporary directory that TensorFlow fills, until the block ends.
+
+    TensorFlow removes it at the end of a save; what a killed save left there is removed by the next
+    training. A directory of somebody else that has its name is put aside during the save:
+    TensorFlow would write into it, and remove it if it is empty.
+
+    Args:
+        saver: a `tf.compat.v1.train.Saver`.
+    """
+    save = saver.save
+
+    def save_marked(session: Any, save_path: Any, global_step: Any = None, **kw: Any) -> Any:
+        target = os.fspath(save_path)
+        if isinstance(global_step, numbers.Integral):
+            target = f"{target}-{global_step}"
+        elif global_step is not None:
+            return save(session, save_path, global_step, **kw)
+        with _marked(f"{target}_temp"):
+            return save(session, save_path, global_step, **kw)
+
+    with patching.set_temporarily(saver, "save", save_marked):
+        yield
+
+
+@contextlib.contextmanager
+def _marked(directory: str) -> Iterator[None]:
+    """Creates and marks a directory of a save, and removes it when the block ends."""
+    with contextlib.ExitStack() as stack:
+        # Another error, such as that of a full disk, is TensorFlow's to report.
+        with contextlib.suppress(OSError):
+            if "://" not in directory:
+                stack.enter_context(own_files.in_place_of_others(directory, own_files.Job.SAVE))
+        yield
+
+
+@contextlib.contextmanager
+def keep_other_directories(saver: tf1.train.Saver, directory: str) -> Iterator[None]:
+    """Makes `saver` delete no checkpoints outside a directory, until the block ends.
+
+    The state file of a directory that was copied may have absolute paths, of the original's files:
+    a saver takes all that it names for its own, and deletes the oldest.
+    """
+    recover = saver.recover_last_checkpoints
+
+    def is_in_directory(path: str) -> bool:
+        if "://" in path:
+            return os.path.dirname(path) == directory.rstrip("/")
+        return os.path.realpath(os.path.dirname(path)) == os.path.realpath(directory)
+
+    def recover_own(checkpoint_paths: Any) -> None:
+        recover([path for path in checkpoint_paths if is_in_directory(path)])
+
+    with patching.set_temporarily(saver, "recover_last_checkpoints", recover_own):
         yield
 
 

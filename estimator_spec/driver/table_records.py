@@ -45,6 +45,7 @@ class TableRecordListener(TablesListener):
         """Writes the record first, so that no checkpoint is ever without one."""
         del session
         self._previous = tf.train.latest_checkpoint(self._model_dir)
+        self._before = self._checkpoints()
         if self._record.tables:
             records.write_ahead(self._default_prefix(global_step_value), self._record)
 
@@ -60,7 +61,13 @@ class TableRecordListener(TablesListener):
             is_new = latest is not None and latest != self._previous
             if is_new and not tf.io.gfile.exists(records.path_of(latest)):
                 records.write(latest, self._record)
-        records.remove_orphans(self._model_dir)
+        for deleted in self._before - self._checkpoints():
+            records.remove_orphan(deleted)
+
+    def _checkpoints(self) -> set[str]:
+        """Returns the prefixes that the state file names."""
+        state = tf.train.get_checkpoint_state(self._model_dir)
+        return set(state.all_model_checkpoint_paths) if state is not None else set()
 
     def _default_prefix(self, step: int) -> str:
         return os.path.join(self._model_dir, f"{_BASENAME}-{step}")

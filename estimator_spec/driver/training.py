@@ -94,8 +94,7 @@ def run(
     present = [*saver_hooks, *all_hooks, *spec.training_chief_hooks]
     with (
         saving.explain_write_errors(),
-        saving.explain_failed_saves(saver),
-        saving.run_before_saves(saver, before_saves),
+        saving.guard_saves(spec.scaffold, saver, config.model_dir or "", before_saves),
         _listeners_added(present, saving_listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
     ):

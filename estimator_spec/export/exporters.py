@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.common import event_files
+from estimator_spec.common import event_files, own_files
 from estimator_spec.common.checks import check_callable
 from estimator_spec.common.signatures import argument_names
 from tpu_columns.checks import is_int
@@ -90,7 +90,8 @@ class _SavedModelExporter(Exporter):
     ) -> Any:
         """Exports the checkpoint, or skips it; see the class and `Exporter.export`.
 
-        Then it deletes the oldest exports beyond `exports_to_keep`.
+        Then it deletes the oldest of its exports beyond `exports_to_keep`, but not files that
+        somebody added to them. Directories that no exporter of this version wrote stay.
         """
         export_path = os.fspath(export_path)
         if not self._wants(estimator, export_path, eval_result, is_the_final_export):
@@ -103,9 +104,11 @@ class _SavedModelExporter(Exporter):
             checkpoint_path=checkpoint_path,
         )
         if self._exports_to_keep is not None:
-            for path in list_exports(export_path)[: -self._exports_to_keep]:
+            own_files.list_files(tf.compat.as_str_any(written))
+            own = [path for path in list_exports(export_path) if own_files.has_list(path)]
+            for path in own[: -self._exports_to_keep]:
                 try:
-                    tf.io.gfile.rmtree(path)
+                    own_files.remove_listed(path)
                 except tf.errors.NotFoundError as error:  # Another process deleted it.
                     tf1.logging.warning("Can not delete %s recursively: %s", path, error.message)
         return written

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import keras_models, private
+from estimator_spec.driver import saving
 from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
@@ -59,7 +60,8 @@ def write_initial(
             session.run(tf1.global_variables_initializer())
             for variable, value in zip(variables, values, strict=True):
                 variable.load(value, session)
-            saver.save(session, prefix, write_meta_graph=False)
+            with saving.mark_saves(saver):
+                saver.save(session, prefix, write_meta_graph=False)
     names = [variable.op.name for variable in variables]
     # By name: the default expression takes trainable variables only, without batch norm's means.
     return WarmStartSettings(prefix, [f"{re.escape(name)}(:0)?$" for name in names])

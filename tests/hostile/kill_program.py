@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import re
 import shutil
 import signal
 import sys
@@ -98,6 +99,12 @@ def train(directory, last=LAST_STEP, layout=("div", 1)):
     table_program.make(directory, *layout).train(table_program.input_fn, max_steps=last)
 
 
+def left_in(directory):
+    """Returns temporary directories, unless they are empty: those may be somebody else's."""
+    found = [each for each in Path(directory).iterdir() if re.search("temp|unfinished", each.name)]
+    return [each for each in found if any(p.stat().st_size for p in each.rglob("*") if p.is_file())]
+
+
 class Training:
     """A training from the start, or one that goes on in another layout."""
 
@@ -157,8 +164,7 @@ class Training:
         assert checkpoints.verify(latest).ok
         found = checkpoints.read_table(latest, table_program.TABLE)
         np.testing.assert_allclose(found, self.tables[str(self.last)], rtol=1e-6)
-        left = [name for name in os.listdir(directory) if "_temp" in name or ".tmp" in name]
-        assert not left, left
+        assert not left_in(directory), left_in(directory)
 
 
 class Export:
@@ -180,7 +186,8 @@ class Export:
             if name.isdigit():
                 self.load(os.path.join(directory, name))
         path = self.job(directory).decode()
-        assert not [name for name in os.listdir(directory) if not name.isdigit()]
+        assert not left_in(directory), left_in(directory)
+        assert sorted(os.listdir(path)) == ["saved_model.pb", "variables"]
         self.load(path)
 
     def load(self, path):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import itertools
 import os
 import signal
@@ -15,8 +17,10 @@ import pytest
 
 import estimator_spec
 import interruptions
+import leftovers
 import table_program
 from estimator_spec import checkpoints
+from estimator_spec.common import own_files
 from estimator_spec.driver import saved_models
 
 
@@ -104,45 +108,19 @@ def test_one_training_after_another(tmp_path):
 
 
 def test_file_systems_without_locks(tmp_path, monkeypatch):
-    """Where files can't be locked, training goes on without a lock, and removes nothing."""
-    import filelock
+    """Where files can't be locked, trainings and exports go on, and remove nothing."""
 
-    def refuse(self, *args, **kwargs):
-        raise NotImplementedError("no locks here")
+    def refuse(*args):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    left = tmp_path / "model.ckpt-7_temp"
-    left.mkdir()
-    table_program.make(tmp_path).train(table_program.input_fn, steps=1)
-    assert left.exists()
-
-
-def test_what_killed_saves_left(tmp_path):
-    """The next training removes temporary files of saves, and nothing else."""
-    temporary = [
-        "model.ckpt-7_temp/part-00000-of-00001.data-00000-of-00001",
-        "model.ckpt-8_temp_0123abcd/part-00000-of-00001.index",
-        "model.ckpt-7.data-00000-of-00001.tempstate123456",
-        f"checkpoint.tmp{'a' * 32}",
-        f"graph.pbtxt.tmp{'0' * 32}",
-        "model.ckpt-7.tables.json.4711.tmp",
-    ]
-    kept = [
-        "model.ckpt-7.data-00000-of-00001",
-        "my_temp/notes",
-        "notes-1_temp/mine",
-        "temp-1/mine",
-        "notes.tmp",
-        "model.ckpt-6_temp",
-    ]
-    for name in (*temporary, *kept):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("")
-    table_program.make(tmp_path).train(table_program.input_fn, steps=1)
-    assert not [name for name in temporary if (tmp_path / name).exists()]
-    assert not (tmp_path / "model.ckpt-7_temp").exists()
-    assert all((tmp_path / name).exists() for name in kept)
+    left = leftovers.leave(tmp_path / "model.ckpt-7_temp", own_files.Job.SAVE)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    made = table_program.make(tmp_path)
+    made.train(table_program.input_fn, steps=1)
+    path = made.export_saved_model(str(tmp_path), table_program.receiver_fn).decode()
+    assert sorted(os.listdir(path)) == ["saved_model.pb", "variables"]
+    assert len(os.listdir(left)) == 3
+    assert not (tmp_path / "model.ckpt-1_temp").exists()
 
 
 def test_what_killed_exports_left(tmp_path, monkeypatch):
@@ -150,7 +128,8 @@ def test_what_killed_exports_left(tmp_path, monkeypatch):
     estimator = table_program.make(tmp_path / "model")
     estimator.train(table_program.input_fn, steps=1)
     base = tmp_path / "export"
-    (base / "temp-123" / "variables").mkdir(parents=True)
+    base.mkdir()
+    leftovers.leave(base / "temp-123", own_files.Job.EXPORT)
     (base / "temp-mine").mkdir()
     seen = []
     seconds = itertools.count(1_700_000_000)  # exports are named by their second

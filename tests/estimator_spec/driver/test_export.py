@@ -331,11 +331,14 @@ def test_names_run_out(monkeypatch, tmp_path):
     monkeypatch.setattr(saved_models.tf.io.gfile, "exists", lambda path: True)
     monkeypatch.setattr(saved_models.time, "sleep", lambda seconds: None)
     with pytest.raises(RuntimeError, match="Failed to obtain a unique export directory name"):
-        saved_models._unused_path(str(tmp_path))
+        saved_models._new_directory(str(tmp_path))
 
 
 def test_checkpoint_as_saver(line, receiver, tmp_path):
-    """A scaffold with a tf.train.Checkpoint as its saver trains, exports and warm-starts."""
+    """A scaffold with a tf.train.Checkpoint as its saver trains, exports and warm-starts.
+
+    Its saves leave a directory of somebody else that has the name of their temporary one.
+    """
 
     def model_fn(features, labels, mode):
         step = tf1.train.get_or_create_global_step()
@@ -351,7 +354,9 @@ def test_checkpoint_as_saver(line, receiver, tmp_path):
         )
 
     estimator = estimator_spec.Estimator(model_fn, str(tmp_path / "model"))
+    (tmp_path / "model" / "model.ckpt-3_temp").mkdir(parents=True)
     estimator.train(line.input_fn, steps=3)
+    assert (tmp_path / "model" / "model.ckpt-3_temp").exists()
     names = estimator.get_variable_names()
     assert "weight/.ATTRIBUTES/VARIABLE_VALUE" in names
     trained = estimator.get_variable_value("weight/.ATTRIBUTES/VARIABLE_VALUE")
