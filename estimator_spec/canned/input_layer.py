@@ -130,6 +130,7 @@ def has_v1_columns(feature_columns: Any) -> bool:
     have classes of their own.
     """
     return isinstance(feature_columns, (list, tuple)) and any(
-        isinstance(column, private.FeatureColumnV1) and not getattr(column, "_is_v2_column", False)
+        isinstance(column, private.FeatureColumnV1)
+        and not isinstance(column, (private.DenseColumn, private.CategoricalColumn))
         for column in feature_columns
     )
