@@ -36,8 +36,14 @@ if tuple(map(int, TENSORFLOW.split(".")[:2])) >= (2, 16):
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-# No deadline: the first example builds a graph, and the machine may be busy.
-settings.register_profile("patient", parent=settings.default, deadline=None)
+# No deadline: the first example builds a graph, and the machine may be busy. Properties without a
+# number of their own have hypothesis' 100 examples at night, and fewer with each change.
+settings.register_profile(
+    "patient",
+    parent=settings.default,
+    deadline=None,
+    max_examples=100 if os.environ.get("TPU_COLUMNS_LIVE") == "1" else 40,
+)
 settings.load_profile("patient")
 
 REFERENCE = "TPU_COLUMNS_REFERENCE_PYTHON"
