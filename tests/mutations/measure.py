@@ -106,12 +106,12 @@ class TestMap:
         that runs on import only has the tests that run any line of its file.
         """
         lines = self._data.contexts_by_lineno(self._files[path]) if path in self._files else {}
-        contexts = [context for context in lines.get(line, ()) if context]
-        if not contexts:
-            contexts = list({context for found in lines.values() for context in found if context})
+        # A line that runs on import has a context, too: one without a test.
+        found = {_test_and_phase(context) for context in lines.get(line, ())}
+        if not any(phase for _, phase in found):
+            found = {_test_and_phase(context) for each in lines.values() for context in each}
         tests = set()
-        for context in contexts:
-            test, phase = _test_and_phase(context)
+        for test, phase in found:
             if test in self.seconds:
                 tests.add(test)
                 if phase == "setup":
@@ -120,7 +120,10 @@ class TestMap:
 
 
 def _test_and_phase(context: str) -> tuple[str, str]:
-    """Returns test and phase of a context: `static|test|phase`, or `test (phase)` of a process."""
+    """Returns test and phase of a context: `static|test|phase`, or `test (phase)` of a process.
+
+    The phase is empty where no test ran.
+    """
     found = re.search(r"(tests/\S.*?)(?:\|| \()(setup|run|call|teardown)\)?$", context)
     return (found[1], found[2]) if found else (context, "")
 

@@ -76,7 +76,7 @@ def test_tests_of_a_line(tmp_path):
         "|tests/a/test_a.py::test_fast[x y]|run": [2],
         "tests/b/test_b.py::test_process (call)": [3],
         "|tests/b/test_b.py::test_one|setup": [4],
-        "": [1, 2, 3, 4],
+        '""': [1, 2, 3, 4],  # on import, as the settings write it
     }
     for context, lines in contexts.items():
         data.set_context(context)
