@@ -40,6 +40,20 @@ def test_every_block_is_run_by_a_test():
     assert num_run == GUIDE.count("```") / 2
 
 
+def test_what_migrate_does_is_not_denied():
+    """Each target of `migrate --to` has its column in the guide; "Not yet" names none."""
+    pytest.importorskip("libcst", reason="needs the extra migrate")
+    from estimator_spec.migrate import rule
+
+    leaving = GUIDE.partition("### Leaving the Estimator")[2].partition("\n## ")[0]
+    not_yet = GUIDE.partition("\n## Not yet\n")[2]
+    assert not_yet
+    for target in rule.Target:
+        assert f"`--to {target.value}`" in leaving
+        assert target.value not in not_yet
+    assert not {"TPUEmbedding", "keras_rs"} & set(re.findall(r"\w+", not_yet))
+
+
 def test_short_examples_run(monkeypatch):
     """The blocks of Python that show an edit of a program run."""
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")  # restored afterwards
