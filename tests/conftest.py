@@ -16,6 +16,7 @@ import filelock
 import pytest
 from hypothesis import settings
 
+import goldens
 import tiers
 
 Fill = Callable[[Path], None]
@@ -42,7 +43,7 @@ settings.register_profile(
     "patient",
     parent=settings.default,
     deadline=None,
-    max_examples=100 if os.environ.get("TPU_COLUMNS_LIVE") == "1" else 40,
+    max_examples=100 if goldens.all_are_live() else 40,
 )
 settings.load_profile("patient")
 

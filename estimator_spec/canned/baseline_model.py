@@ -66,11 +66,9 @@ def _batch_size(features: dict[str, Any]) -> Any:
 
 def _as_tensor(feature: Any) -> Any:
     """Returns a dense, sparse or ragged tensor of a feature that may be an array or a list."""
-    if isinstance(feature, tf1.SparseTensorValue):
-        return tf.SparseTensor.from_value(feature)
-    if isinstance(feature, (tf.SparseTensor, tf.RaggedTensor)):
+    if isinstance(feature, tf.RaggedTensor):
         return feature
-    return tf.convert_to_tensor(feature)
+    return tf1.convert_to_tensor_or_sparse_tensor(feature)
 
 
 def _first_dimension(feature: Any) -> Any:

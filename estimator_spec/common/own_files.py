@@ -36,7 +36,7 @@ logging = tf.compat.v1.logging
 
 
 class Job(enum.Enum):
-    """What fills a directory; the value is a pattern of the files that it writes there."""
+    """Kinds of jobs that fill a directory; the value is a pattern of the files they write."""
 
     SAVE = _PARTS
     CONVERSION = r"data|\.(index|state|tables\.json)"

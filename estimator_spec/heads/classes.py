@@ -34,6 +34,21 @@ def check_n_classes(n_classes: Any) -> int:
         ) from None
 
 
+def check_two_or_more(n_classes: Any) -> int:
+    """Returns the argument `n_classes` of a classifier as an int.
+
+    Args:
+        n_classes: as for `check_n_classes`.
+
+    Raises:
+        ValueError: as for `check_n_classes`, or there are fewer than two.
+    """
+    found = check_n_classes(n_classes)
+    if found < 2:
+        raise ValueError(f"n_classes must be >= 2: {found}.")
+    return found
+
+
 def check_vocabulary(label_vocabulary: Any, n_classes: int) -> None:
     """Checks the argument `label_vocabulary` of a head.
 

@@ -126,9 +126,7 @@ def binary_or_multi_class_head(
 
     `n_classes` is the number of classes; the other arguments are as in the heads.
     """
-    n_classes = classes.check_n_classes(n_classes)
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be >= 2: {n_classes}.")
+    n_classes = classes.check_two_or_more(n_classes)
     if n_classes == 2:
         return BinaryClassHead(
             weight_column,

@@ -59,7 +59,7 @@ class Finding(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """What becomes of a program's old names.
+    """Results of a check of a program's old names.
 
     Attributes:
         findings: the old names, by file and line, each once a line; and, as refused, the modules

@@ -7,7 +7,6 @@ records are the goldens, for programs that aren't to run live.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -119,7 +118,7 @@ def sides(
                 names, key = [name], f"{key}_{name}"
             live = [each for each in names if goldens.is_live(kind.prefix + each)]
             if found_reference_python is None:
-                if os.environ.get(goldens.LIVE) == "1":
+                if goldens.all_are_live():  # asked for
                     request.getfixturevalue("reference_python")
                 live = []
             out = run_once(key, lambda out: run_all(kind, names, live, found_reference_python, out))

@@ -70,9 +70,7 @@ def binary_logistic_or_multi_class_head(
     Arguments are as in `estimator_spec.heads.binary_or_multi_class_head`, but `loss_reduction` is a
     value of `tf.compat.v1.losses.Reduction`.
     """
-    n_classes = classes.check_n_classes(n_classes)
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be >= 2: {n_classes}.")
+    n_classes = classes.check_two_or_more(n_classes)
     if n_classes == 2:
         return binary_logistic_head_with_sigmoid_cross_entropy_loss(
             weight_column, None, label_vocabulary, loss_reduction, loss_fn
