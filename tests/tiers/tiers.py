@@ -190,9 +190,9 @@ def matches(test: str, entry: str) -> bool:
         test: its id, relative to `tests`.
         entry: as in this module's lists.
     """
-    if "::" in entry:
-        return fnmatch.fnmatchcase(test, entry)
     path = test.partition("::")[0]
+    if "::" in entry:
+        return entry.startswith(f"{path}::") and fnmatch.fnmatchcase(test, entry)
     return path == entry or path.startswith(f"{entry}/")
 
 
