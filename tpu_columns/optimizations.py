@@ -20,7 +20,6 @@ class Optimization(enum.Enum):
     LOOKUPS = "TPU_COLUMNS_FAST_LOOKUPS"
     INPUT_LAYERS = "TPU_COLUMNS_FAST_INPUT_LAYERS"
     NATIVE_KERNELS = "TPU_COLUMNS_NATIVE_KERNELS"
-    UPDATE_FORMULAS = "TPU_COLUMNS_UPDATE_FORMULAS"
     GRADIENT_SUMS = "TPU_COLUMNS_GRADIENT_SUMS"
     FUSED_ADAM = "TPU_COLUMNS_FUSED_ADAM"
     GATHERS = "TPU_COLUMNS_FAST_GATHERS"
@@ -36,7 +35,6 @@ class Optimization(enum.Enum):
 REWRITES = frozenset(
     {
         Optimization.NATIVE_KERNELS,
-        Optimization.UPDATE_FORMULAS,
         Optimization.GRADIENT_SUMS,
         Optimization.FUSED_ADAM,
         Optimization.GATHERS,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import random_model
-from estimator_spec.updates import gathers, kernel_choice, native_library
+from estimator_spec.updates import gathers, native_library
 from tpu_columns.optimizations import Optimization
 
 SEEDS = "TPU_COLUMNS_RANDOM_MODELS"
@@ -34,7 +34,6 @@ def _seeds() -> list[object]:
 @pytest.fixture(autouse=True)
 def all_rewrites(monkeypatch):
     """Uses every rewrite, also where it gains nothing: the tables are small."""
-    monkeypatch.setattr(kernel_choice, "minimum_rows", lambda version, kind, width: 0)
     monkeypatch.setattr(gathers, "_MIN_TABLE_BYTES", 0)
 
 

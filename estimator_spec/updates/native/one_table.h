@@ -262,7 +262,8 @@ class ProductOp : public OpKernel {
       .Attr("num_hyperparameters: int >= 1")                                    \
       .Attr("num_gradients: int >= 1")                                          \
       .Attr("Id: {int32, int64}")                                               \
-      .Attr("rule: {'adagrad', 'adagrad_v2', 'ftrl', 'ftrl_v2'}")               \
+      .Attr("rule: string")                                                     \
+      .Attr("nesterov: bool = false")                                           \
       .Attr("sums: bool")                                                       \
       .Attr("adjoint: bool")                                                    \
       .SetIsStateful()                                                          \
@@ -282,6 +283,8 @@ gradients: of those rows, [U, D] in all; or with `sums` the second factor, [S, D
   product of a sparse matrix that gives it. One or several tensors, whose rows follow each other.
 pairs, values: the sparse matrix, read with `sums`.
 adjoint: whether the sparse matrix is transposed first.
+rule: name in `AllRules`; slots and hyperparameters are in its order.
+nesterov: of the rules with momentum.
 )doc");
 
 // A table or slot variable that an op writes.
@@ -299,26 +302,16 @@ class UpdateOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients_));
     OP_REQUIRES_OK(context, context->GetAttr("sums", &sums_));
     OP_REQUIRES_OK(context, context->GetAttr("adjoint", &adjoint_));
-    std::string rule;
-    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
-    int slots = 1, hyperparameters = 1;
-    if (rule == "adagrad") {
-      rule_ = Rule::kAdagrad;
-    } else if (rule == "adagrad_v2") {
-      rule_ = Rule::kAdagradV2;
-      hyperparameters = 2;
-    } else if (rule == "ftrl") {
-      rule_ = Rule::kFtrl;
-      slots = 2;
-      hyperparameters = 4;
-    } else {
-      rule_ = Rule::kFtrlV2;
-      slots = 2;
-      hyperparameters = 5;
-    }
-    OP_REQUIRES(context, num_slots_ == slots && num_hyperparameters_ == hyperparameters,
-                InvalidArgument("rule ", rule, " takes ", slots, " slots and ", hyperparameters,
-                                " hyperparameters"));
+    OP_REQUIRES_OK(context, context->GetAttr("nesterov", &nesterov_));
+    std::string name;
+    OP_REQUIRES_OK(context, context->GetAttr("rule", &name));
+    rule_ = FindRule(name);
+    OP_REQUIRES(context, rule_ != nullptr, InvalidArgument("there is no rule ", name));
+    const int hyperparameters = rule_->hyperparameters.size();
+    OP_REQUIRES(context,
+                num_slots_ == rule_->num_slots && num_hyperparameters_ == hyperparameters,
+                InvalidArgument("rule ", name, " takes ", rule_->num_slots, " slots and ",
+                                hyperparameters, " hyperparameters"));
   }
 
   void Compute(OpKernelContext* context) override {
@@ -358,24 +351,16 @@ class UpdateOp : public OpKernel {
   }
 
   bool ReadHyperparameters(OpKernelContext* context, Hyperparameters* h) {
-    std::vector<float> found;
+    h->nesterov = nesterov_;
     for (int place = 0; place < num_hyperparameters_; ++place) {
       const Tensor& value = context->input(1 + num_slots_ + place);
       if (value.NumElements() != 1) {
         context->SetStatus(InvalidArgument("hyperparameters must be scalars"));
         return false;
       }
-      found.push_back(value.flat<float>()(0));
+      h->*rule_->hyperparameters[place] = value.flat<float>()(0);
     }
-    h->rate = found[0];
-    if (rule_ == Rule::kAdagradV2) h->epsilon = found[1];
-    if (rule_ == Rule::kFtrl || rule_ == Rule::kFtrlV2) {
-      h->l1 = found[1];
-      h->l2 = found[2];
-      h->power = found[3];
-    }
-    if (rule_ == Rule::kFtrlV2) h->shrinkage = found[4];
-    const bool is_ftrl = rule_ == Rule::kFtrl || rule_ == Rule::kFtrlV2;
+    const bool is_ftrl = rule_->rule == Rule::kFtrl || rule_->rule == Rule::kFtrlV2;
     if (is_ftrl && !(h->rate > 0 && h->l1 >= 0 && h->l2 >= 0 && h->shrinkage >= 0 &&
                      h->power <= 0)) {
       context->SetStatus(InvalidArgument(
@@ -428,13 +413,13 @@ class UpdateOp : public OpKernel {
     }
     std::array<float*, kMaxSlots> slots{};
     for (int slot = 0; slot < num_slots_; ++slot) slots[slot] = variables[slot + 1].data;
-    UpdateRows(rule_, h, variables[0].data, slots, std::vector<int64_t>(ids, ids + num_ids),
+    UpdateRows(rule_->rule, h, variables[0].data, slots, std::vector<int64_t>(ids, ids + num_ids),
                gradients, width);
   }
 
-  Rule rule_;
+  const RuleArguments* rule_ = nullptr;
   int num_slots_, num_hyperparameters_, num_gradients_;
-  bool sums_, adjoint_;
+  bool sums_, adjoint_, nesterov_;
 };
 
 #define TPU_COLUMNS_REGISTER_FOR_IDS(Id)                                                                      \

@@ -146,20 +146,85 @@ void FindDistinctInRange(const Id* ids, int64_t count, Id begin, Id end, Index* 
   distinct->resize(size);
 }
 
-// New values of the elements of a row and its slots; formulas as in kernels.py and, for
-// `adagrad_no_nan`, in cores/update_rules.py.
-enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl, kFtrlV2 };
-
-constexpr int kMaxSlots = 2;
-
-struct Hyperparameters {
-  float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
+// Update rules: new values of the elements of a row and its slots. They are those of TensorFlow's
+// ops (https://www.tensorflow.org/api_docs/python/tf/raw_ops, ResourceSparseApply...), with a
+// division by a root in place of a product with a reciprocal root.
+enum class Rule {
+  kSgd,
+  kAdagrad,
+  kAdagradNoNan,
+  kAdagradV2,
+  kAdagradDa,
+  kProximalAdagrad,
+  kProximalSgd,
+  kAdadelta,
+  kMomentum,
+  kKerasMomentum,
+  kRmsProp,
+  kCenteredRmsProp,
+  kFtrl,
+  kFtrlV2
 };
 
-// Updates a row of weights `w` and slots `a` (accumulator) and `linear` by a gradient `g`.
+constexpr int kMaxSlots = 3;
+
+struct Hyperparameters {
+  float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0, momentum = 0, rho = 0;
+  float step = 0;  // global step
+  bool nesterov = false;
+};
+
+// Name of a rule, number of slots, and the hyperparameters that it takes, in this order.
+struct RuleArguments {
+  const char* name;
+  Rule rule;
+  int num_slots;
+  std::vector<float Hyperparameters::*> hyperparameters;
+};
+
+inline const std::vector<RuleArguments>& AllRules() {
+  using H = Hyperparameters;
+  static const auto* const rules = new std::vector<RuleArguments>{
+      {"sgd", Rule::kSgd, 0, {&H::rate}},
+      {"adagrad", Rule::kAdagrad, 1, {&H::rate}},
+      {"adagrad_no_nan", Rule::kAdagradNoNan, 1, {&H::rate}},
+      {"adagrad_v2", Rule::kAdagradV2, 1, {&H::rate, &H::epsilon}},
+      {"adagrad_da", Rule::kAdagradDa, 2, {&H::rate, &H::l1, &H::l2, &H::step}},
+      {"proximal_adagrad", Rule::kProximalAdagrad, 1, {&H::rate, &H::l1, &H::l2}},
+      {"proximal_sgd", Rule::kProximalSgd, 0, {&H::rate, &H::l1, &H::l2}},
+      {"adadelta", Rule::kAdadelta, 2, {&H::rate, &H::rho, &H::epsilon}},
+      {"momentum", Rule::kMomentum, 1, {&H::rate, &H::momentum}},
+      {"keras_momentum", Rule::kKerasMomentum, 1, {&H::rate, &H::momentum}},
+      {"rms_prop", Rule::kRmsProp, 2, {&H::rate, &H::rho, &H::momentum, &H::epsilon}},
+      {"centered_rms_prop", Rule::kCenteredRmsProp, 3,
+       {&H::rate, &H::rho, &H::momentum, &H::epsilon}},
+      {"ftrl", Rule::kFtrl, 2, {&H::rate, &H::l1, &H::l2, &H::power}},
+      {"ftrl_v2", Rule::kFtrlV2, 2, {&H::rate, &H::l1, &H::l2, &H::power, &H::shrinkage}},
+  };
+  return *rules;
+}
+
+// Returns the rule of a name, or null.
+inline const RuleArguments* FindRule(const std::string& name) {
+  for (const RuleArguments& each : AllRules()) {
+    if (name == each.name) return &each;
+  }
+  return nullptr;
+}
+
+// Moves a number towards zero by `limit`, but not past it.
+inline float Shrink(float value, float limit) {
+  return value - std::min(std::max(value, -limit), limit);
+}
+
+// Updates a row of weights `w` and of its slots by a gradient `g`.
 template <typename Width>
-inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w, float* __restrict a,
-                      float* __restrict linear, const float* __restrict g, Width width) {
+inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w,
+                      const std::array<float*, kMaxSlots>& slots, const float* __restrict g,
+                      Width width) {
+  float* __restrict a = slots[0];
+  float* __restrict b = slots[1];
+  float* __restrict c = slots[2];
   switch (rule) {
     case Rule::kSgd:
       for (int64_t i = 0; i < width; ++i) w[i] -= h.rate * g[i];
@@ -170,7 +235,7 @@ inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w, 
         w[i] -= h.rate * g[i] / std::sqrt(a[i]);
       }
       return;
-    case Rule::kAdagradNoNan:
+    case Rule::kAdagradNoNan:  // with a rate or gradient of zero, a weight stays
       for (int64_t i = 0; i < width; ++i) {
         a[i] += g[i] * g[i];
         const float moved = h.rate * g[i];
@@ -183,8 +248,68 @@ inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w, 
         w[i] -= h.rate * g[i] / (std::sqrt(a[i]) + h.epsilon);
       }
       return;
+    case Rule::kAdagradDa:  // slots: sums of gradients, and of their squares
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] += g[i];
+        b[i] += g[i] * g[i];
+        const float shrunk = h.l1 > 0.0f ? Shrink(a[i], h.l1 * h.step) : a[i];
+        w[i] = -h.rate * shrunk / (h.l2 * (h.step * h.rate) + std::sqrt(b[i]));
+      }
+      return;
+    case Rule::kProximalAdagrad:
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] += g[i] * g[i];
+        const float rate = h.rate / std::sqrt(a[i]);
+        const float moved = w[i] - g[i] * rate;
+        const float shrunk = h.l1 > 0.0f ? Shrink(moved, rate * h.l1) : moved;
+        w[i] = shrunk / (1.0f + h.l2 * rate);
+      }
+      return;
+    case Rule::kProximalSgd:
+      for (int64_t i = 0; i < width; ++i) {
+        const float moved = w[i] - g[i] * h.rate;
+        const float shrunk = h.l1 > 0.0f ? Shrink(moved, h.rate * h.l1) : moved;
+        w[i] = shrunk / (1.0f + h.l2 * h.rate);
+      }
+      return;
+    case Rule::kAdadelta:  // slots: averages of squared gradients, and of squared updates
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] = a[i] * h.rho + g[i] * g[i] * (1.0f - h.rho);
+        const float update = std::sqrt(b[i] + h.epsilon) / std::sqrt(a[i] + h.epsilon) * g[i];
+        w[i] -= update * h.rate;
+        b[i] = b[i] * h.rho + update * update * (1.0f - h.rho);
+      }
+      return;
+    case Rule::kMomentum:
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] = a[i] * h.momentum + g[i];
+        w[i] -= h.nesterov ? g[i] * h.rate + a[i] * h.momentum * h.rate : a[i] * h.rate;
+      }
+      return;
+    case Rule::kKerasMomentum:
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] = a[i] * h.momentum - g[i] * h.rate;
+        w[i] += h.nesterov ? a[i] * h.momentum - g[i] * h.rate : a[i];
+      }
+      return;
+    case Rule::kRmsProp:  // slots: averages of squared gradients, momentum
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] = a[i] * h.rho + g[i] * g[i] * (1.0f - h.rho);
+        b[i] = b[i] * h.momentum + h.rate * g[i] / std::sqrt(a[i] + h.epsilon);
+        w[i] -= b[i];
+      }
+      return;
+    case Rule::kCenteredRmsProp:  // slots: averages of gradients, of their squares, momentum
+      for (int64_t i = 0; i < width; ++i) {
+        b[i] = b[i] * h.rho + g[i] * g[i] * (1.0f - h.rho);
+        a[i] = a[i] * h.rho + g[i] * (1.0f - h.rho);
+        const float spread = b[i] + h.epsilon - a[i] * a[i];
+        c[i] = c[i] * h.momentum + h.rate * g[i] / std::sqrt(spread);
+        w[i] -= c[i];
+      }
+      return;
     case Rule::kFtrl:
-    case Rule::kFtrlV2:
+    case Rule::kFtrlV2:  // slots: accumulator, linear
       for (int64_t i = 0; i < width; ++i) {
         const float old_a = a[i];
         const float new_a = old_a + g[i] * g[i];
@@ -199,10 +324,10 @@ inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w, 
         // Not with a shrinkage of 0: times an infinite weight it would be NaN.
         const float in_linear =
             rule == Rule::kFtrl ? g[i] : g[i] + 2.0f * h.shrinkage * w[i];
-        linear[i] = linear[i] + in_linear - (new_root - root) / h.rate * w[i];
+        b[i] = b[i] + in_linear - (new_root - root) / h.rate * w[i];
         const float curvature = new_root / h.rate + 2.0f * h.l2;
-        const float clipped = std::min(std::max(linear[i], -h.l1), h.l1);
-        w[i] = (clipped - linear[i]) / curvature;
+        const float clipped = std::min(std::max(b[i], -h.l1), h.l1);
+        w[i] = (clipped - b[i]) / curvature;
         a[i] = new_a;
       }
       return;
@@ -233,10 +358,11 @@ void UpdateRows(Rule rule, const Hyperparameters& h, float* weights,
         }
       }
       const int64_t offset = rows[place] * width;
-      const auto slot = [&](int number) {
-        return slots[number] ? slots[number] + offset : nullptr;
-      };
-      UpdateRow(rule, h, weights + offset, slot(0), slot(1), gradients[place], width);
+      std::array<float*, kMaxSlots> slots_of_row{};
+      for (int number = 0; number < kMaxSlots; ++number) {
+        if (slots[number]) slots_of_row[number] = slots[number] + offset;
+      }
+      UpdateRow(rule, h, weights + offset, slots_of_row, gradients[place], width);
     }
   };
   WithWidth(width, update);

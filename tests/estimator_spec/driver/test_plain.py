@@ -92,7 +92,6 @@ def used(monkeypatch):
     record(updates.rewriting.direct_sums, "sum_from_tables")
     record(updates.rewriting.adam, "fuse_adam")
     record(updates.rewriting, "_skip_reshapes")
-    record(updates.rewriting.kernel_choice, "formula_is_faster")
     record(initial_values, "replace_large_constants")
     record(hookless_steps._Runner, "_run_raw_steps")
     record(saving, "disable_copy_on_read")
@@ -105,7 +104,6 @@ PARTS = {
     Optimization.DIRECT_SUMS: "sum_from_tables",
     Optimization.FUSED_ADAM: "fuse_adam",
     Optimization.GRADIENT_SUMS: "_skip_reshapes",
-    Optimization.UPDATE_FORMULAS: "formula_is_faster",
     Optimization.INITIAL_VALUES: "replace_large_constants",
     Optimization.SKIPPED_HOOKS: "_run_raw_steps",
     Optimization.SAVES_IN_PLACE: "disable_copy_on_read",
