@@ -31,7 +31,6 @@ WORKLOADS = {
     Optimization.NATIVE_KERNELS.value: "grid/10ids-dense-1e6",
     Optimization.GRADIENT_SUMS.value: "grid/10ids-dense-1e5",
     Optimization.FUSED_ADAM.value: "adam/1id-dense-1e5",
-    Optimization.GATHERS.value: "grid/10ids-dense-1e6",
     Optimization.DIRECT_SUMS.value: "evaluate/10ids",
     Optimization.INITIAL_VALUES.value: "grid/1id-dense-1e6",
     Optimization.SKIPPED_HOOKS.value: "huge/1id",

@@ -23,7 +23,7 @@ class Kernel:
 
     Attributes:
         variables: names of the inputs that the op writes; the table is the first.
-        rule: update rule of the native ops that does the same: see `native/rows.h`.
+        rule: update rule of the native ops that does the same, of `tpu_columns/kernels/cpp/rows.h`.
         hyperparameters: names of the inputs that are the rule's hyperparameters, in its order; or
             their values.
         required_attributes: attributes and the values for which the rule holds.
@@ -138,9 +138,7 @@ _KERNELS = {
         "adagrad_da",
         ("lr", "l1", "l2", "global_step"),
     ),
-    "SparseApplyAdagradV2": Kernel(
-        ("var", "accum"), "adagrad_v2", ("lr", "epsilon"), _ALL_SLOTS
-    ),
+    "SparseApplyAdagradV2": Kernel(("var", "accum"), "adagrad_v2", ("lr", "epsilon"), _ALL_SLOTS),
     "SparseApplyCenteredRMSProp": Kernel(
         ("var", "mg", "ms", "mom"), "centered_rms_prop", ("lr", "rho", "momentum", "epsilon")
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces lookups and updates of float32 tables in a training graph by the ops of `native/`.
+"""Replaces lookups and updates of float32 tables in a training graph by our ops.
 
     ids ─▶ UniqueWithCounts ─▶ gather ─▶ sparse product       as built by a lookup
     ids ─▶ Unique ───────────▶ LookUp                         copies no rows
@@ -19,14 +19,16 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.updates import dependencies, gathers, kernels, native_library
+from estimator_spec.updates import dependencies, gathers, kernels
 from tpu_columns import combining
+from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
 
 _PRODUCT = "SparseTensorDenseMatMul"
 # Narrower products are as fast in TensorFlow.
 _MIN_WIDTH_OF_PRODUCTS = 32
+
 
 def update_rows(
     rule: str,
@@ -40,7 +42,7 @@ def update_rows(
     """Returns an op that updates rows of a variable and of its slots in place.
 
     Args:
-        rule: one of `native/rows.h`.
+        rule: one of `tpu_columns/kernels/cpp/rows.h`.
         variable: the table's handle or reference, float32 [V, D].
         slots: those of the slot variables that the rule has.
         hyperparameters: float32 scalars, in the rule's order.
@@ -49,7 +51,7 @@ def update_rows(
             it itself; if its rows are those of several tensors, the op reads them there.
         nesterov: of the rules with momentum.
     """
-    ops = native_library.load()
+    ops = loading.load()
     make = ops.tpu_columns_update
     if variable.dtype == tf.resource:
         make = ops.tpu_columns_resource_update
@@ -124,7 +126,7 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
                 kernel.rule,
                 table,
                 slots,
-                [_number(inputs.get(each, each)) for each in kernel.hyperparameters],
+                [_number(each, inputs) for each in kernel.hyperparameters],
                 inputs["indices"],
                 gradient,
                 kernels.has_nesterov(op),
@@ -132,9 +134,11 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
     return replaced
 
 
-def _number(value: Any) -> Any:
-    """Returns a hyperparameter as a float32 scalar; the global step is an integer."""
-    return tf.cast(value, tf.float32) if tf.is_tensor(value) else tf.constant(value)
+def _number(hyperparameter: str | float, inputs: dict[str, Any]) -> Any:
+    """Returns a hyperparameter, a number or the name of an input, as a float32 scalar."""
+    if isinstance(hyperparameter, float):
+        return tf.constant(hyperparameter)
+    return tf.cast(inputs[hyperparameter], tf.float32)  # the global step is an integer
 
 
 def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:
@@ -147,7 +151,7 @@ def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:
         The replacement of each replaced op.
     """
     replaced: dict[Any, Any] = {}
-    ops = native_library.load()
+    ops = loading.load()
     outputs: list[tuple[Any, Any]] = []
     for op in graph.get_operations():
         if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
@@ -225,7 +229,6 @@ def _find_gather(rows: Any) -> list[Any]:
         between.append(rows.op)
         rows = rows.op.inputs[0]
     op = rows.op
-    # Other gathers may be fetched: see `gathers.replace_gathers`.
     if not gathers.is_of_a_lookup(op) or len(rows.consumers()) != 1:
         return []
     if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):

@@ -8,8 +8,8 @@ The rewrites of an update keep its values up to rounding:
     values, unique ids ──────────────────────────▶ Update             with native kernels
 
 Other modules rewrite optimizers that update whole tables (`adam`) and reads of tables
-(`direct_sums`, `gathers`, `native_ops`). Replaced ops stay in the graph, but nothing runs them unless a program
-fetches one. `dependencies` finds the control edges and other writers to preserve.
+(`direct_sums`, `native_ops`). Replaced ops stay in the graph, but nothing runs them unless a
+program fetches one. `dependencies` finds the control edges and other writers to preserve.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from estimator_spec.updates import (
     adam,
     dependencies,
     direct_sums,
-    gathers,
     graph_defs,
     kernels,
-    native_library,
     native_ops,
 )
 from tpu_columns import storage
+from tpu_columns.kernels import loading
 from tpu_columns.optimizations import REWRITES, Optimization
 
 tf1 = tf.compat.v1
@@ -68,7 +67,7 @@ def optimize_training_graph(
     for op in updates if Optimization.GRADIENT_SUMS in chosen else ():
         _skip_second_search(op)
         _skip_reshapes(op)
-    use_native = Optimization.NATIVE_KERNELS in chosen and native_library.load() is not None
+    use_native = Optimization.NATIVE_KERNELS in chosen and loading.load() is not None
     native = native_ops.replace_updates(updates, step) if use_native else {}
     original_inputs = {op: tuple(op.inputs) for op in native}
     for op, new in native.items():
@@ -79,8 +78,6 @@ def optimize_training_graph(
     reads = native_ops.replace_lookups(graph) if use_native else {}
     if native or reads:
         graph_defs.write_original_ops(graph, native | reads, original_inputs)
-    if Optimization.GATHERS in chosen:
-        reads |= gathers.replace_gathers(graph, reads)
     _redirect_control_inputs(graph, replaced, reads)
     return replaced.get(train_op, train_op)
 
@@ -96,8 +93,6 @@ def optimize_inference_graph(
     """
     if Optimization.DIRECT_SUMS in chosen:
         direct_sums.sum_from_tables(graph)
-    if Optimization.GATHERS in chosen:
-        _redirect_control_inputs(graph, {}, gathers.replace_gathers(graph))
 
 
 def _redirect_control_inputs(

@@ -88,7 +88,6 @@ def used(monkeypatch):
         monkeypatch.setattr(module, name, recording)
 
     record(feature_layers, "_input_layer")
-    record(updates.rewriting.gathers, "replace_gathers")
     record(updates.rewriting.direct_sums, "sum_from_tables")
     record(updates.rewriting.adam, "fuse_adam")
     record(updates.rewriting, "_skip_reshapes")
@@ -100,7 +99,6 @@ def used(monkeypatch):
 
 PARTS = {
     Optimization.INPUT_LAYERS: "_input_layer",
-    Optimization.GATHERS: "replace_gathers",
     Optimization.DIRECT_SUMS: "sum_from_tables",
     Optimization.FUSED_ADAM: "fuse_adam",
     Optimization.GRADIENT_SUMS: "_skip_reshapes",

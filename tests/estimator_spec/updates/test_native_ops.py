@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native kernels: the numbers of TensorFlow's ops, where they run, and the errors."""
+"""Native kernels: the numbers of TensorFlow's ops, and where they run."""
 
 from __future__ import annotations
 
-import ctypes
 import inspect
-import os
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import estimator_spec as es
+import forking_python
 import tpu_columns
 import traces
-from estimator_spec.updates import kernels, native_library, native_ops, optimize_training_graph
+from estimator_spec.updates import kernels, native_ops, optimize_training_graph
 from tpu_columns import Hardware, IdOutOfRangeError, Mode, combining, optimizations, placement
+from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -32,87 +30,14 @@ ROOT = Path(es.__file__).resolve().parents[1]
 ROWS, BATCH, WIDTH = 30, 8, 3
 
 pytestmark = pytest.mark.skipif(
-    native_library.find_compiler() is None, reason="there is no C++ compiler"
+    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
 )
 
 
 @pytest.fixture(scope="module")
 def ops():
     """The module of the native ops."""
-    return native_library.load()
-
-
-def test_the_library_is_compiled_once(tmp_path):
-    """The second call finds the file of the first, and nothing else is left in the directory."""
-    unit = tmp_path / "kernels.cc"
-    unit.write_text('extern "C" int number() { return 3; }\n')
-    compiler = native_library.find_compiler()
-    library = native_library.build(compiler, tmp_path / "new", unit)
-    assert ctypes.CDLL(str(library)).number() == 3
-    changed = library.stat().st_mtime_ns
-    assert native_library.build(compiler, tmp_path / "new", unit) == library
-    assert library.stat().st_mtime_ns == changed
-    assert list(library.parent.iterdir()) == [library]
-    unit.write_text('extern "C" int number() { return 4; }\n')
-    assert native_library.build(compiler, tmp_path / "new", unit) != library
-
-
-def test_a_failing_compiler_leaves_nothing(tmp_path):
-    """The error has the compiler's last words, and no unfinished file stays."""
-    compiler = tmp_path / "c++"
-    compiler.write_text("#!/bin/sh\necho 'no such header' >&2\nexit 3\n")
-    compiler.chmod(0o755)
-    with pytest.raises(RuntimeError, match=r"c\+\+ failed on .*kernels.cc: no such header"):
-        native_library.build([str(compiler)], tmp_path / "cache")
-    assert not list((tmp_path / "cache").iterdir())
-
-
-@pytest.mark.parametrize("compiler", ["absent", "failing", "'half quoted"])
-def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, caplog):
-    """Without a compiler, or if it fails, a log line says why."""
-    if compiler == "failing":
-        (tmp_path / "failing").write_text("#!/bin/sh\nexit 1\n")
-        (tmp_path / "failing").chmod(0o755)
-    monkeypatch.setenv("CXX", str(tmp_path / compiler))
-    monkeypatch.setenv("TPU_COLUMNS_CACHE", str(tmp_path / "cache"))
-    lines = []
-    for level in ("info", "warning"):
-        monkeypatch.setattr(tf1.logging, level, lambda text, *found: lines.append(text % found))
-    assert native_library.load.__wrapped__() is None
-    assert lines[-1].startswith("No native kernels: ")
-
-
-def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
-    """A file that can't be loaded is replaced."""
-    whole = native_library.build(native_library.find_compiler(), native_library.cache_directory())
-    # A compiler that is done at once.
-    compiler = tmp_path / "c++"
-    compiler.write_text(
-        f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp {shlex.quote(str(whole))} "$2"\n'
-    )
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CXX", str(compiler))
-    library = native_library.build([str(compiler)], tmp_path)
-    library.write_bytes(b"")
-    # A process of its own: TensorFlow registers an op once.
-    program = "from estimator_spec.updates import native_library as n; n.load().tpu_columns_unique"
-    environment = os.environ | {"TPU_COLUMNS_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
-    assert library.stat().st_size > 1000
-
-
-def test_the_cache_must_be_an_absolute_path(monkeypatch):
-    """No library is loaded from a path that depends on the working directory."""
-    monkeypatch.setenv("TPU_COLUMNS_CACHE", "cache")
-    with pytest.raises(RuntimeError, match="'cache', must be an absolute path"):
-        native_library.cache_directory()
-
-
-def test_the_compiler_may_have_arguments(monkeypatch):
-    """CXX may be a command with arguments, as in makefiles."""
-    (compiler,) = native_library.find_compiler()
-    monkeypatch.setenv("CXX", f"{compiler} -O2")
-    assert native_library.find_compiler() == [compiler, "-O2"]
+    return loading.load()
 
 
 @settings(deadline=None, max_examples=50)
@@ -120,7 +45,7 @@ def test_the_compiler_may_have_arguments(monkeypatch):
 def test_distinct_ids_are_those_of_unique(ids, is_long):
     """Distinct ids and places are those of `tf.unique`, in its order."""
     ids = np.array(ids, np.int64 if is_long else np.int32)
-    found = native_library.load().tpu_columns_unique(ids)
+    found = loading.load().tpu_columns_unique(ids)
     expected = tf.unique(ids, tf.int64)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -144,7 +69,7 @@ def test_products_are_those_of_tensorflow(data, width, transposed, ones):
     expected = tf.raw_ops.SparseTensorDenseMatMul(
         a_indices=pairs, a_values=values, a_shape=shape, b=rows, adjoint_a=transposed
     )
-    ops = native_library.load()
+    ops = loading.load()
     product = ops.tpu_columns_product(pairs, values, shape, rows, adjoint=transposed)
     ids = tf.constant([3, 1, 0, 2])
     table = tf.gather(rows, tf.argsort(ids))
@@ -418,7 +343,9 @@ def test_ftrl_whose_linear_slot_has_the_rate_stays():
         for value in (True, False):
             with tf.Graph().as_default():
                 scalars = {**SCALARS, "lr_power": -0.5}
-                op, _ = update_of(f"Resource{kind}", {name: value}, [0, 1], ones, lambda: ones, scalars)
+                op, _ = update_of(
+                    f"Resource{kind}", {name: value}, [0, 1], ones, lambda: ones, scalars
+                )
                 assert len(native_ops.replace_updates([op], frozenset())) == (
                     value == (name == "update_slots")
                 )
@@ -640,3 +567,90 @@ def test_a_graph_without_a_driver_has_none():
         column = tpu_columns.embedding_column(fc.categorical_column_with_identity("a", ROWS), 40)
         tpu_columns.input_layer({"a": tf.constant([[1, 2]])}, [column])
         assert not any(op.type.startswith("TpuColumns") for op in graph.get_operations())
+
+
+def test_old_lookups_wait_for_new_updates():
+    """Fetching a lookup's gather after an update doesn't run the replaced update again."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        table = tf1.get_variable(
+            "table", [40, 16], initializer=tf1.zeros_initializer(), use_resource=True
+        )
+        ids, _, _ = tf.unique_with_counts(tf1.placeholder_with_default([1, 2, 1], [None]))
+        step = tf.raw_ops.ResourceScatterAdd(
+            resource=table.handle, indices=ids, updates=tf.ones([2, 16])
+        )
+        with tf.control_dependencies([step]):
+            after = tf1.nn.embedding_lookup(table, ids).op.inputs[0]
+        train_op = optimize_training_graph(graph, step, ALL)
+        assert train_op is not step
+        session.run(tf1.global_variables_initializer())
+        for count in range(1, 20):
+            value, _ = session.run([after, train_op])
+            np.testing.assert_array_equal(value, np.full([2, 16], count))
+
+
+class Fetches(tf1.train.SessionRunHook):
+    """Hook that fetches a program's own gather and an identity of it."""
+
+    def __init__(self):
+        self.values = []
+
+    def before_run(self, run_context):
+        rows = tf1.get_default_graph().get_tensor_by_name("own:0")
+        return tf1.train.SessionRunArgs([rows, "again:0"])
+
+    def after_run(self, run_context, run_values):
+        self.values.append(run_values.results)
+
+
+def test_a_hook_that_fetches_rows(tmp_path):
+    """Rows that a program gathers and a hook fetches are those before the step's update."""
+
+    def model_fn(features, labels, mode, params):
+        table = tf1.get_variable("table", [50, 16], use_resource=True)
+        rows = tf.gather(table, features["a"], name="own")
+        loss = tf.reduce_mean(tf.square(tf.identity(rows, name="again") - 1.0))
+        train_op = tf1.train.GradientDescentOptimizer(9.0).minimize(
+            loss, tf1.train.get_global_step()
+        )
+        return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def input_fn(params):
+        ids = np.random.default_rng(0).integers(0, 50, [64])
+        data = tf.data.Dataset.from_tensor_slices(({"a": ids}, np.zeros([64], np.float32)))
+        return data.repeat().batch(params["batch_size"], drop_remainder=True)
+
+    hook = Fetches()
+    es.TPUEstimator(
+        model_fn,
+        use_tpu=False,
+        train_batch_size=16,
+        config=es.RunConfig(model_dir=str(tmp_path)),
+    ).train(input_fn, steps=40, hooks=[hook])
+    assert len(hook.values) == 40
+    for fetched, used in hook.values:
+        np.testing.assert_array_equal(fetched, used)
+
+
+DETERMINISTIC = f"""
+import sys
+import numpy as np
+import tensorflow as tf
+sys.path[:0] = {sys.path}
+tf.config.experimental.enable_op_determinism()
+import test_native_ops as tests
+ids = np.random.default_rng(0).integers(0, tests.ROWS, [tests.BATCH, 40])
+for core in (False, True):
+    runs = [tests.train(sys.argv[1] + str((core, i)), ids, core) for i in range(2)]
+    assert any(kind.startswith("TpuColumns") for kind in runs[0][1]), core
+    for name, value in runs[0][0].items():
+        assert np.array_equal(value, runs[1][0][name]), (core, name)
+print("equal")
+"""
+
+
+@pytest.mark.nightly("test_two_trainings_are_the_same has the same ops")
+def test_with_op_determinism(tmp_path):
+    """After `enable_op_determinism` the native ops train, and two trainings have the same bits."""
+    done = forking_python.run(["-c", DETERMINISTIC, str(tmp_path)])
+    assert done.stdout.endswith("equal\n"), done.stderr[-3000:]
