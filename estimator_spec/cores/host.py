@@ -207,7 +207,7 @@ class HostCore:
             else:
                 shape = (table.vocabulary_size, table.dimension)
                 variable = self._create_table(key, names[key], shape)
-            if self._native_rule(key):
+            if self._is_native(key):
                 # Its lookup is connected to the finished model, in `update`.
                 offsets = self._stacks[key].offsets if key in stacks else [0]
                 self._native[key] = variable, self._uses(stacks.get(key, [key]), offsets)
@@ -260,28 +260,28 @@ class HostCore:
             return []
         tables = native_tables.NativeTables()
         for key, (variable, uses) in self._native.items():
-            rule, parameters = self._native_rule(key), self._optimizer(key)
-            assert rule is not None
+            parameters = self._optimizer(key)
             if key in self._stacks:
                 slots = self._stacks[key].slots
             else:
                 slots = host_updates.slot_variables(variable, parameters)
             ordered = [slots[name] for name in optimizers.slot_initial_values(parameters)]
-            tables.add(variable, ordered, rule, self._learning_rate(key, self._step, rates), uses)
+            rate = self._learning_rate(key, self._step, rates)
+            tables.add(variable, ordered, parameters, rate, uses)
         tables.look_up(self._step)
         assert self._gradients is not None
         gradients = self._gradients
-        return tables.update(lambda feature: gradients.captured(feature, 0), factor)
+        return tables.update(lambda feature: gradients.captured(feature, 0), factor, self._step)
 
-    def _native_rule(self, key: str) -> str | None:
-        """Returns the rule of the native op that updates a table; None: other ops train it."""
+    def _is_native(self, key: str) -> bool:
+        """Returns whether native ops look up and update a table."""
         is_alone = self._training and not self._on_servers and self._num_replicas == 1
         # A pipelined update is held back by table.
         if not is_alone or self._spec.pipeline_execution_with_tensor_core:
-            return None
+            return False
         if not driver_graphs.uses_native_kernels() or loading.load() is None:
-            return None
-        return update_rules.native_rule(self._optimizer(key))
+            return False
+        return update_rules.native_rule(self._optimizer(key)) is not None
 
     def _row_gradients(self) -> dict[str, Any]:
         """Returns the gradient of each table's `trained_rows` from those of the activations."""

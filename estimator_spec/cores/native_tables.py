@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import stacked_lookup
+from estimator_spec.cores import stacked_lookup, update_rules
 from estimator_spec.cores.stacked_lookup import Use
+from estimator_spec.cores.update_rules import NativeRule
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.updates import dependencies
 from tpu_columns.kernels import loading
 
@@ -35,14 +37,16 @@ class _Table:
     Attributes:
         variable: the rows, [V, D].
         slots: its slot variables, in the rule's order.
-        rule: update rule of the native op.
+        rule: its update rule.
         rate: learning rate, scalar.
+        needs_zeros: whether a gradient of zero changes rows.
     """
 
     variable: Any
     slots: Sequence[Any]
-    rule: str
+    rule: NativeRule
     rate: Any
+    needs_zeros: bool
 
 
 class _Layer(NamedTuple):
@@ -70,20 +74,28 @@ class NativeTables:
         self._rows: Any = None  # those that the lookup read
 
     def add(
-        self, variable: Any, slots: Sequence[Any], rule: str, rate: Any, uses: Sequence[Use]
+        self,
+        variable: Any,
+        slots: Sequence[Any],
+        parameters: OptimizationParameters,
+        rate: Any,
+        uses: Sequence[Use],
     ) -> None:
         """Adds a variable.
 
         Args:
             variable: rows of one or several tables, float32 [V, D].
             slots: its slot variables, in the rule's order.
-            rule: update rule of the native op.
+            parameters: its optimizer, which has a native rule.
             rate: learning rate, scalar.
             uses: features of the tables; their places are replaced.
         """
         self._variables += [len(self._tables)] * len(uses)
         self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
-        self._tables.append(_Table(variable, slots, rule, rate))
+        rule = update_rules.native_rule(parameters)
+        assert rule is not None
+        needs_zeros = not update_rules.keeps_rows_of_gradient_zero(parameters)
+        self._tables.append(_Table(variable, slots, rule, rate, needs_zeros))
 
     def look_up(self, step: Any) -> None:
         """Creates the lookup of all tables, and connects the activations.
@@ -135,17 +147,19 @@ class NativeTables:
                 value = _with_shape(outputs[place_of_layer[use]], activation)
                 graph_surgery.replace_input(activation.op, value)
 
-    def update(self, gradient_of: Callable[[str], Any], factor: Any) -> list[Any]:
+    def update(self, gradient_of: Callable[[str], Any], factor: Any, step: Any) -> list[Any]:
         """Returns the ops that train the tables once, one for each update rule.
 
-        A feature without gradient changes no row: a gradient of zero wouldn't, either.
-
         Args:
-            gradient_of: returns the gradient of a feature's activation, or None.
+            gradient_of: returns the gradient of a feature's activation, or None for zeros.
             factor: scalar that multiplies gradients, or None for 1.
+            step: global step, scalar.
         """
         factor = tf.constant(1.0) if factor is None else factor
         gradients = [gradient_of(use.feature) for use in self._uses]
+        for place, use in enumerate(self._uses):
+            if gradients[place] is None and self._tables[self._variables[place]].needs_zeros:
+                gradients[place] = tf.zeros_like(use.activation)
         ops = []
         for rule in sorted({table.rule for table in self._tables}):
             uses = [
@@ -167,12 +181,16 @@ class NativeTables:
                         slots=[slot.handle for table in tables for slot in table.slots],
                         rates=[table.rate for table in tables],
                         factor=factor,
+                        step=tf.cast(step, tf.float32),
                         gradients=[found[place][0] for place in uses],
                         rows=self._rows,
                         feature=uses,
                         variable=[number_of[self._variables[place]] for place in uses],
                         column=[found[place][1] for place in uses],
-                        rule=rule,
+                        rule=rule.name,
+                        constants=rule.constants,
+                        limits=rule.limits,
+                        decay_has_rate=rule.decay_has_rate,
                     )
                 )
         return ops

@@ -24,8 +24,8 @@ class Kernel:
     Attributes:
         variables: names of the inputs that the op writes; the table is the first.
         rule: update rule of the native ops that does the same, of `tpu_columns/kernels/cpp/rows.h`.
-        hyperparameters: names of the inputs that are the rule's hyperparameters, in its order; or
-            their values.
+        hyperparameters: the rule's, in its order: names of inputs, a number, or `use_nesterov`,
+            an attribute.
         required_attributes: attributes and the values for which the rule holds.
     """
 
@@ -46,10 +46,23 @@ def find_kernel(op: Any) -> Kernel | None:
     return kernel
 
 
-def has_nesterov(op: Any) -> bool:
-    """Returns whether an update has Nesterov's momentum."""
-    names = [attribute.name for attribute in op.op_def.attr]
-    return "use_nesterov" in names and bool(op.get_attr("use_nesterov"))
+def hyperparameters(op: Any) -> list[Any]:
+    """Returns the hyperparameters of an op's native rule, as float32 scalars in the rule's order.
+
+    Args:
+        op: an op that `find_kernel` supports.
+    """
+    kernel, inputs = find_kernel(op), inputs_by_name(op)
+    assert kernel is not None
+    values = []
+    for each in kernel.hyperparameters:
+        if each == _NESTEROV:
+            values.append(tf.constant(float(op.get_attr(_NESTEROV))))
+        elif isinstance(each, float):
+            values.append(tf.constant(each))
+        else:
+            values.append(tf.cast(inputs[each], tf.float32))  # the global step is an integer
+    return values
 
 
 def variables_of(kind: str) -> tuple[str, ...]:
@@ -122,6 +135,8 @@ def may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
 # Names that some ops have for an argument.
 _CANONICAL_NAMES = {"ref": "var", "resource": "var", "updates": "grad", "alpha": "lr"}
 
+_NESTEROV = "use_nesterov"
+_MOMENTUM = ("lr", "momentum", _NESTEROV)
 _ALL_SLOTS = (("update_slots", True),)
 _LINEAR_WITHOUT_RATE = (("multiply_linear_by_lr", False),)
 
@@ -151,8 +166,8 @@ _KERNELS = {
         ("lr", "l1", "l2", "lr_power", "l2_shrinkage"),
         _LINEAR_WITHOUT_RATE,
     ),
-    "SparseApplyKerasMomentum": Kernel(("var", "accum"), "keras_momentum", ("lr", "momentum")),
-    "SparseApplyMomentum": Kernel(("var", "accum"), "momentum", ("lr", "momentum")),
+    "SparseApplyKerasMomentum": Kernel(("var", "accum"), "keras_momentum", _MOMENTUM),
+    "SparseApplyMomentum": Kernel(("var", "accum"), "momentum", _MOMENTUM),
     "SparseApplyProximalAdagrad": Kernel(("var", "accum"), "proximal_adagrad", ("lr", "l1", "l2")),
     "SparseApplyProximalGradientDescent": Kernel(("var",), "proximal_sgd", ("lr", "l1", "l2")),
     "SparseApplyRMSProp": Kernel(

@@ -37,7 +37,6 @@ def update_rows(
     hyperparameters: Sequence[Any],
     ids: Any,
     gradient: Any,
-    nesterov: bool = False,
 ) -> Any:
     """Returns an op that updates rows of a variable and of its slots in place.
 
@@ -49,7 +48,6 @@ def update_rows(
         ids: distinct rows, int32 or int64 [U].
         gradient: of those rows, [U, D]. If a sparse product or a segment sum gives it, the op sums
             it itself; if its rows are those of several tensors, the op reads them there.
-        nesterov: of the rules with momentum.
     """
     ops = loading.load()
     make = ops.tpu_columns_update
@@ -83,7 +81,6 @@ def update_rows(
             rule=rule,
             sums=summed is not None,
             adjoint=adjoint,
-            nesterov=nesterov,
         )
 
 
@@ -126,19 +123,11 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
                 kernel.rule,
                 table,
                 slots,
-                [_number(each, inputs) for each in kernel.hyperparameters],
+                kernels.hyperparameters(op),
                 inputs["indices"],
                 gradient,
-                kernels.has_nesterov(op),
             )
     return replaced
-
-
-def _number(hyperparameter: str | float, inputs: dict[str, Any]) -> Any:
-    """Returns a hyperparameter, a number or the name of an input, as a float32 scalar."""
-    if isinstance(hyperparameter, float):
-        return tf.constant(hyperparameter)
-    return tf.cast(inputs[hyperparameter], tf.float32)  # the global step is an integer
 
 
 def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:

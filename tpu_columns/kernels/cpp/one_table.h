@@ -264,7 +264,6 @@ class ProductOp : public OpKernel {
       .Attr("num_gradients: int >= 1")                                          \
       .Attr("Id: {int32, int64}")                                               \
       .Attr("rule: string")                                                     \
-      .Attr("nesterov: bool = false")                                           \
       .Attr("sums: bool")                                                       \
       .Attr("adjoint: bool")                                                    \
       .SetIsStateful()                                                          \
@@ -285,7 +284,6 @@ gradients: of those rows, [U, D] in all; or with `sums` the second factor, [S, D
 pairs, values: the sparse matrix, read with `sums`.
 adjoint: whether the sparse matrix is transposed first.
 rule: name in `AllRules`; slots and hyperparameters are in its order.
-nesterov: of the rules with momentum.
 )doc");
 
 // A table or slot variable that an op writes.
@@ -303,7 +301,6 @@ class UpdateOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients_));
     OP_REQUIRES_OK(context, context->GetAttr("sums", &sums_));
     OP_REQUIRES_OK(context, context->GetAttr("adjoint", &adjoint_));
-    OP_REQUIRES_OK(context, context->GetAttr("nesterov", &nesterov_));
     std::string name;
     OP_REQUIRES_OK(context, context->GetAttr("rule", &name));
     rule_ = FindRule(name);
@@ -352,7 +349,6 @@ class UpdateOp : public OpKernel {
   }
 
   bool ReadHyperparameters(OpKernelContext* context, Hyperparameters* h) {
-    h->nesterov = nesterov_;
     for (int place = 0; place < num_hyperparameters_; ++place) {
       const Tensor& value = context->input(1 + num_slots_ + place);
       if (value.NumElements() != 1) {
@@ -361,6 +357,7 @@ class UpdateOp : public OpKernel {
       }
       h->*rule_->hyperparameters[place] = value.flat<float>()(0);
     }
+    h->rest_rho = 1.0f - h->rho;
     const bool is_ftrl = rule_->rule == Rule::kFtrl || rule_->rule == Rule::kFtrlV2;
     if (is_ftrl && !(h->rate > 0 && h->l1 >= 0 && h->l2 >= 0 && h->shrinkage >= 0 &&
                      h->power <= 0)) {
@@ -414,13 +411,13 @@ class UpdateOp : public OpKernel {
     }
     std::array<float*, kMaxSlots> slots{};
     for (int slot = 0; slot < num_slots_; ++slot) slots[slot] = variables[slot + 1].data;
-    UpdateRows(rule_->rule, h, variables[0].data, slots, std::vector<int64_t>(ids, ids + num_ids),
+    UpdateRows(rule_->rule, h, Limits(), variables[0].data, slots, std::vector<int64_t>(ids, ids + num_ids),
                gradients, width);
   }
 
   const RuleArguments* rule_ = nullptr;
   int num_slots_, num_hyperparameters_, num_gradients_;
-  bool sums_, adjoint_, nesterov_;
+  bool sums_, adjoint_;
 };
 
 #define TPU_COLUMNS_REGISTER_FOR_IDS(Id)                                                                      \

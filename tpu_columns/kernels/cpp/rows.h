@@ -163,18 +163,34 @@ enum class Rule {
   kRmsProp,
   kCenteredRmsProp,
   kFtrl,
-  kFtrlV2
+  kFtrlV2,
+  kFtrlNoNan,
+  kAdagradMomentum,
+  kLazyAdam,
+  kProximalYogi,
+  kFrequencyEstimator
 };
 
 constexpr int kMaxSlots = 3;
 
 struct Hyperparameters {
   float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0, momentum = 0, rho = 0;
+  float beta = 0, beta1 = 0, beta2 = 0, exponent = 0, tau = 0, max_delta = 0, outlier = 0;
   float step = 0;  // global step
-  bool nesterov = false;
+  // 1 - beta1 and so on, rounded once.
+  float rest1 = 0, rest2 = 0, rest_rho = 0, rest_tau = 0;
+  // Flags, of which 0 is false.
+  float nesterov = 0, sum_inside_sqrt = 0, linear_has_rate = 0;
 };
 
-// Name of a rule, number of slots, and the hyperparameters that it takes, in this order.
+// What the host's embedding core does to a row besides the rule.
+struct Limits {
+  bool any = false;
+  float least_gradient = 0, largest_gradient = 0, decay = 0, least_weight = 0, largest_weight = 0;
+};
+
+// Name of a rule, number of slots, and the hyperparameters that it takes, in this order. The first
+// is the learning rate.
 struct RuleArguments {
   const char* name;
   Rule rule;
@@ -193,13 +209,25 @@ inline const std::vector<RuleArguments>& AllRules() {
       {"proximal_adagrad", Rule::kProximalAdagrad, 1, {&H::rate, &H::l1, &H::l2}},
       {"proximal_sgd", Rule::kProximalSgd, 0, {&H::rate, &H::l1, &H::l2}},
       {"adadelta", Rule::kAdadelta, 2, {&H::rate, &H::rho, &H::epsilon}},
-      {"momentum", Rule::kMomentum, 1, {&H::rate, &H::momentum}},
-      {"keras_momentum", Rule::kKerasMomentum, 1, {&H::rate, &H::momentum}},
+      {"momentum", Rule::kMomentum, 1, {&H::rate, &H::momentum, &H::nesterov}},
+      {"keras_momentum", Rule::kKerasMomentum, 1, {&H::rate, &H::momentum, &H::nesterov}},
       {"rms_prop", Rule::kRmsProp, 2, {&H::rate, &H::rho, &H::momentum, &H::epsilon}},
+      {"rms_prop_of_core", Rule::kRmsProp, 2,
+       {&H::rate, &H::rho, &H::rest_rho, &H::momentum, &H::epsilon}},
       {"centered_rms_prop", Rule::kCenteredRmsProp, 3,
        {&H::rate, &H::rho, &H::momentum, &H::epsilon}},
       {"ftrl", Rule::kFtrl, 2, {&H::rate, &H::l1, &H::l2, &H::power}},
       {"ftrl_v2", Rule::kFtrlV2, 2, {&H::rate, &H::l1, &H::l2, &H::power, &H::shrinkage}},
+      {"ftrl_no_nan", Rule::kFtrlNoNan, 2,
+       {&H::rate, &H::l1, &H::l2, &H::power, &H::beta, &H::linear_has_rate}},
+      {"adagrad_momentum", Rule::kAdagradMomentum, 2,
+       {&H::rate, &H::momentum, &H::exponent, &H::beta2, &H::rest2, &H::epsilon, &H::nesterov}},
+      {"lazy_adam", Rule::kLazyAdam, 2,
+       {&H::rate, &H::beta1, &H::rest1, &H::beta2, &H::rest2, &H::epsilon, &H::sum_inside_sqrt}},
+      {"proximal_yogi", Rule::kProximalYogi, 2,
+       {&H::rate, &H::beta1, &H::rest1, &H::rest2, &H::epsilon, &H::l1, &H::l2}},
+      {"frequency_estimator", Rule::kFrequencyEstimator, 1,
+       {&H::rate, &H::tau, &H::rest_tau, &H::max_delta, &H::outlier}},
   };
   return *rules;
 }
@@ -274,35 +302,35 @@ inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w,
       return;
     case Rule::kAdadelta:  // slots: averages of squared gradients, and of squared updates
       for (int64_t i = 0; i < width; ++i) {
-        a[i] = a[i] * h.rho + g[i] * g[i] * (1.0f - h.rho);
+        a[i] = a[i] * h.rho + g[i] * g[i] * h.rest_rho;
         const float update = std::sqrt(b[i] + h.epsilon) / std::sqrt(a[i] + h.epsilon) * g[i];
         w[i] -= update * h.rate;
-        b[i] = b[i] * h.rho + update * update * (1.0f - h.rho);
+        b[i] = b[i] * h.rho + update * update * h.rest_rho;
       }
       return;
     case Rule::kMomentum:
       for (int64_t i = 0; i < width; ++i) {
         a[i] = a[i] * h.momentum + g[i];
-        w[i] -= h.nesterov ? g[i] * h.rate + a[i] * h.momentum * h.rate : a[i] * h.rate;
+        w[i] -= h.nesterov != 0.0f ? g[i] * h.rate + a[i] * h.momentum * h.rate : a[i] * h.rate;
       }
       return;
     case Rule::kKerasMomentum:
       for (int64_t i = 0; i < width; ++i) {
         a[i] = a[i] * h.momentum - g[i] * h.rate;
-        w[i] += h.nesterov ? a[i] * h.momentum - g[i] * h.rate : a[i];
+        w[i] += h.nesterov != 0.0f ? a[i] * h.momentum - g[i] * h.rate : a[i];
       }
       return;
     case Rule::kRmsProp:  // slots: averages of squared gradients, momentum
       for (int64_t i = 0; i < width; ++i) {
-        a[i] = a[i] * h.rho + g[i] * g[i] * (1.0f - h.rho);
+        a[i] = a[i] * h.rho + g[i] * g[i] * h.rest_rho;
         b[i] = b[i] * h.momentum + h.rate * g[i] / std::sqrt(a[i] + h.epsilon);
         w[i] -= b[i];
       }
       return;
     case Rule::kCenteredRmsProp:  // slots: averages of gradients, of their squares, momentum
       for (int64_t i = 0; i < width; ++i) {
-        b[i] = b[i] * h.rho + g[i] * g[i] * (1.0f - h.rho);
-        a[i] = a[i] * h.rho + g[i] * (1.0f - h.rho);
+        b[i] = b[i] * h.rho + g[i] * g[i] * h.rest_rho;
+        a[i] = a[i] * h.rho + g[i] * h.rest_rho;
         const float spread = b[i] + h.epsilon - a[i] * a[i];
         c[i] = c[i] * h.momentum + h.rate * g[i] / std::sqrt(spread);
         w[i] -= c[i];
@@ -331,6 +359,91 @@ inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w,
         a[i] = new_a;
       }
       return;
+    case Rule::kFtrlNoNan:  // slots as above; defined for a rate of 0 where the slot has it
+      for (int64_t i = 0; i < width; ++i) {
+        const float new_a = a[i] + g[i] * g[i];
+        float root, new_root;
+        if (h.power == -0.5f) {
+          root = std::sqrt(a[i]);
+          new_root = std::sqrt(new_a);
+        } else {
+          root = std::pow(a[i], -h.power);
+          new_root = std::pow(new_a, -h.power);
+        }
+        float l1 = h.l1, curvature;
+        if (h.linear_has_rate != 0.0f) {
+          b[i] = b[i] + h.rate * g[i] - (new_root - root) * w[i];
+          l1 *= h.rate;
+          curvature = new_root + 2.0f * h.rate * h.l2 + h.beta;
+        } else {
+          b[i] = b[i] + g[i] - (new_root - root) / h.rate * w[i];
+          curvature = (new_root + h.beta) / h.rate + 2.0f * h.l2;
+        }
+        const float shrunk = std::min(std::max(b[i], -l1), l1) - b[i];
+        w[i] = curvature == 0.0f ? 0.0f : shrunk / curvature;
+        a[i] = new_a;
+      }
+      return;
+    case Rule::kAdagradMomentum:  // slots: accumulator, momentum
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] = h.beta2 == 1.0f ? a[i] + g[i] * g[i]
+                               : h.beta2 * a[i] + h.rest2 * g[i] * g[i];
+        const float scaled = std::pow(a[i] + h.epsilon, -1.0f / h.exponent);
+        b[i] = h.momentum * b[i] + scaled;
+        w[i] -= h.rate * g[i] * (h.nesterov != 0.0f ? h.momentum * b[i] + scaled : b[i]);
+      }
+      return;
+    case Rule::kLazyAdam:  // slots: averages of gradients, and of their squares
+      for (int64_t i = 0; i < width; ++i) {
+        a[i] = h.beta1 * a[i] + h.rest1 * g[i];
+        b[i] = h.beta2 * b[i] + h.rest2 * g[i] * g[i];
+        const float divisor = h.sum_inside_sqrt != 0.0f
+                                  ? std::sqrt(b[i] + h.epsilon * h.epsilon)
+                                  : std::sqrt(b[i]) + h.epsilon;
+        w[i] -= h.rate * (a[i] / divisor);
+      }
+      return;
+    case Rule::kProximalYogi:  // slots: averages of squared gradients, and of gradients
+      for (int64_t i = 0; i < width; ++i) {
+        const float square = g[i] * g[i];
+        const float above = a[i] - square;
+        const float sign = static_cast<float>((above > 0.0f) - (above < 0.0f));
+        a[i] -= h.rest2 * sign * square;
+        b[i] = h.beta1 * b[i] + h.rest1 * g[i];
+        const float rate = h.rate / (std::sqrt(a[i]) + h.epsilon);
+        const float moved = w[i] - rate * b[i];
+        const float shrunk = h.l1 > 0.0f ? Shrink(moved, rate * h.l1) : moved;
+        w[i] = shrunk / (1.0f + rate * h.l2);
+      }
+      return;
+    case Rule::kFrequencyEstimator:  // slot: step of the last occurrence
+      for (int64_t i = 0; i < width; ++i) {
+        const float since = h.step - a[i];
+        const float capped = std::min(since, h.max_delta);
+        w[i] = since >= h.outlier * w[i] ? capped : w[i] * h.rest_tau + capped * h.tau;
+        a[i] = h.step;
+      }
+      return;
+  }
+}
+
+// The same between a limit of the gradient, and weight decay and limits of the weights.
+template <typename Width>
+inline void UpdateRowWithin(const Limits& limits, Rule rule, const Hyperparameters& h,
+                            float* __restrict w, const std::array<float*, kMaxSlots>& slots,
+                            const float* __restrict g, Width width,
+                            std::vector<float>* buffer) {
+  buffer->resize(2 * width);
+  float* clipped = buffer->data();
+  float* before = clipped + width;
+  for (int64_t i = 0; i < width; ++i) {
+    clipped[i] = std::min(std::max(g[i], limits.least_gradient), limits.largest_gradient);
+    before[i] = w[i];
+  }
+  UpdateRow(rule, h, w, slots, clipped, width);
+  for (int64_t i = 0; i < width; ++i) {
+    const float decayed = limits.decay == 0.0f ? w[i] : w[i] - limits.decay * before[i];
+    w[i] = std::min(std::max(decayed, limits.least_weight), limits.largest_weight);
   }
 }
 
@@ -344,10 +457,11 @@ inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w,
 
 // Updates rows of a table and of its slots, each of which has a gradient.
 TPU_COLUMNS_WIDE_VECTORS
-void UpdateRows(Rule rule, const Hyperparameters& h, float* weights,
+void UpdateRows(Rule rule, const Hyperparameters& h, const Limits& limits, float* weights,
                 const std::array<float*, kMaxSlots>& slots, const std::vector<int64_t>& rows,
                 const std::vector<const float*>& gradients, int64_t width) {
   const int64_t count = rows.size();
+  std::vector<float> buffer;
   const auto update = [&](auto width) {
     for (int64_t place = 0; place < count; ++place) {
       if (place + kAhead < count) {
@@ -362,7 +476,12 @@ void UpdateRows(Rule rule, const Hyperparameters& h, float* weights,
       for (int number = 0; number < kMaxSlots; ++number) {
         if (slots[number]) slots_of_row[number] = slots[number] + offset;
       }
-      UpdateRow(rule, h, weights + offset, slots_of_row, gradients[place], width);
+      if (limits.any) {
+        UpdateRowWithin(limits, rule, h, weights + offset, slots_of_row, gradients[place], width,
+                        &buffer);
+      } else {
+        UpdateRow(rule, h, weights + offset, slots_of_row, gradients[place], width);
+      }
     }
   };
   WithWidth(width, update);
