@@ -152,6 +152,10 @@ def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[li
             gradients=[gradient] * len(features),
             rows=rows,
             feature=list(range(len(features))),
+            step=0.0,
+            constants=[],
+            limits=[],
+            decay_has_rate=False,
             rule="adagrad_no_nan",
             **arguments,
         )

@@ -8,7 +8,7 @@
 #ifndef TPU_COLUMNS_ONE_TABLE_H_
 #define TPU_COLUMNS_ONE_TABLE_H_
 
-#include "rows.h"
+#include "update_rules.h"
 
 namespace tpu_columns {
 namespace {
@@ -283,7 +283,7 @@ gradients: of those rows, [U, D] in all; or with `sums` the second factor, [S, D
   product of a sparse matrix that gives it. One or several tensors, whose rows follow each other.
 pairs, values: the sparse matrix, read with `sums`.
 adjoint: whether the sparse matrix is transposed first.
-rule: name in `AllRules`; slots and hyperparameters are in its order.
+rule: name in `kRules`; slots and hyperparameters are in its order.
 )doc");
 
 // A table or slot variable that an op writes.
@@ -305,7 +305,7 @@ class UpdateOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("rule", &name));
     rule_ = FindRule(name);
     OP_REQUIRES(context, rule_ != nullptr, InvalidArgument("there is no rule ", name));
-    const int hyperparameters = rule_->hyperparameters.size();
+    const int hyperparameters = rule_->num_hyperparameters();
     OP_REQUIRES(context,
                 num_slots_ == rule_->num_slots && num_hyperparameters_ == hyperparameters,
                 InvalidArgument("rule ", name, " takes ", rule_->num_slots, " slots and ",

@@ -11,6 +11,7 @@
 
 #include "shared_work.h"
 #include "step_rows.h"
+#include "update_rules.h"
 
 namespace tpu_columns {
 namespace {
@@ -46,7 +47,7 @@ gradients: of the sums of each feature, in columns from `column` on.
 rows: of the lookup.
 feature: number of each feature in the lookup.
 variable: number of the variable that has its table.
-rule: name in `AllRules`.
+rule: name in `kRules`.
 constants: its hyperparameters but the first, which is the rate.
 limits: none, or least and largest gradient, weight decay, least and largest weight.
 decay_has_rate: whether the weight decay is multiplied by the rate.
@@ -154,7 +155,7 @@ class UpdateTablesOp : public OpKernel {
     TF_RETURN_IF_ERROR(context->GetAttr("constants", &constants));
     TF_RETURN_IF_ERROR(context->GetAttr("limits", &limits));
     TF_RETURN_IF_ERROR(context->GetAttr("decay_has_rate", &decay_has_rate_));
-    if (constants.size() + 1 != rule_->hyperparameters.size() ||
+    if (static_cast<int>(constants.size()) + 1 != rule_->num_hyperparameters() ||
         (!limits.empty() && limits.size() != 5)) {
       return InvalidArgument("rule ", rule_->name, " with ", constants.size(), " constants and ",
                              limits.size(), " limits");
