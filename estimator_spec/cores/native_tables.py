@@ -6,7 +6,7 @@
                        rows that were read ─────────▶ UpdateTables ◀────────┘
 
 The lookup writes sums to their columns of the model's layer, in place of the model's concatenation;
-the update reads gradients in theirs. What the ops compute is that of `stacked_lookup` and
+the update reads gradients in theirs. What the ops compute is that of `feature_uses` and
 `host_updates`, up to rounding where several features have a row.
 """
 
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import stacked_lookup, update_rules
-from estimator_spec.cores.stacked_lookup import Use
+from estimator_spec.cores import feature_uses, update_rules
+from estimator_spec.cores.feature_uses import Use
 from estimator_spec.cores.update_rules import NativeRule
 from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.updates import dependencies
@@ -124,7 +124,7 @@ class NativeTables:
                 place_of_layer[use] = len(widths)
                 widths.append(self._width(use))
         with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
-            stacked_lookup.record_sites(scope, self._uses)
+            feature_uses.record_sites(scope, self._uses)
             outputs, self._rows = loading.load().tpu_columns_look_up_tables(
                 variables=[table.variable.handle for table in self._tables],
                 others=[value for value, _, _ in others],
@@ -212,8 +212,8 @@ class NativeTables:
             "first_row": [use.offset for use in self._uses],
             "num_rows": [layout.num_rows for layout in layouts],
             "num_shards": [1 if each.in_row_order else each.num_shards for each in layouts],
-            "mark": [stacked_lookup.mark(use).added for use in self._uses],
-            "mark_limit": stacked_lookup.MARK_LIMIT,
+            "mark": [feature_uses.mark(use).added for use in self._uses],
+            "mark_limit": feature_uses.MARK_LIMIT,
             "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in self._uses],
             "num_steps": steps,
             "sparse": [int(isinstance(each, tf.SparseTensor)) for each in ids],
