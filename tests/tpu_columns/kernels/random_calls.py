@@ -158,14 +158,17 @@ class Calls:
             ("adagrad_v2", 1, 2),
             ("ftrl", 2, 4),
             ("ftrl_v2", 2, 5),
-        )[random.integers(4)]
+            ("momentum", 1, 3),
+            ("centered_rms_prop", 3, 4),
+        )[random.integers(6)]
         ids = np.unique(self._ids(random, [5]))
         sums = bool(random.integers(2))
         rows = 4 if sums else len(ids)
         first = int(random.integers(0, rows + 1))
         gradients = random.normal(size=[rows, WIDTH]).astype(np.float32)
-        powers = [-0.5] if slots == 2 else []
-        values = [*np.full(min(hyperparameters, 3), 0.1), *powers, *[0.1] * (hyperparameters == 5)]
+        powers = [-0.5] if rule.startswith("ftrl") else []
+        values = [*np.full(min(hyperparameters, 3), 0.1), *powers]
+        values += [0.1] * (hyperparameters - len(values))
         arguments = {
             "table": self._variables[0].handle,
             "slots": [variable.handle for variable in self._variables[1 : 1 + slots]],
@@ -190,15 +193,21 @@ class Calls:
             "slots": [variable.handle for variable in self._variables[2:]],
             "rates": [np.array(0.1, np.float32)] * 2,
             "factor": np.array(1.0, np.float32),
+            "step": np.array(3.0, np.float32),
             "gradients": [np.asarray(layers[each["layer"]]) for each in features],
             "rows": rows,
             "feature": list(range(len(features))),
             "variable": [each["variable"] for each in features],
             "column": [each["column"] for each in features],
             "rule": "adagrad_no_nan",
+            "constants": [],
+            "limits": [] if random.integers(2) else [-1.0, 1.0, 0.1, -9.0, 9.0],
+            "decay_has_rate": bool(random.integers(2)),
         }
-        if random.integers(4) == 0:
+        if random.integers(3) == 0:
             update |= {"rule": "sgd", "slots": []}
+        elif random.integers(3) == 0:
+            update |= {"rule": "momentum", "constants": [0.9, 1.0]}
         self._run(self._ops.tpu_columns_update_tables, random, update)
 
     def _lookup_of_tables(self, random: Any) -> tuple[Arguments, list[Arguments]]:

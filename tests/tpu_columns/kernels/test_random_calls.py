@@ -87,12 +87,16 @@ def update_tables(variables, slots, rows):
         slots=[variable.handle for variable in slots],
         rates=[0.1] * len(variables),
         factor=1.0,
+        step=0.0,
         gradients=[tf.ones([1, 2])],
         rows=rows,
         feature=[0],
         variable=[0],
         column=[0],
         rule="adagrad_no_nan",
+        constants=[],
+        limits=[],
+        decay_has_rate=False,
     )
 
 
