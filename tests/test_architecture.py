@@ -80,7 +80,6 @@ KNOWN_PRIVATE = {
         "tensorflow.core.protobuf.tpu.optimization_parameters_pb2": "as above",
         "tensorflow.core.protobuf.tpu.tpu_embedding_configuration_pb2": "as above",
         "tensorflow.python.checkpoint.graph_view": "the saver of a Scaffold's tf.train.Checkpoint",
-        "tensorflow.python.framework.config.is_op_determinism_enabled": "only its setter is public",
         "tensorflow.python.ops.lookup_ops": "the id tables of tensorflow.contrib.lookup",
         "tensorflow.python.ops.summary_ops_v2": "the signatures of tensorflow.contrib.summary",
         "tensorflow.python.saved_model.model_utils": "names of the Estimator's export modules",

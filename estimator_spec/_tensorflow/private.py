@@ -32,9 +32,6 @@ from tensorflow.python.feature_column.feature_column_v2 import (
     SharedEmbeddingColumn,
 )
 
-# Whether `tf.config.experimental.enable_op_determinism` was called; only that is public.
-from tensorflow.python.framework.config import is_op_determinism_enabled
-
 # The readable copy of the global step, which MonitoredSession's hooks create. Legacy Estimators
 # create it before the model; default op seeds, the number of ops in the graph, depend on that.
 from tensorflow.python.training.training_util import (
@@ -52,7 +49,6 @@ __all__ = [
     "average_losses",
     "feature_transformation_cache",
     "get_or_create_global_step_read",
-    "is_op_determinism_enabled",
     "keras_is_loaded",
     "keras_learning_rate",
     "prefer_keras_package",

@@ -8,9 +8,9 @@ One step of training, for each table:
                                  │           └────────────▶ update rule ◀── gradients ◀──┘
                                  └────────────────▶ scatter rows and slots
 
-Small tables of one width and optimizer are stacked in one variable, and go this way together: see
-`table_groups`, `stacked_tables` and `stacked_lookup`. Where there are native kernels, one op looks
-up all tables, and one updates them: see `native_tables`.
+Where there are native kernels, one op looks up all tables, and one updates them: see
+`native_tables`. Many small tables of one width and optimizer are then stacked in one variable: see
+`table_groups` and `stacked_tables`.
 
 Rows are gathered once, so their gradient is the sum over the occurrences of an id; without gradient
 accumulation, once for each replica. Tables aren't trainable variables, so the model's optimizers
@@ -27,9 +27,9 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import (
     enqueue,
+    feature_uses,
     host_updates,
     native_tables,
-    stacked_lookup,
     stacked_tables,
     table_groups,
     update_rules,
@@ -47,7 +47,6 @@ from estimator_spec.embedding.spec import (
     table_optimizer,
     tables_and_features,
 )
-from estimator_spec.updates import native_library
 from tpu_columns import (
     categorical,
     combining,
@@ -57,6 +56,7 @@ from tpu_columns import (
     lookup_errors,
     storage,
 )
+from tpu_columns.kernels import loading
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -128,11 +128,9 @@ class HostCore:
         self._users: dict[str, list[str]] = {key: [] for key in self._tables}
         for name, feature in self._features.items():
             self._users[feature.table_id].append(name)
-        # By the key of a stack's first table, as in `_gathered` and `_combined`.
-        self._stacks: dict[str, StackedTable] = {}
-        self._stack_uses: dict[str, list[stacked_lookup.Use]] = {}
+        self._stacks: dict[str, StackedTable] = {}  # by the key of the first table
         # Variables of the native ops by the key of their first table, and their features.
-        self._native: dict[str, tuple[Any, list[stacked_lookup.Use]]] = {}
+        self._native: dict[str, tuple[Any, list[feature_uses.Use]]] = {}
         self._step: Any = None
         self._num_replicas = 0
 
@@ -207,12 +205,10 @@ class HostCore:
             else:
                 shape = (table.vocabulary_size, table.dimension)
                 variable = self._create_table(key, names[key], shape)
-            if self._native_rule(key):
+            if self._is_native(key):
                 # Its lookup is connected to the finished model, in `update`.
                 offsets = self._stacks[key].offsets if key in stacks else [0]
                 self._native[key] = variable, self._uses(stacks.get(key, [key]), offsets)
-            elif key in stacks:
-                self._gathered[key] = self._look_up_stack(stacks[key])
             else:
                 self._gathered[key] = self._look_up_table(key, variable)
 
@@ -242,10 +238,7 @@ class HostCore:
             with tf.name_scope(f"update_{op_name(key)}") as scope:
                 # An id out of range may raise here first.
                 self._record_site(scope, key)
-                if key in self._stacks:
-                    slots = self._stacks[key].slots
-                    ops.append(host_updates.apply(update, self._optimizer(key), slots=slots))
-                elif key in self._sharded:
+                if key in self._sharded:
                     optimizer = self._optimizer(key)
                     ops.append(host_updates.apply_on_shards(update, self._sharded[key], optimizer))
                 elif self._spec.pipeline_execution_with_tensor_core:
@@ -260,28 +253,28 @@ class HostCore:
             return []
         tables = native_tables.NativeTables()
         for key, (variable, uses) in self._native.items():
-            rule, parameters = self._native_rule(key), self._optimizer(key)
-            assert rule is not None
+            parameters = self._optimizer(key)
             if key in self._stacks:
                 slots = self._stacks[key].slots
             else:
                 slots = host_updates.slot_variables(variable, parameters)
             ordered = [slots[name] for name in optimizers.slot_initial_values(parameters)]
-            tables.add(variable, ordered, rule, self._learning_rate(key, self._step, rates), uses)
+            rate = self._learning_rate(key, self._step, rates)
+            tables.add(variable, ordered, parameters, rate, uses)
         tables.look_up(self._step)
         assert self._gradients is not None
         gradients = self._gradients
-        return tables.update(lambda feature: gradients.captured(feature, 0), factor)
+        return tables.update(lambda feature: gradients.captured(feature, 0), factor, self._step)
 
-    def _native_rule(self, key: str) -> str | None:
-        """Returns the rule of the native op that updates a table; None: other ops train it."""
+    def _is_native(self, key: str) -> bool:
+        """Returns whether native ops look up and update a table."""
         is_alone = self._training and not self._on_servers and self._num_replicas == 1
         # A pipelined update is held back by table.
         if not is_alone or self._spec.pipeline_execution_with_tensor_core:
-            return None
-        if not driver_graphs.uses_native_kernels() or native_library.load() is None:
-            return None
-        return update_rules.native_rule(self._optimizer(key))
+            return False
+        if not driver_graphs.uses_native_kernels() or loading.load() is None:
+            return False
+        return update_rules.native_rule(self._optimizer(key)) is not None
 
     def _row_gradients(self) -> dict[str, Any]:
         """Returns the gradient of each table's `trained_rows` from those of the activations."""
@@ -341,21 +334,15 @@ class HostCore:
         return tf.where(in_range, position, ids)
 
     def _record_site(self, scope: str, key: str) -> None:
-        if key in self._stack_uses:
-            stacked_lookup.record_sites(scope, self._stack_uses[key])
-            return
         users = ", ".join(self._users[key])
         lookup_errors.record_site(scope, users, users, self._tables[key].vocabulary_size)
 
     def _choose_stacks(self) -> list[list[str]]:
         """Returns the keys of the tables of each stack."""
-        # Without gradient accumulation replicas update a row in turns; a pipelined update is held
-        # back by table.
-        if not self._stacking or self._num_replicas != 1:
+        if not self._stacking:
             return []
-        if self._spec.pipeline_execution_with_tensor_core:
-            return []
-        return table_groups.stacks([self._candidate(key) for key in sorted(self._tables)])
+        native = filter(self._is_native, sorted(self._tables))
+        return table_groups.stacks([self._candidate(key) for key in native])
 
     def _candidate(self, key: str) -> table_groups.Candidate:
         """Returns what decides whether a table is stacked."""
@@ -364,12 +351,7 @@ class HostCore:
         shards = 1 if partition.in_row_order else partition.num_shards
         rate_kind = id(rate) if callable(rate) else rate
         kind: Hashable = (self._optimizer(key), rate_kind, shards)
-        features = [self._enqueued[feature][0] for feature in self._users[key]]
-        counts = [stacked_lookup.num_ids(enqueued) for enqueued in features]
-        num_ids = None if None in counts else sum(counts)  # type: ignore[arg-type]
-        if not all(map(stacked_lookup.can_join, features)):
-            kind = key  # of its own, so that the table stays alone
-        return table_groups.Candidate(key, kind, table.dimension, table.vocabulary_size, num_ids)
+        return table_groups.Candidate(key, kind, table.dimension, table.vocabulary_size)
 
     def _create_stack(self, keys: list[str]) -> Any:
         """Creates the variables of a stack; returns that of the rows."""
@@ -386,7 +368,7 @@ class HostCore:
         self._stacks[first] = StackedTable(members, width, parameters)
         return self._stacks[first].variable
 
-    def _uses(self, keys: list[str], offsets: list[int]) -> list[stacked_lookup.Use]:
+    def _uses(self, keys: list[str], offsets: list[int]) -> list[feature_uses.Use]:
         """Returns the features of the tables of a variable.
 
         Args:
@@ -394,36 +376,21 @@ class HostCore:
             offsets: first row of each in the variable.
         """
         users = [
-            (key, offset, turn, feature)
+            (key, offset, feature)
             for key, offset in zip(keys, offsets, strict=True)
-            for turn, feature in enumerate(self._users[key])
+            for feature in self._users[key]
         ]
         return [
-            stacked_lookup.Use(
+            feature_uses.Use(
                 feature,
                 self._enqueued[feature][0],
                 self._activations[feature][0],
                 self._partitions[key],
                 offset,
-                turn,
                 place,
             )
-            for place, (key, offset, turn, feature) in enumerate(users)
+            for place, (key, offset, feature) in enumerate(users)
         ]
-
-    def _look_up_stack(self, keys: list[str]) -> GatheredRows:
-        """Gathers the rows of a stack of tables once; connects the activations."""
-        first = keys[0]
-        stack = self._stacks[first]
-        uses = self._stack_uses[first] = self._uses(keys, stack.offsets)
-        with tf.name_scope(f"look_up_{op_name(first)}_and_{len(keys) - 1}_more") as scope:
-            self._record_site(scope, first)
-            may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._optimizer(first))
-            gathered, values = stacked_lookup.look_up(stack.variable, uses, may_update_row_0)
-        for use, value in values:
-            graph_surgery.replace_input(use.activation.op, value)
-        self._combined[first] = [(use.feature, 0, value) for use, value in values]
-        return gathered
 
     def _look_up_table(self, key: str, variable: Any) -> GatheredRows:
         """Gathers a table's rows once for all its features; connects their activations."""

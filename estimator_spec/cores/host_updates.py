@@ -93,7 +93,6 @@ def apply(
     update: TableUpdate,
     parameters: optimizers.OptimizationParameters,
     num_replicas: int = 1,
-    slots: dict[str, Any] | None = None,
 ) -> Any:
     """Returns the op that trains one table once.
 
@@ -101,11 +100,9 @@ def apply(
         update: rows, gradient and learning rate of the step.
         parameters: the table's optimizer.
         num_replicas: number of replicas.
-        slots: the table's slot variables; None creates them.
     """
     gathered = update.gathered
-    if slots is None:
-        slots = slot_variables(gathered.variable, parameters)
+    slots = slot_variables(gathered.variable, parameters)
     if gathered.turns is not None:
         return _update_in_turns(update, slots, parameters, num_replicas)
     if update_rules.updates_all_rows(parameters):

@@ -6,7 +6,7 @@
                        rows that were read ─────────▶ UpdateTables ◀────────┘
 
 The lookup writes sums to their columns of the model's layer, in place of the model's concatenation;
-the update reads gradients in theirs. What the ops compute is that of `stacked_lookup` and
+the update reads gradients in theirs. What the ops compute is that of `feature_uses` and
 `host_updates`, up to rounding where several features have a row.
 """
 
@@ -19,9 +19,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import stacked_lookup
-from estimator_spec.cores.stacked_lookup import Use
-from estimator_spec.updates import dependencies, native_library
+from estimator_spec.cores import feature_uses, update_rules
+from estimator_spec.cores.feature_uses import Use
+from estimator_spec.cores.update_rules import NativeRule
+from estimator_spec.embedding.optimizer_base import OptimizationParameters
+from estimator_spec.updates import dependencies
+from tpu_columns.kernels import loading
 
 _COMBINERS = ("sum", "mean", "sqrtn")
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
@@ -34,14 +37,16 @@ class _Table:
     Attributes:
         variable: the rows, [V, D].
         slots: its slot variables, in the rule's order.
-        rule: update rule of the native op.
+        rule: its update rule.
         rate: learning rate, scalar.
+        needs_zeros: whether a gradient of zero changes rows.
     """
 
     variable: Any
     slots: Sequence[Any]
-    rule: str
+    rule: NativeRule
     rate: Any
+    needs_zeros: bool
 
 
 class _Layer(NamedTuple):
@@ -69,20 +74,28 @@ class NativeTables:
         self._rows: Any = None  # those that the lookup read
 
     def add(
-        self, variable: Any, slots: Sequence[Any], rule: str, rate: Any, uses: Sequence[Use]
+        self,
+        variable: Any,
+        slots: Sequence[Any],
+        parameters: OptimizationParameters,
+        rate: Any,
+        uses: Sequence[Use],
     ) -> None:
         """Adds a variable.
 
         Args:
             variable: rows of one or several tables, float32 [V, D].
             slots: its slot variables, in the rule's order.
-            rule: update rule of the native op.
+            parameters: its optimizer, which has a native rule.
             rate: learning rate, scalar.
             uses: features of the tables; their places are replaced.
         """
         self._variables += [len(self._tables)] * len(uses)
         self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
-        self._tables.append(_Table(variable, slots, rule, rate))
+        rule = update_rules.native_rule(parameters)
+        assert rule is not None
+        needs_zeros = not update_rules.keeps_rows_of_gradient_zero(parameters)
+        self._tables.append(_Table(variable, slots, rule, rate, needs_zeros))
 
     def look_up(self, step: Any) -> None:
         """Creates the lookup of all tables, and connects the activations.
@@ -111,8 +124,8 @@ class NativeTables:
                 place_of_layer[use] = len(widths)
                 widths.append(self._width(use))
         with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
-            stacked_lookup.record_sites(scope, self._uses)
-            outputs, self._rows = native_library.load().tpu_columns_look_up_tables(
+            feature_uses.record_sites(scope, self._uses)
+            outputs, self._rows = loading.load().tpu_columns_look_up_tables(
                 variables=[table.variable.handle for table in self._tables],
                 others=[value for value, _, _ in others],
                 **self._features(),
@@ -134,17 +147,19 @@ class NativeTables:
                 value = _with_shape(outputs[place_of_layer[use]], activation)
                 graph_surgery.replace_input(activation.op, value)
 
-    def update(self, gradient_of: Callable[[str], Any], factor: Any) -> list[Any]:
+    def update(self, gradient_of: Callable[[str], Any], factor: Any, step: Any) -> list[Any]:
         """Returns the ops that train the tables once, one for each update rule.
 
-        A feature without gradient changes no row: a gradient of zero wouldn't, either.
-
         Args:
-            gradient_of: returns the gradient of a feature's activation, or None.
+            gradient_of: returns the gradient of a feature's activation, or None for zeros.
             factor: scalar that multiplies gradients, or None for 1.
+            step: global step, scalar.
         """
         factor = tf.constant(1.0) if factor is None else factor
         gradients = [gradient_of(use.feature) for use in self._uses]
+        for place, use in enumerate(self._uses):
+            if gradients[place] is None and self._tables[self._variables[place]].needs_zeros:
+                gradients[place] = tf.zeros_like(use.activation)
         ops = []
         for rule in sorted({table.rule for table in self._tables}):
             uses = [
@@ -161,17 +176,21 @@ class NativeTables:
             number_of = {number: i for i, number in enumerate(variables)}
             with tf.name_scope("update_tables"):
                 ops.append(
-                    native_library.load().tpu_columns_update_tables(
+                    loading.load().tpu_columns_update_tables(
                         variables=[table.variable.handle for table in tables],
                         slots=[slot.handle for table in tables for slot in table.slots],
                         rates=[table.rate for table in tables],
                         factor=factor,
+                        step=tf.cast(step, tf.float32),
                         gradients=[found[place][0] for place in uses],
                         rows=self._rows,
                         feature=uses,
                         variable=[number_of[self._variables[place]] for place in uses],
                         column=[found[place][1] for place in uses],
-                        rule=rule,
+                        rule=rule.name,
+                        constants=rule.constants,
+                        limits=rule.limits,
+                        decay_has_rate=rule.decay_has_rate,
                     )
                 )
         return ops
@@ -193,8 +212,8 @@ class NativeTables:
             "first_row": [use.offset for use in self._uses],
             "num_rows": [layout.num_rows for layout in layouts],
             "num_shards": [1 if each.in_row_order else each.num_shards for each in layouts],
-            "mark": [stacked_lookup.mark(use).added for use in self._uses],
-            "mark_limit": stacked_lookup.MARK_LIMIT,
+            "mark": [feature_uses.mark(use).added for use in self._uses],
+            "mark_limit": feature_uses.MARK_LIMIT,
             "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in self._uses],
             "num_steps": steps,
             "sparse": [int(isinstance(each, tf.SparseTensor)) for each in ids],

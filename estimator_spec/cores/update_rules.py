@@ -7,8 +7,9 @@ docstrings, which follow TensorFlow's `optimization_parameters.proto`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -80,9 +81,53 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
     return isinstance(parameters, kinds)
 
 
-def native_rule(parameters: optimizers.OptimizationParameters) -> str | None:
-    """Returns the rule of `updates/native/` that updates rows as this module does, or None."""
-    return _NATIVE_RULES.get(type(parameters)) if _is_unlimited(parameters) else None
+class NativeRule(NamedTuple):
+    """An update rule of the native ops; see `tpu_columns/kernels/cpp/rows.h`.
+
+    Attributes:
+        name: its name.
+        constants: its hyperparameters but the first, which is the learning rate.
+        limits: empty, or least and largest gradient, weight decay, least and largest weight.
+        decay_has_rate: whether the weight decay is multiplied by the learning rate.
+    """
+
+    name: str
+    constants: tuple[float, ...]
+    limits: tuple[float, ...]
+    decay_has_rate: bool
+
+
+def native_rule(parameters: optimizers.OptimizationParameters) -> NativeRule | None:
+    """Returns the native rule that updates rows as this module does; None: there is none."""
+    if updates_all_rows(parameters):
+        return None
+    name, arguments = _NATIVE_RULES[type(parameters)]
+    limits: tuple[float, ...] = ()
+    if not _is_unlimited(parameters):
+        limits = (
+            _or(parameters.clip_gradient_min, -math.inf),
+            _or(parameters.clip_gradient_max, math.inf),
+            parameters.weight_decay_factor or 0.0,
+            _or(parameters.clip_weight_min, -math.inf),
+            _or(parameters.clip_weight_max, math.inf),
+        )
+    return NativeRule(
+        name,
+        tuple(_constant(parameters, each) for each in arguments),
+        limits,
+        bool(parameters.multiply_weight_decay_factor_by_learning_rate),
+    )
+
+
+def _constant(parameters: optimizers.OptimizationParameters, name: str) -> float:
+    """Returns a parameter, or what it lacks of 1 if its name begins with `1-`."""
+    if name.startswith("1-"):
+        return 1.0 - float(getattr(parameters, name[2:]))
+    return float(getattr(parameters, name))
+
+
+def _or(limit: float | None, default: float) -> float:
+    return default if limit is None else limit
 
 
 def _is_unlimited(parameters: optimizers.OptimizationParameters) -> bool:
@@ -205,9 +250,38 @@ def _power(a: Any, power: float) -> Any:
     return tf.sqrt(a) if power == 0.5 else tf.pow(a, power)
 
 
-_NATIVE_RULES = {
-    optimizers.StochasticGradientDescentParameters: "sgd",
-    optimizers.AdagradParameters: "adagrad_no_nan",
+_L1_L2 = ("l1_regularization_strength", "l2_regularization_strength")
+
+# Names of the native rules, and the parameters that are their constants.
+_NATIVE_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
+    optimizers.StochasticGradientDescentParameters: ("sgd", ()),
+    optimizers.AdagradParameters: ("adagrad_no_nan", ()),
+    optimizers.AdagradMomentumParameters: (
+        "adagrad_momentum",
+        ("momentum", "exponent", "beta2", "1-beta2", "epsilon", "use_nesterov"),
+    ),
+    optimizers.ProximalAdagradParameters: ("proximal_adagrad", _L1_L2),
+    optimizers.AdamParameters: (
+        "lazy_adam",
+        ("beta1", "1-beta1", "beta2", "1-beta2", "epsilon", "sum_inside_sqrt"),
+    ),
+    optimizers.FtrlParameters: (
+        "ftrl_no_nan",
+        (*_L1_L2, "learning_rate_power", "beta", "multiply_linear_by_learning_rate"),
+    ),
+    optimizers.ProximalYogiParameters: (
+        "proximal_yogi",
+        ("beta1", "1-beta1", "1-beta2", "epsilon", *_L1_L2),
+    ),
+    optimizers.MomentumParameters: ("momentum", ("momentum", "use_nesterov")),
+    optimizers.RMSPropParameters: (
+        "rms_prop_of_core",
+        ("rho", "1-rho", "momentum", "epsilon"),
+    ),
+    optimizers.FrequencyEstimatorParameters: (
+        "frequency_estimator",
+        ("tau", "1-tau", "max_delta", "outlier_threshold"),
+    ),
 }
 
 _RULES: dict[type, Rule] = {

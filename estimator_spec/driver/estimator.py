@@ -52,9 +52,8 @@ tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
 
-# With other trainers, a formula would overwrite their updates, and the global step would advance by
-# more than one between two steps of this process.
-_SINGLE_TRAINER_ONLY = frozenset({Optimization.UPDATE_FORMULAS, Optimization.SKIPPED_HOOKS})
+# With other trainers the global step advances by more than one between two steps of this process.
+_SINGLE_TRAINER_ONLY = frozenset({Optimization.SKIPPED_HOOKS})
 
 _Estimator = TypeVar("_Estimator", bound="Estimator")
 

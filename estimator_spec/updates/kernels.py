@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of TensorFlow's ops that update rows of a table.
-
-They follow TensorFlow's documentation of the ops (`tf.raw_ops.ResourceSparseApply*`).
-"""
+"""TensorFlow's ops that update rows of a table: their inputs, and the native rule of each."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.updates import dependencies, gathers
+from estimator_spec.updates import dependencies
 
 tf1 = tf.compat.v1
-
-Rows = dict[str, Any]
 
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 _NO_ROWS = ("estimator_spec", "no_rows")
@@ -25,22 +19,24 @@ _NO_ROWS = ("estimator_spec", "no_rows")
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """Formula of an op type that updates a table and its slot variables.
+    """Op type that updates a table and its slot variables.
 
     Attributes:
         variables: names of the inputs that the op writes; the table is the first.
-        formula: maps (rows of each variable, gradient, the op's inputs, its attributes) to the new
-            rows of each variable that changes.
-        required_attributes: attributes and the values for which the formula holds.
+        rule: update rule of the native ops that does the same, of `tpu_columns/kernels/cpp/rows.h`.
+        hyperparameters: the rule's, in its order: names of inputs, a number, or `use_nesterov`,
+            an attribute.
+        required_attributes: attributes and the values for which the rule holds.
     """
 
     variables: tuple[str, ...]
-    formula: Callable[[Rows, Any, dict[str, Any], Callable[[str], Any]], Rows]
+    rule: str
+    hyperparameters: tuple[str | float, ...]
     required_attributes: tuple[tuple[str, Any], ...] = ()
 
 
 def find_kernel(op: Any) -> Kernel | None:
-    """Returns the kernel of an op, or None if its type or attributes aren't supported."""
+    """Returns the description of an op; None if its type or attributes aren't supported."""
     kernel = _KERNELS.get(op.type.removeprefix("Resource"))
     if kernel is None:
         return None
@@ -48,6 +44,25 @@ def find_kernel(op: Any) -> Kernel | None:
         if op.get_attr(name) != value:
             return None
     return kernel
+
+
+def hyperparameters(op: Any) -> list[Any]:
+    """Returns the hyperparameters of an op's native rule, as float32 scalars in the rule's order.
+
+    Args:
+        op: an op that `find_kernel` supports.
+    """
+    kernel, inputs = find_kernel(op), inputs_by_name(op)
+    assert kernel is not None
+    values = []
+    for each in kernel.hyperparameters:
+        if each == _NESTEROV:
+            values.append(tf.constant(float(op.get_attr(_NESTEROV))))
+        elif isinstance(each, float):
+            values.append(tf.constant(each))
+        else:
+            values.append(tf.cast(inputs[each], tf.float32))  # the global step is an integer
+    return values
 
 
 def variables_of(kind: str) -> tuple[str, ...]:
@@ -117,146 +132,45 @@ def may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
     return False
 
 
-def apply_formula(op: Any, inputs: dict[str, Any], rows: Any = None) -> Any:
-    """Creates ops that read rows, compute new ones and write them.
+# Names that some ops have for an argument.
+_CANONICAL_NAMES = {"ref": "var", "resource": "var", "updates": "grad", "alpha": "lr"}
 
-    Args:
-        op: an op that `find_kernel` supports.
-        inputs: its inputs by canonical name; `indices` must be unique.
-        rows: the table's rows at `indices`, if the step has read them already.
-
-    Returns:
-        An op.
-    """
-    kernel = find_kernel(op)
-    assert kernel is not None
-    table, *slots = kernel.variables
-    inputs = inputs | {name: _beside(inputs[table], inputs[name]) for name in ("indices", "grad")}
-    ids, gradient = inputs["indices"], inputs["grad"]
-    # Like a kernel, read variables after all other inputs are available.
-    others = (value for name, value in inputs.items() if name not in kernel.variables)
-    with tf.control_dependencies([value for value in others if not _is_constant(value)]):
-        old_rows = {
-            table: gathers.gather_rows(inputs[table], ids, gradient.dtype) if rows is None else rows
-        }
-        old_rows |= {name: gathers.gather_rows(inputs[name], ids, gradient.dtype) for name in slots}
-        new_rows = kernel.formula(old_rows, gradient, inputs, op.get_attr)
-        return tf.group(*[_scatter(inputs[name], ids, value) for name, value in new_rows.items()])
-
-
-def _beside(variable: Any, value: Any) -> Any:
-    """Returns a value on the device of a variable.
-
-    Ops there that wait for the value itself would each have a message from its device.
-    """
-    return value if value.op.device == variable.op.device else tf.identity(value)
-
-
-def _is_constant(value: Any) -> bool:
-    """Returns whether a value is a constant without control inputs."""
-    return value.op.type == "Const" and not value.op.control_inputs
-
-
-def _scatter(variable: Any, ids: Any, rows: Any) -> Any:
-    if variable.dtype == tf.resource:
-        return tf.raw_ops.ResourceScatterUpdate(resource=variable, indices=ids, updates=rows)
-    return tf.raw_ops.ScatterUpdate(ref=variable, indices=ids, updates=rows).op
-
-
-def _adagrad(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    a = rows["accum"]
-    new = {}
-    if attribute("update_slots"):
-        a = new["accum"] = a + g * g
-    new["var"] = rows["var"] - (p["lr"] * g) * tf.math.rsqrt(a)
-    return new
-
-
-def _adagrad_v2(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    a = rows["accum"]
-    new = {}
-    if attribute("update_slots"):
-        a = new["accum"] = a + g * g
-    new["var"] = rows["var"] - p["lr"] * g / (tf.sqrt(a) + p["epsilon"])
-    return new
-
-
-def _proximal_adagrad(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    a = rows["accum"] + g * g
-    rate = p["lr"] * tf.math.rsqrt(a)
-    moved = rows["var"] - g * rate
-    shrunk = tf.sign(moved) * tf.maximum(tf.abs(moved) - rate * p["l1"], 0.0)
-    return {"var": shrunk / (1.0 + p["l2"] * rate), "accum": a}
-
-
-def _momentum(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    accum = rows["accum"] * p["momentum"] + g
-    if attribute("use_nesterov"):
-        moved = g * p["lr"] + accum * p["momentum"] * p["lr"]
-    else:
-        moved = accum * p["lr"]
-    return {"var": rows["var"] - moved, "accum": accum}
-
-
-def _keras_momentum(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    accum = rows["accum"] * p["momentum"] - p["lr"] * g
-    moved = accum * p["momentum"] - p["lr"] * g if attribute("use_nesterov") else accum
-    return {"var": rows["var"] + moved, "accum": accum}
-
-
-def _rms_prop(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    ms = rows["ms"] * p["rho"] + g * g * (1 - p["rho"])
-    mom = rows["mom"] * p["momentum"] + tf.math.rsqrt(ms + p["epsilon"]) * p["lr"] * g
-    return {"var": rows["var"] - mom, "ms": ms, "mom": mom}
-
-
-def _centered_rms_prop(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    ms = rows["ms"] * p["rho"] + g * g * (1 - p["rho"])
-    mg = rows["mg"] * p["rho"] + g * (1 - p["rho"])
-    spread = ms + p["epsilon"] - mg * mg
-    mom = rows["mom"] * p["momentum"] + tf.math.rsqrt(spread) * p["lr"] * g
-    return {"var": rows["var"] - mom, "mg": mg, "ms": ms, "mom": mom}
-
-
-def _ftrl(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    w, a = rows["var"], rows["accum"]
-    shrinkage = p.get("l2_shrinkage")
-    in_linear = g if shrinkage is None else g + 2.0 * shrinkage * w
-    new_a = a + g * g
-    if tf.get_static_value(p["lr_power"]) == -0.5:
-        root, new_root = tf.sqrt(a), tf.sqrt(new_a)
-    else:
-        power = -p["lr_power"]
-        root, new_root = tf.pow(a, power), tf.pow(new_a, power)
-    linear = rows["linear"] + in_linear - (new_root - root) / p["lr"] * w
-    curvature = new_root / p["lr"] + 2.0 * p["l2"]
-    shrunk = tf.clip_by_value(linear, -p["l1"], p["l1"]) - linear
-    return {"var": shrunk / curvature, "accum": new_a, "linear": linear}
-
-
-def _add(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    return {"var": rows["var"] + g}
-
-
-def _subtract(rows: Rows, g: Any, p: dict[str, Any], attribute: Any) -> Rows:
-    return {"var": rows["var"] - g}
-
-
-# Argument names of the ops that add to rows.
-_CANONICAL_NAMES = {"ref": "var", "resource": "var", "updates": "grad"}
-
+_NESTEROV = "use_nesterov"
+_MOMENTUM = ("lr", "momentum", _NESTEROV)
+_ALL_SLOTS = (("update_slots", True),)
 _LINEAR_WITHOUT_RATE = (("multiply_linear_by_lr", False),)
 
 _KERNELS = {
-    "ScatterAdd": Kernel(("var",), _add),
-    "ScatterSub": Kernel(("var",), _subtract),
-    "SparseApplyAdagrad": Kernel(("var", "accum"), _adagrad),
-    "SparseApplyAdagradV2": Kernel(("var", "accum"), _adagrad_v2),
-    "SparseApplyProximalAdagrad": Kernel(("var", "accum"), _proximal_adagrad),
-    "SparseApplyMomentum": Kernel(("var", "accum"), _momentum),
-    "SparseApplyKerasMomentum": Kernel(("var", "accum"), _keras_momentum),
-    "SparseApplyRMSProp": Kernel(("var", "ms", "mom"), _rms_prop),
-    "SparseApplyCenteredRMSProp": Kernel(("var", "mg", "ms", "mom"), _centered_rms_prop),
-    "SparseApplyFtrl": Kernel(("var", "accum", "linear"), _ftrl, _LINEAR_WITHOUT_RATE),
-    "SparseApplyFtrlV2": Kernel(("var", "accum", "linear"), _ftrl, _LINEAR_WITHOUT_RATE),
+    # An addition is a descent of rate -1.
+    "ScatterAdd": Kernel(("var",), "sgd", (-1.0,)),
+    "ScatterSub": Kernel(("var",), "sgd", (1.0,)),
+    "SparseApplyAdadelta": Kernel(
+        ("var", "accum", "accum_update"), "adadelta", ("lr", "rho", "epsilon")
+    ),
+    "SparseApplyAdagrad": Kernel(("var", "accum"), "adagrad", ("lr",), _ALL_SLOTS),
+    "SparseApplyAdagradDA": Kernel(
+        ("var", "gradient_accumulator", "gradient_squared_accumulator"),
+        "adagrad_da",
+        ("lr", "l1", "l2", "global_step"),
+    ),
+    "SparseApplyAdagradV2": Kernel(("var", "accum"), "adagrad_v2", ("lr", "epsilon"), _ALL_SLOTS),
+    "SparseApplyCenteredRMSProp": Kernel(
+        ("var", "mg", "ms", "mom"), "centered_rms_prop", ("lr", "rho", "momentum", "epsilon")
+    ),
+    "SparseApplyFtrl": Kernel(
+        ("var", "accum", "linear"), "ftrl", ("lr", "l1", "l2", "lr_power"), _LINEAR_WITHOUT_RATE
+    ),
+    "SparseApplyFtrlV2": Kernel(
+        ("var", "accum", "linear"),
+        "ftrl_v2",
+        ("lr", "l1", "l2", "lr_power", "l2_shrinkage"),
+        _LINEAR_WITHOUT_RATE,
+    ),
+    "SparseApplyKerasMomentum": Kernel(("var", "accum"), "keras_momentum", _MOMENTUM),
+    "SparseApplyMomentum": Kernel(("var", "accum"), "momentum", _MOMENTUM),
+    "SparseApplyProximalAdagrad": Kernel(("var", "accum"), "proximal_adagrad", ("lr", "l1", "l2")),
+    "SparseApplyProximalGradientDescent": Kernel(("var",), "proximal_sgd", ("lr", "l1", "l2")),
+    "SparseApplyRMSProp": Kernel(
+        ("var", "ms", "mom"), "rms_prop", ("lr", "rho", "momentum", "epsilon")
+    ),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces lookups and updates of float32 tables in a training graph by the ops of `native/`.
+"""Replaces lookups and updates of float32 tables in a training graph by our ops.
 
     ids ─▶ UniqueWithCounts ─▶ gather ─▶ sparse product       as built by a lookup
     ids ─▶ Unique ───────────▶ LookUp                         copies no rows
@@ -18,22 +18,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import graph_surgery, private
-from estimator_spec.updates import dependencies, gathers, kernels, native_library
+from estimator_spec._tensorflow import graph_surgery
+from estimator_spec.updates import dependencies, gathers, kernels
+from tpu_columns import combining
+from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
 
 _PRODUCT = "SparseTensorDenseMatMul"
 # Narrower products are as fast in TensorFlow.
 _MIN_WIDTH_OF_PRODUCTS = 32
-
-# Rule and hyperparameters of `native/rows.h` by op type.
-_RULES = {
-    "SparseApplyAdagrad": ("adagrad", ("lr",)),
-    "SparseApplyAdagradV2": ("adagrad_v2", ("lr", "epsilon")),
-    "SparseApplyFtrl": ("ftrl", ("lr", "l1", "l2", "lr_power")),
-    "SparseApplyFtrlV2": ("ftrl_v2", ("lr", "l1", "l2", "lr_power", "l2_shrinkage")),
-}
 
 
 def update_rows(
@@ -47,26 +41,32 @@ def update_rows(
     """Returns an op that updates rows of a variable and of its slots in place.
 
     Args:
-        rule: one of `native/rows.h`.
+        rule: one of `tpu_columns/kernels/cpp/rows.h`.
         variable: the table's handle or reference, float32 [V, D].
         slots: those of the slot variables that the rule has.
         hyperparameters: float32 scalars, in the rule's order.
         ids: distinct rows, int32 or int64 [U].
-        gradient: of those rows, [U, D]. If a sparse product gives it, the op sums it itself; if
-            its rows are those of several tensors, the op reads them there.
+        gradient: of those rows, [U, D]. If a sparse product or a segment sum gives it, the op sums
+            it itself; if its rows are those of several tensors, the op reads them there.
     """
-    ops = native_library.load()
+    ops = loading.load()
     make = ops.tpu_columns_update
     if variable.dtype == tf.resource:
         make = ops.tpu_columns_resource_update
-    sums = _is_product(gradient.op)
-    if sums:
-        pairs, values, _, factor = gradient.op.inputs
-        adjoint = gradient.op.get_attr("adjoint_a")
+    pairs, values, factor, adjoint = tf.zeros([0, 2], tf.int32), tf.zeros([0]), gradient, False
+    summed = gradient.op
+    if _is_product(summed):
+        pairs, values, _, factor = summed.inputs
+        adjoint = summed.get_attr("adjoint_a")
+    elif _is_sum(summed):
+        factor, segments, _ = summed.inputs
+        places = tf.range(tf.size(segments, out_type=tf.int64))
+        pairs = combining.zip_int32(tf.cast(segments, tf.int64), places)
+        values = tf.ones_like(places, tf.float32)
     else:
-        pairs, values, factor, adjoint = tf.zeros([0, 2], tf.int32), tf.zeros([0]), gradient, False
+        summed = None
     gradients = _parts(factor)
-    bypassed = [gradient.op] if sums else []
+    bypassed = [] if summed is None else [summed]
     bypassed += [] if gradients[0] is factor else [factor.op]
     waits = [other for op in bypassed for other in op.control_inputs]
     with tf.control_dependencies(waits):
@@ -79,7 +79,7 @@ def update_rows(
             pairs=pairs,
             values=values,
             rule=rule,
-            sums=sums,
+            sums=summed is not None,
             adjoint=adjoint,
         )
 
@@ -107,23 +107,26 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
         The replacement of each replaced op.
     """
     replaced: dict[Any, Any] = {}
-    if private.is_op_determinism_enabled():
-        return replaced
     before_updates: set[Any] = set()
     for op in updates:
-        rule, kernel = _RULES.get(op.type.removeprefix("Resource")), kernels.find_kernel(op)
-        inputs = kernels.inputs_by_name(op)
+        kernel, inputs = kernels.find_kernel(op), kernels.inputs_by_name(op)
         gradient = inputs["grad"]
-        if rule is None or kernel is None or gradient.dtype != tf.float32 or _is_on_gpu(op):
+        if kernel is None or gradient.dtype != tf.float32 or _is_on_gpu(op):
             continue
-        if gradient.shape.rank != 2 or not _updates_slots(op):
+        if gradient.shape.rank != 2:
             continue
         table, *slots = (inputs[name] for name in kernel.variables)
         # An update that a hook runs by itself must not run the lookups of the step.
         reads = list(_lookups_before(table, step, before_updates)) if op in step else []
         with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
-            values = [inputs[name] for name in rule[1]]
-            replaced[op] = update_rows(rule[0], table, slots, values, inputs["indices"], gradient)
+            replaced[op] = update_rows(
+                kernel.rule,
+                table,
+                slots,
+                kernels.hyperparameters(op),
+                inputs["indices"],
+                gradient,
+            )
     return replaced
 
 
@@ -137,9 +140,7 @@ def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:
         The replacement of each replaced op.
     """
     replaced: dict[Any, Any] = {}
-    if private.is_op_determinism_enabled():
-        return replaced
-    ops = native_library.load()
+    ops = loading.load()
     outputs: list[tuple[Any, Any]] = []
     for op in graph.get_operations():
         if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
@@ -163,6 +164,16 @@ def _is_product(op: Any) -> bool:
         op.type == _PRODUCT
         and op.inputs[0].dtype == tf.int32
         and op.outputs[0].dtype == tf.float32
+        and graph_surgery.control_flow_context(op) is None
+    )
+
+
+def _is_sum(op: Any) -> bool:
+    """Returns whether an op sums the gradients of equal ids, as optimizers do."""
+    return (
+        op.type == "UnsortedSegmentSum"
+        and op.inputs[0].shape.rank == 2
+        and op.inputs[1].op.type == "Unique"
         and graph_surgery.control_flow_context(op) is None
     )
 
@@ -207,7 +218,6 @@ def _find_gather(rows: Any) -> list[Any]:
         between.append(rows.op)
         rows = rows.op.inputs[0]
     op = rows.op
-    # Other gathers may be fetched: see `gathers.replace_gathers`.
     if not gathers.is_of_a_lookup(op) or len(rows.consumers()) != 1:
         return []
     if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
@@ -223,12 +233,6 @@ def _lookups_before(table: Any, step: Container[Any], before_updates: set[Any]) 
         is_inside = graph_surgery.control_flow_context(op) is not None
         if op in step and not is_inside and not kernels.may_follow_an_update(op, before_updates):
             yield op
-
-
-def _updates_slots(op: Any) -> bool:
-    """Returns whether an update changes its slots, which is an option of Adagrad's ops."""
-    names = [attribute.name for attribute in op.op_def.attr]
-    return "update_slots" not in names or bool(op.get_attr("update_slots"))
 
 
 def _is_on_gpu(op: Any) -> bool:

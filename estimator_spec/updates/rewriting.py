@@ -5,12 +5,11 @@ The rewrites of an update keep its values up to rounding:
 
     values, ids ─▶ Unique ─▶ UnsortedSegmentSum ─▶ SparseApply…       as built by an optimizer
     values, unique ids ──────────────────────────▶ SparseApply…       if the lookup's ids are unique
-    values, ids ─▶ Unique ─▶ sparse matrix product ─▶ SparseApply…    if that is faster
-    values, unique ids ─▶ gather ─▶ formula ─▶ scatter                if that is faster
+    values, unique ids ──────────────────────────▶ Update             with native kernels
 
 Other modules rewrite optimizers that update whole tables (`adam`) and reads of tables
-(`direct_sums`, `gathers`). Replaced ops stay in the graph, but nothing runs them unless a program
-fetches one. `dependencies` finds the control edges and other writers to preserve.
+(`direct_sums`, `native_ops`). Replaced ops stay in the graph, but nothing runs them unless a
+program fetches one. `dependencies` finds the control edges and other writers to preserve.
 """
 
 from __future__ import annotations
@@ -25,14 +24,12 @@ from estimator_spec.updates import (
     adam,
     dependencies,
     direct_sums,
-    gathers,
     graph_defs,
-    kernel_choice,
     kernels,
-    native_library,
     native_ops,
 )
-from tpu_columns import combining, storage
+from tpu_columns import storage
+from tpu_columns.kernels import loading
 from tpu_columns.optimizations import REWRITES, Optimization
 
 tf1 = tf.compat.v1
@@ -68,29 +65,19 @@ def optimize_training_graph(
         if kernels.find_kernel(op) and op not in replaced and _is_replaceable(op)
     ]
     for op in updates if Optimization.GRADIENT_SUMS in chosen else ():
-        if not _skip_second_search(op):
-            _sum_by_product(op)
+        _skip_second_search(op)
         _skip_reshapes(op)
-    use_native = Optimization.NATIVE_KERNELS in chosen and native_library.load() is not None
+    use_native = Optimization.NATIVE_KERNELS in chosen and loading.load() is not None
     native = native_ops.replace_updates(updates, step) if use_native else {}
     original_inputs = {op: tuple(op.inputs) for op in native}
     for op, new in native.items():
         kernels.disable_update(op, new)
     replaced |= native
-    before_updates: set[Any] = set()
-    for op in updates if Optimization.UPDATE_FORMULAS in chosen else ():
-        if op in native:
-            continue
-        if _is_only_writer(op, step) and kernel_choice.formula_is_faster(op):
-            replaced[op] = _replace_by_formula(op, before_updates)
-            kernels.disable_update(op, replaced[op])
     if replaced:
         tf1.logging.info("Replaced %d ops that update tables by faster ones.", len(replaced))
     reads = native_ops.replace_lookups(graph) if use_native else {}
     if native or reads:
         graph_defs.write_original_ops(graph, native | reads, original_inputs)
-    if Optimization.GATHERS in chosen:
-        reads |= gathers.replace_gathers(graph, reads)
     _redirect_control_inputs(graph, replaced, reads)
     return replaced.get(train_op, train_op)
 
@@ -106,8 +93,6 @@ def optimize_inference_graph(
     """
     if Optimization.DIRECT_SUMS in chosen:
         direct_sums.sum_from_tables(graph)
-    if Optimization.GATHERS in chosen:
-        _redirect_control_inputs(graph, {}, gathers.replace_gathers(graph))
 
 
 def _redirect_control_inputs(
@@ -130,43 +115,14 @@ def _is_replaceable(op: Any) -> bool:
     )
 
 
-def _is_only_writer(op: Any, step: Container[Any]) -> bool:
-    """Returns whether no other op writes the variables of an update.
-
-    A formula writes whole rows, and would overwrite the change of another op.
-    """
-    inputs, kernel = kernels.inputs_by_name(op), kernels.find_kernel(op)
-    assert kernel is not None
-    written = [inputs[name] for name in kernel.variables]
-    return not dependencies.has_other_writers(written, [op], step)
-
-
-def _skip_second_search(op: Any) -> bool:
-    """Bypasses the optimizer's search for repeated ids, if a lookup has made the ids unique.
-
-    Returns:
-        Whether it was bypassed.
-    """
+def _skip_second_search(op: Any) -> None:
+    """Bypasses the optimizer's search for repeated ids, if a lookup has made the ids unique."""
     summed = _find_segment_sum(op)
     if summed is None:
-        return False
-    unique = kernels.inputs_by_name(op)["indices"].op
-    if not _are_unique(unique.inputs[0]):
-        return False
-    _bypass(op, grad=summed.inputs[0], indices=unique.inputs[0])
-    return True
-
-
-def _sum_by_product(op: Any) -> None:
-    """Sums the gradients of repeated ids by a sparse matrix product, if that is faster."""
-    summed = _find_segment_sum(op)
-    if summed is None or not kernel_choice.product_is_faster(summed.inputs[0]):
         return
-    values, segments, count = summed.inputs
-    with dependencies.replacing(summed, "_by_product"):
-        row_indices = tf.range(tf.size(segments, out_type=tf.int64))
-        sums = combining.sum_rows(values, row_indices, tf.cast(segments, tf.int64), count)
-    kernels.replace_input(op, "grad", sums)
+    unique = kernels.inputs_by_name(op)["indices"].op
+    if _are_unique(unique.inputs[0]):
+        _bypass(op, grad=summed.inputs[0], indices=unique.inputs[0])
 
 
 def _skip_reshapes(op: Any) -> None:
@@ -218,22 +174,3 @@ def _origin(ids: Any) -> Any:
     while ids.op.type in _SAME_IDS:
         ids = ids.op.inputs[0]
     return ids
-
-
-def _replace_by_formula(op: Any, before_updates: set[Any]) -> Any:
-    """Returns an op that updates rows as `op` does, by reading, computing and writing them."""
-    with dependencies.replacing(op, "_by_formula"):
-        inputs = kernels.inputs_by_name(op)
-        return kernels.apply_formula(op, inputs, _find_gathered_rows(inputs, before_updates))
-
-
-def _find_gathered_rows(inputs: dict[str, Any], before_updates: set[Any]) -> Any:
-    """Returns the rows of an update's ids that a lookup reads in the same step, or None."""
-    ids = _origin(inputs["indices"])
-    for user in gathers.find_gathers(inputs["var"]):
-        if graph_surgery.control_flow_context(user) is not None:
-            continue
-        gathered_ids = user.inputs[1]
-        if gathered_ids.shape.rank == 1 and _origin(gathered_ids).name == ids.name:
-            return None if kernels.may_follow_an_update(user, before_updates) else user.outputs[0]
-    return None

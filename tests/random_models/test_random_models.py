@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import random_model
-from estimator_spec.updates import gathers, kernel_choice, native_library
+from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 SEEDS = "TPU_COLUMNS_RANDOM_MODELS"
-NATIVE_KERNELS = ["0"] if native_library.find_compiler() is None else ["0", "1"]
+NATIVE_KERNELS = ["0"] if loading.load() is None else ["0", "1"]
 
 
 def _seeds() -> list[object]:
@@ -29,13 +29,6 @@ def _seeds() -> list[object]:
         return [*seeds]
     more = pytest.mark.nightly("more random models")
     return [pytest.param(seed, marks=[more] if seed > 11 else []) for seed in seeds]
-
-
-@pytest.fixture(autouse=True)
-def all_rewrites(monkeypatch):
-    """Uses every rewrite, also where it gains nothing: the tables are small."""
-    monkeypatch.setattr(kernel_choice, "minimum_rows", lambda version, kind, width: 0)
-    monkeypatch.setattr(gathers, "_MIN_TABLE_BYTES", 0)
 
 
 @pytest.mark.parametrize("seed", _seeds())
@@ -76,7 +69,7 @@ def _supported_by_native_ops(use_resource: bool) -> random_model.Model:
     )
 
 
-@pytest.mark.skipif(len(NATIVE_KERNELS) == 1, reason="there is no C++ compiler")
+@pytest.mark.skipif(len(NATIVE_KERNELS) == 1, reason=f"no kernels are built: {libraries.COMMAND}")
 @pytest.mark.parametrize("use_resource", [True, False])
 def test_native_ops_are_in_the_fast_graph(monkeypatch, use_resource):
     """Native ops look up and update the tables of a model that they support, unless turned off."""

@@ -88,11 +88,9 @@ def used(monkeypatch):
         monkeypatch.setattr(module, name, recording)
 
     record(feature_layers, "_input_layer")
-    record(updates.rewriting.gathers, "replace_gathers")
     record(updates.rewriting.direct_sums, "sum_from_tables")
     record(updates.rewriting.adam, "fuse_adam")
     record(updates.rewriting, "_skip_reshapes")
-    record(updates.rewriting.kernel_choice, "formula_is_faster")
     record(initial_values, "replace_large_constants")
     record(hookless_steps._Runner, "_run_raw_steps")
     record(saving, "disable_copy_on_read")
@@ -101,11 +99,9 @@ def used(monkeypatch):
 
 PARTS = {
     Optimization.INPUT_LAYERS: "_input_layer",
-    Optimization.GATHERS: "replace_gathers",
     Optimization.DIRECT_SUMS: "sum_from_tables",
     Optimization.FUSED_ADAM: "fuse_adam",
     Optimization.GRADIENT_SUMS: "_skip_reshapes",
-    Optimization.UPDATE_FORMULAS: "formula_is_faster",
     Optimization.INITIAL_VALUES: "replace_large_constants",
     Optimization.SKIPPED_HOOKS: "_run_raw_steps",
     Optimization.SAVES_IN_PLACE: "disable_copy_on_read",

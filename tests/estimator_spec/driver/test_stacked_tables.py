@@ -14,8 +14,12 @@ import estimator_spec as es
 from estimator_spec.checkpoints import records
 from estimator_spec.cores import table_groups
 from tpu_columns import IdOutOfRangeError
+from tpu_columns.kernels import libraries, loading
 
 tf1 = tf.compat.v1
+pytestmark = pytest.mark.skipif(
+    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
+)
 ROWS, DIM, BATCH, LENGTH = 13, 8, 10, 3
 OPTIMIZERS = {
     "sgd": es.StochasticGradientDescentParameters(0.05),
@@ -36,7 +40,6 @@ OPTIMIZERS = {
 def stack_few(monkeypatch):
     """Lets two tables make a stack."""
     monkeypatch.setattr(table_groups, "MIN_TABLES", 2)
-    monkeypatch.setattr(table_groups, "MIN_STACKS", 1)
 
 
 KINDS = {"one": "a", "two": "a", "sparse": "a", "steps": "b", "some": "b", "weighted": "c"}
@@ -153,14 +156,15 @@ def check_equal(found, expected):
     assert not different
 
 
-class Searches(tf1.train.SessionRunHook):
-    """Counts the ops of the graph that find repeated ids: one for each table or stack."""
+class Variables(tf1.train.SessionRunHook):
+    """Counts the variables of the native lookup: one for each table or stack."""
 
     count = 0
 
     def begin(self):
-        operations = tf1.get_default_graph().get_operations()
-        self.count = sum(op.type == "UniqueWithCounts" for op in operations)
+        for op in tf1.get_default_graph().get_operations():
+            if op.type == "TpuColumnsLookUpTables":
+                self.count += op.get_attr("num_variables")
 
 
 class Kill(tf1.train.SessionRunHook):
@@ -223,28 +227,28 @@ def test_every_optimizer(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "variables", "expected"),
     [
-        ({}, {}, 2),  # a stack and a table with weights
+        ({}, {}, 1),
         ({"stacked_tables": False}, {}, 3),
         ({}, {"TPU_COLUMNS_STACKED_TABLES": "0"}, 3),
-        ({"stacked_tables": True}, {"TPU_COLUMNS_STACKED_TABLES": "0"}, 2),
-        ({"plain": True}, {}, 3),
+        ({"stacked_tables": True}, {"TPU_COLUMNS_STACKED_TABLES": "0"}, 1),
+        ({"plain": True}, {}, 0),
+        ({}, {"TPU_COLUMNS_NATIVE_KERNELS": "0"}, 0),
         ({"warm_start_from": "start"}, {}, 3),
     ],
     ids=str,
 )
 def test_switches(tmp_path, monkeypatch, arguments, variables, expected):
-    """Arguments and the environment turn stacks off; a warm start has none."""
-    monkeypatch.setenv("TPU_COLUMNS_NATIVE_KERNELS", "0")  # which search within an op
+    """Arguments and the environment turn stacks off; without kernels, or warm, there are none."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     if "warm_start_from" in arguments:
         start = make(tmp_path / "start", ADAGRAD)
         start.train(input_fn_of(ADAGRAD), steps=1)
         arguments = {"warm_start_from": start.model_dir}
-    searches = Searches()
+    variables_of_tables = Variables()
     estimator = make(tmp_path / "model", ADAGRAD, **arguments)
-    estimator.train(input_fn_of(ADAGRAD), hooks=[searches], steps=1)
-    assert searches.count == expected
+    estimator.train(input_fn_of(ADAGRAD), hooks=[variables_of_tables], steps=1)
+    assert variables_of_tables.count == expected
 
 
 def test_a_wrong_type(tmp_path):

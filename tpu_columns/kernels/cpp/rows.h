@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of tables: sums and update rules; checks of attributes, and locks of variables.
+// Rows of tables: sums, and distinct ids; checks of attributes, and locks of variables.
 //
 // Loops over the elements of a row use +, -, *, / and sqrt only (Ftrl with a power other than -0.5
 // also pow), which are rounded alike in vectors and scalars, so a row's result doesn't depend on its
@@ -146,102 +146,6 @@ void FindDistinctInRange(const Id* ids, int64_t count, Id begin, Id end, Index* 
   distinct->resize(size);
 }
 
-// New values of the elements of a row and its slots; formulas as in kernels.py and, for
-// `adagrad_no_nan`, in cores/update_rules.py.
-enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl, kFtrlV2 };
-
-constexpr int kMaxSlots = 2;
-
-struct Hyperparameters {
-  float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0;
-};
-
-// Updates a row of weights `w` and slots `a` (accumulator) and `linear` by a gradient `g`.
-template <typename Width>
-inline void UpdateRow(Rule rule, const Hyperparameters& h, float* __restrict w, float* __restrict a,
-                      float* __restrict linear, const float* __restrict g, Width width) {
-  switch (rule) {
-    case Rule::kSgd:
-      for (int64_t i = 0; i < width; ++i) w[i] -= h.rate * g[i];
-      return;
-    case Rule::kAdagrad:
-      for (int64_t i = 0; i < width; ++i) {
-        a[i] += g[i] * g[i];
-        w[i] -= h.rate * g[i] / std::sqrt(a[i]);
-      }
-      return;
-    case Rule::kAdagradNoNan:
-      for (int64_t i = 0; i < width; ++i) {
-        a[i] += g[i] * g[i];
-        const float moved = h.rate * g[i];
-        w[i] -= moved == 0.0f ? 0.0f : moved / std::sqrt(a[i]);
-      }
-      return;
-    case Rule::kAdagradV2:
-      for (int64_t i = 0; i < width; ++i) {
-        a[i] += g[i] * g[i];
-        w[i] -= h.rate * g[i] / (std::sqrt(a[i]) + h.epsilon);
-      }
-      return;
-    case Rule::kFtrl:
-    case Rule::kFtrlV2:
-      for (int64_t i = 0; i < width; ++i) {
-        const float old_a = a[i];
-        const float new_a = old_a + g[i] * g[i];
-        float root, new_root;
-        if (h.power == -0.5f) {
-          root = std::sqrt(old_a);
-          new_root = std::sqrt(new_a);
-        } else {
-          root = std::pow(old_a, -h.power);
-          new_root = std::pow(new_a, -h.power);
-        }
-        // Not with a shrinkage of 0: times an infinite weight it would be NaN.
-        const float in_linear =
-            rule == Rule::kFtrl ? g[i] : g[i] + 2.0f * h.shrinkage * w[i];
-        linear[i] = linear[i] + in_linear - (new_root - root) / h.rate * w[i];
-        const float curvature = new_root / h.rate + 2.0f * h.l2;
-        const float clipped = std::min(std::max(linear[i], -h.l1), h.l1);
-        w[i] = (clipped - linear[i]) / curvature;
-        a[i] = new_a;
-      }
-      return;
-  }
-}
-
-// Also compiled for wider vectors, with all functions that are called, and a processor that has them
-// uses these. The numbers are the same.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define TPU_COLUMNS_WIDE_VECTORS __attribute__((target_clones("avx2", "default"), flatten))
-#else
-#define TPU_COLUMNS_WIDE_VECTORS
-#endif
-
-// Updates rows of a table and of its slots, each of which has a gradient.
-TPU_COLUMNS_WIDE_VECTORS
-void UpdateRows(Rule rule, const Hyperparameters& h, float* weights,
-                const std::array<float*, kMaxSlots>& slots, const std::vector<int64_t>& rows,
-                const std::vector<const float*>& gradients, int64_t width) {
-  const int64_t count = rows.size();
-  const auto update = [&](auto width) {
-    for (int64_t place = 0; place < count; ++place) {
-      if (place + kAhead < count) {
-        const int64_t later = rows[place + kAhead] * width;
-        Prefetch(weights + later, width);
-        for (const float* slot : slots) {
-          if (slot) Prefetch(slot + later, width);
-        }
-      }
-      const int64_t offset = rows[place] * width;
-      const auto slot = [&](int number) {
-        return slots[number] ? slots[number] + offset : nullptr;
-      };
-      UpdateRow(rule, h, weights + offset, slot(0), slot(1), gradients[place], width);
-    }
-  };
-  WithWidth(width, update);
-}
-
 // Makes sure that no other tensor shares the variable's memory, as TensorFlow's sparse updates do.
 tensorflow::Status MakeWritable(OpKernelContext* context, Var* variable) {
   if (variable->copy_on_read_mode.load()) return tensorflow::Status();
@@ -287,6 +191,10 @@ class LockedVariables {
     // In the order of their addresses, so that two ops can't wait for each other.
     std::sort(mutexes.begin(), mutexes.end());
     mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+    if (to_write && mutexes.size() < variables_.size()) {
+      context->SetStatus(InvalidArgument("a variable is given twice"));
+      return false;
+    }
     for (mutex* each : mutexes) {
       if (to_write) {
         exclusive_.push_back(std::make_unique<mutex_lock>(*each));

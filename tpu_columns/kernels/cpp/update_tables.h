@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Op that sums gradients by row, and updates rows of many tables at once; see
-// cores/native_tables.py.
+// estimator_spec/cores/native_tables.py.
 //
 // It reads gradients where a layer's gradient has them. Its results don't depend on the number of
 // threads, as those of the lookup.
@@ -11,6 +11,7 @@
 
 #include "shared_work.h"
 #include "step_rows.h"
+#include "update_rules.h"
 
 namespace tpu_columns {
 namespace {
@@ -20,6 +21,7 @@ REGISTER_OP("TpuColumnsUpdateTables")
     .Input("slots: num_slots * resource")
     .Input("rates: num_variables * float")
     .Input("factor: float")
+    .Input("step: float")
     .Input("gradients: num_gradients * float")
     .Input("rows: variant")
     .Attr("num_variables: int >= 1")
@@ -28,19 +30,27 @@ REGISTER_OP("TpuColumnsUpdateTables")
     .Attr("feature: list(int)")
     .Attr("variable: list(int)")
     .Attr("column: list(int)")
-    .Attr("rule: {'sgd', 'adagrad_no_nan'}")
+    .Attr("rule: string")
+    .Attr("constants: list(float)")
+    .Attr("limits: list(float)")
+    .Attr("decay_has_rate: bool")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
 Sums the gradients of rows of tables, and updates rows and slots in place.
 
-slots: one for each variable, or none.
+slots: those of each variable, in the rule's order.
 rates: learning rate of each variable.
 factor: by which gradients are multiplied.
+step: the global step.
 gradients: of the sums of each feature, in columns from `column` on.
 rows: of the lookup.
 feature: number of each feature in the lookup.
 variable: number of the variable that has its table.
+rule: name in `kRules`.
+constants: its hyperparameters but the first, which is the rate.
+limits: none, or least and largest gradient, weight decay, least and largest weight.
+decay_has_rate: whether the weight decay is multiplied by the rate.
 )doc");
 
 class UpdateTablesOp : public OpKernel {
@@ -55,38 +65,45 @@ class UpdateTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("feature", &feature_));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable_));
     OP_REQUIRES_OK(context, context->GetAttr("column", &column_));
-    rule_ = rule == "sgd" ? Rule::kSgd : Rule::kAdagradNoNan;
-    has_slots_ = rule_ != Rule::kSgd;
-    OP_REQUIRES(context, num_slots == (has_slots_ ? num_variables_ : 0),
+    rule_ = FindRule(rule);
+    OP_REQUIRES(context, rule_ != nullptr, InvalidArgument("there is no rule ", rule));
+    OP_REQUIRES_OK(context, ReadConstants(context));
+    OP_REQUIRES(context,
+                num_slots == static_cast<int64_t>(rule_->num_slots) * num_variables_,
                 InvalidArgument("rule ", rule, " and ", num_slots, " slots of ", num_variables_,
                                 " variables"));
     OP_REQUIRES_OK(context, CheckSizes({&feature_, &variable_, &column_}, num_gradients));
     for (size_t place = 0; place < feature_.size(); ++place) {
       OP_REQUIRES(context,
-                  variable_[place] >= 0 && variable_[place] < num_variables_ && column_[place] >= 0,
+                  variable_[place] >= 0 && variable_[place] < num_variables_ &&
+                      column_[place] >= 0 && column_[place] < int64_t{1} << 61,
                   InvalidArgument("attributes of feature ", place, " are out of range"));
     }
   }
 
   void Compute(OpKernelContext* context) override {
     LockedVariables variables;
-    const int count = has_slots_ ? 2 * num_variables_ : num_variables_;
+    const int count = num_variables_ * (1 + rule_->num_slots);
     if (!variables.Lock(context, 0, count, /*to_write=*/true)) return;
     for (int place = 0; place < num_variables_; ++place) {
       const Tensor& table = variables[place];
-      OP_REQUIRES(context,
-                  table.dims() == 2 &&
-                      (!has_slots_ || variables[num_variables_ + place].shape() == table.shape()),
-                  InvalidArgument("var and accum do not have the same shape: ",
-                                  table.shape().DebugString()));
+      OP_REQUIRES(context, table.dims() == 2, InvalidArgument("a table must be a matrix"));
+      for (int slot = 0; slot < rule_->num_slots; ++slot) {
+        OP_REQUIRES(context, variables[SlotOf(place, slot)].shape() == table.shape(),
+                    InvalidArgument("var and accum do not have the same shape: ",
+                                    table.shape().DebugString()));
+      }
     }
     OpInputList rates, gradients;
     OP_REQUIRES_OK(context, context->input_list("rates", &rates));
     OP_REQUIRES_OK(context, context->input_list("gradients", &gradients));
-    const Tensor *factor, *element;
+    const Tensor *factor, *step, *element;
     OP_REQUIRES_OK(context, context->input("factor", &factor));
-    OP_REQUIRES(context, factor->NumElements() == 1, InvalidArgument("factor must be a scalar"));
+    OP_REQUIRES_OK(context, context->input("step", &step));
+    OP_REQUIRES(context, factor->NumElements() == 1 && step->NumElements() == 1,
+                InvalidArgument("factor and step must be scalars"));
     OP_REQUIRES_OK(context, context->input("rows", &element));
+    OP_REQUIRES(context, element->dims() == 0, InvalidArgument("rows must be a scalar"));
     const auto* found = element->scalar<tensorflow::Variant>()().get<StepRowsElement>();
     OP_REQUIRES(context, found, InvalidArgument("rows must be those of TpuColumnsLookUpTables"));
     StepRows& rows = *found->rows;
@@ -113,21 +130,52 @@ class UpdateTablesOp : public OpKernel {
       if (places.empty()) return tensorflow::Status();
       const int64_t variable = variable_[places[0]];
       if (rates[variable].NumElements() != 1) return InvalidArgument("rates must be scalars");
-      Hyperparameters h;
+      Hyperparameters h = constants_;
       h.rate = rates[variable].flat<float>()(0);
+      h.step = step->flat<float>()(0);
+      Limits limits = limits_;
+      if (decay_has_rate_) limits.decay *= h.rate;
+      std::array<float*, kMaxSlots> slots{};
+      for (int slot = 0; slot < rule_->num_slots; ++slot) {
+        slots[slot] = variables[SlotOf(variable, slot)].flat<float>().data();
+      }
       const bool are_all = places.size() == table.features.size();
       if (!are_all) trained.Find(rows.entries);
       return Update(are_all ? rows.Rows(number) : trained, rows.entries, places, gradients,
-                    factor->flat<float>()(0), h, &variables[variable],
-                    has_slots_ ? &variables[num_variables_ + variable] : nullptr);
+                    factor->flat<float>()(0), h, limits, &variables[variable], slots);
     }));
   }
 
  private:
+  // Returns the place of a slot among the variables.
+  int SlotOf(int variable, int slot) const {
+    return num_variables_ + variable * rule_->num_slots + slot;
+  }
+
+  Status ReadConstants(OpKernelConstruction* context) {
+    std::vector<float> constants, limits;
+    TF_RETURN_IF_ERROR(context->GetAttr("constants", &constants));
+    TF_RETURN_IF_ERROR(context->GetAttr("limits", &limits));
+    TF_RETURN_IF_ERROR(context->GetAttr("decay_has_rate", &decay_has_rate_));
+    if (static_cast<int>(constants.size()) + 1 != rule_->num_hyperparameters() ||
+        (!limits.empty() && limits.size() != 5)) {
+      return InvalidArgument("rule ", rule_->name, " with ", constants.size(), " constants and ",
+                             limits.size(), " limits");
+    }
+    for (size_t place = 0; place < constants.size(); ++place) {
+      constants_.*rule_->hyperparameters[place + 1] = constants[place];
+    }
+    if (!limits.empty()) {
+      limits_ = {true, limits[0], limits[1], limits[2], limits[3], limits[4]};
+    }
+    return tensorflow::Status();
+  }
+
   // Updates the rows of a table that some features look up.
   Status Update(const TableRows& rows, const std::vector<Entries>& entries,
                 const std::vector<int64_t>& places, const OpInputList& gradients, float factor,
-                const Hyperparameters& h, Tensor* table, Tensor* slots) {
+                const Hyperparameters& h, const Limits& limits, Tensor* table,
+                const std::array<float*, kMaxSlots>& slots) {
     const int64_t width = table->dim_size(1);
     for (size_t i = 0; i < places.size(); ++i) {
       const Tensor& gradient = gradients[places[i]];
@@ -155,9 +203,8 @@ class UpdateTablesOp : public OpKernel {
     }
     std::vector<const float*> gradients_of_rows(num_rows);
     for (int64_t row = 0; row < num_rows; ++row) gradients_of_rows[row] = sums.data() + row * width;
-    UpdateRows(rule_, h, table->flat<float>().data(),
-               {slots ? slots->flat<float>().data() : nullptr}, rows.distinct, gradients_of_rows,
-               width);
+    UpdateRows(rule_->rule, h, limits, table->flat<float>().data(), slots, rows.distinct,
+               gradients_of_rows, width);
     return tensorflow::Status();
   }
 
@@ -181,9 +228,11 @@ class UpdateTablesOp : public OpKernel {
   }
 
   std::vector<int64_t> feature_, variable_, column_;
-  Rule rule_;
+  const RuleArguments* rule_ = nullptr;
+  Hyperparameters constants_;
+  Limits limits_;
   int num_variables_;
-  bool has_slots_;
+  bool decay_has_rate_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TpuColumnsUpdateTables").Device(tensorflow::DEVICE_CPU),

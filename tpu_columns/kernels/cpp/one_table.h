@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that replace TensorFlow's in the lookup and update of one table; see native_ops.py.
+// Ops that replace TensorFlow's in the lookup and update of one table; see
+// estimator_spec/updates/native_ops.py.
 //
 // Each computes what the ops that it replaces compute, in the same order of summation.
 
 #ifndef TPU_COLUMNS_ONE_TABLE_H_
 #define TPU_COLUMNS_ONE_TABLE_H_
 
-#include "rows.h"
+#include "update_rules.h"
 
 namespace tpu_columns {
 namespace {
@@ -183,6 +184,8 @@ class LookUpOp : public OpKernel {
     tf_shared_lock lock(*variable->mu());
     OP_REQUIRES(context, variable->is_initialized,
                 tensorflow::errors::FailedPrecondition("The table is not initialized."));
+    OP_REQUIRES(context, variable->tensor()->dtype() == tensorflow::DT_FLOAT,
+                InvalidArgument("a table is not float"));
     LookUp(context, *variable->tensor());
   }
 
@@ -262,7 +265,7 @@ class ProductOp : public OpKernel {
       .Attr("num_hyperparameters: int >= 1")                                    \
       .Attr("num_gradients: int >= 1")                                          \
       .Attr("Id: {int32, int64}")                                               \
-      .Attr("rule: {'adagrad', 'adagrad_v2', 'ftrl', 'ftrl_v2'}")               \
+      .Attr("rule: string")                                                     \
       .Attr("sums: bool")                                                       \
       .Attr("adjoint: bool")                                                    \
       .SetIsStateful()                                                          \
@@ -282,6 +285,7 @@ gradients: of those rows, [U, D] in all; or with `sums` the second factor, [S, D
   product of a sparse matrix that gives it. One or several tensors, whose rows follow each other.
 pairs, values: the sparse matrix, read with `sums`.
 adjoint: whether the sparse matrix is transposed first.
+rule: name in `kRules`; slots and hyperparameters are in its order.
 )doc");
 
 // A table or slot variable that an op writes.
@@ -299,26 +303,15 @@ class UpdateOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients_));
     OP_REQUIRES_OK(context, context->GetAttr("sums", &sums_));
     OP_REQUIRES_OK(context, context->GetAttr("adjoint", &adjoint_));
-    std::string rule;
-    OP_REQUIRES_OK(context, context->GetAttr("rule", &rule));
-    int slots = 1, hyperparameters = 1;
-    if (rule == "adagrad") {
-      rule_ = Rule::kAdagrad;
-    } else if (rule == "adagrad_v2") {
-      rule_ = Rule::kAdagradV2;
-      hyperparameters = 2;
-    } else if (rule == "ftrl") {
-      rule_ = Rule::kFtrl;
-      slots = 2;
-      hyperparameters = 4;
-    } else {
-      rule_ = Rule::kFtrlV2;
-      slots = 2;
-      hyperparameters = 5;
-    }
-    OP_REQUIRES(context, num_slots_ == slots && num_hyperparameters_ == hyperparameters,
-                InvalidArgument("rule ", rule, " takes ", slots, " slots and ", hyperparameters,
-                                " hyperparameters"));
+    std::string name;
+    OP_REQUIRES_OK(context, context->GetAttr("rule", &name));
+    rule_ = FindRule(name);
+    OP_REQUIRES(context, rule_ != nullptr, InvalidArgument("there is no rule ", name));
+    const int hyperparameters = rule_->num_hyperparameters();
+    OP_REQUIRES(context,
+                num_slots_ == rule_->num_slots && num_hyperparameters_ == hyperparameters,
+                InvalidArgument("rule ", name, " takes ", rule_->num_slots, " slots and ",
+                                hyperparameters, " hyperparameters"));
   }
 
   void Compute(OpKernelContext* context) override {
@@ -329,6 +322,9 @@ class UpdateOp : public OpKernel {
     if (is_reference) {
       mutex_lock lock(*context->input_ref_mutex(0));
       for (int place = 0; place <= num_slots_; ++place) {
+        OP_REQUIRES(context,
+                    place == 0 || context->input_ref_mutex(place) != context->input_ref_mutex(0),
+                    InvalidArgument("the table is one of its slots"));
         variables[place].reference = context->mutable_input(place, /*lock_held=*/place == 0);
         OP_REQUIRES(context, variables[place].reference.IsInitialized(),
                     tensorflow::errors::FailedPrecondition("Attempting to use uninitialized value ",
@@ -358,24 +354,16 @@ class UpdateOp : public OpKernel {
   }
 
   bool ReadHyperparameters(OpKernelContext* context, Hyperparameters* h) {
-    std::vector<float> found;
     for (int place = 0; place < num_hyperparameters_; ++place) {
       const Tensor& value = context->input(1 + num_slots_ + place);
       if (value.NumElements() != 1) {
         context->SetStatus(InvalidArgument("hyperparameters must be scalars"));
         return false;
       }
-      found.push_back(value.flat<float>()(0));
+      h->*rule_->hyperparameters[place] = value.flat<float>()(0);
     }
-    h->rate = found[0];
-    if (rule_ == Rule::kAdagradV2) h->epsilon = found[1];
-    if (rule_ == Rule::kFtrl || rule_ == Rule::kFtrlV2) {
-      h->l1 = found[1];
-      h->l2 = found[2];
-      h->power = found[3];
-    }
-    if (rule_ == Rule::kFtrlV2) h->shrinkage = found[4];
-    const bool is_ftrl = rule_ == Rule::kFtrl || rule_ == Rule::kFtrlV2;
+    h->rest_rho = 1.0f - h->rho;
+    const bool is_ftrl = rule_->rule == Rule::kFtrl || rule_->rule == Rule::kFtrlV2;
     if (is_ftrl && !(h->rate > 0 && h->l1 >= 0 && h->l2 >= 0 && h->shrinkage >= 0 &&
                      h->power <= 0)) {
       context->SetStatus(InvalidArgument(
@@ -428,11 +416,11 @@ class UpdateOp : public OpKernel {
     }
     std::array<float*, kMaxSlots> slots{};
     for (int slot = 0; slot < num_slots_; ++slot) slots[slot] = variables[slot + 1].data;
-    UpdateRows(rule_, h, variables[0].data, slots, std::vector<int64_t>(ids, ids + num_ids),
+    UpdateRows(rule_->rule, h, Limits(), variables[0].data, slots, std::vector<int64_t>(ids, ids + num_ids),
                gradients, width);
   }
 
-  Rule rule_;
+  const RuleArguments* rule_ = nullptr;
   int num_slots_, num_hyperparameters_, num_gradients_;
   bool sums_, adjoint_;
 };
