@@ -9,7 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common.checks import check_at_least, check_instances
+from estimator_spec.common import argument_rules
+from estimator_spec.common.checks import check_instances
 from estimator_spec.export.exporters import Exporter
 
 tf1 = tf.compat.v1
@@ -45,8 +46,7 @@ class TrainSpec(_TrainFields):
         saving_listeners: Iterable[Any] | None = None,
     ) -> TrainSpec:
         """Checks the values; see the class."""
-        _check_input_fn(input_fn)
-        check_at_least("max_steps", max_steps)
+        argument_rules.check("TrainSpec", locals())
         rule = "All saving_listeners must be `CheckpointSaverListener` instances"
         kind = tf1.train.CheckpointSaverListener
         listeners = tuple(check_instances(saving_listeners or (), kind, rule))
@@ -92,14 +92,9 @@ class EvalSpec(_EvalFields):
         throttle_secs: float = 600,
     ) -> EvalSpec:
         """Checks the values; see the class."""
-        _check_input_fn(input_fn)
-        check_at_least("steps", steps)
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"`name` must be string, given: {name}")
+        argument_rules.check("EvalSpec", locals())
         session_hooks = _check_hooks(hooks)
         found_exporters = _check_exporters(exporters)
-        check_at_least("start_delay_secs", start_delay_secs, zero=True)
-        check_at_least("throttle_secs", throttle_secs, zero=True)
         return super().__new__(
             cls,
             input_fn,
@@ -110,11 +105,6 @@ class EvalSpec(_EvalFields):
             start_delay_secs,
             throttle_secs,
         )
-
-
-def _check_input_fn(input_fn: Any) -> None:
-    if not callable(input_fn):
-        raise TypeError(f"`input_fn` must be callable, given: {input_fn}")
 
 
 def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:

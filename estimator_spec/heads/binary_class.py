@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.export.export_outputs import RegressionOutput
 from estimator_spec.heads import classes, inputs, losses
 from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
@@ -25,15 +26,11 @@ def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
 
     Raises:
         ValueError: one isn't between 0 and 1, both excluded.
+        TypeError: they aren't numbers in a list.
     """
-    found = tuple(thresholds or ())
-    for threshold in found:
-        if not 0.0 < threshold < 1.0:
-            raise ValueError(
-                f"thresholds not in (0, 1): {found}. All thresholds must be in (0, 1) range. "
-                f"Given: {threshold}"
-            )
-    return found
+    found: Any = tuple(thresholds) if isinstance(thresholds, Iterable) else thresholds
+    argument_rules.check("Head", {"thresholds": found})
+    return found or ()
 
 
 class BinaryClassHead(SingleHead):
@@ -101,7 +98,7 @@ class BinaryClassHead(SingleHead):
         labels = inputs.dense_labels(labels, logits, 1)
         if self._label_vocabulary is not None or labels.dtype == tf.string:
             labels = classes.labels_to_ids(labels, self._label_vocabulary)
-        return classes.check_range(tf.cast(labels, tf.float32), 2)
+        return classes.check_range(tf.cast(labels, tf.float32), 2, self._label_vocabulary)
 
     def default_loss(self, labels: Any, logits: Any) -> Any:
         """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""

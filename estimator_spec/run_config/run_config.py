@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.common.task_type import TaskType
 from estimator_spec.run_config import rules
 from estimator_spec.run_config import tf_config as tf_config_lib
@@ -230,7 +231,7 @@ class RunConfig:
                     f"Replacing {name} is not supported. Allowed properties are "
                     f"{list(_REPLACEABLE)}."
                 )
-            rules.check(name, value)
+            argument_rules.check("RunConfig", {name: value})
         for name, value in values.items():
             setattr(self, "_" + name, value)
 
@@ -355,7 +356,7 @@ class TPURunConfig(RunConfig):
         cluster: Any = None,
         **kwargs: Any,
     ) -> None:
-        _check_tpu_config(tpu_config)
+        argument_rules.check("TPURunConfig", locals())
         if master is not None and cluster is not None:
             raise ValueError("Both master and cluster are set.")
         super().__init__(**kwargs)
@@ -397,7 +398,7 @@ class TPURunConfig(RunConfig):
         if "tpu_config" not in kwargs:
             return super().replace(**kwargs)
         tpu_config = kwargs.pop("tpu_config")
-        _check_tpu_config(tpu_config)
+        argument_rules.check("TPURunConfig", {"tpu_config": tpu_config})
         new = super().replace(**kwargs)
         new._tpu_config = tpu_config or TPUConfig()
         return new
@@ -434,12 +435,3 @@ class TPURunConfig(RunConfig):
             new._cluster_spec = tf.train.ClusterSpec({})
             new._session_config.ClearField("cluster_def")
         return new
-
-
-def _check_tpu_config(tpu_config: Any) -> None:
-    # TensorFlow's own TPUConfig is accepted; a model_dir as first argument is not.
-    if tpu_config is not None and not hasattr(tpu_config, "iterations_per_loop"):
-        raise TypeError(
-            f"tpu_config must be a TPUConfig, got {tpu_config!r}. The first positional argument "
-            "of this RunConfig is tpu_config; pass the others by keyword."
-        )

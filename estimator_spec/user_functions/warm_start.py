@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
+
 # TensorFlow's class: old and new vocabulary of a variable whose rows are words.
 VocabInfo = tf.compat.v1.train.VocabInfo
 
@@ -41,7 +43,8 @@ class WarmStartSettings(_Fields):
         var_name_to_prev_var_name: names in the checkpoint by variable name, for renamed variables.
 
     Raises:
-        ValueError: no checkpoint is given.
+        ValueError: no checkpoint is given, or the variables are no list, or no regular expression.
+        TypeError: a value has another type.
     """
 
     __slots__ = ()
@@ -54,8 +57,7 @@ class WarmStartSettings(_Fields):
         var_name_to_prev_var_name: Mapping[str, str] | None = None,
     ) -> WarmStartSettings:
         """Checks the values; see the class."""
-        if not ckpt_to_initialize_from:
-            raise ValueError("`ckpt_to_initialize_from` MUST be set in WarmStartSettings")
+        argument_rules.check("WarmStartSettings", locals())
         return super().__new__(
             cls,
             ckpt_to_initialize_from,
