@@ -134,7 +134,7 @@ _MORE_THAN_ZERO = Rule(lambda value: value > 0, "Must specify {name} > 0")
 _AT_LEAST_ZERO = Rule(lambda value: value >= 0, "Must specify {name} >= 0")
 _INPUT_FN = Rule(callable, "`{name}` must be callable", TypeError, optional=False)
 _STRATEGY = Rule(
-    lambda value: not value or hasattr(value, "extended") or hasattr(value, "cluster_resolver"),
+    lambda value: not isinstance(value, (str, bytes, numbers.Number, list, tuple, dict)),
     "{name} must be a tf.distribute.Strategy, or None",
     TypeError,
 )
@@ -226,9 +226,9 @@ _TPU_CONFIG = {
         ),
     ),
     "tpu_job_name": (_NAME,),
-    "initial_infeed_sleep_secs": tuple(
-        rule._replace(holds=lambda secs, rule=rule: secs == 0 or rule.holds(secs))
-        for rule in _OF_TPU_CONFIG
+    "initial_infeed_sleep_secs": (
+        Rule(lambda secs: not secs or _is_whole(secs), "TPUConfig {name} must be int", TypeError),
+        Rule(lambda secs: not secs or secs > 0, "TPUConfig {name} must be positive"),
     ),
     "eval_training_input_configuration": (
         Rule(lambda value: value in (2, 5), "{name} must be PER_HOST_V1 or SLICED", optional=False),
@@ -338,7 +338,7 @@ _MULTI_HEAD = {
             lambda weights: (
                 isinstance(weights, Iterable)
                 and not isinstance(weights, (str, bytes))
-                and all(_is_real(weight) for weight in weights)
+                and all(map(_is_real, weights))
             ),
             "{name} must be a list of numbers, one for each head",
             TypeError,
