@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -15,9 +14,12 @@ from estimator_spec.export.exporters import Exporter
 
 tf1 = tf.compat.v1
 
-_TrainFields = collections.namedtuple(
-    "_TrainFields", ["input_fn", "max_steps", "hooks", "saving_listeners"]
-)
+
+class _TrainFields(NamedTuple):
+    input_fn: Callable[..., Any]
+    max_steps: int | None
+    hooks: tuple[Any, ...]
+    saving_listeners: tuple[Any, ...]
 
 
 class TrainSpec(_TrainFields):
@@ -53,10 +55,14 @@ class TrainSpec(_TrainFields):
         return super().__new__(cls, input_fn, max_steps, _check_hooks(hooks), listeners)
 
 
-_EvalFields = collections.namedtuple(
-    "_EvalFields",
-    ["input_fn", "steps", "name", "hooks", "exporters", "start_delay_secs", "throttle_secs"],
-)
+class _EvalFields(NamedTuple):
+    input_fn: Callable[..., Any]
+    steps: int | None
+    name: str | None
+    hooks: tuple[Any, ...]
+    exporters: tuple[Any, ...]
+    start_delay_secs: float
+    throttle_secs: float
 
 
 class EvalSpec(_EvalFields):

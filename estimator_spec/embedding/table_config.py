@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from estimator_spec.embedding.optimizer_base import check_learning_rate
 from estimator_spec.embedding.optimizers import OptimizationParameters
@@ -13,19 +12,16 @@ from tpu_columns.checks import is_int
 from tpu_columns.lookup import is_combiner
 from tpu_columns.tables import default_initializer
 
-_TableFields = collections.namedtuple(
-    "_TableFields",
-    [
-        "vocabulary_size",
-        "dimension",
-        "initializer",
-        "combiner",
-        "hot_id_replication",
-        "learning_rate",
-        "learning_rate_fn",
-        "optimization_parameters",
-    ],
-)
+
+class _TableFields(NamedTuple):
+    vocabulary_size: int
+    dimension: int
+    initializer: Callable[..., Any]
+    combiner: str | None
+    hot_id_replication: bool
+    learning_rate: float | None
+    learning_rate_fn: Callable[..., Any] | None
+    optimization_parameters: OptimizationParameters | None
 
 
 class TableConfig(_TableFields):
@@ -106,9 +102,10 @@ class TableConfig(_TableFields):
         )
 
 
-_FeatureFields = collections.namedtuple(
-    "_FeatureFields", ["table_id", "max_sequence_length", "weight_key"]
-)
+class _FeatureFields(NamedTuple):
+    table_id: str
+    max_sequence_length: int
+    weight_key: str | None
 
 
 class FeatureConfig(_FeatureFields):

@@ -7,7 +7,6 @@ on a CPU is accepted on a TPU.
 
 from __future__ import annotations
 
-import collections
 import re
 from typing import Any, NamedTuple
 
@@ -82,22 +81,18 @@ def check_positive_integer(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive, got {value}")
 
 
-_TPUConfigFields = collections.namedtuple(
-    "_TPUConfigFields",
-    [
-        "iterations_per_loop",
-        "num_shards",
-        "num_cores_per_replica",
-        "per_host_input_for_training",
-        "tpu_job_name",
-        "initial_infeed_sleep_secs",
-        "input_partition_dims",
-        "eval_training_input_configuration",
-        "experimental_host_call_every_n_steps",
-        "experimental_allow_per_host_v2_parallel_get_next",
-        "experimental_feed_hook",
-    ],
-)
+class _TPUConfigFields(NamedTuple):
+    iterations_per_loop: int | str
+    num_shards: int | None
+    num_cores_per_replica: int | None
+    per_host_input_for_training: int
+    tpu_job_name: str | None
+    initial_infeed_sleep_secs: int | None
+    input_partition_dims: Any
+    eval_training_input_configuration: int
+    experimental_host_call_every_n_steps: int
+    experimental_allow_per_host_v2_parallel_get_next: bool
+    experimental_feed_hook: Any
 
 
 class TPUConfig(_TPUConfigFields):

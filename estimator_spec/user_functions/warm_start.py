@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import collections
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -15,15 +14,12 @@ from estimator_spec.common import argument_rules
 # TensorFlow's class: old and new vocabulary of a variable whose rows are words.
 VocabInfo = tf.compat.v1.train.VocabInfo
 
-_Fields = collections.namedtuple(
-    "_Fields",
-    [
-        "ckpt_to_initialize_from",
-        "vars_to_warm_start",
-        "var_name_to_vocab_info",
-        "var_name_to_prev_var_name",
-    ],
-)
+
+class _Fields(NamedTuple):
+    ckpt_to_initialize_from: str
+    vars_to_warm_start: Any
+    var_name_to_vocab_info: Mapping[str, Any]
+    var_name_to_prev_var_name: Mapping[str, str]
 
 
 class WarmStartSettings(_Fields):
