@@ -149,7 +149,7 @@ SPECS = [
         "start_delay_secs",
         lambda: es.EvalSpec(input_fn, start_delay_secs="1"),
         TypeError,
-        "start_delay_secs must be a number",
+        "Must specify start_delay_secs >= 0",
     ),
     refused("exporters", lambda: es.EvalSpec(input_fn, exporters=[3]), TypeError, "exporters"),
     *each(

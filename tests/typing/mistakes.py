@@ -28,7 +28,7 @@ def mistakes(column: Any, model_fn: Any, input_fn: Any) -> None:
         [column], optimization_parameters=estimator_spec.AdamParameters(0.1)
     )
     spec.partition_strategy.strategies  # type: ignore[attr-defined]  # noqa: B018
-    spec.feature_to_config_dict["word"]  # type: ignore[index]  # noqa: B018
+    spec.feature_to_config_dict["word"]  # type: ignore[index]
     spec.optimizer  # type: ignore[attr-defined]  # noqa: B018
     estimator_spec.TPUConfig().num_shards.bit_length()  # type: ignore[union-attr]
     config = estimator_spec.RunConfig(tpu_config={})  # type: ignore[arg-type]
