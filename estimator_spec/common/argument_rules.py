@@ -15,35 +15,15 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.common.signatures import argument_names
-from tpu_columns.checks import is_flag, is_int, is_number
+from tpu_columns.checks import FLAG, Rule, check_rule, is_flag, is_int, is_number
 
 tf1 = tf.compat.v1
-
-
-class Rule(NamedTuple):
-    """What an argument must be.
-
-    Attributes:
-        holds: returns whether a value fits. A TypeError that it raises, as the comparison of a
-            string with a number does, becomes a TypeError with `words`.
-        words: what is expected: a sentence without its full stop, with `{name}` for the argument.
-        error: class of the error for a value that doesn't fit.
-        used_as: returns what a value that doesn't fit counts as, for a warning; None: such a value
-            is an error.
-        optional: whether None fits.
-    """
-
-    holds: Callable[[Any], Any]
-    words: str
-    error: type[Exception] = ValueError
-    used_as: Callable[[Any], Any] | None = None
-    optional: bool = True
 
 
 def check(constructor: str, arguments: Mapping[str, Any]) -> None:
@@ -67,25 +47,7 @@ def check(constructor: str, arguments: Mapping[str, Any]) -> None:
     for name, rules in RULES[constructor].items():
         for rule in rules:
             if name in arguments:
-                _check_rule(rule, name, arguments[name])
-
-
-def _check_rule(rule: Rule, name: str, value: Any) -> None:
-    if value is None and rule.optional:
-        return
-    error, cause = rule.error, None
-    try:
-        if rule.holds(value):
-            return
-    except TypeError as raised:
-        error, cause = TypeError, raised
-    message = f"{rule.words.format(name=name)}. Got {value!r}"
-    if issubclass(error, TypeError):
-        message += f", of type {type(value).__name__}"
-    if rule.used_as is None:
-        raise error(f"{message}.") from cause
-    counts_as = rule.used_as(value)
-    tf1.logging.warning("%s. It counts as %s, as in TensorFlow 2.15.", message, counts_as)
+                check_rule(rule, name, arguments[name])
 
 
 def _is_whole(value: Any) -> bool:
@@ -123,7 +85,6 @@ def _is_mapping(is_key: Callable[[Any], bool], is_value: Callable[[Any], bool]) 
     )
 
 
-_FLAG = Rule(is_flag, "{name} must be True or False", TypeError, bool)
 _FUNCTION = Rule(callable, "{name} must be a function, or None", TypeError)
 _WHOLE = Rule(_is_whole, "{name} must be int, a whole number", TypeError)
 _NAME = Rule(_is_string, "{name} must be a string, or None", TypeError)
@@ -185,7 +146,7 @@ _RUN_CONFIG = {
         Rule(lambda secs: isinstance(secs, int), "{name} must be an integer if set"),
     ),
     "session_creation_timeout_secs": (_ABOVE_ZERO,),
-    "checkpoint_save_graph_def": (_FLAG,),
+    "checkpoint_save_graph_def": (FLAG,),
 }
 
 _TPU_RUN_CONFIG = {
@@ -236,7 +197,7 @@ _TPU_CONFIG = {
     "experimental_host_call_every_n_steps": tuple(
         rule._replace(optional=False) for rule in _OF_TPU_CONFIG
     ),
-    "experimental_allow_per_host_v2_parallel_get_next": (_FLAG,),
+    "experimental_allow_per_host_v2_parallel_get_next": (FLAG,),
     "experimental_feed_hook": (Rule(callable, "{name} must be a class of hooks", TypeError),),
 }
 
@@ -260,7 +221,7 @@ _EXPORTER = {
             TypeError,
         ),
     ),
-    "as_text": (_FLAG,),
+    "as_text": (FLAG,),
     "exports_to_keep": (
         Rule(
             lambda number: is_int(number) and number > 0,
@@ -323,7 +284,7 @@ _HEAD = {
     ),
     "loss_fn": (_FUNCTION,),
     "inverse_link_fn": (_FUNCTION,),
-    "compute_full_loss": (_FLAG,),
+    "compute_full_loss": (FLAG,),
     "name": (_NAME,),
 }
 
@@ -374,7 +335,16 @@ _CANNED = {
     "dnn_activation_fn": (_ACTIVATION,),
     "dropout": (_RATE,),
     "dnn_dropout": (_RATE,),
-    "batch_norm": (_FLAG,),
+    "batch_norm": (FLAG,),
+}
+
+_TABLE_CONFIG = {"hot_id_replication": (FLAG,)}
+
+_EMBEDDING_CONFIG_SPEC = {
+    "pipeline_execution_with_tensor_core": (FLAG,),
+    "profile_data_directory": (
+        Rule(_is_path, "{name} must be a path, a string, or None", TypeError),
+    ),
 }
 
 RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
@@ -385,6 +355,8 @@ RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     "EvalSpec": _EVAL_SPEC,
     "Exporter": _EXPORTER,
     "WarmStartSettings": _WARM_START_SETTINGS,
+    "TableConfig": _TABLE_CONFIG,
+    "EmbeddingConfigSpec": _EMBEDDING_CONFIG_SPEC,
     "Head": _HEAD,
     "MultiHead": _MULTI_HEAD,
     "CannedEstimator": _CANNED,

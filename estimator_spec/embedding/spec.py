@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from estimator_spec._tensorflow import private
+from estimator_spec.common import argument_rules
 from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
@@ -117,6 +118,7 @@ class EmbeddingConfigSpec(_SpecFields):
         tensor_core_below: int | None = None,
     ) -> EmbeddingConfigSpec:
         """Checks the values; see the class."""
+        argument_rules.check("EmbeddingConfigSpec", locals())
         on_embedding_core, on_tensor_core = _split_columns(feature_columns, tensor_core_below)
         spec = super().__new__(
             cls,

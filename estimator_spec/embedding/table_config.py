@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from estimator_spec.common import argument_rules
 from estimator_spec.embedding.optimizer_base import check_learning_rate
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from tpu_columns.checks import is_int
@@ -63,6 +64,7 @@ class TableConfig(_TableFields):
         optimization_parameters: OptimizationParameters | None = None,
     ) -> TableConfig:
         """Checks the values; see the class."""
+        argument_rules.check("TableConfig", locals())
         if not is_int(vocabulary_size) or vocabulary_size < 1:
             raise ValueError(
                 f"vocabulary_size must >= 1. It must be an int. Received: {vocabulary_size!r}."

@@ -39,7 +39,9 @@ class BinaryClassHead(SingleHead):
     $$l = -y \ln \sigma(z) - (1 - y) \ln (1 - \sigma(z))$$
 
     for a class id y and a logit z. Labels have the shape `[D0, …, DN]` or `[D0, …, DN, 1]`: class
-    ids, floats of these values, or strings of the vocabulary. Weights have the same shapes.
+    ids, floats of these values, or strings of the vocabulary. As in TensorFlow, a fraction is taken
+    for the probability of class 1, but accuracy, precision and recall count whole ids; weights,
+    which have the same shapes, may be negative.
     Predictions are those of `PredictionKeys` without `predictions`; metrics `average_loss`,
     `accuracy`, `precision`, `recall`, `accuracy_baseline`, `auc`, `auc_precision_recall`,
     `label/mean`, `prediction/mean`, and accuracy, precision and recall at each threshold.

@@ -46,6 +46,12 @@ TOLERATED = [
         tolerated(name, "checkpoint_save_graph_def", "no", "checkpoint_save_graph_def must be True")
         for name in CONFIGS
     ),
+    tolerated("TableConfig", "hot_id_replication", "no", "hot_id_replication must be True or"),
+    tolerated("EmbeddingConfigSpec", "pipeline_execution_with_tensor_core", 3, "counts as True"),
+    *(
+        tolerated(name, "use_safe_embedding_lookup", "no", "use_safe_embedding_lookup must be True")
+        for name in ("embedding_column", "shared_embedding_columns")
+    ),
     tolerated("TPUConfig", "per_host_input_for_training", "yes", "InputPipelineConfig", "PER_HOST"),
     tolerated(
         "TPUConfig", "experimental_allow_per_host_v2_parallel_get_next", "no", "counts as True"

@@ -11,7 +11,7 @@ import tensorflow as tf
 import estimator_spec as es
 from estimator_spec import canned, heads, run_config
 from estimator_spec.heads import first_generation as heads_v1
-from refusal import each
+from refusal import column, each, shared, spec
 
 AGE = tf.feature_column.numeric_column("age")
 X = [AGE]
@@ -68,6 +68,10 @@ GOOD = {
     "RunConfig of Estimator": run_config.RunConfig,
     "RunConfig": es.RunConfig,
     "TPUConfig": es.TPUConfig,
+    "TableConfig": functools.partial(es.TableConfig, 10, 4),
+    "EmbeddingConfigSpec": spec,
+    "embedding_column": column,
+    "shared_embedding_columns": shared,
     "TrainSpec": functools.partial(es.TrainSpec, _receiver_fn),
     "EvalSpec": functools.partial(es.EvalSpec, _receiver_fn),
     "FinalExporter": functools.partial(

@@ -101,10 +101,32 @@ RUN_CONFIGS = [
         TypeError,
         "experimental_host_call_every_n_steps must be int",
     ),
+    refused("TPUConfig", lambda: es.RunConfig(tpu_config=3), TypeError, "TPUConfig", "3"),
+    *each(
+        "iterations_per_loop",
+        [0, -1, "x", 2.5, None, "5d"],
+        es.TPUConfig,
+        ValueError,
+        "iterations_per_loop",
+    ),
+    *each(
+        "input_partition_dims",
+        [3, [[1], [1], [1]]],
+        lambda v: es.TPUConfig(input_partition_dims=v),
+        ValueError,
+        "input_partition_dims",
+    ),
     *bad("TPUConfig", "experimental_feed_hook", [3], TypeError, "must be a class of hooks"),
 ]
 
 SPECS = [
+    *bad(
+        "EmbeddingConfigSpec",
+        "profile_data_directory",
+        [3, ["/tmp"]],
+        TypeError,
+        "profile_data_directory must be a path",
+    ),
     *bad(
         ("TrainSpec", "EvalSpec"), "hooks", [3, [3]], TypeError, "must be `SessionRunHook` instance"
     ),

@@ -330,7 +330,7 @@ def test_the_arguments_of_the_base_class_are_known_by_name():
     assert pickle.loads(pickle.dumps(made)) is made
     parameters = inspect.signature(made).parameters
     for name, parameter in inspect.signature(RunConfig).parameters.items():
-        assert parameters[name].default is parameter.default, name
+        assert parameters[name].default == parameter.default, name
         assert parameters[name].annotation == parameter.annotation, name
 
 
