@@ -347,6 +347,30 @@ _EMBEDDING_CONFIG_SPEC = {
     ),
 }
 
+_REAL = Rule(_is_real, "{name} must be a number, or None", TypeError)
+_NUMBER = Rule(_is_real, "{name} must be a number", TypeError, optional=False)
+_POSITIVE = (_WHOLE._replace(optional=False), _ABOVE_ZERO)
+
+_INPUT_OF_ARRAYS = {
+    "batch_size": _POSITIVE,
+    "num_epochs": (_REAL,),
+    "queue_capacity": (_WHOLE, Rule(bool, "{name} must not be 0")),
+    "num_threads": _POSITIVE,
+}
+
+_EARLY_STOPPING = {
+    "metric_name": (
+        Rule(_is_string, "{name} must be a key of Estimator.evaluate's result", TypeError),
+    ),
+    "threshold": (_NUMBER, Rule(lambda value: not math.isnan(value), "{name} must not be NaN")),
+    "max_steps_without_increase": (_NUMBER,),
+    "max_steps_without_decrease": (_NUMBER,),
+    "eval_dir": (Rule(_is_path, "{name} must be a path, or None", TypeError),),
+    "min_steps": (_NUMBER,),
+    "run_every_secs": (_REAL,),
+    "run_every_steps": (_REAL,),
+}
+
 RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     "RunConfig": _RUN_CONFIG,
     "TPURunConfig": _TPU_RUN_CONFIG,
@@ -357,6 +381,8 @@ RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     "WarmStartSettings": _WARM_START_SETTINGS,
     "TableConfig": _TABLE_CONFIG,
     "EmbeddingConfigSpec": _EMBEDDING_CONFIG_SPEC,
+    "numpy_input_fn": _INPUT_OF_ARRAYS,
+    "early_stopping_hook": _EARLY_STOPPING,
     "Head": _HEAD,
     "MultiHead": _MULTI_HEAD,
     "CannedEstimator": _CANNED,

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from constructors import AGE, CONFIGS, GOOD, X
+from refusal import INF
 
 
 class Tolerated(NamedTuple):
@@ -82,6 +83,10 @@ ACCEPTED = [
         ("RunConfig", "save_checkpoints_steps", [1e3, 0]),
         ("TPUConfig", "num_shards", [np.int64(2), None]),
         ("TPUConfig", "initial_infeed_sleep_secs", [0, None]),
+        ("numpy_input_fn", "num_epochs", [2.5, None]),
+        ("numpy_input_fn", "queue_capacity", [-1, np.int64(5)]),
+        ("stop_if_higher_hook", "run_every_secs", [0, 2.5]),
+        ("stop_if_higher_hook", "threshold", [np.float32(0.5), INF]),
         ("TrainSpec", "max_steps", [2.5, 1e3, None]),
         ("EvalSpec", "steps", [2.5, None]),
         ("LatestExporter", "exports_to_keep", [None, np.int64(3)]),

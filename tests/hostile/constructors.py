@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import estimator_spec as es
@@ -19,6 +20,12 @@ X = [AGE]
 
 def _receiver_fn():
     return None
+
+
+def _hook(name: str, **arguments: Any) -> Any:
+    """Returns an early stopping hook of a new estimator."""
+    arguments = {"metric_name": "loss", **arguments}
+    return getattr(es, name)(es.LinearRegressor(X), **arguments)
 
 
 _DEEP = {"hidden_units": [2], "feature_columns": X}
@@ -72,6 +79,16 @@ GOOD = {
     "EmbeddingConfigSpec": spec,
     "embedding_column": column,
     "shared_embedding_columns": shared,
+    "numpy_input_fn": functools.partial(es.numpy_input_fn, {"x": np.arange(4)}, shuffle=False),
+    **{
+        name: functools.partial(_hook, name, **arguments)
+        for name, arguments in (
+            ("stop_if_higher_hook", {"threshold": 0.5}),
+            ("stop_if_lower_hook", {"threshold": 0.5}),
+            ("stop_if_no_increase_hook", {"max_steps_without_increase": 5}),
+            ("stop_if_no_decrease_hook", {"max_steps_without_decrease": 5}),
+        )
+    },
     "TrainSpec": functools.partial(es.TrainSpec, _receiver_fn),
     "EvalSpec": functools.partial(es.EvalSpec, _receiver_fn),
     "FinalExporter": functools.partial(

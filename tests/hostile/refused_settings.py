@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import estimator_spec as es
 from constructors import CONFIGS, bad
 from refusal import NAN, each, refused
@@ -149,6 +151,45 @@ SPECS = [
     ),
 ]
 
+_STOPPING = ("stop_if_higher_hook", "stop_if_no_increase_hook", "stop_if_no_decrease_hook")
+INPUTS_AND_HOOKS = [
+    *bad("numpy_input_fn", "batch_size", ["2", 2.5, None], TypeError, "batch_size must be int"),
+    *bad("numpy_input_fn", "batch_size", [0, -1], ValueError, "batch_size should be > 0"),
+    *bad("numpy_input_fn", "num_epochs", ["2", []], TypeError, "num_epochs must be a number"),
+    *bad("numpy_input_fn", "queue_capacity", ["5"], TypeError, "queue_capacity must be int"),
+    *bad("numpy_input_fn", "queue_capacity", [0], ValueError, "queue_capacity must not be 0"),
+    *bad("numpy_input_fn", "num_threads", ["2"], TypeError, "num_threads must be int"),
+    *bad("numpy_input_fn", "num_threads", [0, -1], ValueError, "num_threads should be > 0"),
+    *bad("numpy_input_fn", "shuffle", [None, "no"], ValueError, "explicitly set as boolean"),
+    *each(
+        "arrays",
+        [({"x": [1, 2]}, None), (np.arange(2), 3)],
+        lambda v: es.numpy_input_fn(*v, shuffle=False)(),
+        TypeError,
+        "x and y must be arrays",
+        "numpy.array",
+    ),
+    *bad(_STOPPING, "metric_name", [3, []], TypeError, "metric_name must be a key of"),
+    *bad(
+        ("stop_if_higher_hook", "stop_if_lower_hook"),
+        "threshold",
+        ["x", None],
+        TypeError,
+        "threshold must be a number",
+    ),
+    *bad("stop_if_higher_hook", "threshold", [NAN], ValueError, "threshold must not be NaN"),
+    *bad(
+        "stop_if_no_increase_hook",
+        "max_steps_without_increase",
+        ["5", None],
+        TypeError,
+        "max_steps_without_increase must be a number",
+    ),
+    *bad(_STOPPING, "eval_dir", [3], TypeError, "eval_dir must be a path"),
+    *bad(_STOPPING, "min_steps", ["5", None], TypeError, "min_steps must be a number"),
+    *bad(_STOPPING, "run_every_secs", ["5"], TypeError, "run_every_secs must be a number"),
+]
+
 EXPORTS = [
     *bad(_EXPORTERS, "name", [3, ["a"]], TypeError, "name must be a string"),
     *bad(
@@ -217,4 +258,4 @@ WARM_STARTS = [
     *each("checkpoint", [3, ["a"]], es.WarmStartSettings, TypeError, "the path of a checkpoint"),
 ]
 
-REFUSALS = [*RUN_CONFIGS, *SPECS, *EXPORTS, *WARM_STARTS]
+REFUSALS = [*RUN_CONFIGS, *SPECS, *INPUTS_AND_HOOKS, *EXPORTS, *WARM_STARTS]
