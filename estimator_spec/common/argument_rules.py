@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.common.signatures import argument_names
+from estimator_spec.common.signatures import argument_names, takes_any_keyword
 from tpu_columns.checks import FLAG, Rule, check_rule, is_flag, is_int, is_number
 
 tf1 = tf.compat.v1
@@ -322,7 +322,17 @@ _ACTIVATION = Rule(
     TypeError,
 )
 
-_CANNED = {
+_OF_SECOND_GENERATION = Rule(
+    lambda head: (
+        "trainable_variables" in argument_names(head.create_estimator_spec)
+        or takes_any_keyword(head.create_estimator_spec)
+    ),
+    "{name} must be a head of tf.estimator, of estimator_spec.heads; those of TensorFlow 1 are for "
+    "estimator_spec.canned.v1",
+    TypeError,
+)
+
+_CANNED_V1 = {
     "head": (
         Rule(
             lambda head: callable(getattr(head, "create_estimator_spec", None)),
@@ -360,7 +370,12 @@ _INPUT_OF_ARRAYS = {
 
 _EARLY_STOPPING = {
     "metric_name": (
-        Rule(_is_string, "{name} must be a key of Estimator.evaluate's result", TypeError),
+        Rule(
+            _is_string,
+            "{name} must be a key of Estimator.evaluate's result",
+            TypeError,
+            optional=False,
+        ),
     ),
     "threshold": (_NUMBER, Rule(lambda value: not math.isnan(value), "{name} must not be NaN")),
     "max_steps_without_increase": (_NUMBER,),
@@ -369,6 +384,21 @@ _EARLY_STOPPING = {
     "min_steps": (_NUMBER,),
     "run_every_secs": (_REAL,),
     "run_every_steps": (_REAL,),
+}
+
+_PARSE_EXAMPLE_SPEC = {
+    "feature_columns": (
+        Rule(
+            lambda columns: isinstance(columns, Iterable),
+            "{name} must be a list of columns",
+            TypeError,
+            optional=False,
+        ),
+    ),
+    "label_key": (
+        Rule(_is_string, "{name} must be the label's name, a string", TypeError, optional=False),
+    ),
+    "label_dimension": _POSITIVE,
 }
 
 RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
@@ -383,7 +413,12 @@ RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     "EmbeddingConfigSpec": _EMBEDDING_CONFIG_SPEC,
     "numpy_input_fn": _INPUT_OF_ARRAYS,
     "early_stopping_hook": _EARLY_STOPPING,
+    "parse_example_spec": _PARSE_EXAMPLE_SPEC,
     "Head": _HEAD,
     "MultiHead": _MULTI_HEAD,
-    "CannedEstimator": _CANNED,
+    "CannedEstimator": {
+        **_CANNED_V1,
+        "head": (*_CANNED_V1["head"], _OF_SECOND_GENERATION),
+    },
+    "CannedEstimatorV1": _CANNED_V1,
 }

@@ -80,6 +80,12 @@ GOOD = {
     "embedding_column": column,
     "shared_embedding_columns": shared,
     "numpy_input_fn": functools.partial(es.numpy_input_fn, {"x": np.arange(4)}, shuffle=False),
+    "classifier_parse_example_spec": functools.partial(
+        es.classifier_parse_example_spec, feature_columns=X, label_key="label"
+    ),
+    "regressor_parse_example_spec": functools.partial(
+        es.regressor_parse_example_spec, feature_columns=X, label_key="label"
+    ),
     **{
         name: functools.partial(_hook, name, **arguments)
         for name, arguments in (

@@ -72,6 +72,13 @@ CANNED_MODELS = [
         "head must be a head, such as estimator_spec.heads.RegressionHead()",
     ),
     *bad(
+        [name for name in WITH_HEAD if name.startswith("v2")],
+        "head",
+        [heads_v1.regression_head()],
+        TypeError,
+        "those of TensorFlow 1 are for estimator_spec.canned.v1",
+    ),
+    *bad(
         CLASSIFIERS,
         "n_classes",
         [2.5, "3", 3.0, [3]],

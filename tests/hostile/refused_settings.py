@@ -151,6 +151,7 @@ SPECS = [
     ),
 ]
 
+_PARSING = ("classifier_parse_example_spec", "regressor_parse_example_spec")
 _STOPPING = ("stop_if_higher_hook", "stop_if_no_increase_hook", "stop_if_no_decrease_hook")
 INPUTS_AND_HOOKS = [
     *bad("numpy_input_fn", "batch_size", ["2", 2.5, None], TypeError, "batch_size must be int"),
@@ -169,7 +170,11 @@ INPUTS_AND_HOOKS = [
         "x and y must be arrays",
         "numpy.array",
     ),
-    *bad(_STOPPING, "metric_name", [3, []], TypeError, "metric_name must be a key of"),
+    *bad(_PARSING, "feature_columns", [3, None], TypeError, "feature_columns must be a list of"),
+    *bad(_PARSING, "label_key", [3, None], TypeError, "label_key must be the label's name"),
+    *bad(_PARSING[1], "label_dimension", ["2", 1.5], TypeError, "label_dimension must be int"),
+    *bad(_PARSING[1], "label_dimension", [0], ValueError, "label_dimension should be > 0"),
+    *bad(_STOPPING, "metric_name", [3, None], TypeError, "metric_name must be a key of"),
     *bad(
         ("stop_if_higher_hook", "stop_if_lower_hook"),
         "threshold",

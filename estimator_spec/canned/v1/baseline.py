@@ -44,7 +44,7 @@ class BaselineEstimator(Estimator):
         optimizer: Any = "Ftrl",
         config: RunConfig | None = None,
     ) -> None:
-        argument_rules.check("CannedEstimator", locals())
+        argument_rules.check("CannedEstimatorV1", locals())
 
         def logit_fn(features: Any, mode: str, config: Any) -> Any:
             del mode, config

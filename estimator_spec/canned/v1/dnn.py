@@ -105,7 +105,7 @@ class DNNEstimator(Estimator):
         warm_start_from: str | WarmStartSettings | None = None,
         batch_norm: bool = False,
     ) -> None:
-        argument_rules.check("CannedEstimator", locals())
+        argument_rules.check("CannedEstimatorV1", locals())
         layers = HiddenLayers.of(hidden_units, activation_fn, dropout, batch_norm)
 
         def logit_fn(features: Any, mode: str, config: Any) -> Any:

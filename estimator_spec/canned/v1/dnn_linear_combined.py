@@ -102,7 +102,7 @@ class DNNLinearCombinedEstimator(Estimator):
         *,
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
-        argument_rules.check("CannedEstimator", locals())
+        argument_rules.check("CannedEstimatorV1", locals())
         linear_columns, dnn_columns, hidden_units = checked_parts(
             linear_feature_columns, dnn_feature_columns, dnn_hidden_units
         )

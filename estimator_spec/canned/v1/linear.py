@@ -74,7 +74,7 @@ class LinearEstimator(Estimator):
         sparse_combiner: str = "sum",
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
-        argument_rules.check("CannedEstimator", locals())
+        argument_rules.check("CannedEstimatorV1", locals())
 
         def logit_fn(features: Any, mode: str, config: Any) -> Any:
             del mode, config
