@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the types of arguments, and names; used by both packages."""
+"""Checks the types of arguments, by rules too, and names; used by both packages."""
 
 from __future__ import annotations
 
+import logging
 import math
 import numbers
 import operator
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+
+# TensorFlow's own, without an import of it.
+_LOG = logging.getLogger("tensorflow")
 
 # TensorFlow's patterns of the names of ops.
 _SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]+")
@@ -58,6 +63,60 @@ def is_flag(value: Any) -> bool:
         value: any object.
     """
     return isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1)
+
+
+class Rule(NamedTuple):
+    """What an argument must be.
+
+    Attributes:
+        holds: returns whether a value fits. A TypeError that it raises, as the comparison of a
+            string with a number does, becomes a TypeError with `words`.
+        words: what is expected: a sentence without its full stop, with `{name}` for the argument.
+        error: class of the error for a value that doesn't fit.
+        used_as: returns what a value that doesn't fit counts as, for a warning; None: such a value
+            is an error.
+        optional: whether None fits.
+    """
+
+    holds: Callable[[Any], Any]
+    words: str
+    error: type[Exception] = ValueError
+    used_as: Callable[[Any], Any] | None = None
+    optional: bool = True
+
+
+FLAG = Rule(is_flag, "{name} must be True or False", TypeError, bool)
+
+
+def check_rule(rule: Rule, name: str, value: Any) -> None:
+    """Checks an argument by a rule.
+
+    >>> check_rule(FLAG, "use_tpu", True)
+
+    Args:
+        rule: the rule.
+        name: the argument's name.
+        value: its value.
+
+    Raises:
+        ValueError: the value doesn't fit.
+        TypeError: its type doesn't fit.
+    """
+    if value is None and rule.optional:
+        return
+    error, cause = rule.error, None
+    try:
+        if rule.holds(value):
+            return
+    except TypeError as raised:
+        error, cause = TypeError, raised
+    message = f"{rule.words.format(name=name)}. Got {value!r}"
+    if issubclass(error, TypeError):
+        message += f", of type {type(value).__name__}"
+    if rule.used_as is None:
+        raise error(f"{message}.") from cause
+    counts_as = rule.used_as(value)
+    _LOG.warning("%s. It counts as %s, as in TensorFlow 2.15.", message, counts_as)
 
 
 def check_name(name: Any, what: str, *, in_scope: bool = False) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tpu_columns import categorical
-from tpu_columns.checks import is_int
+from tpu_columns.checks import FLAG, check_rule, is_int
 from tpu_columns.column_types import (
     EmbeddingColumn,
     SharedEmbeddingColumn,
@@ -81,6 +81,7 @@ def embedding_column(
     categorical.check_supported(categorical_column, "embedding_column")
     _check_dimension(dimension)
     _check_initializer(initializer, categorical_column.name)
+    check_rule(FLAG, "use_safe_embedding_lookup", use_safe_embedding_lookup)
     return EmbeddingColumn(
         categorical_column=categorical_column,
         dimension=int(dimension),
@@ -159,6 +160,7 @@ def shared_embedding_columns(
     _check_dimension(dimension)
     names = sorted(column.name for column in categorical_columns)
     _check_initializer(initializer, ", ".join(names))
+    check_rule(FLAG, "use_safe_embedding_lookup", use_safe_embedding_lookup)
     _check_same_buckets(categorical_columns)
     name = shared_embedding_collection_name or "_".join(names) + "_shared_embedding"
     if not isinstance(name, str):

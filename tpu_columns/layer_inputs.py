@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
+from tpu_columns import categorical
 from tpu_columns.categorical import CategoricalFeature
+from tpu_columns.lookup_errors import check_counts
 
 
 class LayerInputs(NamedTuple):
@@ -75,10 +77,13 @@ def check_features_of(column: Any, features: Mapping[Any, Any], ragged: Iterable
         ragged: keys of the features that may be ragged.
 
     Raises:
-        ValueError: a numeric column's feature holds strings, or a feature is ragged.
+        ValueError: a numeric column's feature holds strings, a feature is ragged, or the weights of
+            a weighted column are missing, of a wrong dtype or of another number than its ids.
     """
     for parent, key in _features_read(column):
         feature = features.get(key)
+        if isinstance(parent, private.WeightedCategoricalColumn):
+            _check_weights(column.name, parent, features)
         is_numeric = isinstance(parent, private.NumericColumn)
         where = f"Column {column.name!r}: feature {key!r}"
         # A normalizer_fn may make numbers of strings.
@@ -97,6 +102,37 @@ def check_features_of(column: Any, features: Mapping[Any, Any], ragged: Iterable
                 f"{where} is a ragged tensor of {feature.dtype.name}, which TensorFlow's columns "
                 f"don't take: in input_fn {remedy}."
             )
+
+
+def _check_weights(name: str, column: Any, features: Mapping[Any, Any]) -> None:
+    """Checks the weights of a weighted categorical column, as far as the graph knows them."""
+    feature = categorical.read(column)
+    ids, weights = (features.get(key) for key in (feature.feature_key, feature.weight_key))
+    where = f"Column {name!r} of feature {feature.feature_key!r}"
+    if feature.weight_key not in features:
+        raise ValueError(
+            f"{where}: Feature {feature.weight_key} is not in features dictionary. "
+            f"{_given(features)}"
+        )
+    dtype = getattr(weights, "dtype", None)
+    if isinstance(dtype, tf.DType) and dtype != column.dtype:
+        raise ValueError(
+            f"{where}: Bad dtype, expected {column.dtype}, but got {dtype}. "
+            f"{_cast_weights(feature.weight_key)}"
+        )
+    if isinstance(ids, tf.SparseTensor) and isinstance(weights, tf.SparseTensor):
+        check_counts(name, feature.feature_key, ids, weights, feature.weight_key)
+
+
+def _given(features: Mapping[Any, Any]) -> str:
+    return f"The features are {sorted(key for key in features if isinstance(key, str))}."
+
+
+def _cast_weights(key: str | None) -> str:
+    return (
+        f"The weights {key!r} must have the dtype of the weighted_categorical_column: cast them in "
+        "input_fn, or declare their dtype there."
+    )
 
 
 def _features_read(column: Any) -> Iterator[tuple[Any, str]]:
@@ -133,13 +169,8 @@ def explain_feature_errors(
         yield
     except ValueError as error:
         known = {
-            "is not in features dictionary": (
-                f"The features are {sorted(k for k in inputs.features if isinstance(k, str))}."
-            ),
-            "Bad dtype, expected": (
-                f"The weights {feature.weight_key!r} must have the dtype of the "
-                "weighted_categorical_column: cast them in input_fn, or declare their dtype there."
-            ),
+            "is not in features dictionary": _given(inputs.features),
+            "Bad dtype, expected": _cast_weights(feature.weight_key),
             "None values not supported": "Its ids or weights are None: input_fn must give tensors.",
             "Invalid input, not integer": "Map the values to integer ids in input_fn.",
         }

@@ -22,12 +22,17 @@ _OUT_OF_RANGE = re.compile(
     r"|= \[(-?\d+)\] does not index into"
     r"|k \((-?\d+)\) from index\[\d+,1\] out of"
 )
-# Messages of SparseTensorDenseMatMul, Select, of elementwise ops, and of
-# `estimator_spec/updates/native/`, which add the feature's mark.
+# Messages of SparseTensorDenseMatMul, Select, of elementwise ops, of SparseReorder (indicator
+# columns), and of `estimator_spec/updates/native/`, which add the feature's mark.
 _COUNTS_DIFFER = re.compile(
     r"rows of a_indices does not match number of entries in a_values"
     r"|must have the same size and shape"
     r"|Incompatible shapes: \[\d+\] vs\. \[\d+\]"
+    r"|elements in indices \(\d+\) and values \(\d+\) do not match"
+)
+# Scopes of TensorFlow's own columns, which record no site, over a weighted column.
+_WEIGHTED_SCOPE = re.compile(
+    r"(?:^|/)(([^/]+)_weighted_by_([^/]+)_(?:indicator|embedding))(?:_\d+)?(?:/|$)"
 )
 # Message of the assertion in `invalid_ids`, which escapes quotes.
 _REFUSED = re.compile(r"assertion failed: \[(Column .*?:)\] \[(-?\d+)")
@@ -184,4 +189,7 @@ def explain(
                 f"{site.num_rows} (valid: 0 to {site.num_rows - 1}). Correct the input, give the "
                 "categorical column a default_value, or enlarge its num_buckets.",
             )
+    weighted = [found for node in nodes if (found := _WEIGHTED_SCOPE.search(node))]
+    if counts_differ and weighted:
+        return _weight_count_error(*weighted[0].groups())
     return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from estimator_spec.canned import baseline_model
 from estimator_spec.canned.construction import make_model_fn, with_head
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.run_config import RunConfig
@@ -34,6 +35,8 @@ class BaselineEstimator(Estimator):
         optimizer: Any = "Ftrl",
         config: RunConfig | None = None,
     ) -> None:
+        argument_rules.check("CannedEstimator", locals())
+
         def logit_fn(features: Any, mode: str) -> Any:
             del mode
             return baseline_model.build(features, head.logits_dimension, use_resource=True)

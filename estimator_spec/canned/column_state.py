@@ -74,6 +74,29 @@ def check_features(features: Any) -> None:
         )
 
 
+def list_of_columns(
+    columns: Any, kinds: tuple[type, ...], argument: str = "feature_columns"
+) -> list[Any]:
+    """Returns one column or an iterable of columns as a list.
+
+    Args:
+        columns: the columns.
+        kinds: classes of columns; columns are tuples, too.
+        argument: name of the argument, for the message.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if isinstance(columns, kinds):
+        return [columns]
+    if isinstance(columns, (Mapping, str)) or not isinstance(columns, Iterable):
+        raise ValueError(
+            f"Expected {argument} to be iterable, found "
+            f"{'dict' if isinstance(columns, Mapping) else repr(columns)}. Pass a list of columns."
+        )
+    return list(columns)
+
+
 def sorted_columns(columns: Any, kinds: tuple[type, ...], expected: str) -> list[Any]:
     """Returns columns sorted by name, the order of their sums and concatenation.
 
@@ -85,14 +108,7 @@ def sorted_columns(columns: Any, kinds: tuple[type, ...], expected: str) -> list
     Raises:
         ValueError: there is none, a column is of another class, or two have the same name.
     """
-    if isinstance(columns, kinds):
-        columns = [columns]
-    if isinstance(columns, Mapping) or not isinstance(columns, Iterable):
-        raise ValueError(
-            "Expected feature_columns to be iterable, found "
-            f"{'dict' if isinstance(columns, Mapping) else repr(columns)}. Pass a list of columns."
-        )
-    columns = list(columns)
+    columns = list_of_columns(columns, kinds)
     wrong = [column for column in columns if not isinstance(column, kinds)]
     if wrong:
         raise ValueError(

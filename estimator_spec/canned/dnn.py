@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec.canned import hidden_layers, input_layer
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.run_config import RunConfig
@@ -108,6 +109,7 @@ class DNNEstimator(Estimator):
         warm_start_from: str | WarmStartSettings | None = None,
         batch_norm: bool = False,
     ) -> None:
+        argument_rules.check("CannedEstimator", locals())
         units = head.logits_dimension
         logit_fn = dnn_logit_fn_builder(
             units, hidden_units, feature_columns, activation_fn, dropout, batch_norm

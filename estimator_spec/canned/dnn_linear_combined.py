@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.canned import (
     column_state,
     dnn,
@@ -17,6 +18,7 @@ from estimator_spec.canned import (
     optimizers,
 )
 from estimator_spec.canned.construction import ModelFn, with_head
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import (
     Head,
@@ -31,27 +33,44 @@ from estimator_spec.user_functions.warm_start import WarmStartSettings
 _LINEAR_LEARNING_RATE = 0.005
 
 
-def checked_columns(
-    linear_feature_columns: Any, dnn_feature_columns: Any, hidden_units: Any
-) -> tuple[list[Any], list[Any]]:
-    """Returns the columns of both parts, after a check that there are columns and hidden layers.
+def checked_parts(
+    linear_feature_columns: Any, dnn_feature_columns: Any, dnn_hidden_units: Any
+) -> tuple[list[Any], list[Any], tuple[int, ...]]:
+    """Returns the columns of both parts, and the hidden layers of the deep one.
 
     Raises:
-        ValueError: something is missing.
+        ValueError: there are no columns, or no layers for those of the deep part; or something
+            else is given for columns or layers.
+        TypeError: the layers are no list.
     """
-    linear_columns = list(linear_feature_columns or [])
-    dnn_columns = list(dnn_feature_columns or [])
+    kinds = (private.DenseColumn, private.CategoricalColumn, private.FeatureColumnV1)
+    linear_columns, dnn_columns = (
+        [] if columns is None else column_state.list_of_columns(columns, kinds, argument)
+        for argument, columns in (
+            ("linear_feature_columns", linear_feature_columns),
+            ("dnn_feature_columns", dnn_feature_columns),
+        )
+    )
     if not linear_columns and not dnn_columns:
         raise ValueError(
             "Either linear_feature_columns or dnn_feature_columns must be defined. Pass the "
             "columns of at least one part."
         )
-    if dnn_columns and not hidden_units:
+    if not dnn_columns:
+        if dnn_hidden_units is not None:
+            tf.compat.v1.logging.warning(
+                "dnn_hidden_units=%r has no effect without dnn_feature_columns: the model has no "
+                "deep part.",
+                dnn_hidden_units,
+            )
+        return linear_columns, dnn_columns, ()
+    hidden_units = hidden_layers.whole_units(() if dnn_hidden_units is None else dnn_hidden_units)
+    if not hidden_units:
         raise ValueError(
             "dnn_hidden_units must be defined when dnn_feature_columns is specified, for instance "
             "dnn_hidden_units=[100, 50]."
         )
-    return linear_columns, dnn_columns
+    return linear_columns, dnn_columns, hidden_units
 
 
 class Part(NamedTuple):
@@ -155,12 +174,13 @@ class DNNLinearCombinedEstimator(Estimator):
         *,
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
-        linear_columns, dnn_columns = checked_columns(
+        argument_rules.check("CannedEstimator", locals())
+        linear_columns, dnn_columns, hidden_units = checked_parts(
             linear_feature_columns, dnn_feature_columns, dnn_hidden_units
         )
         units = head.logits_dimension
         deep = dnn.dnn_logit_fn_builder(
-            units, dnn_hidden_units or (), dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
+            units, hidden_units, dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
         )
         wide_fn = linear.linear_logit_fn_builder(units, linear_columns, linear_sparse_combiner)
 

@@ -40,12 +40,55 @@ class HiddenLayers(NamedTuple):
 
         Raises:
             ValueError: a layer has no units.
+            TypeError: the units are no list.
         """
-        widths = tuple(units)
-        for width in widths:
-            if not width >= 1:
-                raise ValueError(f"hidden_units must be positive integers. Given: {widths}.")
-        return cls(widths, activation_fn, dropout, batch_norm)
+        return cls(whole_units(units), activation_fn, dropout, bool(batch_norm))
+
+
+def whole_units(hidden_units: Any) -> tuple[int, ...]:
+    """Returns the argument `hidden_units` as ints, as TensorFlow 2.15 does: "8" is 8, 2.5 is 2.
+
+    Raises:
+        ValueError: an element is no number of at least 1.
+        TypeError: it is no list.
+    """
+    if not isinstance(hidden_units, Iterable):
+        raise TypeError(
+            "hidden_units must be a list with the number of units of each layer, such as "
+            f"[100, 50]. Got {hidden_units!r}, a {type(hidden_units).__name__}."
+        )
+    given = tuple(hidden_units)
+    try:
+        widths = tuple(int(units) for units in given)
+    except (TypeError, ValueError, OverflowError):
+        widths = (0,)
+    if not all(width >= 1 for width in widths):
+        raise ValueError(f"hidden_units must be positive integers. Given: {given}.")
+    is_rounded = any(
+        not isinstance(units, (str, bytes)) and units != width
+        for units, width in zip(given, widths, strict=True)
+    )
+    if is_rounded or isinstance(hidden_units, (str, bytes)):
+        tf1.logging.warning(
+            "hidden_units should be a list of ints, one for each layer. Got %r; the layers have %s "
+            "units, as in TensorFlow 2.15.",
+            hidden_units,
+            list(widths),
+        )
+    return widths
+
+
+def _named_activation(activation_fn: Any) -> Any:
+    """Returns an activation function, for its name in Keras; anything else as it is."""
+    if not isinstance(activation_fn, str):
+        return activation_fn
+    try:
+        return legacy_keras.keras_2().activations.get(activation_fn)
+    except ValueError as error:
+        raise ValueError(
+            f"activation_fn={activation_fn!r} isn't the name of a function of "
+            f"tf.keras.activations, such as 'relu'. {error}"
+        ) from error
 
 
 def build(
@@ -68,10 +111,11 @@ def build(
     """
     legacy_keras.select_legacy_keras()
     training = mode == ModeKeys.TRAIN
+    activation_fn = _named_activation(layers.activation_fn)
     net = inputs
     for index, width in enumerate(layers.units):
         name = f"hiddenlayer_{index}"
-        net = _dense(name, width, layers.activation_fn)(net)
+        net = _dense(name, width, activation_fn)(net)
         if layers.dropout is not None and training:
             net = tf1.layers.Dropout(rate=layers.dropout)(net, training=True)
         if layers.batch_norm:

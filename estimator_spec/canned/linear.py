@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec.canned import dnn, linear_model
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.linear_model import LinearOutput
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.run_config import RunConfig
@@ -49,6 +50,13 @@ def linear_logit_fn_builder(
     return linear_logit_fn
 
 
+def learning_rate(optimizer: Any, feature_columns: Any) -> float:
+    """Returns the learning rate of an optimizer by name, or of None, which stands for 'Ftrl'."""
+    if optimizer is not None:
+        return _LEARNING_RATE
+    return min(_LEARNING_RATE, len(feature_columns) ** -0.5)
+
+
 def summarize(output: LinearOutput) -> None:
     """Writes summaries of a linear model: its bias, and how many weights are zero."""
     if output.bias.shape.num_elements() == 1:
@@ -73,7 +81,8 @@ class LinearEstimator(Estimator):
         feature_columns: categorical and dense columns. A categorical column has a weight for each
             bucket, a dense one a weight for each element.
         model_dir: as for `Estimator`.
-        optimizer: as for `DNNEstimator`. The learning rate of a name is 0.2.
+        optimizer: as for `DNNEstimator`. The learning rate of a name is 0.2. None: Ftrl, with a
+            lower rate from 26 columns on, 1/√(number of columns).
         config: as for `Estimator`.
         sparse_combiner: 'sum', 'mean' or 'sqrtn', for several ids of a column and example.
         warm_start_from: as for `Estimator`.
@@ -93,9 +102,13 @@ class LinearEstimator(Estimator):
         sparse_combiner: str = "sum",
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
+        argument_rules.check("CannedEstimator", locals())
         logits = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
         model_fn = make_model_fn(
-            head, lambda features, mode: logits(features), optimizer, _LEARNING_RATE
+            head,
+            lambda features, mode: logits(features),
+            "Ftrl" if optimizer is None else optimizer,
+            learning_rate(optimizer, feature_columns),
         )
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

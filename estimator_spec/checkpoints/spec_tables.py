@@ -65,6 +65,7 @@ def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
         if before is not None:
             table = dataclasses.replace(before, features=before.features + table.features)
         found[table.key] = table
+    features = spec.feature_to_config_dict or {}
     for key, config in (spec.table_to_config_dict or {}).items():
         found[key] = SpecTable(
             key=key,
@@ -72,7 +73,7 @@ def list_tables(spec: EmbeddingConfigSpec) -> list[SpecTable]:
             rows=config.vocabulary_size,
             width=config.dimension,
             combiner=config.combiner,
-            features=tuple(f for f, c in spec.feature_to_config_dict.items() if c.table_id == key),
+            features=tuple(f for f, c in features.items() if c.table_id == key),
             optimizer=table_optimizer(spec, config),
             own_optimizer=config.optimization_parameters,
             initializer=config.initializer,

@@ -139,7 +139,7 @@ def config_proto_report(spec: EmbeddingConfigSpec, mode: Any = ModeKeys.TRAIN) -
         entries.append(Entry(table, "table", Status.CHANGED, None, old, new, note))
     multiplier = spec.experimental_gradient_multiplier_fn
     if multiplier is not None:
-        name = getattr(multiplier, "__name__", multiplier)
+        name = getattr(multiplier, "__name__", repr(multiplier))
         argument = "experimental_gradient_multiplier_fn"
         entries.append(Entry.changed("", argument, name, "the program's", _ELSEWHERE))
     return report.build_report(

@@ -131,7 +131,7 @@ class TpuCore(LoopCore):
             taken = enqueue.take(key, feature, table, found, rules[key])
             ids = taken.ids
             found[key] = ids.with_values(tf.cast(ids.values, tf.int32))
-            if taken.weights is not None:
+            if feature.weight_key is not None and taken.weights is not None:
                 found[feature.weight_key] = taken.weights
             elif feature.weight_key is not None:
                 found.pop(feature.weight_key, None)  # those of dense ids have no effect
@@ -148,7 +148,7 @@ class TpuCore(LoopCore):
         keys = list(self._features)
         ids = {key: self._distribute([part.pop(key) for part in prepared]) for key in keys}
         weights = {
-            key: self._distribute([part.pop(feature.weight_key, None) for part in prepared])
+            key: self._distribute([part.pop(feature.weight_key or "", None) for part in prepared])
             for key, feature in self._features.items()
         }
         weighted = any(value is not None for value in weights.values())

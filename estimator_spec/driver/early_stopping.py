@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.common import event_files
+from estimator_spec.common import argument_rules, event_files
 from estimator_spec.driver import early_stopping_hooks
 from estimator_spec.driver.estimator import Estimator
 
@@ -64,6 +64,7 @@ def make_early_stopping_hook(
     """
     if not isinstance(estimator, Estimator):
         raise TypeError(f"`estimator` must have type `Estimator`. Got: {type(estimator)}")
+    argument_rules.check("early_stopping_hook", locals())
     if run_every_secs is not None and run_every_steps is not None:
         raise ValueError(
             "Only one of `run_every_secs` and `run_every_steps` must be set. run_every_secs is 60 "
@@ -108,6 +109,7 @@ def stop_if_higher_hook(
         ValueError: as for `make_early_stopping_hook`; in training, if there are evaluations
             but none has this metric.
     """
+    argument_rules.check("early_stopping_hook", locals())
     metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
     should_stop = functools.partial(metric.passes_threshold, threshold)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
@@ -127,6 +129,7 @@ def stop_if_lower_hook(
     Training stops if the metric is less than `threshold`. The other arguments, the result and the
     errors are those of `stop_if_higher_hook`.
     """
+    argument_rules.check("early_stopping_hook", locals())
     metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
     should_stop = functools.partial(metric.passes_threshold, threshold)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
@@ -146,6 +149,7 @@ def stop_if_no_increase_hook(
     `max_steps_without_increase` counts global steps since the evaluation with the highest value.
     The other arguments, the result and the errors are those of `stop_if_higher_hook`.
     """
+    argument_rules.check("early_stopping_hook", locals())
     metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=True)
     should_stop = functools.partial(metric.has_no_improvement, max_steps_without_increase)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)
@@ -165,6 +169,7 @@ def stop_if_no_decrease_hook(
     `max_steps_without_decrease` counts global steps since the evaluation with the lowest value. The
     other arguments, the result and the errors are those of `stop_if_higher_hook`.
     """
+    argument_rules.check("early_stopping_hook", locals())
     metric = _Metric(estimator, metric_name, eval_dir, min_steps, higher_is_better=False)
     should_stop = functools.partial(metric.has_no_improvement, max_steps_without_decrease)
     return make_early_stopping_hook(estimator, should_stop, run_every_secs, run_every_steps)

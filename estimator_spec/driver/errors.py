@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines errors about files, and explains TensorFlow's errors about lookups."""
+"""Defines errors about files, and explains TensorFlow's errors about lookups and labels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from estimator_spec.checkpoints.errors import CheckpointError
+from estimator_spec.heads import batch_errors
 from tpu_columns import lookup_errors
 
-__all__ = ["CheckpointError", "ModelDirError", "explain_lookup_errors", "first_line"]
+__all__ = ["CheckpointError", "ModelDirError", "explain_batch_errors", "first_line"]
 
 _STACK = re.compile(r"\nNode: '[^\n]*'\n")  # of the op, before what it reports
 _NODES = re.compile(r"\{\{node [^}]*\}\}\s*|\s*\[\[.*")
@@ -31,8 +32,8 @@ class ModelDirError(ValueError):
 
 
 @contextlib.contextmanager
-def explain_lookup_errors(graph: tf.Graph) -> Iterator[None]:
-    """Raises an error that names column, id and vocabulary size for an id outside a table.
+def explain_batch_errors(graph: tf.Graph) -> Iterator[None]:
+    """Raises an error that names what is wrong for bad ids of a column, or labels of a head.
 
     Args:
         graph: the graph whose ops run in the block.
@@ -40,7 +41,7 @@ def explain_lookup_errors(graph: tf.Graph) -> Iterator[None]:
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        explained = lookup_errors.explain(error, graph)
+        explained = lookup_errors.explain(error, graph) or batch_errors.explain(error)
         if explained is None:
             raise
         raise explained from error

@@ -42,7 +42,7 @@ def open_session(
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(errors.explain_lookup_errors(graph))
+        stack.enter_context(errors.explain_batch_errors(graph))
         with graph.as_default():
             stack.enter_context(table_restore.relayout_in_session(graph, scaffold, checkpoint))
             with checkpoint_state.explain_damage(checkpoint):

@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.common.checks import check_at_least, check_instances
+from estimator_spec.common import argument_rules
+from estimator_spec.common.checks import check_instances
 from estimator_spec.export.exporters import Exporter
 
 tf1 = tf.compat.v1
 
-_TrainFields = collections.namedtuple(
-    "_TrainFields", ["input_fn", "max_steps", "hooks", "saving_listeners"]
-)
+
+class _TrainFields(NamedTuple):
+    input_fn: Callable[..., Any]
+    max_steps: int | None
+    hooks: tuple[Any, ...]
+    saving_listeners: tuple[Any, ...]
 
 
 class TrainSpec(_TrainFields):
@@ -45,18 +48,21 @@ class TrainSpec(_TrainFields):
         saving_listeners: Iterable[Any] | None = None,
     ) -> TrainSpec:
         """Checks the values; see the class."""
-        _check_input_fn(input_fn)
-        check_at_least("max_steps", max_steps)
+        argument_rules.check("TrainSpec", locals())
         rule = "All saving_listeners must be `CheckpointSaverListener` instances"
         kind = tf1.train.CheckpointSaverListener
         listeners = tuple(check_instances(saving_listeners or (), kind, rule))
         return super().__new__(cls, input_fn, max_steps, _check_hooks(hooks), listeners)
 
 
-_EvalFields = collections.namedtuple(
-    "_EvalFields",
-    ["input_fn", "steps", "name", "hooks", "exporters", "start_delay_secs", "throttle_secs"],
-)
+class _EvalFields(NamedTuple):
+    input_fn: Callable[..., Any]
+    steps: int | None
+    name: str | None
+    hooks: tuple[Any, ...]
+    exporters: tuple[Any, ...]
+    start_delay_secs: float
+    throttle_secs: float
 
 
 class EvalSpec(_EvalFields):
@@ -92,14 +98,9 @@ class EvalSpec(_EvalFields):
         throttle_secs: float = 600,
     ) -> EvalSpec:
         """Checks the values; see the class."""
-        _check_input_fn(input_fn)
-        check_at_least("steps", steps)
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"`name` must be string, given: {name}")
+        argument_rules.check("EvalSpec", locals())
         session_hooks = _check_hooks(hooks)
         found_exporters = _check_exporters(exporters)
-        check_at_least("start_delay_secs", start_delay_secs, zero=True)
-        check_at_least("throttle_secs", throttle_secs, zero=True)
         return super().__new__(
             cls,
             input_fn,
@@ -110,11 +111,6 @@ class EvalSpec(_EvalFields):
             start_delay_secs,
             throttle_secs,
         )
-
-
-def _check_input_fn(input_fn: Any) -> None:
-    if not callable(input_fn):
-        raise TypeError(f"`input_fn` must be callable, given: {input_fn}")
 
 
 def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:

@@ -158,7 +158,7 @@ def _add_saver(spec: EstimatorSpec, config: RunConfig) -> None:
         return
     saver = tf1.train.Saver(
         sharded=True,
-        max_to_keep=config.keep_checkpoint_max,
+        max_to_keep=config.keep_checkpoint_max and int(config.keep_checkpoint_max),
         keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
         defer_build=True,
         save_relative_paths=True,

@@ -8,11 +8,11 @@ code that places, converts or plans tables starts from them.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from estimator_spec._tensorflow import private
+from estimator_spec.common import argument_rules
 from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
@@ -46,21 +46,18 @@ _OPTIMIZERS_OF_COLUMNS = (
 
 _COLUMNS = (TPUEmbeddingColumn, *private.DENSE_COLUMNS)
 
-_SpecFields = collections.namedtuple(
-    "_SpecFields",
-    [
-        "feature_columns",
-        "tensor_core_feature_columns",
-        "optimization_parameters",
-        "clipping_limit",
-        "pipeline_execution_with_tensor_core",
-        "experimental_gradient_multiplier_fn",
-        "feature_to_config_dict",
-        "table_to_config_dict",
-        "partition_strategy",
-        "profile_data_directory",
-    ],
-)
+
+class _SpecFields(NamedTuple):
+    feature_columns: list[Any] | None
+    tensor_core_feature_columns: list[Any] | None
+    optimization_parameters: OptimizationParameters | None
+    clipping_limit: float | None
+    pipeline_execution_with_tensor_core: bool
+    experimental_gradient_multiplier_fn: Callable[[Any], Any] | None
+    feature_to_config_dict: Mapping[str, FeatureConfig] | None
+    table_to_config_dict: Mapping[str, TableConfig] | None
+    partition_strategy: str
+    profile_data_directory: str | None
 
 
 class EmbeddingConfigSpec(_SpecFields):
@@ -121,6 +118,7 @@ class EmbeddingConfigSpec(_SpecFields):
         tensor_core_below: int | None = None,
     ) -> EmbeddingConfigSpec:
         """Checks the values; see the class."""
+        argument_rules.check("EmbeddingConfigSpec", locals())
         on_embedding_core, on_tensor_core = _split_columns(feature_columns, tensor_core_below)
         spec = super().__new__(
             cls,
@@ -229,7 +227,8 @@ def tables_and_features(
         raise TypeError(f"spec must be an EmbeddingConfigSpec, got {type(spec)}.")
     if spec.feature_columns is not None:
         return _column_tables_and_features(spec.feature_columns)
-    tables, features = dict(spec.table_to_config_dict), dict(spec.feature_to_config_dict)
+    tables = dict(spec.table_to_config_dict or {})
+    features = dict(spec.feature_to_config_dict or {})
     unused = sorted(set(tables) - {feature.table_id for feature in features.values()})
     if unused:
         raise ValueError(
@@ -338,7 +337,7 @@ def _check_spec(spec: EmbeddingConfigSpec) -> None:
         _check_columns(columns)
         accepted: tuple[type, ...] = _OPTIMIZERS_OF_COLUMNS
     else:
-        _check_dictionaries(spec.feature_to_config_dict, spec.table_to_config_dict)
+        _check_dictionaries(spec.feature_to_config_dict or {}, spec.table_to_config_dict or {})
         if spec.optimization_parameters is None:
             return  # each table may have its own
         accepted = (OptimizationParameters,)

@@ -3,29 +3,26 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from estimator_spec.common import argument_rules
 from estimator_spec.embedding.optimizer_base import check_learning_rate
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from tpu_columns.checks import is_int
 from tpu_columns.lookup import is_combiner
 from tpu_columns.tables import default_initializer
 
-_TableFields = collections.namedtuple(
-    "_TableFields",
-    [
-        "vocabulary_size",
-        "dimension",
-        "initializer",
-        "combiner",
-        "hot_id_replication",
-        "learning_rate",
-        "learning_rate_fn",
-        "optimization_parameters",
-    ],
-)
+
+class _TableFields(NamedTuple):
+    vocabulary_size: int
+    dimension: int
+    initializer: Callable[..., Any]
+    combiner: str | None
+    hot_id_replication: bool
+    learning_rate: float | None
+    learning_rate_fn: Callable[..., Any] | None
+    optimization_parameters: OptimizationParameters | None
 
 
 class TableConfig(_TableFields):
@@ -67,6 +64,7 @@ class TableConfig(_TableFields):
         optimization_parameters: OptimizationParameters | None = None,
     ) -> TableConfig:
         """Checks the values; see the class."""
+        argument_rules.check("TableConfig", locals())
         if not is_int(vocabulary_size) or vocabulary_size < 1:
             raise ValueError(
                 f"vocabulary_size must >= 1. It must be an int. Received: {vocabulary_size!r}."
@@ -106,9 +104,10 @@ class TableConfig(_TableFields):
         )
 
 
-_FeatureFields = collections.namedtuple(
-    "_FeatureFields", ["table_id", "max_sequence_length", "weight_key"]
-)
+class _FeatureFields(NamedTuple):
+    table_id: str
+    max_sequence_length: int
+    weight_key: str | None
 
 
 class FeatureConfig(_FeatureFields):

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.common import event_files, own_files
-from estimator_spec.common.checks import check_callable
+from estimator_spec.common import argument_rules, event_files, own_files
 from estimator_spec.common.signatures import argument_names
-from tpu_columns.checks import is_int
 
 tf1 = tf.compat.v1
 
@@ -64,11 +62,7 @@ class _SavedModelExporter(Exporter):
         as_text: bool = False,
         exports_to_keep: int | None = 5,
     ) -> None:
-        if exports_to_keep is not None and not (is_int(exports_to_keep) and exports_to_keep > 0):
-            raise ValueError(
-                "`exports_to_keep`, if provided, must be a positive number (an int). Got "
-                f"{exports_to_keep!r}. None keeps all exports."
-            )
+        argument_rules.check("Exporter", locals())
         self._name = name
         self._serving_input_receiver_fn = serving_input_receiver_fn
         self._assets_extra = assets_extra
@@ -195,9 +189,7 @@ def _loss_smaller(
 
 
 def _check_compare_fn(compare_fn: Any) -> None:
-    if compare_fn is None:
-        raise ValueError("`compare_fn` must not be None.")
-    check_callable("compare_fn", compare_fn)
+    argument_rules.check("Exporter", {"compare_fn": compare_fn})
     wanted = ("best_eval_result", "current_eval_result")
     names = argument_names(compare_fn)
     for name in wanted:
@@ -243,6 +235,7 @@ class BestExporter(_SavedModelExporter):
         as_text: bool = False,
         exports_to_keep: int | None = 5,
     ) -> None:
+        argument_rules.check("Exporter", {"event_file_pattern": event_file_pattern})
         _check_compare_fn(compare_fn)
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
         self._compare_fn = compare_fn

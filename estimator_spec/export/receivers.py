@@ -7,9 +7,8 @@ for example.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -65,9 +64,10 @@ def _alternatives(groups: Any) -> dict[str, Any] | None:
     }
 
 
-_Receiver = collections.namedtuple(
-    "_Receiver", ["features", "receiver_tensors", "receiver_tensors_alternatives"]
-)
+class _Receiver(NamedTuple):
+    features: Any
+    receiver_tensors: dict[str, Any]
+    receiver_tensors_alternatives: dict[str, Any] | None
 
 
 class ServingInputReceiver(_Receiver):
@@ -147,9 +147,13 @@ class UnsupervisedInputReceiver(ServingInputReceiver):
         return super().__new__(cls, features, receiver_tensors)  # type: ignore[return-value]
 
 
-class SupervisedInputReceiver(
-    collections.namedtuple("SupervisedInputReceiver", ["features", "labels", "receiver_tensors"])
-):
+class _SupervisedFields(NamedTuple):
+    features: Any
+    labels: Any
+    receiver_tensors: dict[str, Any]
+
+
+class SupervisedInputReceiver(_SupervisedFields):
     """Inputs of an exported training or evaluation graph.
 
     Args:

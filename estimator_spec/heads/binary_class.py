@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.export.export_outputs import RegressionOutput
 from estimator_spec.heads import classes, inputs, losses
 from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
@@ -25,15 +26,11 @@ def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
 
     Raises:
         ValueError: one isn't between 0 and 1, both excluded.
+        TypeError: they aren't numbers in a list.
     """
-    found = tuple(thresholds or ())
-    for threshold in found:
-        if not 0.0 < threshold < 1.0:
-            raise ValueError(
-                f"thresholds not in (0, 1): {found}. All thresholds must be in (0, 1) range. "
-                f"Given: {threshold}"
-            )
-    return found
+    found: Any = tuple(thresholds) if isinstance(thresholds, Iterable) else thresholds
+    argument_rules.check("Head", {"thresholds": found})
+    return found or ()
 
 
 class BinaryClassHead(SingleHead):
@@ -42,7 +39,9 @@ class BinaryClassHead(SingleHead):
     $$l = -y \ln \sigma(z) - (1 - y) \ln (1 - \sigma(z))$$
 
     for a class id y and a logit z. Labels have the shape `[D0, …, DN]` or `[D0, …, DN, 1]`: class
-    ids, floats of these values, or strings of the vocabulary. Weights have the same shapes.
+    ids, floats of these values, or strings of the vocabulary. As in TensorFlow, a fraction is taken
+    for the probability of class 1, but accuracy, precision and recall count whole ids; weights,
+    which have the same shapes, may be negative.
     Predictions are those of `PredictionKeys` without `predictions`; metrics `average_loss`,
     `accuracy`, `precision`, `recall`, `accuracy_baseline`, `auc`, `auc_precision_recall`,
     `label/mean`, `prediction/mean`, and accuracy, precision and recall at each threshold.
@@ -101,7 +100,7 @@ class BinaryClassHead(SingleHead):
         labels = inputs.dense_labels(labels, logits, 1)
         if self._label_vocabulary is not None or labels.dtype == tf.string:
             labels = classes.labels_to_ids(labels, self._label_vocabulary)
-        return classes.check_range(tf.cast(labels, tf.float32), 2)
+        return classes.check_range(tf.cast(labels, tf.float32), 2, self._label_vocabulary)
 
     def default_loss(self, labels: Any, logits: Any) -> Any:
         """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""

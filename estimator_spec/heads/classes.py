@@ -53,7 +53,9 @@ def check_vocabulary(label_vocabulary: Any, n_classes: int) -> None:
     """Checks the argument `label_vocabulary` of a head.
 
     Raises:
-        ValueError: it is neither a list nor a tuple, or hasn't one label for each class.
+        ValueError: it is neither a list nor a tuple, hasn't one label for each class, or has one
+            twice.
+        TypeError: a label is no string.
     """
     if label_vocabulary is None:
         return
@@ -66,6 +68,19 @@ def check_vocabulary(label_vocabulary: Any, n_classes: int) -> None:
             '"label_vocabulary" does not have "n_classes" items. Length of label_vocabulary must '
             f"be n_classes ({n_classes}). Given: {len(label_vocabulary)}"
         )
+    seen: set[bytes] = set()
+    for label in label_vocabulary:
+        if not isinstance(label, (str, bytes)):
+            raise TypeError(
+                "label_vocabulary must be a list of strings: expected string, but got "
+                f"{label!r} of type {type(label).__name__!r}. Class ids need no vocabulary."
+            )
+        if tf.compat.as_bytes(label) in seen:
+            raise ValueError(
+                f"label_vocabulary has the label {label!r} twice. Each class needs a label of its "
+                f"own. Given: {label_vocabulary!r}"
+            )
+        seen.add(tf.compat.as_bytes(label))
 
 
 def labels_to_ids(labels: Any, label_vocabulary: Any, dtype: Any = tf.int64) -> Any:
@@ -106,16 +121,22 @@ def vocabulary_table(label_vocabulary: Any) -> Any:
     return tf.lookup.StaticHashTable(initializer, -1, name="class_id_lookup")
 
 
-def check_range(ids: Any, n_classes: int) -> Any:
+def check_range(ids: Any, n_classes: int, label_vocabulary: Any = None) -> Any:
     """Returns the ids, after a check that classes have them: at once, or when the graph runs.
 
     Args:
         ids: class ids of any shape.
         n_classes: number of classes.
+        label_vocabulary: the classes' labels, for the message; or None.
 
     Raises:
         ValueError: no class has an id that is known at once.
     """
+    too_low = "Labels must be >= 0"
+    if label_vocabulary is not None:
+        known = [tf.compat.as_str_any(label) for label in label_vocabulary]
+        shown = str(known) if n_classes <= 10 else f"{known[:5]}, … ({n_classes} labels)"
+        too_low += f": -1 is a label that isn't in label_vocabulary, {shown}"
     with tf.name_scope("check_label_range"):
         highest = tf.cast(n_classes - 1, ids.dtype)
         return verified(
@@ -123,7 +144,7 @@ def check_range(ids: Any, n_classes: int) -> Any:
             lambda: tf.debugging.assert_less_equal(
                 ids, highest, message=f"Labels must be <= n_classes - 1 ({n_classes - 1})"
             ),
-            lambda: tf.debugging.assert_non_negative(ids, message="Labels must be >= 0"),
+            lambda: tf.debugging.assert_non_negative(ids, message=too_low),
         )
 
 

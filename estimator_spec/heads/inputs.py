@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
+from tpu_columns.layer_inputs import check_features_of
 
 
 def verified(tensor: Any, *checks: Callable[[], Any]) -> Any:
@@ -111,6 +112,12 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
                 f"{shape}, e.g. [batch_size, {dimension}]. Let the input_fn call "
                 f"tf.sparse.to_dense, if each example has {dimension} label value(s)."
             )
+        if isinstance(labels, tf.RaggedTensor):
+            raise ValueError(
+                f"RaggedTensor labels are not supported, got {labels.dtype.name} of shape "
+                f"{labels.shape}. Labels must be a Tensor of shape {shape}: call to_tensor() in "
+                "input_fn."
+            )
         labels = tf.convert_to_tensor(labels)
         labels = _with_last_dimension(labels, logits, dimension == 1)
         _check_rank("labels", labels)
@@ -122,7 +129,9 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
                 "and check n_classes; otherwise check the shape of the labels, or label_dimension."
             )
         expected = tf.concat([tf.shape(logits)[:-1], [dimension]], 0)
-        return _with_shape(labels, expected, f"labels shape must be {shape}")
+        message = f"labels shape must be {shape}"
+        _check_known_shape("Labels", labels, _known_shape(logits, dimension), message)
+        return _with_shape(labels, expected, message)
 
 
 def _with_last_dimension(tensor: Any, logits: Any, may_lack_it: bool) -> Any:
@@ -137,6 +146,28 @@ def _with_last_dimension(tensor: Any, logits: Any, may_lack_it: bool) -> Any:
         lambda: tensor[..., tf.newaxis],
         lambda: tensor,
     )
+
+
+def _known_shape(logits: Any, last: int | None) -> list[int | None] | None:
+    """Returns the logits' shape with another last dimension, as far as the graph knows it."""
+    if logits.shape.rank is None:
+        return None
+    return [*logits.shape.as_list()[:-1], last]
+
+
+def _check_known_shape(
+    name: str, tensor: Any, expected: list[int | None] | None, message: str
+) -> None:
+    """Checks a tensor's shape as far as the graph knows it, before an op fails for it.
+
+    Raises:
+        ValueError: it is another one.
+    """
+    if not tensor.shape.is_compatible_with(tf.TensorShape(expected)):
+        raise ValueError(
+            f"{name} don't fit the examples: {message}, here {tf.TensorShape(expected)}; got "
+            f"{tensor.shape}. Return as many as examples in input_fn."
+        )
 
 
 def _with_shape(tensor: Any, expected: Any, message: str) -> Any:
@@ -156,8 +187,13 @@ def check_weight_column(weight_column: Any) -> None:
 
     Raises:
         TypeError: it is neither a name, a numeric column nor None.
+        ValueError: it is an empty name.
     """
-    if weight_column is None or isinstance(weight_column, (str, private.NumericColumn)):
+    if weight_column is None or isinstance(weight_column, private.NumericColumn):
+        return
+    if isinstance(weight_column, str):
+        if not weight_column:
+            raise ValueError("weight_column must be the name of a feature, but is empty.")
         return
     raise TypeError(
         "Weight column must be either a string or NumericColumn. "
@@ -197,6 +233,14 @@ def example_weights(
     if isinstance(weight_column, str):
         weight_column = tf.feature_column.numeric_column(weight_column, shape=(1,))
     with tf.name_scope("weights"):
+        key = weight_column.key
+        features = features or {}
+        if key not in features:
+            raise ValueError(
+                f"Feature {key} is not in features dictionary. It is the weight_column; the "
+                f"features are {sorted(name for name in features if isinstance(name, str))}."
+            )
+        check_features_of(weight_column, features)
         cache = private.feature_transformation_cache(features)
         weights = weight_column.get_dense_tensor(cache, None)
         if not (weights.dtype.is_floating or weights.dtype.is_integer):
@@ -213,8 +257,14 @@ def example_weights(
                 "[D0, D1, ... DN, logits_dimension]"
             )
             one_each = weights.shape.rank is not None and weights.shape[-1] == 1
+            known = _known_shape(logits, 1 if one_each else logits.shape[-1])
+            if weights.shape.rank is not None and weights.shape[-1] is not None:
+                _check_known_shape(f"Weights (feature {key!r})", weights, known, message)
             last = tf.shape(weights)[-1:]
             if not one_each:
                 is_one = tf.equal(last, 1)
                 expected = tf.concat([shape[:-1], tf.where(is_one, last, shape[-1:])], 0)
+        else:
+            known = _known_shape(logits, 1)
+            _check_known_shape(f"Weights (feature {key!r})", weights, known, message)
         return _with_shape(weights, expected, message)

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.common.signatures import argument_names
 from estimator_spec.heads.inputs import verified
 
@@ -88,6 +89,7 @@ def check_loss_fn(loss_fn: Callable[..., Any] | None, first_generation: bool = F
         ValueError: it lacks one of the first two, or has others.
         TypeError: it isn't callable.
     """
+    argument_rules.check("Head", {"loss_fn": loss_fn})
     if loss_fn is None:
         return
     names = argument_names(loss_fn)

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.export.export_outputs import PredictOutput
 from estimator_spec.heads import losses, train_ops
 from estimator_spec.heads.base import Head
@@ -24,28 +25,39 @@ from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 tf1 = tf.compat.v1
 
 
-def check_heads(heads: Any, head_weights: Any, interface: Any) -> tuple[Any, ...]:
-    """Returns the heads, after a check of their names and number.
+def check_heads(
+    heads: Any, head_weights: Any, interface: Any
+) -> tuple[tuple[Any, ...], tuple[float, ...]]:
+    """Returns the heads and their weights, after a check of names and numbers.
 
     Raises:
         ValueError: there are no heads, one has no name, two have the same one, or there isn't one
-            weight for each.
-        TypeError: a head is something else.
+            finite weight for each.
+        TypeError: a head or a weight is something else.
     """
-    found = tuple(heads or ())
+    argument_rules.check("MultiHead", {"heads": heads, "head_weights": head_weights})
+    found = tuple(heads) if heads is not None else ()
     if not found:
         raise ValueError(f"Must specify heads. Given: {heads}")
-    if head_weights and len(head_weights) != len(found):
+    weights = tuple(head_weights) if head_weights is not None else ()
+    if weights and len(weights) != len(found):
         raise ValueError(
             f"heads and head_weights must have the same size. Given len(heads): {len(found)}. "
-            f"Given len(head_weights): {len(head_weights)}."
+            f"Given len(head_weights): {len(weights)}."
         )
+    names: set[str] = set()
     for head in found:
         if not isinstance(head, interface):
             raise TypeError(f"heads must be {interface.__name__} objects, got {head!r}.")
         if not head.name:
             raise ValueError(f"All given heads must have name specified. Given: {head}")
-    return found
+        if head.name in names:
+            raise ValueError(
+                f"heads must have different names, but two are named {head.name!r}: labels, logits "
+                "and metrics are known by the head's name."
+            )
+        names.add(head.name)
+    return found, weights or (1.0,) * len(found)
 
 
 def split_logits(logits: Any, heads: Sequence[Any]) -> dict[str, Any]:
@@ -157,8 +169,7 @@ class MultiHead(Head):
     """
 
     def __init__(self, heads: Sequence[Head], head_weights: Sequence[float] | None = None) -> None:
-        self._heads = check_heads(heads, head_weights, Head)
-        self._head_weights = tuple(head_weights or (1.0,) * len(self._heads))
+        self._heads, self._head_weights = check_heads(heads, head_weights, Head)
 
     @property
     def name(self) -> str:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.export.export_outputs import RegressionOutput
 from estimator_spec.heads import inputs, losses
 from estimator_spec.heads.keys import (
@@ -18,6 +20,25 @@ from estimator_spec.heads.keys import (
 )
 from estimator_spec.heads.metrics import MetricFactory, update_mean
 from estimator_spec.heads.single import Losses, SingleHead
+
+
+def check_label_dimension(label_dimension: Any) -> int:
+    """Returns the argument `label_dimension` of a head as an int.
+
+    Raises:
+        ValueError: it is below 1.
+        TypeError: it is no whole number.
+    """
+    try:
+        found = operator.index(label_dimension)
+    except TypeError:
+        raise TypeError(
+            "label_dimension must be a whole number, an int of at least 1. Got "
+            f"{label_dimension!r}, a {type(label_dimension).__name__}."
+        ) from None
+    if found < 1:
+        raise ValueError(f"Invalid label_dimension {label_dimension}. It must be at least 1.")
+    return found
 
 
 class RegressionHead(SingleHead):
@@ -45,7 +66,7 @@ class RegressionHead(SingleHead):
     Raises:
         ValueError: the dimension is below 1, or the reduction or the arguments of `loss_fn` don't
             fit.
-        TypeError: the weight column is something else.
+        TypeError: the weight column, the dimension or a function is something else.
     """
 
     prediction_keys = (PredictionKeys.PREDICTIONS, PredictionKeys.LOGITS)
@@ -60,10 +81,10 @@ class RegressionHead(SingleHead):
         inverse_link_fn: Callable[[Any], Any] | None = None,
         name: str | None = None,
     ) -> None:
-        if label_dimension < 1:
-            raise ValueError(f"Invalid label_dimension {label_dimension}. It must be at least 1.")
+        argument_rules.check("Head", {"inverse_link_fn": inverse_link_fn})
+        dimension = check_label_dimension(label_dimension)
         super().__init__(weight_column, loss_reduction, loss_fn, name)
-        self._logits_dimension = label_dimension
+        self._logits_dimension = dimension
         self._inverse_link_fn = inverse_link_fn
 
     @property
@@ -74,6 +95,11 @@ class RegressionHead(SingleHead):
     def _processed_labels(self, logits: Any, labels: Any) -> Any:
         """Returns float labels of the logits' shape."""
         labels = inputs.dense_labels(labels, logits, self._logits_dimension)
+        if labels.dtype == tf.string:
+            raise ValueError(
+                "Labels dtype should be a number's. Instead got string. Convert the labels in "
+                "input_fn by tf.strings.to_number."
+            )
         return tf.cast(labels, tf.float32)
 
     def default_loss(self, labels: Any, logits: Any) -> Any:
@@ -134,6 +160,7 @@ class PoissonRegressionHead(RegressionHead):
         compute_full_loss: bool = True,
         name: str | None = None,
     ) -> None:
+        argument_rules.check("Head", {"compute_full_loss": compute_full_loss})
         super().__init__(
             label_dimension, weight_column, loss_reduction, inverse_link_fn=tf.exp, name=name
         )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.export.export_outputs import PredictOutput
 from estimator_spec.heads import inputs, losses, train_ops
 from estimator_spec.heads.base import Head
@@ -51,6 +52,7 @@ class SingleHead(Head):
         name: str | None = None,
     ) -> None:
         losses.check_reduction(loss_reduction)
+        argument_rules.check("Head", {"name": name})
         losses.check_loss_fn(loss_fn)
         inputs.check_weight_column(weight_column)
         self._weight_column = weight_column

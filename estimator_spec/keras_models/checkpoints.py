@@ -88,7 +88,7 @@ def make_scaffold(model: Any, config: Any) -> Any:
     """
     saver = make_saver(
         model,
-        max_to_keep=config.keep_checkpoint_max,
+        max_to_keep=config.keep_checkpoint_max and int(config.keep_checkpoint_max),
         keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
     )
     return tf1.train.Scaffold(saver=saver)

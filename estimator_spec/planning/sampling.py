@@ -88,8 +88,9 @@ def _feature_ids(spec: EmbeddingConfigSpec, features: Mapping[str, Any]) -> dict
         feature = FeatureConfig("", length, column.get_weight_key_name())
         taken = enqueue.take(key, feature, column, dict(features))
         found[key] = _parts(taken.ids, length)
+    tables = spec.table_to_config_dict or {}
     for key, feature in (spec.feature_to_config_dict or {}).items():
-        table = spec.table_to_config_dict[feature.table_id]
+        table = tables[feature.table_id]
         taken = enqueue.take(key, feature, table, dict(features))
         found[key] = _parts(taken.ids, feature.max_sequence_length)
     return found

@@ -6,11 +6,11 @@ from __future__ import annotations
 from estimator_spec.common.task_type import TaskType
 from estimator_spec.run_config.run_config import (
     RunConfig,
-    TPURunConfig,
     get_default_session_config,
     path_to_str,
 )
 from estimator_spec.run_config.tpu_config import InputPipelineConfig, TPUConfig
+from estimator_spec.run_config.tpu_run_config import RunConfig as TPURunConfig
 
 __all__ = [
     "InputPipelineConfig",

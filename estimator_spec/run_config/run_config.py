@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run configurations: directories, intervals, sessions, and this process' task in a cluster.
 
-`Estimator` takes a `RunConfig`, `TPUEstimator` a `TPURunConfig` (exported as
-`estimator_spec.RunConfig`). The attribute `_x` stores the property `x`: programs that subclass a
-configuration or change it in place depend on these names.
+`Estimator` takes a `RunConfig`, `TPUEstimator` its subclass in `tpu_run_config`. The attribute
+`_x` stores the property `x`: programs that subclass a configuration or change it in place depend on
+these names.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.common.task_type import TaskType
 from estimator_spec.run_config import rules
 from estimator_spec.run_config import tf_config as tf_config_lib
-from estimator_spec.run_config.tpu_config import TPUConfig
 
 _Config = TypeVar("_Config", bound="RunConfig")
-_TPUConfig = TypeVar("_TPUConfig", bound="TPURunConfig")
 
 
 def path_to_str(path: Any) -> Any:
@@ -44,7 +43,7 @@ def get_default_session_config() -> Any:
     return config
 
 
-def _distributed_session_config(task_type: str, task_id: int) -> Any:
+def distributed_session_config(task_type: str, task_id: int) -> Any:
     """Returns the default session configuration of a task in between-graph training.
 
     Its sessions connect to the parameter servers and to the task itself only. None for task types
@@ -63,7 +62,7 @@ def _distributed_session_config(task_type: str, task_id: int) -> Any:
     return config
 
 
-def _field(name: str, doc: str) -> Any:
+def field(name: str, doc: str) -> Any:
     """Returns a read-only property that reads the attribute `_<name>`."""
     return property(lambda self: getattr(self, "_" + name), doc=doc)
 
@@ -118,58 +117,56 @@ class RunConfig:
     _distribute_coordinator_mode: str | None
 
     # Set by the user; see the class' Args.
-    model_dir: str | None = _field("model_dir", "Directory of checkpoints and summaries, or None.")
-    tf_random_seed: int | None = _field("tf_random_seed", "Graph-level seed, or None.")
-    save_summary_steps: int | None = _field("save_summary_steps", "Steps between two summaries.")
-    save_checkpoints_steps: int | None = _field(
+    model_dir: str | None = field("model_dir", "Directory of checkpoints and summaries, or None.")
+    tf_random_seed: int | None = field("tf_random_seed", "Graph-level seed, or None.")
+    save_summary_steps: int | None = field("save_summary_steps", "Steps between two summaries.")
+    save_checkpoints_steps: int | None = field(
         "save_checkpoints_steps", "Steps between checkpoints, or None."
     )
-    save_checkpoints_secs: float | None = _field(
+    save_checkpoints_secs: float | None = field(
         "save_checkpoints_secs", "Seconds between checkpoints, or None."
     )
-    session_config = _field("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
-    keep_checkpoint_max: int | None = _field(
-        "keep_checkpoint_max", "Number of checkpoints to keep."
-    )
-    keep_checkpoint_every_n_hours: float | None = _field(
+    session_config = field("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
+    keep_checkpoint_max: int | None = field("keep_checkpoint_max", "Number of checkpoints to keep.")
+    keep_checkpoint_every_n_hours: float | None = field(
         "keep_checkpoint_every_n_hours", "Keeps one checkpoint per so many hours."
     )
-    log_step_count_steps: int | None = _field(
+    log_step_count_steps: int | None = field(
         "log_step_count_steps", "Steps between two lines of the log."
     )
-    train_distribute = _field("train_distribute", "A `tf.distribute.Strategy` to train with.")
-    eval_distribute = _field("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
-    experimental_distribute = _field(
+    train_distribute = field("train_distribute", "A `tf.distribute.Strategy` to train with.")
+    eval_distribute = field("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
+    experimental_distribute = field(
         "experimental_distribute", "Object with both strategies, or None."
     )
-    device_fn: Callable[[Any], Any] | None = _field(
+    device_fn: Callable[[Any], Any] | None = field(
         "device_fn", "Function from an op to its device, or None."
     )
-    protocol: str | None = _field("protocol", "Protocol between the servers of a cluster, or None.")
-    experimental_max_worker_delay_secs: int | None = _field(
+    protocol: str | None = field("protocol", "Protocol between the servers of a cluster, or None.")
+    experimental_max_worker_delay_secs: int | None = field(
         "experimental_max_worker_delay_secs", "Greatest delay of a worker's start in seconds."
     )
-    session_creation_timeout_secs: float = _field(
+    session_creation_timeout_secs: float = field(
         "session_creation_timeout_secs", "Seconds until a worker stops waiting for the chief."
     )
-    checkpoint_save_graph_def: bool = _field(
+    checkpoint_save_graph_def: bool = field(
         "checkpoint_save_graph_def", "Whether the graph is saved beside the checkpoints."
     )
     # Set by TF_CONFIG; see `estimator_spec.run_config.tf_config.ClusterTask`.
-    cluster_spec = _field("cluster_spec", "The `tf.train.ClusterSpec`; empty without a cluster.")
-    task_type: str = _field("task_type", "One of `TaskType`.")
-    task_id: int = _field("task_id", "Index among the tasks of this type.")
-    master: str = _field("master", "Address of the session master for training; '': this process.")
-    evaluation_master: str = _field(
+    cluster_spec = field("cluster_spec", "The `tf.train.ClusterSpec`; empty without a cluster.")
+    task_type: str = field("task_type", "One of `TaskType`.")
+    task_id: int = field("task_id", "Index among the tasks of this type.")
+    master: str = field("master", "Address of the session master for training; '': this process.")
+    evaluation_master: str = field(
         "evaluation_master", "Address of the session master to evaluate."
     )
-    is_chief: bool = _field("is_chief", "Whether this process saves checkpoints and summaries.")
-    num_ps_replicas: int = _field("num_ps_replicas", "Parameter servers in the cluster.")
-    num_worker_replicas: int = _field("num_worker_replicas", "Workers, including the chief.")
-    global_id_in_cluster: int | None = _field(
+    is_chief: bool = field("is_chief", "Whether this process saves checkpoints and summaries.")
+    num_ps_replicas: int = field("num_ps_replicas", "Parameter servers in the cluster.")
+    num_worker_replicas: int = field("num_worker_replicas", "Workers, including the chief.")
+    global_id_in_cluster: int | None = field(
         "global_id_in_cluster", "Index among all tasks (chief: 0); None for an evaluator."
     )
-    service = _field("service", 'The "service" entry of TF_CONFIG, or None.')
+    service = field("service", 'The "service" entry of TF_CONFIG, or None.')
 
     def __init__(
         self,
@@ -225,12 +222,12 @@ class RunConfig:
     def _set(self, **values: Any) -> None:
         """Sets properties: all of them, or none if one is invalid."""
         for name, value in values.items():
-            if name not in _REPLACEABLE:
+            if name not in REPLACEABLE:
                 raise ValueError(
                     f"Replacing {name} is not supported. Allowed properties are "
-                    f"{list(_REPLACEABLE)}."
+                    f"{list(REPLACEABLE)}."
                 )
-            rules.check(name, value)
+            argument_rules.check("RunConfig", {name: value})
         for name, value in values.items():
             setattr(self, "_" + name, value)
 
@@ -244,7 +241,7 @@ class RunConfig:
     def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
         """Sets the default session configuration of a cluster's task; subclasses override it."""
         if not self._session_config and self._cluster_spec:
-            self._session_config = _distributed_session_config(self._task_type, self._task_id)
+            self._session_config = distributed_session_config(self._task_type, self._task_id)
 
     def _init_with_strategies(self, tf_config: dict[str, Any]) -> None:
         """Sets the strategies, the mode of their coordinator and the cluster."""
@@ -316,130 +313,9 @@ class RunConfig:
         return new
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, '_' + name)!r}" for name in _REPLACEABLE)
+        shown = (f"{name}={getattr(self, '_' + name)!r}" for name in REPLACEABLE)
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
 # The properties that a user may set or replace.
-_REPLACEABLE = tuple(inspect.signature(RunConfig).parameters)
-
-
-class TPURunConfig(RunConfig):
-    """Configuration of a `TPUEstimator`'s runs; exported as `estimator_spec.RunConfig`.
-
-    >>> TPURunConfig(tpu_config=TPUConfig(50), model_dir='/tmp/m').tpu_config.iterations_per_loop
-    50
-
-    Args:
-        tpu_config: a `TPUConfig`; None is `TPUConfig()`.
-        evaluation_master: address of the TPU system for evaluation. None: `master`.
-        master: address of the TPU system for training; '' is this process. Excludes `cluster`.
-        cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, which has the address and the
-            jobs. None without a TPU.
-        **kwargs: the arguments of `RunConfig`, by keyword.
-
-    Raises:
-        ValueError: both `master` and `cluster`, a `cluster` and a `session_config` with a
-            `cluster_def`, or as `RunConfig`.
-        TypeError: `tpu_config` is no `TPUConfig`.
-    """
-
-    tpu_config: TPUConfig = _field("tpu_config", "The `TPUConfig`.")
-    cluster = _field("cluster", "The cluster resolver, or None.")
-
-    def __init__(
-        self,
-        tpu_config: TPUConfig | None = None,
-        evaluation_master: str | None = None,
-        master: str | None = None,
-        cluster: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        _check_tpu_config(tpu_config)
-        if master is not None and cluster is not None:
-            raise ValueError("Both master and cluster are set.")
-        super().__init__(**kwargs)
-        self._tpu_config = tpu_config or TPUConfig()
-        self._cluster = cluster
-        self._task_master = self._master
-        if master is not None:
-            self._master = master
-        elif cluster:
-            self._master = cluster.master()
-        if evaluation_master is not None:
-            self._evaluation_master = evaluation_master
-        elif not self._evaluation_master and self.task_type != TaskType.EVALUATOR:
-            # The cluster manager that started an evaluator sets its master.
-            self._evaluation_master = self._master
-        if cluster:
-            self._cluster_spec = cluster.cluster_spec()
-            self._session_config = self._session_config_with(self._cluster_spec)
-
-    def _session_config_with(self, cluster_spec: Any) -> Any:
-        """Returns a copy of the session configuration with the jobs of a cluster."""
-        config = tf.compat.v1.ConfigProto()
-        if self._session_config is None:
-            config.allow_soft_placement = True
-            config.isolate_session_state = True
-        else:
-            config.CopyFrom(self._session_config)
-        if config.HasField("cluster_def"):
-            raise ValueError("You cannot provide a ClusterResolver and session_config.cluster_def.")
-        if cluster_spec:
-            config.cluster_def.CopyFrom(cluster_spec.as_cluster_def())
-        return config
-
-    def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
-        """Does nothing: a TPU program uses the whole cluster, which device filters would hide."""
-
-    def replace(self: _TPUConfig, **kwargs: Any) -> _TPUConfig:
-        """Returns a copy with other values, also of `tpu_config`. See `RunConfig.replace`."""
-        if "tpu_config" not in kwargs:
-            return super().replace(**kwargs)
-        tpu_config = kwargs.pop("tpu_config")
-        _check_tpu_config(tpu_config)
-        new = super().replace(**kwargs)
-        new._tpu_config = tpu_config or TPUConfig()
-        return new
-
-    def on_system(self, master: str, session_config: Any) -> TPURunConfig:
-        """Returns a copy for a TPU system.
-
-        Args:
-            master: address of the system, to train and evaluate with.
-            session_config: a `tf.compat.v1.ConfigProto` with its jobs, or None.
-        """
-        new: TPURunConfig = copy.deepcopy(self)
-        new._master = new._evaluation_master = master
-        new._session_config = session_config
-        return new
-
-    def on_parameter_servers(self) -> TPURunConfig:
-        """Returns a copy for a task in a cluster of parameter servers, without a TPU system.
-
-        Its sessions connect to the parameter servers and to this task only, as those of a
-        `RunConfig`, and evaluations run in this process.
-        """
-        new: TPURunConfig = copy.deepcopy(self)
-        new._master, new._evaluation_master = new._task_master, ""
-        if new._session_config is None:
-            new._session_config = _distributed_session_config(new._task_type, new._task_id)
-        return new
-
-    def on_host(self) -> TPURunConfig:
-        """Returns a copy for this process alone, without the TPU system's addresses and jobs."""
-        new = self.in_this_process()
-        if new._cluster is not None:
-            new._cluster = None
-            new._cluster_spec = tf.train.ClusterSpec({})
-            new._session_config.ClearField("cluster_def")
-        return new
-
-
-def _check_tpu_config(tpu_config: Any) -> None:
-    # TensorFlow's own TPUConfig is accepted; a model_dir as first argument is not.
-    if tpu_config is not None and not hasattr(tpu_config, "iterations_per_loop"):
-        raise TypeError(
-            f"tpu_config must be a TPUConfig, got {tpu_config!r}. The first positional argument "
-            "of this RunConfig is tpu_config; pass the others by keyword."
-        )
+REPLACEABLE = tuple(inspect.signature(RunConfig).parameters)

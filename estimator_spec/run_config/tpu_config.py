@@ -7,17 +7,16 @@ on a CPU is accepted on a TPU.
 
 from __future__ import annotations
 
-import collections
 import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from estimator_spec.common import argument_rules
 from estimator_spec.run_config import tf_config
 
 _ITERATIONS = re.compile(r"(?P<value>[1-9][0-9]*)(?P<unit>[smh]?)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-_CORES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class InputPipelineConfig:
@@ -82,22 +81,18 @@ def check_positive_integer(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive, got {value}")
 
 
-_TPUConfigFields = collections.namedtuple(
-    "_TPUConfigFields",
-    [
-        "iterations_per_loop",
-        "num_shards",
-        "num_cores_per_replica",
-        "per_host_input_for_training",
-        "tpu_job_name",
-        "initial_infeed_sleep_secs",
-        "input_partition_dims",
-        "eval_training_input_configuration",
-        "experimental_host_call_every_n_steps",
-        "experimental_allow_per_host_v2_parallel_get_next",
-        "experimental_feed_hook",
-    ],
-)
+class _TPUConfigFields(NamedTuple):
+    iterations_per_loop: int | str
+    num_shards: int | None
+    num_cores_per_replica: int | None
+    per_host_input_for_training: int
+    tpu_job_name: str | None
+    initial_infeed_sleep_secs: int | None
+    input_partition_dims: Any
+    eval_training_input_configuration: int
+    experimental_host_call_every_n_steps: int
+    experimental_allow_per_host_v2_parallel_get_next: bool
+    experimental_feed_hook: Any
 
 
 class TPUConfig(_TPUConfigFields):
@@ -155,34 +150,15 @@ class TPUConfig(_TPUConfigFields):
     ) -> TPUConfig:
         """Checks the values; see the class."""
         parse_iterations_per_loop(iterations_per_loop)
-        if num_shards is not None:
-            check_positive_integer(num_shards, "TPUConfig num_shards")
+        argument_rules.check("TPUConfig", locals())
         if input_partition_dims is not None:
             _check_partition_dims(
                 input_partition_dims, per_host_input_for_training, num_cores_per_replica
-            )
-        if num_cores_per_replica is not None and num_cores_per_replica not in _CORES:
-            raise ValueError(
-                "num_cores_per_replica must be 1, 2, 4, 8, 16, 32, 64, 128; "
-                f"got {num_cores_per_replica}"
-            )
-        if eval_training_input_configuration not in (
-            InputPipelineConfig.PER_HOST_V1,
-            InputPipelineConfig.SLICED,
-        ):
-            raise ValueError(
-                "eval_training_input_configuration must be PER_HOST_V1 or SLICED; "
-                f"got {eval_training_input_configuration}"
             )
         if per_host_input_for_training is True:
             per_host_input_for_training = InputPipelineConfig.PER_HOST_V1
         elif per_host_input_for_training is False:
             per_host_input_for_training = InputPipelineConfig.PER_SHARD_V1
-        if initial_infeed_sleep_secs:
-            check_positive_integer(initial_infeed_sleep_secs, "TPUConfig initial_infeed_sleep_secs")
-        check_positive_integer(
-            experimental_host_call_every_n_steps, "TPUConfig experimental_host_call_every_n_steps"
-        )
         return super().__new__(
             cls,
             iterations_per_loop,

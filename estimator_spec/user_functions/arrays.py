@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.common import argument_rules
 from estimator_spec.user_functions import feeding_queue
 
 tf1 = tf.compat.v1
@@ -53,9 +54,11 @@ def numpy_input_fn(
     Raises:
         ValueError: `shuffle` isn't a bool. When called: `x` or `y` is empty, both have a name, or
             the lengths of arrays differ.
-        TypeError: when called: `x` is neither an array nor a dict.
+        TypeError: a number has another type. When called: `x` is neither an array nor a dict, or
+            has something else than arrays.
     """
     _check_shuffle(shuffle)
+    argument_rules.check("numpy_input_fn", locals())
 
     def input_fn() -> Any:
         features = _named_features(x)
@@ -120,6 +123,12 @@ def _named_labels(y: Any, features: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _check_lengths(features: Mapping[Any, Any], labels: Mapping[Any, Any]) -> None:
+    for name, array in (*features.items(), *labels.items()):
+        if not hasattr(array, "shape"):
+            raise TypeError(
+                f"x and y must be arrays, or arrays by name, but {name!r} has a "
+                f"{type(array).__name__}: call numpy.array."
+            )
     lengths = {array.shape[0] for array in (*features.values(), *labels.values())}
     if len(lengths) != 1:
         raise ValueError(
@@ -163,10 +172,11 @@ def pandas_input_fn(
         ImportError: pandas isn't installed.
         ValueError: `shuffle` isn't a bool, `target_column` is a column of `x`, or the indexes
             differ.
-        TypeError: `target_column` isn't a string.
+        TypeError: `target_column` isn't a string, or a number has another type.
     """
     pd = _pandas()
     _check_shuffle(shuffle)
+    argument_rules.check("numpy_input_fn", locals())
     if not isinstance(target_column, str):
         raise TypeError(f"target_column must be a string type; got {target_column!r}")
     if y is not None and target_column in x:

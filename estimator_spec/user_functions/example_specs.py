@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
+from estimator_spec.common import argument_rules
 
 Spec = dict[str, Any]
 
@@ -40,7 +41,9 @@ def classifier_parse_example_spec(
     Raises:
         ValueError: the label or the weight has the name of a feature, or the default isn't of the
             label's dtype.
+        TypeError: the columns are no list, or the label's name is no string.
     """
+    argument_rules.check("parse_example_spec", locals())
     label = tf.io.FixedLenFeature((1,), label_dtype, label_default)
     return _with_label(feature_columns, label_key, label, weight_column)
 
@@ -71,8 +74,9 @@ def regressor_parse_example_spec(
         As `classifier_parse_example_spec`.
 
     Raises:
-        ValueError: as for `classifier_parse_example_spec`.
+        ValueError, TypeError: as for `classifier_parse_example_spec`.
     """
+    argument_rules.check("parse_example_spec", locals())
     label = tf.io.FixedLenFeature((label_dimension,), label_dtype, label_default)
     return _with_label(feature_columns, label_key, label, weight_column)
 

@@ -7,9 +7,8 @@ The driver runs an `EstimatorSpec`. TPU programs return a `TPUEstimatorSpec`, wh
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -42,22 +41,18 @@ class ModeKeys:
     PREDICT = "infer"
 
 
-_SpecFields = collections.namedtuple(
-    "_SpecFields",
-    [
-        "mode",
-        "predictions",
-        "loss",
-        "train_op",
-        "eval_metric_ops",
-        "export_outputs",
-        "training_chief_hooks",
-        "training_hooks",
-        "scaffold",
-        "evaluation_hooks",
-        "prediction_hooks",
-    ],
-)
+class _SpecFields(NamedTuple):
+    mode: str
+    predictions: dict[str, Any]
+    loss: Any
+    train_op: Any
+    eval_metric_ops: dict[str, Any]
+    export_outputs: dict[str, Any] | None
+    training_chief_hooks: tuple[Any, ...]
+    training_hooks: tuple[Any, ...]
+    scaffold: Any
+    evaluation_hooks: tuple[Any, ...]
+    prediction_hooks: tuple[Any, ...]
 
 
 class EstimatorSpec(_SpecFields):
@@ -122,22 +117,18 @@ class EstimatorSpec(_SpecFields):
         return type(self)(**{**self._asdict(), **changes})
 
 
-_TPUSpecFields = collections.namedtuple(
-    "_TPUSpecFields",
-    [
-        "mode",
-        "predictions",
-        "loss",
-        "train_op",
-        "eval_metrics",
-        "export_outputs",
-        "scaffold_fn",
-        "host_call",
-        "training_hooks",
-        "evaluation_hooks",
-        "prediction_hooks",
-    ],
-)
+class _TPUSpecFields(NamedTuple):
+    mode: str
+    predictions: dict[str, Any]
+    loss: Any
+    train_op: Any
+    eval_metrics: tuple[Callable[..., Any], Any] | None
+    export_outputs: dict[str, Any] | None
+    scaffold_fn: Callable[[], Any] | None
+    host_call: tuple[Callable[..., Any], Any] | None
+    training_hooks: tuple[Any, ...]
+    evaluation_hooks: tuple[Any, ...]
+    prediction_hooks: tuple[Any, ...]
 
 
 class TPUEstimatorSpec(_TPUSpecFields):

@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
-import collections
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+
+from estimator_spec.common import argument_rules
 
 # TensorFlow's class: old and new vocabulary of a variable whose rows are words.
 VocabInfo = tf.compat.v1.train.VocabInfo
 
-_Fields = collections.namedtuple(
-    "_Fields",
-    [
-        "ckpt_to_initialize_from",
-        "vars_to_warm_start",
-        "var_name_to_vocab_info",
-        "var_name_to_prev_var_name",
-    ],
-)
+
+class _Fields(NamedTuple):
+    ckpt_to_initialize_from: str
+    vars_to_warm_start: Any
+    var_name_to_vocab_info: Mapping[str, Any]
+    var_name_to_prev_var_name: Mapping[str, str]
 
 
 class WarmStartSettings(_Fields):
@@ -41,7 +39,8 @@ class WarmStartSettings(_Fields):
         var_name_to_prev_var_name: names in the checkpoint by variable name, for renamed variables.
 
     Raises:
-        ValueError: no checkpoint is given.
+        ValueError: no checkpoint is given, or the variables are no list, or no regular expression.
+        TypeError: a value has another type.
     """
 
     __slots__ = ()
@@ -54,8 +53,7 @@ class WarmStartSettings(_Fields):
         var_name_to_prev_var_name: Mapping[str, str] | None = None,
     ) -> WarmStartSettings:
         """Checks the values; see the class."""
-        if not ckpt_to_initialize_from:
-            raise ValueError("`ckpt_to_initialize_from` MUST be set in WarmStartSettings")
+        argument_rules.check("WarmStartSettings", locals())
         return super().__new__(
             cls,
             ckpt_to_initialize_from,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import tensorflow as tf
 
 import estimator_spec as es
@@ -73,6 +75,14 @@ def _ragged(dtype):
     return tf.ragged.constant([[1, 2], [3]], dtype=dtype)
 
 
+def _sparse(values, dtype=tf.float32):
+    """Returns a sparse feature with an entry for each value, one a row."""
+    return tf.SparseTensor([[i, 0] for i in range(len(values))], tf.cast(values, dtype), [2, 1])
+
+
+_WEIGHTED = fc.weighted_categorical_column(identity(), "weights")
+_INDICATOR = fc.indicator_column(_WEIGHTED)
+_DEEP = functools.partial(_canned, kind=es.DNNEstimator)
 _AGE = fc.numeric_column("age")
 _STRINGS = lambda: {"age": tf.constant([["30"], ["40"]])}  # noqa: E731 - a table's entry
 
@@ -105,6 +115,48 @@ REFUSALS = [
         ValueError,
         "feature 'words' is a ragged tensor of int64",
         "to_sparse()",
+    ),
+    *each(
+        "weights of another number of TensorFlow's column",
+        [(_layer, _INDICATOR), (_DEEP, _INDICATOR), (_canned, _WEIGHTED)],
+        lambda v: v[0](
+            lambda: {"words": _sparse([1, 2], tf.int64), "weights": _sparse([1.0])}, v[1]
+        ),
+        ValueError,
+        "Column 'words_weighted_by_weights",
+        "feature 'words' must have a weight for each id",
+        "its weights, feature 'weights', differ in number",
+    ),
+    *each(
+        "ragged weights of another number",
+        [(_DEEP, fc.embedding_column(_WEIGHTED, 2)), (_canned, _WEIGHTED)],
+        lambda v: v[0](
+            lambda: {"words": _ragged(tf.int64), "weights": tf.ragged.constant([[1.0], [2.0]])},
+            v[1],
+        ),
+        ValueError,
+        "Column 'words_weighted_by_weights",
+        "its weights, feature 'weights', differ in number",
+    ),
+    *each(
+        "dtype of the weights of TensorFlow's column",
+        [(_layer, _INDICATOR), (_DEEP, _INDICATOR), (_canned, _WEIGHTED)],
+        lambda v: v[0](
+            lambda: {"words": tf.constant(IDS), "weights": tf.constant([["1", "2"]] * 2)}, v[1]
+        ),
+        ValueError,
+        "Column 'words_weighted_by_weights",
+        "Bad dtype, expected <dtype: 'float32'>, but got <dtype: 'string'>",
+        "The weights 'weights' must have the dtype",
+    ),
+    *each(
+        "missing weights of TensorFlow's column",
+        [(_layer, _INDICATOR), (_DEEP, _INDICATOR), (_canned, _WEIGHTED)],
+        lambda v: v[0](lambda: {"words": tf.constant(IDS)}, v[1]),
+        ValueError,
+        "Column 'words_weighted_by_weights",
+        "Feature weights is not in features dictionary",
+        "['words']",
     ),
     refused(
         "shared weights of another number",

@@ -130,36 +130,6 @@ SPECS = [
         "host_call", lambda: es.TPUEstimatorSpec("x", host_call=(3, [])), TypeError, "callable"
     ),
     refused("scaffold_fn", lambda: es.TPUEstimatorSpec("x", scaffold_fn=3), TypeError, "scaffold"),
-    *each("max_steps", [0, NAN], lambda v: es.TrainSpec(input_fn, v), ValueError, "max_steps > 0"),
-    refused(
-        "max_steps of a TrainSpec", lambda: es.TrainSpec(input_fn, "5"), TypeError, "max_steps"
-    ),
-    refused("input_fn of a TrainSpec", lambda: es.TrainSpec(None), TypeError, "input_fn"),
-    refused("input_fn of an EvalSpec", lambda: es.EvalSpec(None), TypeError, "input_fn"),
-    *each("eval steps", [0, NAN], lambda v: es.EvalSpec(input_fn, v), ValueError, "steps > 0"),
-    refused("eval steps", lambda: es.EvalSpec(input_fn, "5"), TypeError, "steps"),
-    *each(
-        "throttle_secs",
-        [-1, NAN],
-        lambda v: es.EvalSpec(input_fn, throttle_secs=v),
-        ValueError,
-        "throttle_secs >= 0",
-    ),
-    refused(
-        "start_delay_secs",
-        lambda: es.EvalSpec(input_fn, start_delay_secs="1"),
-        TypeError,
-        "start_delay_secs must be a number",
-    ),
-    refused("exporters", lambda: es.EvalSpec(input_fn, exporters=[3]), TypeError, "exporters"),
-    *each(
-        "exports_to_keep",
-        [0, -1, "5"],
-        lambda v: es.LatestExporter("latest", input_fn, exports_to_keep=v),
-        ValueError,
-        "exports_to_keep",
-    ),
-    refused("compare_fn", lambda: es.BestExporter(compare_fn=3), TypeError, "compare_fn must be"),
     refused(
         "estimator",
         lambda: es.train_and_evaluate(3, es.TrainSpec(input_fn), es.EvalSpec(input_fn)),

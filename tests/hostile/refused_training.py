@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 import tensorflow as tf
 
@@ -239,8 +241,74 @@ IN_TRAINING = [
 ]
 
 
+def _fed(values):
+    """Returns a tensor whose shape the graph doesn't know, as from a file."""
+    return tf1.placeholder_with_default(tf.constant(values), None)
+
+
+def _fit(columns, labels, weights=None, kind=es.LinearClassifier, **arguments):
+    """Trains a canned model by a batch of two examples of unknown shape."""
+
+    def features():
+        found = {"words": tf1.placeholder_with_default(IDS, [None, None]), "age": tf.ones([2, 1])}
+        if weights is not None:
+            found["weights"] = tf1.placeholder_with_default(weights, [None, None])
+        return found
+
+    if kind is es.DNNClassifier:
+        arguments["hidden_units"] = [2]
+    made = kind(feature_columns=columns, model_dir=tempfile.mkdtemp(), **arguments)
+    made.train(lambda: (features(), _fed(labels)), steps=1)
+
+
+_AGE = [tf.feature_column.numeric_column("age")]
+_OF_WORDS = tf.feature_column.weighted_categorical_column(identity(), "weights")
+IN_CANNED_MODELS = [
+    *each(
+        "label of a batch",
+        [{"n_classes": 2}, {"n_classes": 3}],
+        lambda v: _fit(_AGE, [[0], [7]], **v),
+        ValueError,
+        "Labels must be <= n_classes - 1",
+        "The batch has [[0][7]]",
+        "input_fn",
+    ),
+    refused(
+        "label of a batch that the vocabulary lacks",
+        lambda: _fit(_AGE, [["no"], ["maybe"]], label_vocabulary=["no", "yes"]),
+        ValueError,
+        "Labels must be >= 0",
+        "isn't in label_vocabulary, ['no', 'yes']",
+    ),
+    refused(
+        "number of labels of a batch",
+        lambda: _fit(_AGE, [[0], [1], [1]]),
+        ValueError,
+        "labels shape must be [D0, D1, ... DN, 1]",
+    ),
+    refused(
+        "number of weights of a batch",
+        lambda: _fit(_AGE, [[0], [1]], [[1.0], [1.0], [1.0]], weight_column="weights"),
+        ValueError,
+        "weights shape must be [D0, D1, ... DN]",
+    ),
+    *each(
+        "weights of the ids of a batch",
+        [
+            (es.DNNClassifier, tf.feature_column.indicator_column(_OF_WORDS)),
+            (es.LinearClassifier, _OF_WORDS),
+        ],
+        lambda v: _fit([v[1]], [[0], [1]], [[1.0], [2.0]], v[0]),
+        ValueError,
+        "Column 'words_weighted_by_weights",
+        "feature 'words' must have a weight for each id",
+        "its weights, feature 'weights', differ in number",
+    ),
+]
+
+
 def _wider():
     return spec([tpu_columns.embedding_column(identity(), 8)])
 
 
-REFUSALS = [*ON_CORES, *IN_TRAINING]
+REFUSALS = [*ON_CORES, *IN_TRAINING, *IN_CANNED_MODELS]

@@ -8,16 +8,24 @@ import tempfile
 import numpy as np
 import pytest
 
+import accepted_arguments
 import estimator_spec.__main__
+import refused_arguments
+import refused_batches
 import refused_columns
 import refused_estimators
 import refused_features
 import refused_runs
+import refused_settings
 import refused_tools
 import refused_training
+from constructors import GOOD
 from refusal import estimator, input_fn
 
 TABLES = (
+    refused_arguments,
+    refused_batches,
+    refused_settings,
     refused_columns,
     refused_estimators,
     refused_runs,
@@ -42,6 +50,31 @@ def test_refused(refusal):
     assert [word for word in refusal.words if word not in message] == [], message
     assert "Graph execution error" not in message
     assert not raised.type.__module__.startswith("tensorflow")
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_arguments(name):
+    """Each constructor of the tables of bad arguments takes good ones."""
+    assert GOOD[name]() is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), accepted_arguments.ACCEPTED, ids=lambda value: str(value)[:60]
+)
+def test_accepted_without_a_warning(name, arguments, caplog):
+    """Unusual values that TensorFlow 2.15 takes are taken in silence."""
+    with caplog.at_level("WARNING", logger="tensorflow"):
+        GOOD[name](**arguments)
+    logged = [record.getMessage() for record in caplog.records]
+    assert [text for text in logged if "temporary folder" not in text] == []
+
+
+@pytest.mark.parametrize("value", accepted_arguments.TOLERATED, ids=lambda value: value.name)
+def test_accepted_with_a_warning(value, caplog):
+    """A value that is surely a mistake, but trains in TensorFlow 2.15, is used as there."""
+    with caplog.at_level("WARNING", logger="tensorflow"):
+        value.call()
+    assert [word for word in value.words if word not in caplog.text] == [], caplog.text
 
 
 @pytest.mark.parametrize(("command", "words"), refused_tools.COMMANDS, ids=lambda v: " ".join(v))

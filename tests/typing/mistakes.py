@@ -24,7 +24,16 @@ def mistakes(column: Any, model_fn: Any, input_fn: Any) -> None:
     estimator_spec.TableConfig(100)  # type: ignore[call-arg]
     estimator_spec.EmbeddingConfigSpec([column], 0.1)  # type: ignore[arg-type]
     estimator_spec.TPUConfig(iterations_per_loop=2.5)  # type: ignore[arg-type]
+    spec = estimator_spec.EmbeddingConfigSpec(
+        [column], optimization_parameters=estimator_spec.AdamParameters(0.1)
+    )
+    spec.partition_strategy.strategies  # type: ignore[attr-defined]  # noqa: B018
+    spec.feature_to_config_dict["word"]  # type: ignore[index]
+    spec.optimizer  # type: ignore[attr-defined]  # noqa: B018
+    estimator_spec.TPUConfig().num_shards.bit_length()  # type: ignore[union-attr]
     config = estimator_spec.RunConfig(tpu_config={})  # type: ignore[arg-type]
+    estimator_spec.RunConfig(save_checkpoint_steps=10)  # type: ignore[call-arg]
+    estimator_spec.RunConfig(tf_random_seed="1")  # type: ignore[arg-type]
     config.modeldir  # type: ignore[attr-defined]  # noqa: B018
     estimator = estimator_spec.TPUEstimator(model_fn, config=config, train_batch_size=50)
     estimator_spec.TPUEstimator(model_fn, config={})  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ mypy --strict sees the installed wheel. `assert_type` fails where a signature ha
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ WORD = tf.feature_column.categorical_column_with_identity("word", num_buckets=10
 def input_fn(params: dict[str, Any]) -> Any:
     """Words, and whether they are odd."""
     words = np.arange(1000)[:, np.newaxis] % 100
-    dataset = tf.data.Dataset.from_tensor_slices(({"word": words}, words[:, 0] % 2))
+    arrays: Any = ({"word": words}, words[:, 0] % 2)
+    dataset = tf.data.Dataset.from_tensor_slices(arrays)
     return dataset.batch(params["batch_size"], drop_remainder=True)
 
 
@@ -70,6 +71,18 @@ def make_spec(columns: list[tpu_columns.EmbeddingColumn]) -> estimator_spec.Embe
         feature_columns=columns, optimization_parameters=optimizer
     )
     assert_type(spec, estimator_spec.EmbeddingConfigSpec)
+    assert_type(spec.feature_columns, list[Any] | None)
+    assert_type(spec.tensor_core_feature_columns, list[Any] | None)
+    assert_type(spec.optimization_parameters, estimator_spec.OptimizationParameters | None)
+    assert_type(spec.clipping_limit, float | None)
+    assert_type(spec.pipeline_execution_with_tensor_core, bool)
+    assert_type(spec.experimental_gradient_multiplier_fn, Callable[[Any], Any] | None)
+    assert_type(spec.feature_to_config_dict, Mapping[str, estimator_spec.FeatureConfig] | None)
+    assert_type(spec.table_to_config_dict, Mapping[str, estimator_spec.TableConfig] | None)
+    assert_type(spec.partition_strategy, str)
+    assert_type(spec.profile_data_directory, str | None)
+    assert_type(table.dimension, int)
+    assert_type(table.learning_rate, float | None)
     tables, features = estimator_spec.tables_and_features(spec)
     assert_type(tables, dict[str, estimator_spec.TableConfig])
     assert_type(features, dict[str, estimator_spec.FeatureConfig])
@@ -87,6 +100,7 @@ def make_config(model_dir: str) -> estimator_spec.RunConfig:
     assert_type(config.model_dir, str | None)
     assert_type(config.save_checkpoints_steps, int | None)
     assert_type(config.tpu_config, estimator_spec.TPUConfig)
+    assert_type(config.tpu_config.num_shards, int | None)
     assert_type(config.is_chief, bool)
     return config
 
@@ -111,6 +125,9 @@ def make_estimator(
         model = estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
         assert_type(model, estimator_spec.TPUEstimatorSpec)
         assert_type(model.as_estimator_spec(), estimator_spec.EstimatorSpec)
+        assert_type(model.mode, str)
+        assert_type(model.predictions, dict[str, Any])
+        assert_type(model.training_hooks, tuple[Any, ...])
         return model
 
     return estimator_spec.TPUEstimator(
@@ -139,13 +156,13 @@ def run(estimator: estimator_spec.TPUEstimator) -> None:
         estimator.model_dir, serving_input_receiver_fn, tables="float16"
     )
     assert_type(exported, bytes)
-    ended = estimator_spec.train_and_evaluate(
-        estimator,
-        estimator_spec.TrainSpec(input_fn, max_steps=20),
-        estimator_spec.EvalSpec(
-            input_fn, exporters=estimator_spec.FinalExporter("final", serving_input_receiver_fn)
-        ),
+    train = estimator_spec.TrainSpec(input_fn, max_steps=20)
+    assert_type(train.max_steps, int | None)
+    evaluation = estimator_spec.EvalSpec(
+        input_fn, exporters=estimator_spec.FinalExporter("final", serving_input_receiver_fn)
     )
+    assert_type(evaluation.throttle_secs, float)
+    ended = estimator_spec.train_and_evaluate(estimator, train, evaluation)
     assert ended is not None
     assert_type(ended[0], dict[str, Any] | None)
 

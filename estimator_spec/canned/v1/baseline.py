@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_spec.canned import baseline_model
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -43,6 +44,8 @@ class BaselineEstimator(Estimator):
         optimizer: Any = "Ftrl",
         config: RunConfig | None = None,
     ) -> None:
+        argument_rules.check("CannedEstimatorV1", locals())
+
         def logit_fn(features: Any, mode: str, config: Any) -> Any:
             del mode, config
             return baseline_model.build(features, head.logits_dimension)

@@ -12,6 +12,7 @@ from estimator_spec.canned import dnn, hidden_layers, input_layer
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import partitioners
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -104,6 +105,7 @@ class DNNEstimator(Estimator):
         warm_start_from: str | WarmStartSettings | None = None,
         batch_norm: bool = False,
     ) -> None:
+        argument_rules.check("CannedEstimatorV1", locals())
         layers = HiddenLayers.of(hidden_units, activation_fn, dropout, batch_norm)
 
         def logit_fn(features: Any, mode: str, config: Any) -> Any:

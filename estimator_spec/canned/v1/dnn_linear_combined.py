@@ -17,10 +17,11 @@ from estimator_spec.canned import (
 )
 from estimator_spec.canned.construction import ModelFn, with_head
 from estimator_spec.canned.dnn import SCOPE
-from estimator_spec.canned.dnn_linear_combined import Part, checked_columns
+from estimator_spec.canned.dnn_linear_combined import Part, checked_parts
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import dnn, partitioners
 from estimator_spec.canned.v1.linear import linear_logit_fn_builder
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -101,10 +102,11 @@ class DNNLinearCombinedEstimator(Estimator):
         *,
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
-        linear_columns, dnn_columns = checked_columns(
+        argument_rules.check("CannedEstimatorV1", locals())
+        linear_columns, dnn_columns, hidden_units = checked_parts(
             linear_feature_columns, dnn_feature_columns, dnn_hidden_units
         )
-        layers = HiddenLayers.of(dnn_hidden_units or (), dnn_activation_fn, dnn_dropout, batch_norm)
+        layers = HiddenLayers.of(hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         units = head.logits_dimension
 
         def deep(features: Any, mode: str, config: Any) -> Any:

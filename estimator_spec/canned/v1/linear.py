@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec.canned import dnn, linear, linear_model
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.canned.v1 import partitioners
+from estimator_spec.common import argument_rules
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -20,8 +21,6 @@ from estimator_spec.run_config import RunConfig
 from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
-
-_LEARNING_RATE = 0.2
 
 
 def linear_logit_fn_builder(
@@ -55,7 +54,7 @@ class LinearEstimator(Estimator):
     Args:
         head: a head of either generation.
         optimizer: as for `estimator_spec.canned.v1.DNNEstimator`. The learning rate of a name is
-            0.2.
+            0.2. None: as for `estimator_spec.LinearEstimator`.
         partitioner: partitioner of the weights; None: tables of 64 MiB and more are partitioned
             over the parameter servers.
 
@@ -75,6 +74,8 @@ class LinearEstimator(Estimator):
         sparse_combiner: str = "sum",
         warm_start_from: str | WarmStartSettings | None = None,
     ) -> None:
+        argument_rules.check("CannedEstimatorV1", locals())
+
         def logit_fn(features: Any, mode: str, config: Any) -> Any:
             del mode, config
             units = head.logits_dimension
@@ -85,7 +86,9 @@ class LinearEstimator(Estimator):
                 linear.SCOPE, partitioner=partitioners.for_columns(config, partitioner)
             )
 
-        model_fn = make_model_fn_v1(head, logit_fn, optimizer, _LEARNING_RATE, scope)
+        rate = linear.learning_rate(optimizer, feature_columns)
+        optimizer = "Ftrl" if optimizer is None else optimizer
+        model_fn = make_model_fn_v1(head, logit_fn, optimizer, rate, scope)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 

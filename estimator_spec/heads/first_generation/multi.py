@@ -38,8 +38,7 @@ class MultiHeadV1(HeadV1):
     def __init__(
         self, heads: Sequence[HeadV1], head_weights: Sequence[float] | None = None
     ) -> None:
-        self._heads = check_heads(heads, head_weights, HeadV1)
-        self._head_weights = tuple(head_weights or (1.0,) * len(self._heads))
+        self._heads, self._head_weights = check_heads(heads, head_weights, HeadV1)
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import canned
-from estimator_spec.canned import optimizers
+from estimator_spec.canned import linear, optimizers
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -47,6 +47,35 @@ def test_the_package_exports_the_second_generation(name):
 def one_step(estimator, input_fn):
     """Returns the variables' names after a step."""
     return estimator.train(input_fn, steps=1).get_variable_names()
+
+
+@pytest.mark.parametrize(
+    ("hidden_units", "kernels"),
+    [(["8", "4"], [8, 4]), ([2.5, np.float32(3)], [2, 3]), (np.array([5]), [5])],
+    ids=["strings", "floats", "array"],
+)
+def test_units_are_read_as_ints(generation, config, train_input, hidden_units, kernels):
+    """Numbers of units that aren't ints train the kernels that they train in TensorFlow 2.15."""
+    estimator = generation.classes.DNNClassifier(hidden_units, X, config=config())
+    one_step(estimator, train_input)
+    widths = [
+        estimator.get_variable_value(f"dnn/hiddenlayer_{index}/kernel").shape[1]
+        for index in range(len(kernels))
+    ]
+    assert widths == kernels
+
+
+def test_no_optimizer_of_a_linear_model(generation, config, train_input):
+    """None is Ftrl, with the rate of the name up to 25 columns."""
+    found = []
+    for optimizer in (None, "Ftrl"):
+        estimator = generation.classes.LinearRegressor(
+            X, optimizer=optimizer, config=config(f"{optimizer}")
+        )
+        estimator.train(train_input, steps=1)
+        found.append(estimator.get_variable_value("linear/linear_model/bias_weights")[0])
+    assert found[0] == found[1] != 0
+    assert linear.learning_rate(None, range(100)) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("name", ["Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"])

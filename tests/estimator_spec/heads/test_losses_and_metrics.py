@@ -246,6 +246,16 @@ def test_weights_by_a_column():
     np.testing.assert_allclose(twice.loss(COUNTS, LOGITS, features), 2 * loss)
 
 
+def test_fractions_and_negative_weights():
+    """A label between 0 and 1 is a probability, and a weight may be negative, as in TensorFlow."""
+    logits = np.array([[0.0], [2.0]], np.float32)
+    of_one, of_zero = np.log1p(np.exp(-2.0)), np.log1p(np.exp(2.0))
+    head = heads.BinaryClassHead(weight_column="w", loss_reduction="sum")
+    loss = head.loss([[0.5], [0.25]], logits, {"w": np.array([[-1.0], [2.0]], np.float32)})
+    expected = -np.log(2) + 2 * (0.25 * of_one + 0.75 * of_zero)
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
 def test_several_heads():
     """The loss is the weighted sum, metrics are those of all heads, predictions named by tuples."""
     price, sold = heads.RegressionHead(name="price"), heads.BinaryClassHead(name="sold")
