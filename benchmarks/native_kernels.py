@@ -27,13 +27,14 @@ import numpy as np
 import tensorflow as tf
 from training_time import pages, profiling, workloads
 
-from estimator_spec.updates import native_library
+from tpu_columns.kernels import building, libraries, loading
 
 tf1 = tf.compat.v1
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES, WARM_UP = 8, 12
 OPS = ("LookUpTables", "UpdateTables")
+FORMER_FOLDER = "estimator_spec/updates/native/"  # of older revisions
 # Our ops' prefix; those of the other revision get another, so that both can be loaded.
 PREFIX, OTHER = "TpuColumns", "OtherColumns"
 WORKLOADS = {
@@ -74,17 +75,17 @@ def load_revision(revision: str, directory: Path) -> Side:
         revision: as git has it.
         directory: for sources and library.
     """
-    folder = native_library.UNIT.parent.relative_to(ROOT)
-    for path in _git("ls-tree", "--name-only", revision, f"{folder}/").split():
+    folders = [f"{libraries.SOURCES.relative_to(ROOT)}/", FORMER_FOLDER]
+    for path in _git("ls-tree", "--name-only", revision, *folders).split():
         text = _git("show", f"{revision}:{path}")
         text = text.replace(PREFIX, OTHER).replace("namespace tpu_columns", "namespace other")
         (directory / Path(path).name).write_text(text, encoding="utf-8")
-    unit = directory / native_library.UNIT.name
+    unit, library = directory / building.UNIT, directory / "other.so"
     if not unit.exists():
-        sys.exit(f"error: {revision} has no {folder}/{unit.name}.")
-    compiler = native_library.find_compiler()
-    assert compiler is not None  # ours are loaded
-    return Side(OTHER, tf.load_op_library(str(native_library.build(compiler, directory, unit))))
+        sys.exit(f"error: {revision} has no {folders[0]}{unit.name}.")
+    target = building.installed_target()
+    building.compile_unit(building.find_compiler(), target, unit, library, building.TIMEOUT_S)
+    return Side(OTHER, tf.load_op_library(str(library)))
 
 
 def _git(*arguments: str) -> str:
@@ -191,7 +192,7 @@ def main() -> None:
     parser.add_argument("--only", help=f"workloads by commas, of {', '.join(WORKLOADS)}")
     parser.add_argument("--steps", type=int, default=100, help="measured steps of each side")
     options = parser.parse_args()
-    ours = native_library.load()
+    ours = loading.load()
     if ours is None:
         sys.exit("error: there are no native ops here; the log says why.")
     names = options.only.split(",") if options.only else list(WORKLOADS)

@@ -12,6 +12,10 @@ COMMANDS = {
     "checkpoint": ("estimator_spec.checkpoints.cli", "looks at checkpoints, and converts them"),
     "compare": ("estimator_spec.compare.cli", "compares two programs or two checkpoints"),
     "doctor": ("estimator_spec.legacy.doctor.cli", "finds versions that don't fit together"),
+    "kernels": (
+        "estimator_spec.kernels_cli",
+        "builds the C++ ops that update tables",
+    ),
     "launch": ("estimator_spec.cluster.launch", "runs a program as a cluster on this machine"),
     "migrate": ("estimator_spec.migrate.cli", "rewrites programs to today's names"),
     "plan": ("estimator_spec.planning.cli", "says what memory tables need, and what doesn't fit"),

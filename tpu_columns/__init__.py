@@ -9,17 +9,24 @@
 (1000, 16)
 """
 
-from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
-from tpu_columns.columns import (
-    embedding_column,
-    shared_embedding_columns,
-    split_sequence_columns,
-)
-from tpu_columns.eager_tables import sharing_tables
-from tpu_columns.feature_layers import input_layer, sequence_input_layer
-from tpu_columns.lookup_errors import IdOutOfRangeError
-from tpu_columns.partition import RowPartition
-from tpu_columns.placement import Hardware, LookupDevice, Mode, route
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
+    from tpu_columns.columns import (
+        embedding_column,
+        shared_embedding_columns,
+        split_sequence_columns,
+    )
+    from tpu_columns.eager_tables import sharing_tables
+    from tpu_columns.feature_layers import input_layer, sequence_input_layer
+    from tpu_columns.lookup_errors import IdOutOfRangeError
+    from tpu_columns.partition import RowPartition
+    from tpu_columns.placement import Hardware, LookupDevice, Mode, route
 
 # The only place of the version; setup.cfg reads it without importing the package.
 __version__ = "0.1.0"
@@ -41,3 +48,33 @@ __all__ = [
     "sharing_tables",
     "split_sequence_columns",
 ]
+
+# The module that defines each name. Names are imported at their first use: tools on the command
+# line start without TensorFlow.
+_HOMES = {
+    "column_types": "EmbeddingColumn SharedEmbeddingColumn TPUEmbeddingColumn",
+    "columns": "embedding_column shared_embedding_columns split_sequence_columns",
+    "eager_tables": "sharing_tables",
+    "feature_layers": "input_layer sequence_input_layer",
+    "lookup_errors": "IdOutOfRangeError",
+    "partition": "RowPartition",
+    "placement": "Hardware LookupDevice Mode route",
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        """Imports a public name, or a module of the package, at its first use."""
+        if name in _MODULES:
+            found = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+            globals()[name] = found
+            return found
+        full = f"{__name__}.{name}"
+        if not name.startswith("__") and importlib.util.find_spec(full) is not None:
+            return importlib.import_module(full)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """Returns the public names, imported or not."""
+        return sorted({*globals(), *__all__})

@@ -47,7 +47,6 @@ from estimator_spec.embedding.spec import (
     table_optimizer,
     tables_and_features,
 )
-from estimator_spec.updates import native_library
 from tpu_columns import (
     categorical,
     combining,
@@ -57,6 +56,7 @@ from tpu_columns import (
     lookup_errors,
     storage,
 )
+from tpu_columns.kernels import loading
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -279,7 +279,7 @@ class HostCore:
         # A pipelined update is held back by table.
         if not is_alone or self._spec.pipeline_execution_with_tensor_core:
             return None
-        if not driver_graphs.uses_native_kernels() or native_library.load() is None:
+        if not driver_graphs.uses_native_kernels() or loading.load() is None:
             return None
         return update_rules.native_rule(self._optimizer(key))
 

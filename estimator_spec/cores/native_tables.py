@@ -21,7 +21,8 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import stacked_lookup
 from estimator_spec.cores.stacked_lookup import Use
-from estimator_spec.updates import dependencies, native_library
+from estimator_spec.updates import dependencies
+from tpu_columns.kernels import loading
 
 _COMBINERS = ("sum", "mean", "sqrtn")
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
@@ -112,7 +113,7 @@ class NativeTables:
                 widths.append(self._width(use))
         with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
             stacked_lookup.record_sites(scope, self._uses)
-            outputs, self._rows = native_library.load().tpu_columns_look_up_tables(
+            outputs, self._rows = loading.load().tpu_columns_look_up_tables(
                 variables=[table.variable.handle for table in self._tables],
                 others=[value for value, _, _ in others],
                 **self._features(),
@@ -161,7 +162,7 @@ class NativeTables:
             number_of = {number: i for i, number in enumerate(variables)}
             with tf.name_scope("update_tables"):
                 ops.append(
-                    native_library.load().tpu_columns_update_tables(
+                    loading.load().tpu_columns_update_tables(
                         variables=[table.variable.handle for table in tables],
                         slots=[slot.handle for table in tables for slot in table.slots],
                         rates=[table.rate for table in tables],

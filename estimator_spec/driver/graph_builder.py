@@ -14,9 +14,9 @@ from estimator_spec.cluster import roles
 from estimator_spec.common import legacy_keras
 from estimator_spec.driver import table_warm_start
 from estimator_spec.run_config import RunConfig
-from estimator_spec.updates import native_library
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
 from tpu_columns import invalid_ids, optimizations, placement
+from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -163,7 +163,7 @@ def usable_optimizations(
         and not roles.is_distributed(estimator.config)
         and not private.is_op_determinism_enabled()
         and not tf.config.list_physical_devices("GPU")  # where TensorFlow would place the tables
-        and native_library.load() is not None
+        and loading.load() is not None
     )
     return chosen if can_have_them else chosen - {Optimization.NATIVE_KERNELS}
 

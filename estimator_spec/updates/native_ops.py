@@ -19,7 +19,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery, private
-from estimator_spec.updates import dependencies, gathers, kernels, native_library
+from estimator_spec.updates import dependencies, gathers, kernels
+from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
 
@@ -55,7 +56,7 @@ def update_rows(
         gradient: of those rows, [U, D]. If a sparse product gives it, the op sums it itself; if
             its rows are those of several tensors, the op reads them there.
     """
-    ops = native_library.load()
+    ops = loading.load()
     make = ops.tpu_columns_update
     if variable.dtype == tf.resource:
         make = ops.tpu_columns_resource_update
@@ -139,7 +140,7 @@ def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:
     replaced: dict[Any, Any] = {}
     if private.is_op_determinism_enabled():
         return replaced
-    ops = native_library.load()
+    ops = loading.load()
     outputs: list[tuple[Any, Any]] = []
     for op in graph.get_operations():
         if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):

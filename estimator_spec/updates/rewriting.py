@@ -29,10 +29,10 @@ from estimator_spec.updates import (
     graph_defs,
     kernel_choice,
     kernels,
-    native_library,
     native_ops,
 )
 from tpu_columns import combining, storage
+from tpu_columns.kernels import loading
 from tpu_columns.optimizations import REWRITES, Optimization
 
 tf1 = tf.compat.v1
@@ -71,7 +71,7 @@ def optimize_training_graph(
         if not _skip_second_search(op):
             _sum_by_product(op)
         _skip_reshapes(op)
-    use_native = Optimization.NATIVE_KERNELS in chosen and native_library.load() is not None
+    use_native = Optimization.NATIVE_KERNELS in chosen and loading.load() is not None
     native = native_ops.replace_updates(updates, step) if use_native else {}
     original_inputs = {op: tuple(op.inputs) for op in native}
     for op, new in native.items():

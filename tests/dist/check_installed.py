@@ -25,7 +25,7 @@ def main(root: str) -> None:
         assert installed in file.parents, f"{name} is {file}, not below {installed}"
         assert (file.parent / "py.typed").exists(), f"{name} has no py.typed"
         print(f"{name} is {file}")
-    assert (installed / "estimator_spec" / "updates" / "native" / "rows.h").exists()
+    assert (installed / "tpu_columns" / "kernels" / "cpp" / "rows.h").exists()
     assert importlib.import_module("tpu_columns").__version__ == version("tpu-columns")
 
     try:

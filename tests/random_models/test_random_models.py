@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import random_model
-from estimator_spec.updates import gathers, kernel_choice, native_library
+from estimator_spec.updates import gathers, kernel_choice
+from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 SEEDS = "TPU_COLUMNS_RANDOM_MODELS"
-NATIVE_KERNELS = ["0"] if native_library.find_compiler() is None else ["0", "1"]
+NATIVE_KERNELS = ["0"] if loading.load() is None else ["0", "1"]
 
 
 def _seeds() -> list[object]:
@@ -76,7 +77,7 @@ def _supported_by_native_ops(use_resource: bool) -> random_model.Model:
     )
 
 
-@pytest.mark.skipif(len(NATIVE_KERNELS) == 1, reason="there is no C++ compiler")
+@pytest.mark.skipif(len(NATIVE_KERNELS) == 1, reason=f"no kernels are built: {libraries.COMMAND}")
 @pytest.mark.parametrize("use_resource", [True, False])
 def test_native_ops_are_in_the_fast_graph(monkeypatch, use_resource):
     """Native ops look up and update the tables of a model that they support, unless turned off."""

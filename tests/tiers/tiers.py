@@ -163,7 +163,6 @@ NIGHTLY = {
     "measures a machine, or waits": (
         "benchmarks/test_large_table.py",
         "estimator_spec/checkpoints/test_memory.py",
-        "estimator_spec/updates/test_native_ops.py::test_a_damaged_library_is_built_again",
         "estimator_spec/checkpoints/test_cli.py::test_a_reader_that_goes_away",
         "estimator_spec/cluster/test_cluster_training.py::test_an_evaluator_ends_at_sigterm",
         "estimator_spec/cluster/test_faults.py::test_a_port_in_use",

@@ -14,8 +14,9 @@ import estimator_spec as es
 import oracle
 from estimator_spec.cores import host, native_tables, update_rules
 from estimator_spec.embedding import optimizers
-from estimator_spec.updates import dependencies, native_library
+from estimator_spec.updates import dependencies
 from tpu_columns import Hardware, Mode, optimizations, placement
+from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -108,8 +109,8 @@ FIRST_OF_EACH_KIND = {type(parameters): parameters for parameters in reversed(VA
 @pytest.fixture
 def native(monkeypatch):
     """Native ops look up and train tables, as in the driver's graphs."""
-    if native_library.find_compiler() is None:
-        pytest.skip("there is no C++ compiler")
+    if loading.load() is None:
+        pytest.skip(f"no kernels are built: {libraries.COMMAND}")
     trained = []
 
     class Recorded(native_tables.NativeTables):

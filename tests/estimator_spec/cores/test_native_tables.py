@@ -10,8 +10,8 @@ import tensorflow as tf
 import estimator_spec as es
 import traces
 from estimator_spec.cores import host, native_tables
-from estimator_spec.updates import native_library
 from tpu_columns import Hardware, Mode, lookup_errors, optimizations, placement
+from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -19,7 +19,7 @@ BATCH, STEPS = 6, 4
 ALL = frozenset(Optimization)
 
 pytestmark = pytest.mark.skipif(
-    native_library.find_compiler() is None, reason="there is no C++ compiler"
+    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
 )
 
 
@@ -470,7 +470,7 @@ def test_attributes_of_another_length_are_refused(monkeypatch, name):
 )
 def test_attributes_out_of_range_are_refused(monkeypatch, name, value):
     """The lookup's op refuses a number that isn't of its inputs or outputs before it reads."""
-    module = native_library.load()
+    module = loading.load()
     complete = module.tpu_columns_look_up_tables
 
     def changed(**attributes):

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native kernels: the numbers of TensorFlow's ops, where they run, and the errors."""
+"""Native kernels: the numbers of TensorFlow's ops, and where they run."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +14,9 @@ from hypothesis import strategies as st
 import estimator_spec as es
 import tpu_columns
 import traces
-from estimator_spec.updates import native_library, native_ops, optimize_training_graph
+from estimator_spec.updates import native_ops, optimize_training_graph
 from tpu_columns import Hardware, IdOutOfRangeError, Mode, combining, optimizations, placement
+from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -31,87 +27,14 @@ ROOT = Path(es.__file__).resolve().parents[1]
 ROWS, BATCH, WIDTH = 30, 8, 3
 
 pytestmark = pytest.mark.skipif(
-    native_library.find_compiler() is None, reason="there is no C++ compiler"
+    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
 )
 
 
 @pytest.fixture(scope="module")
 def ops():
     """The module of the native ops."""
-    return native_library.load()
-
-
-def test_the_library_is_compiled_once(tmp_path):
-    """The second call finds the file of the first, and nothing else is left in the directory."""
-    unit = tmp_path / "kernels.cc"
-    unit.write_text('extern "C" int number() { return 3; }\n')
-    compiler = native_library.find_compiler()
-    library = native_library.build(compiler, tmp_path / "new", unit)
-    assert ctypes.CDLL(str(library)).number() == 3
-    changed = library.stat().st_mtime_ns
-    assert native_library.build(compiler, tmp_path / "new", unit) == library
-    assert library.stat().st_mtime_ns == changed
-    assert list(library.parent.iterdir()) == [library]
-    unit.write_text('extern "C" int number() { return 4; }\n')
-    assert native_library.build(compiler, tmp_path / "new", unit) != library
-
-
-def test_a_failing_compiler_leaves_nothing(tmp_path):
-    """The error has the compiler's last words, and no unfinished file stays."""
-    compiler = tmp_path / "c++"
-    compiler.write_text("#!/bin/sh\necho 'no such header' >&2\nexit 3\n")
-    compiler.chmod(0o755)
-    with pytest.raises(RuntimeError, match=r"c\+\+ failed on .*kernels.cc: no such header"):
-        native_library.build([str(compiler)], tmp_path / "cache")
-    assert not list((tmp_path / "cache").iterdir())
-
-
-@pytest.mark.parametrize("compiler", ["absent", "failing", "'half quoted"])
-def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, caplog):
-    """Without a compiler, or if it fails, a log line says why."""
-    if compiler == "failing":
-        (tmp_path / "failing").write_text("#!/bin/sh\nexit 1\n")
-        (tmp_path / "failing").chmod(0o755)
-    monkeypatch.setenv("CXX", str(tmp_path / compiler))
-    monkeypatch.setenv("TPU_COLUMNS_CACHE", str(tmp_path / "cache"))
-    lines = []
-    for level in ("info", "warning"):
-        monkeypatch.setattr(tf1.logging, level, lambda text, *found: lines.append(text % found))
-    assert native_library.load.__wrapped__() is None
-    assert lines[-1].startswith("No native kernels: ")
-
-
-def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
-    """A file that can't be loaded is replaced."""
-    whole = native_library.build(native_library.find_compiler(), native_library.cache_directory())
-    # A compiler that is done at once.
-    compiler = tmp_path / "c++"
-    compiler.write_text(
-        f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp {shlex.quote(str(whole))} "$2"\n'
-    )
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CXX", str(compiler))
-    library = native_library.build([str(compiler)], tmp_path)
-    library.write_bytes(b"")
-    # A process of its own: TensorFlow registers an op once.
-    program = "from estimator_spec.updates import native_library as n; n.load().tpu_columns_unique"
-    environment = os.environ | {"TPU_COLUMNS_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
-    assert library.stat().st_size > 1000
-
-
-def test_the_cache_must_be_an_absolute_path(monkeypatch):
-    """No library is loaded from a path that depends on the working directory."""
-    monkeypatch.setenv("TPU_COLUMNS_CACHE", "cache")
-    with pytest.raises(RuntimeError, match="'cache', must be an absolute path"):
-        native_library.cache_directory()
-
-
-def test_the_compiler_may_have_arguments(monkeypatch):
-    """CXX may be a command with arguments, as in makefiles."""
-    (compiler,) = native_library.find_compiler()
-    monkeypatch.setenv("CXX", f"{compiler} -O2")
-    assert native_library.find_compiler() == [compiler, "-O2"]
+    return loading.load()
 
 
 @settings(deadline=None, max_examples=50)
@@ -119,7 +42,7 @@ def test_the_compiler_may_have_arguments(monkeypatch):
 def test_distinct_ids_are_those_of_unique(ids, is_long):
     """Distinct ids and places are those of `tf.unique`, in its order."""
     ids = np.array(ids, np.int64 if is_long else np.int32)
-    found = native_library.load().tpu_columns_unique(ids)
+    found = loading.load().tpu_columns_unique(ids)
     expected = tf.unique(ids, tf.int64)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -143,7 +66,7 @@ def test_products_are_those_of_tensorflow(data, width, transposed, ones):
     expected = tf.raw_ops.SparseTensorDenseMatMul(
         a_indices=pairs, a_values=values, a_shape=shape, b=rows, adjoint_a=transposed
     )
-    ops = native_library.load()
+    ops = loading.load()
     product = ops.tpu_columns_product(pairs, values, shape, rows, adjoint=transposed)
     ids = tf.constant([3, 1, 0, 2])
     table = tf.gather(rows, tf.argsort(ids))

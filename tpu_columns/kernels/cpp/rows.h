@@ -146,8 +146,8 @@ void FindDistinctInRange(const Id* ids, int64_t count, Id begin, Id end, Index* 
   distinct->resize(size);
 }
 
-// New values of the elements of a row and its slots; formulas as in kernels.py and, for
-// `adagrad_no_nan`, in cores/update_rules.py.
+// New values of the elements of a row and its slots; formulas as in estimator_spec/updates/kernels.py
+// and, for `adagrad_no_nan`, in estimator_spec/cores/update_rules.py.
 enum class Rule { kSgd, kAdagrad, kAdagradNoNan, kAdagradV2, kFtrl, kFtrlV2 };
 
 constexpr int kMaxSlots = 2;

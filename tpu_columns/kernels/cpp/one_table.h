@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that replace TensorFlow's in the lookup and update of one table; see native_ops.py.
+// Ops that replace TensorFlow's in the lookup and update of one table; see
+// estimator_spec/updates/native_ops.py.
 //
 // Each computes what the ops that it replaces compute, in the same order of summation.
 

@@ -2,8 +2,8 @@
 //
 // CPU kernels that look up and update rows of embedding tables in one pass each.
 //
-// native_library.py compiles this file against the installed TensorFlow. It is one translation
-// unit, because reading TensorFlow's headers takes most of the time.
+// building.py compiles this file against a TensorFlow. It is one translation unit, because reading
+// TensorFlow's headers takes most of the time.
 
 #include "look_up_tables.h"
 #include "one_table.h"
