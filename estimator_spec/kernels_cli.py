@@ -7,7 +7,6 @@ error; 2 for an error in the command line.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -65,7 +64,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _build(timeout: float, unpacked: Path | None, output: Path | None) -> int:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow is imported after that
     sys.stderr.write(f"Building kernels; the compiler may take {timeout:g} s.\n")
     if unpacked is None or output is None:
         library, is_new = building.build_for_user(timeout)
@@ -80,10 +78,9 @@ def _inform() -> int:
     if version is None:
         raise UnusableError("TensorFlow isn't installed")
     library, reasons = libraries.find(version)
-    lines = [f"TensorFlow {version}", *(f"  not used: {reason}" for reason in reasons)]
-    lines += [f"  used in training: {library or libraries.OWN_OPS}"]
-    if library is None:
-        lines += [f"  To build kernels: {libraries.COMMAND}"]
+    lines = [f"TensorFlow {version}", f"  in training: {libraries.describe_engine(version)}"]
+    if library is not None:
+        lines += [f"  not: {reason}" for reason in reasons]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0 if library is not None else 1
 

@@ -56,10 +56,12 @@ class CheckpointRecord:
     Attributes:
         tables: `TableRecord` by variable name.
         spec: the spec as plain data (see `describe_spec`), or None.
+        engine: what looked up and updated the tables before the checkpoint; None if unknown.
     """
 
     tables: Mapping[str, TableRecord]
     spec: Mapping[str, Any] | None = None
+    engine: str | None = None
 
 
 def path_of(prefix: str) -> str:
@@ -110,7 +112,7 @@ def read(prefix: str) -> CheckpointRecord | None:
             f"{type(error).__name__}: {text}. Restore it; or move it away, and give strategy and "
             "shards.",
         ) from None
-    return CheckpointRecord(tables, data.get("spec"))
+    return CheckpointRecord(tables, data.get("spec"), data.get("engine"))
 
 
 def check(prefix: str, record: CheckpointRecord, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -166,6 +168,8 @@ def _plain(record: CheckpointRecord) -> dict[str, Any]:
     data: dict[str, Any] = {"tables": tables}
     if record.spec is not None:
         data["spec"] = record.spec
+    if record.engine is not None:
+        data["engine"] = record.engine
     return data
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the layouts of a graph's tables into a record beside each checkpoint."""
+"""Writes the layouts of a graph's tables, and what trains them, into records of checkpoints."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from estimator_spec.cores import stacked_tables
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import storage
+from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
 
@@ -29,7 +30,7 @@ class TableRecordListener(TablesListener):
         self._spec = spec
 
     def begin(self) -> None:
-        """Reads the layouts of the finished graph."""
+        """Reads the layouts and the engine of the finished graph."""
         graph = tf1.get_default_graph()
         layouts = storage.layouts(graph)
         keys = records.keys_of(self._spec, layouts)
@@ -39,7 +40,20 @@ class TableRecordListener(TablesListener):
             name: records.TableRecord(layout, int(shapes[name][-1]), keys.get(name))
             for name, layout in layouts.items()
         }
-        self._record = records.CheckpointRecord(tables, records.describe_spec(self._spec))
+        engine = loading.engine_of(graph)
+        spec = records.describe_spec(self._spec)
+        self._record = records.CheckpointRecord(tables, spec, engine)
+        self._log_change(engine)
+
+    def _log_change(self, engine: str) -> None:
+        """Logs that another engine trained the checkpoint that this training starts from."""
+        latest = tf.train.latest_checkpoint(self._model_dir)
+        found = records.read(latest) if latest is not None else None
+        if found is not None and found.engine not in (None, engine):
+            tf1.logging.info(
+                "%s was trained by %s, and training goes on by %s: the last digits may differ.",
+                *(latest, found.engine, engine),
+            )
 
     def before_save(self, session: tf1.Session, global_step_value: int) -> None:
         """Writes the record first, so that no checkpoint is ever without one."""

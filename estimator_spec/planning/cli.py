@@ -28,6 +28,7 @@ from estimator_spec.planning.samples import IdSample
 from estimator_spec.planning.sampling import sample_ids
 from estimator_spec.planning.system import GIB, System
 from tpu_columns import Hardware
+from tpu_columns.kernels import libraries
 from tpu_columns.storage import DTYPES
 
 _EXAMPLES = """\
@@ -134,7 +135,11 @@ def _plan(options: argparse.Namespace, program: list[str]) -> Plan:
 
 def _write(options: argparse.Namespace, found: Plan) -> None:
     """Prints the plan, and writes its page."""
-    sys.stdout.write(f"{json.dumps(to_data(found), indent=1) if options.json else found}\n")
+    engine = libraries.describe_engine(tf.__version__)
+    if options.json:
+        sys.stdout.write(json.dumps({**to_data(found), "engine": engine}, indent=1) + "\n")
+    else:
+        sys.stdout.write(f"{found}\n\nWith this Python, tables are trained on a CPU by {engine}\n")
     if options.html is None:
         return
     page = make_page(found, options.spec)

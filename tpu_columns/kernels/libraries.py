@@ -23,7 +23,8 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from tpu_columns import environment
+from tpu_columns import environment, optimizations
+from tpu_columns.optimizations import Optimization
 
 SOURCES = Path(__file__).with_name("cpp")
 OF_THE_WHEEL = Path(__file__).with_name("libraries")
@@ -87,6 +88,24 @@ def find(version: str) -> tuple[Library | None, list[str]]:
         except UnusableError as error:
             reasons.append(str(error))
     return None, reasons
+
+
+def describe_engine(version: str) -> str:
+    """Returns a sentence on what looks up and updates tables in a training on a CPU.
+
+    Args:
+        version: version of TensorFlow.
+    """
+    try:
+        is_chosen = Optimization.NATIVE_KERNELS in optimizations.choose()
+    except ValueError as error:
+        return str(error)
+    if not is_chosen:
+        return f"{OWN_OPS}: kernels are turned off by an environment variable."
+    library, reasons = find(version)
+    if library is not None:
+        return f"kernels: {library}."
+    return f"{OWN_OPS}: {'; '.join(reasons)}. To build kernels: {COMMAND}."
 
 
 def find_in_wheel(version: str) -> Library:

@@ -13,6 +13,9 @@ from tpu_columns.kernels import libraries
 from tpu_columns.kernels.libraries import Library, UnusableError
 from tpu_columns.optimizations import Optimization
 
+PREFIX = "TpuColumns"
+"""With it the types of our ops begin."""
+
 OPS = (
     "tpu_columns_look_up",
     "tpu_columns_look_up_tables",
@@ -45,6 +48,12 @@ def load() -> Any:
         Optimization.NATIVE_KERNELS.value,
     )
     return None
+
+
+def engine_of(graph: tf.Graph) -> str:
+    """Returns what looks up and updates the tables of a graph: 'kernels' or 'TensorFlow'."""
+    types = (op.type for op in graph.get_operations())
+    return "kernels" if any(each.startswith(PREFIX) for each in types) else "TensorFlow"
 
 
 def compile_flags() -> tuple[str, ...]:

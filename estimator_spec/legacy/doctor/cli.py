@@ -18,13 +18,18 @@ from estimator_spec.common.terminal import format_table
 from estimator_spec.legacy.doctor.breakages import Finding, Level, diagnose
 from estimator_spec.legacy.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import ScriptNames, read_names
+from tpu_columns.kernels import libraries
 
 # Names and files of a program that are listed; `run --check` has all.
 _MAX_NAMES = 12
 
 
 def format_text(
-    installation: Installation, findings: Sequence[Finding], names: ScriptNames | None, script: str
+    installation: Installation,
+    findings: Sequence[Finding],
+    engine: str | None,
+    names: ScriptNames | None,
+    script: str,
 ) -> str:
     """Returns a diagnosis as one screen of text."""
     num_problems = sum(finding.level is Level.PROBLEM for finding in findings)
@@ -39,6 +44,8 @@ def format_text(
     lines.append(format_table(["package", "version", ""], rows))
     for finding in findings:
         lines += ["", f"{finding.level.value}: {finding.text}", f"  cure: {finding.cure}"]
+    if engine is not None:
+        lines += ["", f"Tables are trained on a CPU by {engine}"]
     if names is not None:
         lines += ["", *_name_lines(names, script)]
     return "\n".join(lines)
@@ -90,6 +97,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     installation = read_installation()
     findings = diagnose(installation)
+    version = installation.versions.get("tensorflow")
+    engine = None if version is None else libraries.describe_engine(version)
     names = None if program is None else read_names(program)
     is_well = all(finding.level is not Level.PROBLEM for finding in findings)
     is_well = is_well and (names is None or names.is_supported)
@@ -102,10 +111,11 @@ def main(arguments: Sequence[str]) -> int:
             "findings": [
                 {**dataclasses.asdict(each), "level": each.level.value} for each in findings
             ],
+            "engine": engine,
             "names": None if names is None else dataclasses.asdict(names),
         }
         shown = json.dumps(data, indent=1)
     else:
-        shown = format_text(installation, findings, names, shown_name)
+        shown = format_text(installation, findings, engine, names, shown_name)
     sys.stdout.write(shown + "\n")
     return 0 if is_well else 1
