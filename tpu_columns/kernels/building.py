@@ -287,7 +287,8 @@ def _load_elsewhere(path: Path, timeout: float) -> None:
 def _first_line(command: Sequence[str], timeout: float) -> str:
     status, text = _run(command, timeout)
     if status:
-        raise BuildError(f"{shlex.join(command)} failed: {text.strip()[:200] or status}.")
+        said = " ".join(text.split())[:200] or f"status {status}"
+        raise BuildError(f"{shlex.join(command)} failed: {said}.")
     return (text.strip().splitlines() or [""])[0]
 
 

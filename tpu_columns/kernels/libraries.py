@@ -122,7 +122,7 @@ def find_in_wheel(version: str) -> Library:
         is_release = False
     if not is_release or not manifest.exists():
         raise UnusableError(f"this installation has none for TensorFlow {version}")
-    return read(manifest)
+    return read(manifest, minor_version)
 
 
 def find_built(version: str) -> Library:
@@ -138,7 +138,7 @@ def find_built(version: str) -> Library:
         manifest = directory / manifest_name(version)
         if not manifest.exists():
             raise absent
-        return read(manifest)
+        return read(manifest, lambda version: manifest_name(version).removesuffix(".json"))
     except FileNotFoundError:
         raise absent from None
     except OSError as error:
@@ -180,16 +180,20 @@ def check_directory(directory: Path) -> None:
         )
 
 
-def read(manifest: Path) -> Library:
+def read(manifest: Path, name: Callable[[str], str]) -> Library:
     """Returns the library that a manifest describes, after checking its file.
+
+    Args:
+        manifest: path of the manifest.
+        name: returns the name of the manifest for a version of TensorFlow.
 
     Raises:
         UnusableError: the manifest is damaged, the file isn't what was built, or it was built of
             other sources.
     """
     library = read_manifest(manifest)
-    if library is None:
-        raise UnusableError(f"{manifest} is refused, as it is no manifest of a library")
+    if library is None or name(library.tensorflow) != manifest.stem:
+        raise UnusableError(f"{manifest} is refused, as it is no manifest of such a library")
     if library.sources != hash_sources():
         raise UnusableError(f"{library.path} is refused, as it was built of other sources")
     if not library.is_whole():
