@@ -298,7 +298,10 @@ def _run(command: Sequence[str], timeout: float, **variables: str) -> tuple[int,
     Raises:
         BuildError: it can't be started, or takes longer than the limit.
     """
+    process = None
     with tempfile.TemporaryFile() as output:
+        # A signal in the middle of a start would leave a process that nobody ends.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
             process = subprocess.Popen(
                 command,
@@ -308,19 +311,21 @@ def _run(command: Sequence[str], timeout: float, **variables: str) -> tuple[int,
                 env={**os.environ, "LC_ALL": "C", **variables},
                 start_new_session=True,
             )
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            status = process.wait(timeout)
         except OSError as error:
             raise BuildError(f"{shlex.join(command[:1])}: {error.strerror}.") from None
-        try:
-            status = process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise BuildError(
                 f"{shlex.join(command[:1])} took more than {timeout:g} s, and was ended."
             ) from None
         finally:
-            # Also children that it left behind.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if process is not None:
+                # Also children that it left behind.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         output.seek(0)
         return status, output.read(1 << 20).decode(errors="replace")
 
