@@ -92,6 +92,7 @@ class Features {
       found.features.push_back(place);
       found.end = std::max(found.end, feature.first_row + feature.num_rows);
     }
+    OP_REQUIRES_OK(context, CheckDisjoint());
   }
 
   // Sets the number of sums of a feature.
@@ -167,6 +168,23 @@ class Features {
   std::vector<TableRows> tables;  // without rows
 
  private:
+  // Checks that no two threads get the same row.
+  Status CheckDisjoint() const {
+    std::vector<std::array<int64_t, 3>> ranges;  // variable, first row, end
+    for (const TableRows& table : tables) {
+      if (table.begin == table.end) continue;
+      ranges.push_back({all[table.features[0]].variable, table.begin, table.end});
+    }
+    std::sort(ranges.begin(), ranges.end());
+    for (size_t place = 1; place < ranges.size(); ++place) {
+      const auto &last = ranges[place - 1], &next = ranges[place];
+      if (last[0] == next[0] && last[2] > next[1]) {
+        return InvalidArgument("two tables have row ", next[1], " of variable ", next[0]);
+      }
+    }
+    return tensorflow::Status();
+  }
+
   static bool IsOfTable(const Feature& feature, const Feature& other) {
     return feature.variable == other.variable && feature.first_row == other.first_row;
   }

@@ -17,6 +17,15 @@
 namespace tpu_columns {
 namespace {
 
+inline Status CheckWidths(const std::vector<int64_t>& widths) {
+  for (const int64_t width : widths) {
+    if (width < 0 || width >= int64_t{1} << 61) {
+      return InvalidArgument("a layer has ", width, " columns");
+    }
+  }
+  return tensorflow::Status();
+}
+
 // Attributes of a lookup with one element for each feature; `sparse` and `weighted` are 0 or 1.
 //
 // variable: number of the variable that has the feature's table.
@@ -62,6 +71,8 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .SetShapeFn([](InferenceContext* c) {
       std::vector<int64_t> widths;
       TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
+      TF_RETURN_IF_ERROR(CheckSizes({&widths}, c->num_outputs() - 1));
+      TF_RETURN_IF_ERROR(CheckWidths(widths));
       for (size_t place = 0; place < widths.size(); ++place) {
         c->set_output(place, c->Matrix(InferenceContext::kUnknownDim, widths[place]));
       }
@@ -96,6 +107,7 @@ class LookUpTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("num_layers", &num_layers));
     OP_REQUIRES_OK(context, context->GetAttr("num_others", &num_others));
     OP_REQUIRES_OK(context, CheckSizes({&widths_}, num_layers));
+    OP_REQUIRES_OK(context, CheckWidths(widths_));
     OP_REQUIRES_OK(context, CheckSizes({&layer_}, features_.all.size()));
     OP_REQUIRES_OK(context,
                    CheckSizes({&layer_of_other_, &column_of_other_, &width_of_other_}, num_others));

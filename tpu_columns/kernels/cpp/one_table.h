@@ -184,6 +184,8 @@ class LookUpOp : public OpKernel {
     tf_shared_lock lock(*variable->mu());
     OP_REQUIRES(context, variable->is_initialized,
                 tensorflow::errors::FailedPrecondition("The table is not initialized."));
+    OP_REQUIRES(context, variable->tensor()->dtype() == tensorflow::DT_FLOAT,
+                InvalidArgument("a table is not float"));
     LookUp(context, *variable->tensor());
   }
 
@@ -330,6 +332,9 @@ class UpdateOp : public OpKernel {
     if (is_reference) {
       mutex_lock lock(*context->input_ref_mutex(0));
       for (int place = 0; place <= num_slots_; ++place) {
+        OP_REQUIRES(context,
+                    place == 0 || context->input_ref_mutex(place) != context->input_ref_mutex(0),
+                    InvalidArgument("the table is one of its slots"));
         variables[place].reference = context->mutable_input(place, /*lock_held=*/place == 0);
         OP_REQUIRES(context, variables[place].reference.IsInitialized(),
                     tensorflow::errors::FailedPrecondition("Attempting to use uninitialized value ",

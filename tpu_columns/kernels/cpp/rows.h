@@ -287,6 +287,10 @@ class LockedVariables {
     // In the order of their addresses, so that two ops can't wait for each other.
     std::sort(mutexes.begin(), mutexes.end());
     mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+    if (to_write && mutexes.size() < variables_.size()) {
+      context->SetStatus(InvalidArgument("a variable is given twice"));
+      return false;
+    }
     for (mutex* each : mutexes) {
       if (to_write) {
         exclusive_.push_back(std::make_unique<mutex_lock>(*each));

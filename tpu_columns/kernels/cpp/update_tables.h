@@ -63,7 +63,8 @@ class UpdateTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, CheckSizes({&feature_, &variable_, &column_}, num_gradients));
     for (size_t place = 0; place < feature_.size(); ++place) {
       OP_REQUIRES(context,
-                  variable_[place] >= 0 && variable_[place] < num_variables_ && column_[place] >= 0,
+                  variable_[place] >= 0 && variable_[place] < num_variables_ &&
+                      column_[place] >= 0 && column_[place] < int64_t{1} << 61,
                   InvalidArgument("attributes of feature ", place, " are out of range"));
     }
   }
@@ -87,6 +88,7 @@ class UpdateTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->input("factor", &factor));
     OP_REQUIRES(context, factor->NumElements() == 1, InvalidArgument("factor must be a scalar"));
     OP_REQUIRES_OK(context, context->input("rows", &element));
+    OP_REQUIRES(context, element->dims() == 0, InvalidArgument("rows must be a scalar"));
     const auto* found = element->scalar<tensorflow::Variant>()().get<StepRowsElement>();
     OP_REQUIRES(context, found, InvalidArgument("rows must be those of TpuColumnsLookUpTables"));
     StepRows& rows = *found->rows;
