@@ -25,11 +25,13 @@ runs its parts beside each other):
 Before a release:
 
     nox -s release         every change and every night, all TensorFlows, at one commit
+    nox -s release -- --dry    what the release workflow does, without publishing
 
 By hand:
 
     nox -s mutations       what the tests are worth: 200 changed expressions, who notices
     nox -s random_models   200 random models, optimized against plain
+    nox -s sanitizers      the C++ ops under AddressSanitizer and UndefinedBehaviorSanitizer
     nox -s coverage        the tests of every change, and a floor of branch coverage
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
@@ -150,11 +152,35 @@ def nightly(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def release(session: nox.Session) -> None:
-    """Run every tier, on all TensorFlows, at one commit."""
+    """Run every tier, on all TensorFlows, at one commit; `-- --dry` only walks the release."""
     changed = session.run("git", "status", "--porcelain", external=True, silent=True)
     if changed:
         session.error(f"a release is tested at one commit, and these files differ:\n{changed}")
-    _notify(session, list(BETWEEN))
+    if session.posargs == ["--dry"]:
+        _check_release(session)
+        session.notify("wheels", [])
+    else:
+        _notify(session, list(BETWEEN))
+
+
+def _check_release(session: nox.Session) -> None:
+    """Checks what names the version: the package, README, the changelog and the commit's tag."""
+    (version,) = re.findall(
+        r'^__version__ = "(.+)"$', (ROOT / "tpu_columns" / "__init__.py").read_text("utf-8"), re.M
+    )
+    missing = []
+    for name, text in (
+        ("README.md", f"tpu_columns-{version}-"),
+        ("CHANGELOG.md", f"## [{version}]"),
+    ):
+        if text not in (ROOT / name).read_text("utf-8"):
+            missing.append(f"{name} has no {text!r}")
+    tags = session.run("git", "tag", "--points-at", "HEAD", external=True, silent=True) or ""
+    if f"v{version}" not in tags.split():
+        missing.append(f"the commit has no tag v{version}")
+    for line in missing:
+        session.warn(f"before this commit can be released: {line}")
+    session.log(f"release.yml, at a tag v{version}, would build, test and publish these files:")
 
 
 def _notify(session: nox.Session, between: list[str]) -> None:
@@ -193,6 +219,29 @@ def random_models(session: nox.Session) -> None:
     os.environ[RANDOM_MODELS] = ",".join(session.posargs) or "0-199"
     for name in ("newest", "oldest"):
         session.notify(f"tests({name})", ["-m", "", "tests/random_models"])
+
+
+@nox.session(venv_backend="venv", default=False)
+def sanitizers(session: nox.Session) -> None:
+    """Run the tests of the C++ ops, and random calls, with the compiler's sanitizers.
+
+    Arguments after -- go to pytest.
+    """
+    _install_for_tests(session, "newest")
+    cache = ENVIRONMENTS / "sanitized"
+    runtimes = [_output("c++", f"-print-file-name=lib{name}.so") for name in ("asan", "ubsan")]
+    env = QUIET | {
+        "CXX": "c++ -fsanitize=address,undefined -fno-sanitize-recover=all -g1",
+        "TPU_COLUMNS_CACHE": str(cache),
+        "LD_PRELOAD": " ".join(runtimes),  # Python has none
+        # Leaks of Python and TensorFlow aren't ours.
+        "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0",
+        "PYTHONMALLOC": "malloc",
+    }
+    session.run("python", "-m", "estimator_spec", "kernels", "build", "--timeout=1800", env=env)
+    paths = ("updates/test_native_ops.py", "cores/test_native_tables.py")
+    tests = ["tests/tpu_columns/kernels", *(f"tests/estimator_spec/{path}" for path in paths)]
+    session.run("pytest", "-q", *tests, *session.posargs, env=env)
 
 
 @nox.session(venv_backend="venv")
@@ -271,6 +320,27 @@ def dist(session: nox.Session) -> None:
     Python has wheels for, where there is no compiler; elsewhere the one without. Arguments after --
     go to pytest, which runs the quick tests.
     """
+    sdist, wheel = _build_files(session)
+    with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
+        python = _environment_with(session, wheel, Path(home, "venv"))
+        shutil.unpack_archive(sdist, home)
+        tree = Path(home, sdist.name.removesuffix(".tar.gz"))
+        for package in ("tpu_columns", "estimator_spec"):
+            shutil.rmtree(tree / package)
+        with session.chdir(tree):
+            _use_installed(session, python, Path(home))
+            if "manylinux" in wheel.name:
+                _use_kernels(session, python)
+
+
+@nox.session(venv_backend="venv", default=False)
+def wheels(session: nox.Session) -> None:
+    """Build sdist and wheels in dist, and check them without using them."""
+    _build_files(session)
+
+
+def _build_files(session: nox.Session) -> tuple[Path, Path]:
+    """Builds sdist and wheels; returns the sdist, and the wheel that fits this platform best."""
     session.install("-q", *BUILD_TOOLS)
     built = ROOT / "dist"
     shutil.rmtree(built, ignore_errors=True)
@@ -285,16 +355,7 @@ def dist(session: nox.Session) -> None:
     for each in built.glob("*.whl"):
         # W004: a library whose name Python can't import.
         session.run("check-wheel-contents", "--ignore=W004", str(each))
-    with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
-        python = _environment_with(session, wheel, Path(home, "venv"))
-        shutil.unpack_archive(sdist, home)
-        tree = Path(home, sdist.name.removesuffix(".tar.gz"))
-        for package in ("tpu_columns", "estimator_spec"):
-            shutil.rmtree(tree / package)
-        with session.chdir(tree):
-            _use_installed(session, python, Path(home))
-            if "manylinux" in wheel.name:
-                _use_kernels(session, python)
+    return sdist, wheel
 
 
 def _add_kernels(session: nox.Session, sdist: Path) -> Path:

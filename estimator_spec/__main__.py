@@ -48,5 +48,10 @@ def main(arguments: Sequence[str]) -> int:
     return status
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Runs the command line of this process, and ends it: the script `estimator-spec`."""
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

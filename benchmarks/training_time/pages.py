@@ -224,7 +224,7 @@ as programs of TensorFlow 1 do, so it has reference variables: with resource var
 [much slower](#other-tensorflows-and-kinds-of-variables) with large tables. Ours runs with that line
 (`default-v1`) and without it (all others). No checkpoints are written; all else is as it comes: a
 line in the log every 100 steps, summaries, random initial values. Ours trains by its
-[native kernels](speed.md#native-kernels), which were compiled before. The batches (32 of them,
+[native kernels](speed.md#native-kernels), which were built before. The batches (32 of them,
 log-uniform ids) are made once, kept in memory by `tf.data` and given in turn, the same way on
 every side. Steps are timed by the `global_step/sec` of TensorFlow's own log.
 

@@ -98,8 +98,8 @@ def update_tables(variables, slots, rows):
 
 def test_rows_that_are_no_scalar_are_refused():
     """The update takes one element of rows."""
-    several = tf.raw_ops.TensorListReserve(
-        element_shape=[1], num_elements=2, element_dtype=tf.int32
+    several = tf.raw_ops.EmptyTensorList(
+        element_shape=[1], max_num_elements=2, element_dtype=tf.int32
     )
     table, slot = tf.Variable(tf.ones([3, 2])), tf.Variable(tf.ones([3, 2]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="rows must be those of"):
@@ -111,8 +111,8 @@ def test_rows_that_are_no_scalar_are_refused():
 def test_a_variable_given_twice_is_refused():
     """A table that is its own slot would be written by two loops at once; none waits for itself."""
     table = tf.Variable(tf.ones([3, 2]))
-    several = tf.raw_ops.TensorListReserve(
-        element_shape=[1], num_elements=2, element_dtype=tf.int32
+    several = tf.raw_ops.EmptyTensorList(
+        element_shape=[1], max_num_elements=2, element_dtype=tf.int32
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match="a variable is given twice"):
         update_tables([table], [table], several)
