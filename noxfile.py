@@ -320,7 +320,20 @@ def dist(session: nox.Session) -> None:
     Python has wheels for, where there is no compiler; elsewhere the one without. Arguments after --
     go to pytest, which runs the quick tests.
     """
-    sdist, wheel = _build_files(session)
+    _use_files(session, *_build_files(session))
+
+
+@nox.session(venv_backend="venv", default=False)
+def installed(session: nox.Session) -> None:
+    """Use a wheel of dist, as `dist` does, without building it."""
+    found = sorted((ROOT / "dist").glob("*.whl"), key=lambda wheel: "manylinux" in wheel.name)
+    sdists = list((ROOT / "dist").glob("*.tar.gz"))
+    if not found or len(sdists) != 1:
+        session.error("dist has no sdist and wheel: nox -s wheels")
+    _use_files(session, sdists[0], found[-1])
+
+
+def _use_files(session: nox.Session, sdist: Path, wheel: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
         python = _environment_with(session, wheel, Path(home, "venv"))
         shutil.unpack_archive(sdist, home)

@@ -124,13 +124,15 @@ def old_spec(monkeypatch, tmp_path):
     return "module_of_the_plan"
 
 
-def test_text(old_spec, capsys):
+def test_text(old_spec, capsys, monkeypatch):
     """Without --json a readable plan is printed; the exit status is 0, as it fits."""
+    monkeypatch.setattr(cli.libraries, "describe_engine", lambda version: "kernels: /lib.so.")
     assert cli.main([f"{old_spec}:spec", "--hosts", "2", "--cores", "4"]) == 0
     text = capsys.readouterr().out
     assert "1 table of 500 rows, 31.2 KiB: fits" in text
     assert "2 hosts with 128.0 GiB and 4 cores of 16.0 GiB each" in text
     assert "tbl_word" in text
+    assert "tables are trained on a CPU by kernels: /lib.so." in text
 
 
 def test_what_does_not_fit(old_spec, capsys):

@@ -218,6 +218,20 @@ def test_a_script_that_can_run(script, capsys):
     assert f"python -m estimator_spec run --cpu auto {script}" in capsys.readouterr().out
 
 
+def test_what_will_train_is_named(capsys, monkeypatch, tmp_path):
+    """The kernels of the installed TensorFlow, or that there are none and how to get them."""
+    monkeypatch.setenv("TPU_COLUMNS_CACHE", str(tmp_path))
+    monkeypatch.setattr(cli.libraries, "OF_THE_WHEEL", tmp_path)
+    cli.main([])
+    text = capsys.readouterr().out
+    assert "Tables are trained on a CPU by TensorFlow's own ops: this installation has none" in text
+    assert "kernels build" in text
+    monkeypatch.setattr(cli.libraries, "describe_engine", lambda version: f"kernels of {version}")
+    cli.main(["--json"])
+    version = read_installation().versions["tensorflow"]
+    assert json.loads(capsys.readouterr().out)["engine"] == f"kernels of {version}"
+
+
 def test_a_missing_script_is_an_error(capsys):
     """The status is 2, and the error names the file."""
     assert cli.main(["gone.py"]) == 2
