@@ -15,7 +15,7 @@ runs its parts beside each other):
     TPU_COLUMNS_LIVE=1 nox -s tests       every test, beside TensorFlow 2.15.1 itself
     nox -s "everything(2.18)"             the same on another TensorFlow; also (tf-nightly)
     nox -s goldens         TensorFlow 2.15.1's numbers, recorded anew and compared
-    nox -s kernels         the C++ ops of a wheel, for each TensorFlow
+    nox -s sanitizers      the C++ ops under AddressSanitizer and UndefinedBehaviorSanitizer
     nox -s dist            build sdist and wheels; install and use one without the sources
     nox -s docs            the documentation site, in build/site
     nox -s browser         the pages of `plan` in headless Chromium
@@ -31,7 +31,7 @@ By hand:
 
     nox -s mutations       what the tests are worth: 200 changed expressions, who notices
     nox -s random_models   200 random models, optimized against plain
-    nox -s sanitizers      the C++ ops under AddressSanitizer and UndefinedBehaviorSanitizer
+    nox -s kernels         the C++ ops of a wheel, for each TensorFlow; `dist` has this step
     nox -s coverage        the tests of every change, and a floor of branch coverage
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
@@ -187,7 +187,7 @@ def _notify(session: nox.Session, between: list[str]) -> None:
     os.environ[LIVE] = "1"
     os.environ.setdefault(RANDOM_MODELS, "0-199")
     several = [f"everything({name})" for name in (*between, "tf-nightly")]
-    others = ("goldens", "lint", "dist", "docs", "browser", "manifests", "goals")
+    others = ("goldens", "lint", "dist", "sanitizers", "docs", "browser", "manifests", "goals")
     for name in ("tests(oldest)", "tests(newest)", *several, *others):
         session.notify(name, [])
 

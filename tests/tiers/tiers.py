@@ -18,6 +18,8 @@ VERSIONED = (
     "tpu_columns/test_columns.py",
     "tpu_columns/test_feature_layers.py",
     "tpu_columns/test_lookup.py",
+    "tpu_columns/kernels/test_libraries.py",
+    "tpu_columns/kernels/test_random_calls.py",
     "estimator_spec/canned/test_arguments.py",
     "estimator_spec/canned/test_linear_model.py",
     "estimator_spec/checkpoints/test_objects.py",

@@ -139,7 +139,7 @@ def build_for_user(timeout: float = TIMEOUT_S) -> tuple[Library, bool]:
     except UnusableError as error:
         raise BuildError(f"{error}.") from None
     except OSError as error:
-        raise BuildError(f"{error.filename}: {error.strerror}.") from None
+        raise BuildError(f"{error.filename or directory}: {error.strerror}.") from None
     manifest = directory / libraries.manifest_name(target.version)
     return build(target, manifest, timeout, verify=_load_elsewhere)
 
@@ -269,7 +269,7 @@ def clean(directory: Path, everything: bool = False) -> list[Path]:
     except UnusableError as error:
         raise BuildError(f"{error}.") from None
     except OSError as error:
-        raise BuildError(f"{error.filename}: {error.strerror}.") from None
+        raise BuildError(f"{error.filename or directory}: {error.strerror}.") from None
     return removed
 
 

@@ -238,9 +238,9 @@ def minor_version(version: str) -> str:
 
 
 @functools.cache
-def hash_sources(directory: Path = SOURCES) -> str:
-    """Returns the hash of the C++ sources in a directory."""
-    return hash_of(b"\0".join(path.read_bytes() for path in sorted(directory.glob("*.*"))))
+def hash_sources() -> str:
+    """Returns the hash of the C++ sources."""
+    return hash_of(b"\0".join(path.read_bytes() for path in sorted(SOURCES.glob("*.*"))))
 
 
 def hash_of(data: bytes) -> str:
