@@ -173,7 +173,10 @@ def check_directory(directory: Path) -> None:
     """
     status = os.stat(directory)
     if status.st_uid != os.geteuid():
-        raise UnusableError(f"{directory} is refused, as it belongs to another user")
+        raise UnusableError(
+            f"{directory} is refused, as it belongs to another user (remedy: set "
+            f"{environment.CACHE} to a directory of your own)"
+        )
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise UnusableError(
             f"{directory} is refused, as others can use it (remedy: chmod 700 {directory})"
