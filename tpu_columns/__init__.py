@@ -9,6 +9,7 @@
 (1000, 16)
 """
 
+from tpu_columns import log_messages
 from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.columns import (
     embedding_column,
@@ -20,6 +21,8 @@ from tpu_columns.feature_layers import input_layer, sequence_input_layer
 from tpu_columns.lookup_errors import IdOutOfRangeError
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, LookupDevice, Mode, route
+
+log_messages.install()
 
 # The only place of the version; setup.cfg reads it without importing the package.
 __version__ = "0.1.0"
