@@ -104,8 +104,9 @@ def build(compiler: list[str], directory: Path, unit: Path = UNIT) -> Path:
         unit: what to compile.
 
     Raises:
-        OSError: the directory can't be written, or the compiler can't be started.
-        RuntimeError: the compiler fails; the message has its first errors.
+        OSError: the compiler can't be started.
+        RuntimeError: the directory can't be written, or the compiler fails; the message has its
+            first errors.
     """
     options = [*compiler, *_OPTIONS, *tf.sysconfig.get_compile_flags()]
     built_with = [tf.version.GIT_VERSION, tf.version.COMPILER_VERSION, platform.machine()]
@@ -116,18 +117,30 @@ def build(compiler: list[str], directory: Path, unit: Path = UNIT) -> Path:
     library = directory / f"kernels-{tf.__version__}-{name}.so"
     if library.exists():
         return library
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        # Several processes may do this at once: the last one's file, which is the same, stays.
+        handle, unfinished = tempfile.mkstemp(".so", library.stem + ".", directory)
+    except OSError as error:
+        raise RuntimeError(
+            f"{directory} can't be written ({error.strerror}): set {environment.CACHE} to a "
+            "directory that can."
+        ) from error
+    os.close(handle)
     tf.compat.v1.logging.info(
         "Compiling native kernels for TensorFlow %s, once: %s", tf.__version__, library
     )
-    # Several processes may do this at once: the last one's file, which is the same, stays.
-    handle, unfinished = tempfile.mkstemp(".so", library.stem + ".", directory)
-    os.close(handle)
     try:
         command = [*options, str(unit), "-o", unfinished]
         command += tf.sysconfig.get_link_flags()
+        # Without a PATH the compiler is found, but doesn't find its linker.
         done = subprocess.run(
-            command, capture_output=True, errors="replace", timeout=_TIMEOUT_S, check=False
+            command,
+            capture_output=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+            env={"PATH": os.defpath, **os.environ},
         )
         if done.returncode:
             printed = (done.stderr or done.stdout).strip().splitlines()

@@ -171,6 +171,9 @@ NIGHTLY = {
         "processes/test_forking_python.py::test_programs_end_with_the_process_that_started_them",
         "processes/test_forking_python.py::test_a_server_that_ends",
     ),
+    "another environment of a program that is with every change, and of tests in one process": (
+        "processes/test_environments.py",
+    ),
     "several processes, for what tests in one process show in part": (
         "estimator_spec/checkpoints/test_convert.py::test_a_program_without_eager_execution",
         "estimator_spec/cluster/test_cluster_training.py::test_a_master_evaluates_between_steps",

@@ -66,6 +66,24 @@ def test_a_failing_compiler_leaves_nothing(tmp_path):
     assert not list((tmp_path / "cache").iterdir())
 
 
+def test_a_directory_that_cannot_be_written():
+    """The error names the directory and the variable that names another."""
+    with pytest.raises(RuntimeError, match="/proc/x can't be written .*: set TPU_COLUMNS_CACHE"):
+        native_library.build(["c++"], Path("/proc/x"))
+
+
+def test_the_compiler_has_a_path(tmp_path, monkeypatch):
+    """In a process without PATH the compiler gets the system's, and finds its linker."""
+    compiler = tmp_path / "c++"
+    compiler.write_text(
+        f"#!{sys.executable}\nimport os, sys\nsys.exit(os.environ.get('PATH', '-'))"
+    )
+    compiler.chmod(0o755)
+    monkeypatch.delenv("PATH")
+    with pytest.raises(RuntimeError, match=f"failed on .*: {os.defpath}"):
+        native_library.build([str(compiler)], tmp_path / "cache")
+
+
 @pytest.mark.parametrize("compiler", ["absent", "failing", "'half quoted"])
 def test_without_a_library_there_are_no_ops(monkeypatch, tmp_path, compiler, caplog):
     """Without a compiler, or if it fails, a log line says why."""
