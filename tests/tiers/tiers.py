@@ -17,6 +17,7 @@ VERSIONED = (
     "tpu_columns/test_categorical.py",
     "tpu_columns/test_columns.py",
     "tpu_columns/test_feature_layers.py",
+    "tpu_columns/test_log_messages.py",
     "tpu_columns/test_lookup.py",
     "estimator_spec/canned/test_arguments.py",
     "estimator_spec/canned/test_linear_model.py",
