@@ -21,7 +21,9 @@ _OWN_FILES = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), package) + os.sep
     for package in ("tpu_columns", "estimator_spec")
 )
-_TENSORFLOW_FILES = (os.path.dirname(os.path.abspath(tf.__file__)) + os.sep,)
+_TENSORFLOW_FILES = os.path.dirname(os.path.abspath(tf.__file__)) + os.sep
+# Notices of many ops name the wrapper of all ops as the place, whoever calls them.
+_WRAPPERS = os.path.join(_TENSORFLOW_FILES, "python", "util", "")
 
 # What functions of an Estimator are made of, by the modules that notices name.
 _WITHOUT_SUCCESSOR = (
@@ -60,7 +62,7 @@ def _is_useful(record: logging.LogRecord) -> bool:
     if tf.get_logger().isEnabledFor(logging.DEBUG):
         return True
     place, *names = map(str, values)
-    if place.startswith(_TENSORFLOW_FILES) or place.startswith(_OWN_FILES):
+    if place.startswith((_TENSORFLOW_FILES, *_OWN_FILES)) and not place.startswith(_WRAPPERS):
         return False
     return not any(name.startswith(_WITHOUT_SUCCESSOR) for name in names[:2])
 

@@ -17,6 +17,8 @@ import tpu_columns
 from tpu_columns import log_messages
 
 TENSORFLOW = os.path.join(os.path.dirname(tf.__file__), "python", "training", "adagrad.py")
+# The wrapper of all ops: who calls them isn't known.
+DISPATCH = os.path.join(os.path.dirname(tf.__file__), "python", "util", "dispatch.py")
 NOTICE = "From %s: %s (from %s) is deprecated and will be removed %s.\n%s"
 FUTURE = ("in a future version", "Use another.")
 
@@ -42,6 +44,8 @@ def printed(monkeypatch):
     ("place", "name", "module", "is_printed"),
     [
         ("model.py:3", "to_float", "tensorflow.python.ops.math_ops", True),
+        (f"{DISPATCH}:9", "to_float", "tensorflow.python.ops.math_ops", True),
+        (f"{DISPATCH}:9", "auc", "tensorflow.python.ops.metrics_impl", False),
         ("model.py:3", "numeric_column", "tensorflow.python.feature_column.f", False),
         ("model.py:3", "auc", "tensorflow.python.ops.metrics_impl", False),
         ("model.py:3", "dense", "tensorflow.python.layers.core", False),
@@ -78,7 +82,7 @@ def test_debug_and_other_handlers_get_every_notice(printed):
 
 
 def test_a_real_notice_is_not_printed(printed, monkeypatch):
-    """TensorFlow's own notice of a feature column, however it is worded, isn't printed."""
+    """TensorFlow's own notices of feature columns and metrics aren't printed, others are."""
     all_of_them = io.StringIO()
     tf.get_logger().addHandler(logging.StreamHandler(all_of_them))
     deprecation = sys.modules["tensorflow.python.util.deprecation"]
@@ -87,8 +91,10 @@ def test_a_real_notice_is_not_printed(printed, monkeypatch):
         tf.feature_column.numeric_column("x")
         labels = tf.constant([0.0, 1.0])
         tf.compat.v1.metrics.auc(labels, labels)
-    assert all_of_them.getvalue().count("deprecated") >= 2
-    assert printed.getvalue() == ""
+        assert all_of_them.getvalue().count("deprecated") >= 2
+        assert printed.getvalue() == ""
+        tf.compat.v1.to_float(labels)  # tf.cast does it in every TensorFlow
+        assert "to_float" in printed.getvalue()
 
 
 def test_absl_does_not_print_a_line_twice(printed, monkeypatch, capsys):
