@@ -10,6 +10,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from estimator_spec.common import quiet_start
+
 if TYPE_CHECKING:
     from estimator_spec.canned import (
         BaselineClassifier,
@@ -279,6 +281,9 @@ _MODULES = {
     for module, names in _HOMES.items()
     for name in names.split()
 }
+
+# Before `absl.app.run`, which makes TensorFlow look for devices.
+quiet_start.list_devices()
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any name
 

@@ -49,7 +49,7 @@ def test_readme_installs_this_version():
 
 @pytest.mark.slow
 def test_quickstart_prints_what_readme_says(tmp_path):
-    """The program prints the output that README shows."""
+    """The program prints the output that README shows, and no notice that asks for nothing."""
     expected = re.search(r"```python\n.*?```.*?```text\n(.*?)```", README, flags=re.DOTALL)
     assert expected is not None
     env = {
@@ -63,3 +63,6 @@ def test_quickstart_prints_what_readme_says(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == expected.group(1)
+    assert "Using temporary folder" in done.stderr
+    assert "deprecated" not in done.stderr
+    assert "cuInit" not in done.stderr

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from estimator_spec.__main__ import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "torch"}
 
@@ -86,3 +88,42 @@ def test_a_star_import_loads_no_keras():
 def test_import_of_the_package_loads_no_tensorflow():
     """`import estimator_spec` loads no TensorFlow: tools on the command line do without."""
     assert "tensorflow" not in modules_after("import estimator_spec")[0]
+
+
+HELP = """
+import contextlib, io
+from estimator_spec import __main__ as command_line
+for line in {lines}:
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
+        command_line.main(line.split())
+    assert "usage: python -m estimator_spec" in printed.getvalue(), line
+    loaded = {{"tensorflow", "absl"}} & set(sys.modules)
+    assert not loaded, (line, loaded)
+"""
+
+
+def test_help_starts_no_tensorflow():
+    """`--help` of every command and subcommand doesn't wait for TensorFlow."""
+    checkpoint = ("inspect", "convert", "diff", "verify", "repair", "record")
+    lines = [f"{command} --help" for command in COMMANDS]
+    lines += [f"checkpoint {command} --help" for command in checkpoint]
+    modules_after(HELP.format(lines=["--help", *lines]))
+
+
+def test_a_wrong_option_starts_no_tensorflow():
+    """A command line that can't be read is refused before TensorFlow starts."""
+    lines = ("run --nonsense", "plan", "plan a:b --hbm=x", "checkpoint nonsense", "launch")
+    program = """
+import contextlib, io
+from estimator_spec import __main__ as command_line
+for line in {lines}:
+    status = 0
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
+        try:
+            status = command_line.main(line.split())
+        except SystemExit as error:
+            status = error.code
+    assert status == 2 and "usage: python -m estimator_spec" in printed.getvalue(), line
+    assert "tensorflow" not in sys.modules, line
+"""
+    modules_after(program.format(lines=lines))

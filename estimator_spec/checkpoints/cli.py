@@ -8,22 +8,9 @@ Exit status: 0; 1 if `diff` finds a difference or `verify` damage; 2 for an erro
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import functools
-import json
-import os
-import re
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import tensorflow as tf
-
-from estimator_spec import checkpoints
-from estimator_spec.checkpoints.objects import TARGETS
-from estimator_spec.common import command_line
-from estimator_spec.embedding import program_objects
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.common import command_line, quiet_start
 
 _EXAMPLES = """\
 examples:
@@ -37,18 +24,6 @@ examples:
 """
 
 
-# Options of `convert` that change variables.
-_CHANGES = (
-    *("strategy", "shards", "slots", "rename", "rename_regex"),
-    *("grow", "vocabulary", "objects", "drop"),
-)
-# Options of `convert` that are its arguments as they are.
-_SAME = (
-    *("strategy", "shards", "slots", "drop", "seed", "source_strategy", "source_shards"),
-    *("objects", "root"),
-)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit status.
 
@@ -56,33 +31,22 @@ def main(arguments: Sequence[str]) -> int:
         arguments: the command line after `python -m estimator_spec checkpoint`.
     """
     options = _parser().parse_args(list(arguments))
-    run: Callable[[argparse.Namespace], tuple[object, int]] = options.run
-    try:
-        result, status = run(options)
-        sys.stdout.write(f"{result}\n")
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # such as `… | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted: nothing was changed, and nothing unfinished is left.\n")
-        return 130
+    # `--help` and wrong options don't wait for TensorFlow.
+    quiet_start.import_tensorflow()
+    from estimator_spec.checkpoints import commands
+
+    return commands.run(options)
 
 
 def _parser() -> argparse.ArgumentParser:
     description = "Looks at checkpoints, checks them, and converts them; never changes one."
     parser = command_line.new_parser("checkpoint", description, _EXAMPLES)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     inspect = commands.add_parser("inspect", help="lists tables, slots, and what is missing")
     inspect.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     _add_layout(inspect, "--strategy", "--shards")
     inspect.add_argument("--json", action="store_true", help="print JSON")
-    inspect.set_defaults(run=_inspect)
 
     convert = commands.add_parser("convert", help="writes a changed copy")
     convert.add_argument("source", help="prefix of a checkpoint, or a directory with one")
@@ -92,27 +56,22 @@ def _parser() -> argparse.ArgumentParser:
     convert.add_argument(
         "--dry-run", action="store_true", help="print the changes and write nothing"
     )
-    convert.set_defaults(run=_convert)
 
     diff = commands.add_parser("diff", help="compares two checkpoints row by row")
     diff.add_argument("first", help="prefix of a checkpoint, or a directory with one")
     diff.add_argument("second", help="the other one")
     _add_layout(diff, "--strategy", "--shards")
-    diff.set_defaults(run=_diff)
 
     verify = commands.add_parser("verify", help="checks every byte")
     verify.add_argument("path", help="prefix of a checkpoint, or a directory with one")
-    verify.set_defaults(run=_verify)
 
     repair = commands.add_parser("repair", help="writes a directory's file 'checkpoint' anew")
     repair.add_argument("directory", help="a directory of checkpoints, such as a model_dir")
     repair.add_argument("--dry-run", action="store_true", help="print what it would name")
-    repair.set_defaults(run=_repair)
 
     record = commands.add_parser("record", help="writes the record of an old checkpoint's layout")
     record.add_argument("path", help="prefix of a checkpoint, or a directory with one")
     _add_layout(record, "--strategy", "--shards")
-    record.set_defaults(run=_record)
     return parser
 
 
@@ -127,16 +86,6 @@ def _add_layout(parser: argparse.ArgumentParser, strategy: str, shards: str) -> 
     )
 
 
-def _layout(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the arguments that `_add_layout`'s options stand for."""
-    return {
-        "spec": _spec(options.spec),
-        "strategy": options.strategy,
-        "shards": options.shards,
-        "tables": options.table,
-    }
-
-
 def _add_changes(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--strategy", choices=("div", "mod"), help="new layout (default: unchanged)")
@@ -146,91 +95,11 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
     add("--rename-regex", action="append", metavar="PATTERN=NEW", help="the same for many")
     add("--grow", action="append", metavar="TABLE=ROWS", help="new rows get initial values")
     add("--vocabulary", action="append", metavar="TABLE=OLD:NEW", help="vocabulary files")
-    add("--objects", choices=TARGETS, help="write a tf.train.Checkpoint of this object")
+    add(
+        "--objects",
+        metavar="{tpu_embedding,serving}",
+        help="write a tf.train.Checkpoint of this object",
+    )
     add("--root", default="embedding", help="its keyword there (default: embedding)")
     add("--drop", action="append", default=[], metavar="REGEX", help="variables to leave out")
     add("--seed", type=int, default=0, help="for new rows (default: 0)")
-
-
-# Each command returns what is printed, and the exit status.
-
-
-def _inspect(options: argparse.Namespace) -> tuple[object, int]:
-    found = checkpoints.inspect(options.path, **_layout(options))
-    return json.dumps(dataclasses.asdict(found), indent=1) if options.json else found, 0
-
-
-def _convert(options: argparse.Namespace) -> tuple[object, int]:
-    rename: Any = dict(_pairs(options.rename, "--rename"))
-    patterns = _pairs(options.rename_regex, "--rename-regex")
-    if rename and patterns:
-        raise ValueError("Give --rename or --rename-regex, not both.")
-    vocabulary: dict[str, Any] = {}
-    for table, files in _pairs(options.vocabulary, "--vocabulary"):
-        paths = re.split(":(?!//)", files)  # not that of gs://
-        if len(paths) != 2 or not all(paths):
-            raise ValueError(f"--vocabulary {table}={files}: give OLD:NEW, two files.")
-        vocabulary[table] = tuple(paths)
-    convert = functools.partial(
-        checkpoints.convert,
-        options.source,
-        options.target,
-        _spec(options.spec),
-        rename=rename or patterns or None,
-        grow={table: _rows(rows) for table, rows in _pairs(options.grow, "--grow")},
-        vocabulary=vocabulary,
-        tables=options.table,
-        **{name: getattr(options, name) for name in _SAME},
-    )
-    asked = [name for name in _CHANGES if getattr(options, name)]
-    report = convert(dry_run=True)
-    if asked and report.is_copy:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
-        raise ValueError(
-            f"{names} would change nothing: every variable of {report.source!r} would be copied as "
-            "it is. Nothing was written. `inspect` lists its tables and their layouts; a table "
-            "that isn't among them is named by --spec or --table."
-        )
-    return report if options.dry_run else convert(), 0
-
-
-def _repair(options: argparse.Namespace) -> tuple[object, int]:
-    return checkpoints.repair(options.directory, dry_run=options.dry_run), 0
-
-
-def _diff(options: argparse.Namespace) -> tuple[object, int]:
-    found = checkpoints.diff(options.first, options.second, **_layout(options))
-    return found, 1 if found else 0
-
-
-def _verify(options: argparse.Namespace) -> tuple[object, int]:
-    found = checkpoints.verify(options.path)
-    return found, 0 if found.ok else 1
-
-
-def _record(options: argparse.Namespace) -> tuple[object, int]:
-    return f"written: {checkpoints.record(options.path, **_layout(options))}", 0
-
-
-def _pairs(values: Sequence[str] | None, argument: str) -> list[tuple[str, str]]:
-    pairs = []
-    for value in values or ():
-        left, separator, right = (
-            value.rpartition("=") if "regex" in argument else (value.partition("="))
-        )
-        if not separator or not left:
-            raise ValueError(f"{argument} {value}: give two parts with an '=' between them.")
-        pairs.append((left, right))
-    return pairs
-
-
-def _rows(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ValueError(f"--grow: {text!r} is no number of rows.") from error
-
-
-def _spec(name: str | None) -> EmbeddingConfigSpec | None:
-    """Returns the spec named by `--spec`, or None."""
-    return None if name is None else program_objects.load_spec(name, "--spec")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds self-contained HTML pages: text, tables, bar charts and curves in one file.
 
-A page has no scripts and loads nothing, so that it can be kept, mailed and opened offline. Charts
-are inline SVG, whose bars have their values as titles and beside them as text. Colors follow the
-reader's preference for a light or a dark background.
+A page has no scripts and loads nothing, so that it can be kept, mailed and opened offline. A bar
+chart is a table of labels, values and bars, which has a line for the bars in narrow windows; curves
+are inline SVG. Colors follow the reader's preference for a light or a dark background.
 """
 
 from __future__ import annotations
@@ -29,22 +29,35 @@ table { border-collapse: collapse; font-size: .9rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem .25rem 0; text-align: left;
   vertical-align: top; white-space: nowrap; }
 td.number { font-variant-numeric: tabular-nums; text-align: right; }
+.chart { width: 100%; }
+.chart th, .chart td { border: 0; padding: .1rem .6rem .1rem 0; vertical-align: middle;
+  font-weight: normal; }
+.chart th { white-space: normal; }
+.chart td:last-child { width: 50%; padding-right: 0; }
+.bars { display: flex; position: relative; height: 1rem; print-color-adjust: exact; }
+.bars i { min-width: 2px; } .bars b { position: absolute; top: -.2rem; bottom: -.2rem;
+  border-left: 2px dashed var(--text); }
+i.first { background: var(--first); } i.second { background: var(--second); }
+i.over { background: var(--over); }
+i.key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }
+@media (max-width: 40rem) {
+  .chart tr { display: grid; grid-template-columns: 1fr auto; padding: .2rem 0; }
+  .chart td.number { white-space: normal; }
+  .chart td:last-child { grid-column: 1 / -1; padding: 0; width: auto; }
+  .bars b { top: 0; bottom: 0; } }
+summary { cursor: pointer; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; }
 svg { display: block; }
 svg text { fill: var(--text); font: 13px system-ui, sans-serif; }
-.first { fill: var(--first); } .second { fill: var(--second); } .over { fill: var(--over); }
 polyline.first, polyline.second { fill: none; stroke-width: 2; }
 polyline.first { stroke: var(--first); }
 polyline.second { stroke: var(--second); stroke-dasharray: 5 3; }
-.limit { stroke: var(--text); stroke-dasharray: 4 3; }
 .note { background: var(--soft); border-left: 4px solid var(--second); margin: 1rem 0;
   padding: .5rem 1rem; }
 .note.bad { border-color: var(--over); } .note.good { border-color: var(--good); }
 .note p { margin: .25rem 0; }
 """
 
-_LABEL, _BAR, _VALUE, _ROW = 250, 520, 250, 24  # pixels
-_LABEL_LENGTH = 28  # characters
 _CURVE_WIDTH, _CURVE_HEIGHT = 640, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 12, 26  # margins of curves
 
@@ -54,11 +67,12 @@ class Bar:
     """A bar of a chart.
 
     Attributes:
-        label: text to the left.
+        label: its name.
         value: length, in the unit of the chart; at least 0.
-        text: text to the right, the value as a reader wants it.
+        text: the value as a reader wants it.
         style: color: 'first', 'second' or 'over'.
         limit: value of a dashed line across the bar, or None.
+        rest: length of a second part, in the color 'second'; at least 0.
     """
 
     label: str
@@ -66,19 +80,39 @@ class Bar:
     text: str
     style: str = "first"
     limit: float | None = None
+    rest: float = 0
 
 
 def bar_chart(bars: Sequence[Bar], description: str, scale_to: float = 0) -> str:
-    """Returns a chart of horizontal bars as SVG.
+    """Returns a chart of horizontal bars as a table.
+
+    The values are before the bars: behind them they would stand beside the limits.
 
     Args:
         bars: the bars, from top to bottom.
         description: text for readers who don't see the chart.
         scale_to: a value that must have room, so that charts can be compared.
     """
-    longest = max([scale_to, *(b.value for b in bars), *(b.limit or 0 for b in bars)]) or 1
-    drawn = [_draw(bar, 2 + number * _ROW, longest) for number, bar in enumerate(bars)]
-    return _svg(_LABEL + _BAR + _VALUE, _ROW * len(bars) + 4, description, drawn)
+    lengths = (max(bar.value + bar.rest, bar.limit or 0) for bar in bars)
+    longest = max([scale_to, *lengths]) or 1
+    rows = "".join(_draw(bar, longest) for bar in bars)
+    return f'<table class="chart" aria-label="{html.escape(description)}">{rows}</table>'
+
+
+def _draw(bar: Bar, longest: float) -> str:
+    """Returns the row of a bar. Its parts are wide enough to be seen unless they are 0."""
+    label, text = html.escape(bar.label), html.escape(bar.text)
+    drawn = "".join(
+        f'<i class="{style}" style="width:{100 * (value / longest):.3f}%"></i>'
+        for style, value in ((bar.style, bar.value), ("second", bar.rest))
+        if value
+    )
+    if bar.limit is not None:
+        drawn += f'<b style="left:{100 * (bar.limit / longest):.3f}%"></b>'
+    return (
+        f'<tr title="{label}: {text}"><th scope="row">{label}</th><td class="number">{text}</td>'
+        f'<td><div class="bars">{drawn}</div></td></tr>'
+    )
 
 
 def _svg(width: int, height: int, description: str, parts: Sequence[str]) -> str:
@@ -87,26 +121,6 @@ def _svg(width: int, height: int, description: str, parts: Sequence[str]) -> str
         f'width="{width}" height="{height}"><title>{html.escape(description)}</title>'
         f"{''.join(parts)}</svg>"
     )
-
-
-def _draw(bar: Bar, top: int, longest: float) -> str:
-    """Returns one bar with its texts and limit, `top` pixels from the top."""
-    # Dividing first: pixels of a unit would be infinite where the longest value is tiny.
-    length, limit = (_BAR * (value / longest) for value in (bar.value, bar.limit or 0))
-    middle = top + _ROW / 2
-    end = max(length, limit)
-    drawn = (
-        f"<g><title>{html.escape(f'{bar.label}: {bar.text}')}</title>"
-        f'<text x="{_LABEL - 8}" y="{middle + 4:g}" text-anchor="end">'
-        f"{html.escape(shorten(bar.label, _LABEL_LENGTH))}</text>"
-        f'<rect class="{bar.style}" x="{_LABEL}" y="{top + 4}" width="{length:.1f}" '
-        f'height="{_ROW - 8}"/>'
-        f'<text x="{_LABEL + end + 6:.1f}" y="{middle + 4:g}">{html.escape(bar.text)}</text>'
-    )
-    if bar.limit is not None:
-        x = f"{_LABEL + limit:.1f}"
-        drawn += f'<line class="limit" x1="{x}" x2="{x}" y1="{top}" y2="{top + _ROW}"/>'
-    return drawn + "</g>"
 
 
 def _curves(curves: Mapping[str, Sequence[float]], description: str) -> str:
@@ -132,18 +146,6 @@ def _curves(curves: Mapping[str, Sequence[float]], description: str) -> str:
         )
         parts.append(f'<polyline class="{style}" points="{points}"/>')
     return _svg(_CURVE_WIDTH, _CURVE_HEIGHT, description, parts)
-
-
-def shorten(text: str, length: int) -> str:
-    """Returns a text of at most `length` characters, with … in the middle of longer ones.
-
-    >>> shorten("input_layer/word_embedding", 11)
-    'input…dding'
-    """
-    if len(text) <= length:
-        return text
-    half = (length - 1) // 2
-    return f"{text[: length - 1 - half]}…{text[len(text) - half :]}"
 
 
 class Page:
@@ -185,24 +187,45 @@ class Page:
         listed = _list(items, ordered=True) if items else ""
         self._parts.append(f'<div class="note {kind}"><p>{html.escape(text)}</p>{listed}</div>')
 
-    def add_table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Adds a table, which scrolls by itself if it is wider than the window."""
+    def add_table(
+        self, header: Sequence[str], rows: Sequence[Sequence[str]], folded: str = ""
+    ) -> None:
+        """Adds a table, which scrolls by itself if it is wider than the window.
+
+        Args:
+            header: titles of the columns.
+            rows: the cells.
+            folded: the line that shows the table, once a reader opens it; '' shows it at once.
+        """
         head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in header)
         body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-        self._parts.append(
+        table = (
             f'<div class="scrolls" tabindex="0"><table><thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
+        if folded:
+            table = f"<details><summary>{html.escape(folded)}</summary>{table}</details>"
+        self._parts.append(table)
 
-    def add_chart(self, bars: Sequence[Bar], caption: str, scale_to: float = 0) -> None:
-        """Adds a chart of horizontal bars with its caption; it scrolls as a table does.
+    def add_chart(
+        self,
+        bars: Sequence[Bar],
+        caption: str,
+        scale_to: float = 0,
+        key: Mapping[str, str] | None = None,
+    ) -> None:
+        """Adds a chart of horizontal bars with its caption.
 
         Args:
             bars: the bars, from top to bottom.
             caption: text below the chart.
             scale_to: as in `bar_chart`.
+            key: what each color is, by style.
         """
-        self._add_figure(bar_chart(bars, caption, scale_to), caption)
+        colors = "".join(
+            f'<i class="key {style}"></i>{html.escape(text)}' for style, text in (key or {}).items()
+        )
+        self._add_figure(bar_chart(bars, caption, scale_to), caption, colors)
 
     def add_curves(self, curves: Mapping[str, Sequence[float]], caption: str) -> None:
         """Adds curves of numbers by step with their caption; they scroll as a table does.
@@ -211,13 +234,12 @@ class Page:
             curves: numbers by style, 'first' or 'second'; NaN and infinities are left out.
             caption: text below the curves.
         """
-        self._add_figure(_curves(curves, caption), caption)
+        drawing = f'<div class="scrolls" tabindex="0">{_curves(curves, caption)}</div>'
+        self._add_figure(drawing, caption)
 
-    def _add_figure(self, drawing: str, caption: str) -> None:
-        self._parts.append(
-            f'<figure><div class="scrolls" tabindex="0">{drawing}</div>'
-            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
-        )
+    def _add_figure(self, drawing: str, caption: str, colors: str = "") -> None:
+        text = f"<figcaption>{html.escape(caption)}{colors}</figcaption>"
+        self._parts.append(f"<figure>{drawing}{text}</figure>")
 
     def render(self) -> str:
         """Returns the page."""

@@ -55,11 +55,19 @@ def keras_2() -> Any:
     try:
         import tf_keras
     except ImportError as error:
-        raise ImportError(
-            "This needs Keras 2, and tf.keras is Keras 3. Install the tf_keras of TensorFlow's "
-            f"minor version: pip install 'tf_keras=={'.'.join(map(str, _release()))}.*'."
-        ) from error
+        raise ImportError(f"This needs Keras 2, and tf.keras is Keras 3. {cure()}") from error
     return tf_keras
+
+
+def cure() -> str:
+    """Returns what a user does whose program needs Keras 2, where `tf.keras` is Keras 3."""
+    if importlib.util.find_spec("tf_keras") is None:
+        release = ".".join(map(str, _release()))
+        return (
+            "Install the tf_keras of TensorFlow's minor version: "
+            f"pip install 'tf_keras=={release}.*'."
+        )
+    return f"Set the environment variable {VARIABLE}=1 before the program starts."
 
 
 def reset_layer_names() -> None:

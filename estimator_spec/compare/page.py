@@ -31,15 +31,19 @@ def make_page(result: Comparison) -> Page:
 
 
 def _add_stage(page: Page, stage: Stage, items: tuple[Item, ...]) -> None:
-    """Adds a stage: its losses, the histograms of what differs, the table of its items."""
+    """Adds a stage: losses, histograms of what differs, its items. What agrees is folded."""
     page.add_heading(stage.title.capitalize())
     for item in [item for item in items if item.series is not None][:_MAX_PICTURES]:
         _add_losses(page, item)
     differing = [item for item in items if not item.agrees]
     for item in [item for item in differing if item.gap is not None][:_MAX_PICTURES]:
         _add_histogram(page, item)
-    ordered = [*differing, *(item for item in items if item.agrees)]
-    page.add_table(_HEADER, [_item_row(item) for item in ordered])
+    if differing:
+        page.add_table(_HEADER, [_item_row(item) for item in differing])
+    agreeing = [item for item in items if item.agrees]
+    if agreeing:
+        folded = "1 item agrees" if len(agreeing) == 1 else f"{len(agreeing)} items agree"
+        page.add_table(_HEADER, [_item_row(item) for item in agreeing], folded=folded)
 
 
 def _add_losses(page: Page, item: Item) -> None:

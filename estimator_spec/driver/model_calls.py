@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.common import legacy_keras
 from estimator_spec.common.checks import check_callable
 from estimator_spec.common.signatures import argument_names
 from estimator_spec.run_config import RunConfig
@@ -15,6 +16,8 @@ from estimator_spec.user_functions.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 
+# The end of TensorFlow's error, of tf.compat.v1.layers and others.
+_NEEDS_KERAS_2 = "is not available with Keras 3."
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
@@ -90,6 +93,8 @@ def call_model_fn(
     try:
         result = model_fn(features=features, **{k: v for k, v in offered.items() if k in names})
     except AttributeError as error:
+        if str(error).endswith(_NEEDS_KERAS_2):
+            error.args = (f"{error} {legacy_keras.cure()}",)
         if error.obj is not features or isinstance(features, Mapping):
             raise
         raise TypeError(

@@ -97,26 +97,21 @@ def main(program: program_files.Program, as_tf1: bool | None) -> int:
         as_tf1: whether the program gets TensorFlow 1's API; None detects it.
     """
     result = check(program, as_tf1)
-    for finding in result.findings:
-        outcome = finding.outcome.value
-        sys.stdout.write(f"{finding.place}: {outcome}: {finding.name}. {finding.text}\n")
     for line in result.lines():
         sys.stdout.write(f"{line}\n")
+    # What must be changed stands last.
+    for finding in sorted(result.findings, key=lambda each: each.outcome is Outcome.REFUSED):
+        outcome = finding.outcome.value
+        sys.stdout.write(f"{finding.place}: {outcome}: {finding.name}. {finding.text}\n")
     total = ", ".join(f"{result.count(outcome)} {outcome.value}" for outcome in Outcome)
     sys.stdout.write(f"Old names: {total}.\n")
     return 0 if result.is_supported else 1
 
 
-def is_of_tf1(program: program_files.Program) -> bool:
-    """Returns whether `run` gives a program TensorFlow 1's API without being told."""
-    file = program.file()
-    return file is not None and tf1.uses_tf1_names(file)
-
-
 def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
     """Returns what becomes of the old names of a program and its modules; see `main`."""
     if as_tf1 is None:
-        as_tf1 = is_of_tf1(program)
+        as_tf1 = tf1.uses_tf1_names(program)
     files = program_files.find_files(program)
     found = []
     for source in files.read:

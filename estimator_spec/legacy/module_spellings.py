@@ -63,6 +63,17 @@ def prefixes(name: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
+def canonical(name: str) -> str:
+    """Returns the spelling that TensorFlow 1 had of a dotted name: it had one `tf.contrib`.
+
+    >>> canonical('tensorflow.compat.v1.contrib.lookup')
+    'tensorflow.contrib.lookup'
+    """
+    parts = name.split(".")
+    is_contrib = parts[:4] == ["tensorflow", "compat", "v1", "contrib"]
+    return ".".join(["tensorflow", *parts[3:]]) if is_contrib else name
+
+
 def is_removed(module: str) -> bool:
     """Returns whether TensorFlow has removed a module of the table.
 

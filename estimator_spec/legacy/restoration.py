@@ -11,6 +11,7 @@ import functools
 import types
 from typing import Any
 
+from estimator_spec.common.guide_pages import find_page
 from estimator_spec.legacy import installation, modules, names, stand_ins, unsupported_names
 from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.names import When
@@ -43,7 +44,7 @@ def restored(name: str) -> Any:
             return _attribute(found[module], module, rest.split(".") if rest else [])
     raise ValueError(
         f"{name!r} isn't a name that TensorFlow removed; expected a full name such as "
-        "'tensorflow.contrib.training.HParams'. docs/legacy_names.md lists them."
+        f"'tensorflow.contrib.training.HParams'. {find_page('docs/legacy_names.md')} lists them."
     )
 
 

@@ -15,10 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from estimator_spec import legacy
-from estimator_spec.common import legacy_keras, program_files
-from estimator_spec.legacy import check, child_processes, tf1
-from estimator_spec.run_config import host_fallback
+from estimator_spec.common import program_files, quiet_start
 
 USAGE = """\
 usage: python -m estimator_spec run [options] SCRIPT [ARGS...]
@@ -30,8 +27,8 @@ options:
   --cpu        run what asks for a TPU (use_tpu=True) on this host
   --cpu auto   the same, if this machine has no TPU
   --tf1        `import tensorflow` gives the program TensorFlow 1's names and behaviour;
-               without this option it does if SCRIPT or MODULE uses names that only
-               TensorFlow 1 had
+               without this option it does if SCRIPT or MODULE, or a module of the
+               program that it imports, uses names that only TensorFlow 1 had
   --no-tf1     never do that
   --also PACKAGE
                the same for an installed package, which isn't the program's own
@@ -44,6 +41,7 @@ options:
 
 # Sizes of TensorFlow 2 are numbers, or None.
 _OF_DIMENSION = re.compile("'(int|NoneType)' object has no attribute 'value'")
+_OF_TENSORFLOW = re.compile(r"module 'tensorflow(?:\._api\.v2)?([.\w]*)' has no attribute '(\w+)'")
 _TRY_TF1 = "try `run --tf1`"
 
 
@@ -58,7 +56,8 @@ class Command(NamedTuple):
         program: path of a script, or name of a module.
         arguments: the program's arguments.
         is_module: whether `program` is a module.
-        host: when a TPU program runs on the host; None leaves it to the environment variable.
+        host: when a TPU program runs on the host, as a value of the environment variable; None
+            leaves it to that.
         as_tf1: whether the program gets TensorFlow 1's API; None detects it.
         also: installed packages that get it, too.
         check: whether to check the program instead of running it.
@@ -67,7 +66,7 @@ class Command(NamedTuple):
     program: str
     arguments: list[str]
     is_module: bool = False
-    host: host_fallback.Host | None = None
+    host: str | None = None
     as_tf1: bool | None = None
     also: tuple[str, ...] = ()
     check: bool = False
@@ -95,8 +94,7 @@ def parse(arguments: Sequence[str]) -> Command:
             automatic = option == "--cpu=auto"
             if option == "--cpu" and rest and rest[0] == "auto":
                 automatic = bool(rest.pop(0))
-            host = host_fallback.Host.WITHOUT_TPU if automatic else host_fallback.Host.ALWAYS
-            command = command._replace(host=host)
+            command = command._replace(host="auto" if automatic else "1")
         elif option in ("--tf1", "--no-tf1"):
             command = command._replace(as_tf1=option == "--tf1")
         elif option == "--also" or option.startswith("--also="):
@@ -140,6 +138,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"estimator_spec run: {error}\n{USAGE}")
         return 2
     if command.check:
+        quiet_start.import_tensorflow()
+        from estimator_spec.legacy import check
+
         return check.main(command.source, command.as_tf1)
     run(command)
     return 0
@@ -151,12 +152,20 @@ def run(command: Command) -> None:
     Changes to names, `sys.argv` and `sys.path` stay, as the program may have started threads or
     registered exit functions.
     """
+    # `--help` and wrong options don't wait for TensorFlow.
+    quiet_start.import_tensorflow()
+    quiet_start.list_devices()
+    from estimator_spec import legacy
+    from estimator_spec.common import legacy_keras
+    from estimator_spec.legacy import child_processes, tf1
+    from estimator_spec.run_config import host_fallback
+
     if command.host is not None:
-        host_fallback.choose_host(command.host)
+        host_fallback.choose_host(host_fallback.Host(command.host))
     legacy_keras.select_legacy_keras()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
-        as_tf1 = check.is_of_tf1(command.source)
+        as_tf1 = tf1.uses_tf1_names(command.source)
     child_processes.enable(as_tf1 or command.as_tf1, command.also)
     legacy.install(replace=True)
     tf1.enable(as_tf1, command.also)
@@ -170,6 +179,10 @@ def run(command: Command) -> None:
     except AttributeError as error:
         if not as_tf1 and _OF_DIMENSION.search(str(error)):
             error.args = (f"{error}. (`.value` of a dimension needs TensorFlow 1: {_TRY_TF1})",)
+        missing = _OF_TENSORFLOW.search(str(error))
+        if not as_tf1 and missing and tf1.is_only_in_tf1(f"{missing[1]}.{missing[2]}".lstrip(".")):
+            library = "or `--also PACKAGE` if an installed package uses it"
+            error.args = (f"{error}. (Only TensorFlow 1 has it: {_TRY_TF1}, {library})",)
         raise
 
 

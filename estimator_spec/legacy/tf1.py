@@ -17,13 +17,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import program_files
-from estimator_spec.legacy import program_names
+from estimator_spec.legacy import call_sites, program_names
 
 tf1 = tf.compat.v1
 
 # Packages of TensorFlow that don't belong to an API version.
 _SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
 _OURS = ("estimator_spec", "tpu_columns")
+_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
 
 class TF1Module(types.ModuleType):
@@ -113,19 +114,19 @@ class _Import:
         return program_files.is_own(path)
 
 
-def uses_tf1_names(script: str) -> bool:
-    """Returns whether a script uses names of `tensorflow` that only TensorFlow 1 had.
+def uses_tf1_names(program: program_files.Program) -> bool:
+    """Returns whether a program uses names of `tensorflow` that only TensorFlow 1 had.
 
-    The source is parsed, not run. `tf.flags` counts; `tf.compat.v1.flags` and names of
-    `import tensorflow.compat.v1 as tf` don't. A file that isn't valid Python 3 uses none.
+    Its files are those that it imports, from its main one on; they are parsed, not run. `tf.flags`
+    counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names whose
+    absence the program handles don't. A file that isn't valid Python 3 uses none.
     """
-    try:
-        tree = program_files.parse(script)
-    except (OSError, SyntaxError):
-        return False
     return any(
-        use.from_tensorflow and is_only_in_tf1(use.name.partition(".")[2])
-        for use in program_names.uses(tree)
+        use.from_tensorflow
+        and is_only_in_tf1(use.name.partition(".")[2])
+        and not call_sites.handled_at(source.tree, use.line) & _ERRORS
+        for source in program_files.find_files(program).read
+        for use in program_names.uses(source.tree)
     )
 
 

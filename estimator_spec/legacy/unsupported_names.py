@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 
+from estimator_spec.common.guide_pages import find_page
 from estimator_spec.legacy.module_spellings import prefixes, spellings
 from estimator_spec.legacy.name_rows import parse_table
 
@@ -207,4 +208,4 @@ def advice(module: str, name: str) -> str:
         for entry in (prefix, f"{prefix}.*"):
             if entry in table:
                 return table[entry]
-    return "docs/legacy_names.md lists the names that are put back."
+    return f"{find_page('docs/legacy_names.md')} lists the names that are put back."

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from estimator_spec.common.guide_pages import find_page
 from estimator_spec.migrate.results import Changed, Failed, Finding, Kind, Result, Skipped
 
 GUIDE = "migration_guide.md"
@@ -46,6 +47,8 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
                 f"{place}: {finding.kind.value}: {finding.reason} "
                 f"[{finding.rule}, {GUIDE}#{finding.guide}]"
             )
+    if any(findings_of(result) for result in results):
+        yield f"{GUIDE} is {find_page(GUIDE)}"
     yield total(results)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from estimator_spec.legacy import call_sites
+from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.migrate.edits import Edit, Lines
 from estimator_spec.migrate.local_names import LocalNames
 from estimator_spec.migrate.old_names import Fate, OldName, find
@@ -152,6 +153,7 @@ class Rewriter:
                 self._plan.restored[index] = (use.ends[replaced - bound], old)
 
     def _report_old_name(self, offset: int, full: str, old: OldName) -> None:
+        full = canonical(full)
         if old.fate is Fate.UNSUPPORTED:
             reason = f"{full} isn't restored: it can be imported, not used. {old.advice}"
             self._report(offset, self._rules[old.fate], reason, _LIMITS)
@@ -333,7 +335,8 @@ def _is_part(binding: Binding) -> bool:
 
 
 def _restored(full: str, local_names: LocalNames, at: int, quote: str = '"') -> str:
-    return f"{local_names.spell('estimator_spec', 'restored', at)}({quote}{full}{quote})"
+    name = canonical(full)
+    return f"{local_names.spell('estimator_spec', 'restored', at)}({quote}{name}{quote})"
 
 
 def _tf1_import(binding: Binding) -> str:

@@ -50,7 +50,8 @@ def make_page(plan: Plan, name: str = "") -> Page:
     largest = sorted(estimate.tables, key=lambda table: -table.num_bytes)[:_BARS]
     page.add_chart(
         [_table_bar(table) for table in largest],
-        f"{len(largest)} largest of {text.count(len(estimate.tables), 'table')}, with slots",
+        f"{len(largest)} largest of {text.count(len(estimate.tables), 'table')}, with slots:",
+        key={"first": "table", "second": "slots"},
     )
     page.add_table(text.TABLE_HEADER, [text.table_row(table) for table in estimate.tables])
     page.add_list(text.reason_lines(estimate.tables))
@@ -64,7 +65,7 @@ def make_page(plan: Plan, name: str = "") -> Page:
 def _table_bar(table: Table) -> Bar:
     size = format_size(table.num_bytes)
     slots = f" and {format_size(table.slot_bytes)} of slots" if table.num_slots else ""
-    return Bar(table.key, table.num_bytes + table.slot_bytes, size + slots)
+    return Bar(table.key, table.num_bytes, size + slots, rest=table.slot_bytes)
 
 
 def _memory_bars(use: MemoryUse) -> Iterator[Bar]:

@@ -128,7 +128,6 @@ def main(argv: list[str]) -> None:
     """Trains, evaluates, predicts, exports, serves, reports."""
     del argv
     tf1.logging.set_verbosity(tf1.logging.INFO)
-    tf.get_logger().propagate = False  # otherwise absl prints every line twice
     random.seed(FLAGS.seed)  # from which tf1.layers takes the seeds of its initial values
     model_dir = FLAGS.model_dir or tempfile.mkdtemp(prefix="census_")
     columns = census_model.embedding_columns(FLAGS.data_dir)

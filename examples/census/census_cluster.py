@@ -30,7 +30,6 @@ def main(argv: list[str]) -> None:
     """Runs this process' task: TF_CONFIG says which."""
     del argv
     tf1.logging.set_verbosity(tf1.logging.INFO)
-    tf.get_logger().propagate = False  # otherwise absl prints every line twice
     columns = census_model.embedding_columns(FLAGS.data_dir)
 
     def input_fn(file_name: str, is_training: bool) -> object:

@@ -140,7 +140,6 @@ def main(argv: list[str]) -> None:
     """Trains, evaluates and exports the models, and compares with the second process."""
     del argv
     tf1.logging.set_verbosity(tf1.logging.INFO)
-    tf.get_logger().propagate = False  # otherwise absl prints every line twice
     work_dir = FLAGS.model_dir or tempfile.mkdtemp(prefix="wide_deep_")
     train = data.input_fn_builder(
         FLAGS.data_dir, data.TRAIN_FILE, FLAGS.batch_size, is_training=True

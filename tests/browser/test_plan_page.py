@@ -90,7 +90,7 @@ def test_problems_are_read_first(opened):
     browser.set_window_size(1400, 900)
     notes = browser.find_elements(By.CLASS_NAME, "note")
     assert len(notes) == 1 + len(plan.problems)
-    first_chart = browser.find_element(By.TAG_NAME, "svg").rect["y"]
+    first_chart = browser.find_element(By.CLASS_NAME, "chart").rect["y"]
     for note, problem in zip(notes[1:], plan.problems, strict=True):
         assert note.is_displayed()
         assert note.rect["y"] < first_chart
@@ -98,29 +98,36 @@ def test_problems_are_read_first(opened):
         assert len(note.find_elements(By.CSS_SELECTOR, "ol > li")) == len(problem.fixes)
 
 
-def test_charts_are_drawn(opened):
+@pytest.mark.parametrize("width", [1400, 420])
+def test_charts_are_drawn(opened, width):
     """Each chart has visible bars in their colors, and no text lies on another or outside."""
     browser, _ = opened
-    browser.set_window_size(1400, 900)
+    browser.set_window_size(width, 900)
     charts = browser.execute_script(
-        """return [...document.querySelectorAll('svg')].map(svg => {
+        """return [...document.querySelectorAll('.chart')].map(chart => {
           const box = e => { const r = e.getBoundingClientRect();
             return [r.left, r.right, r.top, r.bottom] };
-          return {svg: box(svg), texts: [...svg.querySelectorAll('text')].map(box),
-            colors: [...svg.querySelectorAll('rect')].map(e => getComputedStyle(e).fill)}; })"""
+          const text = e => { const range = document.createRange();
+            range.selectNodeContents(e); return box(range) };
+          return {texts: [...chart.querySelectorAll('th, td.number')].map(text),
+            bars: [...chart.querySelectorAll('.bars i')].map(box),
+            colors: [...chart.querySelectorAll('.bars i')].map(
+              e => getComputedStyle(e).backgroundColor)}; })"""
     )
     assert len(charts) == 6  # cores, hosts, serving; div and mod; tables
     for chart in charts:
-        left, right, top, bottom = chart["svg"]
-        assert chart["colors"]
-        assert "rgb(0, 0, 0)" not in chart["colors"]  # the color of a rectangle without a style
-        for number, text in enumerate(chart["texts"]):
-            assert left <= text[0] and text[1] <= right and top <= text[2] + 1
-            assert text[3] <= bottom + 1
-            for other in chart["texts"][:number]:
-                beside = text[0] >= other[1] or other[0] >= text[1]
+        assert chart["bars"]
+        assert "rgba(0, 0, 0, 0)" not in chart["colors"]  # that of an element without a style
+        assert all(right - left >= 2 and bottom > top for left, right, top, bottom in chart["bars"])
+        boxes = [*chart["texts"], *chart["bars"]]
+        for number, text in enumerate(boxes):
+            assert text[0] >= 0
+            assert text[1] <= width
+            for other in boxes[:number]:
+                beside = text[0] >= other[1] - 1 or other[0] >= text[1] - 1
                 below = text[2] >= other[3] - 1 or other[2] >= text[3] - 1
                 assert beside or below
+    assert len(set(charts[-1]["colors"])) == 2  # tables and slots
 
 
 def test_text_is_readable_on_light_and_dark(opened):
@@ -135,7 +142,7 @@ def test_text_is_readable_on_light_and_dark(opened):
             """const rgb = color => color.match(/\\d+/g).slice(0, 3).map(Number);
             const style = selector => getComputedStyle(document.querySelector(selector));
             const paper = rgb(style('body').backgroundColor);
-            return [[rgb(style('body').color), paper], [rgb(style('svg text').fill), paper],
+            return [[rgb(style('body').color), paper], [rgb(style('.chart th').color), paper],
               [rgb(style('.note').color), rgb(style('.note').backgroundColor)]]"""
         )
         for text, background in colors:

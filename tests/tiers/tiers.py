@@ -17,6 +17,7 @@ VERSIONED = (
     "tpu_columns/test_categorical.py",
     "tpu_columns/test_columns.py",
     "tpu_columns/test_feature_layers.py",
+    "tpu_columns/test_log_messages.py",
     "tpu_columns/test_lookup.py",
     "estimator_spec/canned/test_arguments.py",
     "estimator_spec/canned/test_linear_model.py",
@@ -170,6 +171,9 @@ NIGHTLY = {
         "estimator_spec/driver/test_reproducible.py",
         "processes/test_forking_python.py::test_programs_end_with_the_process_that_started_them",
         "processes/test_forking_python.py::test_a_server_that_ends",
+    ),
+    "another environment of a program that is with every change, and of tests in one process": (
+        "processes/test_environments.py",
     ),
     "several processes, for what tests in one process show in part": (
         "estimator_spec/checkpoints/test_convert.py::test_a_program_without_eager_execution",

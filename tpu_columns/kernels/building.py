@@ -308,7 +308,8 @@ def _run(command: Sequence[str], timeout: float, **variables: str) -> tuple[int,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "LC_ALL": "C", **variables},
+                # Without a PATH a compiler is found, but doesn't find its linker.
+                env={"PATH": os.defpath, **os.environ, "LC_ALL": "C", **variables},
                 start_new_session=True,
             )
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -42,7 +42,8 @@ def format_text(
         if version or name in wrong:
             rows.append([name, version or "not installed", wrong.get(name, "")])
     lines.append(format_table(["package", "version", ""], rows))
-    for finding in findings:
+    # What must be changed stands after what may be.
+    for finding in sorted(findings, key=lambda each: each.level is Level.PROBLEM):
         lines += ["", f"{finding.level.value}: {finding.text}", f"  cure: {finding.cure}"]
     if engine is not None:
         lines += ["", f"Tables are trained on a CPU by {engine}"]

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from estimator_spec.common import quiet_start
 from estimator_spec.common.program_files import Program
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def read_names(program: Program) -> ScriptNames:
         program: the program; it isn't run.
     """
     try:
-        from estimator_spec.legacy import check
+        quiet_start.import_tensorflow()
+        from estimator_spec.legacy import check, tf1
     except Exception as error:  # whatever a broken installation raises
         reason = f"importing TensorFlow fails: {type(error).__name__}: {error}"
         return ScriptNames({}, (), False, error=reason)
@@ -63,7 +65,7 @@ def read_names(program: Program) -> ScriptNames:
     tried += [
         (check.check(each, as_tf1=True), each, "--tf1 ")
         for result, each, _ in tried
-        if not result.is_supported and not check.is_of_tf1(each)
+        if not result.is_supported and not tf1.uses_tf1_names(each)
     ]
     refused = check.Outcome.REFUSED
     result, found, option = min(

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimator_spec.common.html_page import Bar, Page, bar_chart, shorten
+from estimator_spec.common.html_page import Bar, Page, bar_chart
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C"]))
-SVG = "{http://www.w3.org/2000/svg}"
+
+
+def percents(chart: ET.Element, tag: str = "i") -> list[float]:
+    """Returns the widths of a chart's bars, or the places of its limits ("b"), in percent."""
+    styles = [element.get("style", "") for element in chart.iter(tag)]
+    return [float(style.rpartition(":")[2].rstrip("%")) for style in styles]
 
 
 @given(texts, st.lists(texts, max_size=3))
@@ -41,38 +46,42 @@ def test_a_chart_has_the_proportions_of_its_values(values):
     """The longest bar fills the chart, and all have the same scale."""
     bars = [Bar(label, value, "text") for label, value in values]
     drawn = ET.fromstring(bar_chart(bars, "values"))
-    widths = [float(rect.get("width")) for rect in drawn.iter(f"{SVG}rect")]
     longest = max(value for _, value in values)
-    assert len(widths) == len(values)
-    for width, (_, value) in zip(widths, values, strict=True):
-        assert width == pytest.approx(520 * value / longest if longest else 0, abs=0.051)
+    expected = [100 * value / longest for _, value in values if value]
+    assert percents(drawn) == pytest.approx(expected, abs=0.001)
+    assert [row.findtext("th") for row in drawn.iter("tr")] == [label for label, _ in values]
 
 
 def test_limits_are_lines():
-    """A limit is a line on the scale of the bars, which it may exceed."""
+    """A limit is a line on the scale of the bars, which it may exceed; the value is before it."""
     drawn = ET.fromstring(bar_chart([Bar("a", 50, "50", "over", 100), Bar("b", 25, "25")], "c"))
-    (line,) = drawn.iter(f"{SVG}line")
-    assert float(line.get("x1")) == 250 + 520
-    widths = [float(rect.get("width")) for rect in drawn.iter(f"{SVG}rect")]
-    assert widths == [260, 130]
-    assert drawn.find(f"{SVG}title").text == "c"
+    assert percents(drawn, "b") == [100]
+    assert percents(drawn) == [50, 25]
+    assert drawn.get("aria-label") == "c"
+    first, *_ = drawn.iter("tr")
+    assert [cell.tag for cell in first] == ["th", "td", "td"]
+    assert first[1].text == "50"
+
+
+def test_a_bar_of_two_parts():
+    """The second part of a bar has a color of its own, and counts for the scale."""
+    drawn = ET.fromstring(bar_chart([Bar("a", 30, "30 and 10", rest=10), Bar("b", 20, "20")], "c"))
+    assert percents(drawn) == [75, 25, 50]
+    assert [part.get("class") for part in drawn.iter("i")] == ["first", "second", "first"]
 
 
 def test_charts_with_one_scale():
     """A chart may leave room for the values of another, so that both can be compared."""
     drawn = ET.fromstring(bar_chart([Bar("a", 10, "10")], "c", scale_to=40))
-    assert [float(rect.get("width")) for rect in drawn.iter(f"{SVG}rect")] == [130]
+    assert percents(drawn) == [25]
 
 
-@given(st.text(max_size=40), st.integers(5, 30))
-def test_shortened_text(text, length):
-    """A short text stays; a long one keeps its ends, in the length that is asked."""
-    found = shorten(text, length)
-    if len(text) <= length:
-        assert found == text
-    else:
-        assert len(found) == length
-        assert text.startswith(found.split("…")[0]) or "…" in text
+def test_a_folded_table_has_its_line_and_its_rows():
+    """A folded table is on the page, below the line that opens it."""
+    page = Page("x")
+    page.add_table(["a"], [["1"], ["2"]], folded="2 <rows>")
+    opened = page.render().partition("<details><summary>2 &lt;rows&gt;</summary>")[2]
+    assert opened.partition("</details>")[0].count("<tr>") == 3
 
 
 def test_a_page_is_written_whole(tmp_path, monkeypatch):

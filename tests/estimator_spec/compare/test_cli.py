@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -67,7 +68,7 @@ def test_the_html_page_is_whole_and_loads_nothing(checkpoints, tmp_path, capsys)
     assert cli.main([*checkpoints, "--html", str(path)]) == 1
     html = path.read_text(encoding="utf-8")
     assert "first in trained values: &lt;bias&gt;" in html
-    assert "<svg" in html and "<script" not in html and "http-equiv" not in html
+    assert 'class="chart"' in html and "<script" not in html and "http-equiv" not in html
     assert "src=" not in html
     assert sorted(os.listdir(tmp_path)) == ["new", "old", "page.html"]
 
@@ -154,8 +155,21 @@ def test_losses_are_drawn():
     """The page has the curves of both sides; NaN leaves a gap, and breaks nothing."""
     html = page.make_page(RESULT).render()
     drawings = [part.split("</svg>")[0] for part in html.split("<svg")[1:]]
-    assert len(drawings) == 3  # the losses, their differences, the histogram
+    assert len(drawings) == 2  # the losses, their differences
     for drawing in drawings:
         ElementTree.fromstring(f"<svg{drawing}</svg>")
     points = [part.split('"')[0].split() for part in drawings[0].split('points="')[1:]]
     assert [len(each) for each in points] == [3, 2]
+
+
+def test_what_agrees_is_folded():
+    """The page shows what differs; what agrees is below a line that has its number."""
+    agreeing = tuple(Item(Stage.VARIABLES, f"a/{n}", Outcome.AGREES) for n in range(156))
+    result = dataclasses.replace(RESULT, items=(*RESULT.items, *agreeing))
+    html = page.make_page(result).render()
+    shown, folded = html.split("<details><summary>157 items agree</summary>")
+    folded, rest = folded.split("</details>")
+    assert "train 1: b" in shown
+    assert "a/155" in folded
+    assert "a/" not in shown.partition("<body>")[2].replace("</a", "")
+    assert "<details" not in rest  # of the losses, none agrees

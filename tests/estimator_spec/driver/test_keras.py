@@ -6,12 +6,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec
+from estimator_spec.common import legacy_keras
 
 tf1 = tf.compat.v1
 
@@ -116,3 +118,23 @@ def test_the_choice(before, first, expected):
 def test_no_choice_before_2_16():
     """TensorFlow 2.15 has the right Keras itself, and the variable would break it."""
     assert choose()[:2] == ["False", "None"]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [(None, r"pip install 'tf_keras==2\.\d+\.\*'"), (object(), "variable TF_USE_LEGACY_KERAS=1")],
+)
+def test_an_error_of_keras_3_says_what_to_do(monkeypatch, found, words):
+    """A `model_fn` that needs Keras 2 fails with how to get it, or how to choose it."""
+
+    def model_fn(features, labels, mode):
+        raise AttributeError("`dense` is not available with Keras 3.")
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors(({"x": [1.0]}, [1.0]))
+
+    estimator = estimator_spec.Estimator(model_fn)
+    machinery = types.SimpleNamespace(find_spec=lambda name: found)
+    monkeypatch.setattr(legacy_keras, "importlib", types.SimpleNamespace(util=machinery))
+    with pytest.raises(AttributeError, match=f"`dense` is not available with Keras 3. .*{words}"):
+        estimator.train(input_fn, steps=1)

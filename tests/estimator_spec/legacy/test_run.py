@@ -12,8 +12,8 @@ import pytest
 
 import forking_python
 from estimator_spec import __main__ as command_line
+from estimator_spec.common.program_files import Program
 from estimator_spec.legacy import run, tf1
-from estimator_spec.run_config.host_fallback import Host
 from tpu_columns import environment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,19 +33,19 @@ def start(arguments, cwd):
 def test_options_end_at_the_script():
     """What follows the script is the script's, even if it looks like an option of ours."""
     command = run.parse(["--cpu", "train.py", "--cpu", "auto", "-m"])
-    assert command == run.Command("train.py", ["--cpu", "auto", "-m"], False, Host.ALWAYS, None)
+    assert command == run.Command("train.py", ["--cpu", "auto", "-m"], False, "1", None)
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (["a.py"], run.Command("a.py", [])),
-        (["--cpu", "auto", "a.py"], run.Command("a.py", [], host=Host.WITHOUT_TPU)),
-        (["--cpu=auto", "a.py"], run.Command("a.py", [], host=Host.WITHOUT_TPU)),
-        (["--cpu", "./auto"], run.Command("./auto", [], host=Host.ALWAYS)),
+        (["--cpu", "auto", "a.py"], run.Command("a.py", [], host="auto")),
+        (["--cpu=auto", "a.py"], run.Command("a.py", [], host="auto")),
+        (["--cpu", "./auto"], run.Command("./auto", [], host="1")),
         (
             ["--tf1", "--cpu", "a.py"],
-            run.Command("a.py", [], False, Host.ALWAYS, True),
+            run.Command("a.py", [], False, "1", True),
         ),
         (["--no-tf1", "-m", "a.b", "-x"], run.Command("a.b", ["-x"], True, None, False)),
         (["--", "-odd.py", "x"], run.Command("-odd.py", ["x"])),
@@ -117,13 +117,36 @@ def test_programs_of_tensorflow_1_are_known_by_their_names(tmp_path, text, expec
     """A script that uses names of TensorFlow 1 through `import tensorflow` is detected."""
     script = tmp_path / "program.py"
     script.write_text(text)
-    assert tf1.uses_tf1_names(str(script)) is expected
+    assert tf1.uses_tf1_names(Program(str(script))) is expected
 
 
 def test_no_program_at_all(tmp_path):
     """A directory or a missing file isn't detected as a TensorFlow 1 script."""
-    assert not tf1.uses_tf1_names(str(tmp_path))
-    assert not tf1.uses_tf1_names(str(tmp_path / "nothing.py"))
+    assert not tf1.uses_tf1_names(Program(str(tmp_path)))
+    assert not tf1.uses_tf1_names(Program(str(tmp_path / "nothing.py")))
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("import tensorflow as tf\ntf.logging.info('a')", True),
+        ("import tensorflow.compat.v1 as tf\ntf.logging.info('a')", False),
+        (
+            "import tensorflow as tf\n"
+            "try:\n    log = tf.logging\n"
+            "except AttributeError:\n    log = tf.compat.v1.logging",
+            False,
+        ),
+    ],
+)
+def test_the_modules_of_a_program_count(tmp_path, monkeypatch, model, expected):
+    """A program is of TensorFlow 1 if a module that it imports is, and can't do without."""
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "__init__.py").write_text("")
+    (tmp_path / "trainer" / "task.py").write_text("from . import model\n")
+    (tmp_path / "trainer" / "model.py").write_text(model)
+    monkeypatch.chdir(tmp_path)
+    assert tf1.uses_tf1_names(Program("trainer.task", is_module=True)) is expected
 
 
 # Running
@@ -394,6 +417,7 @@ def test_a_library_of_tensorflow_1(tmp_path, monkeypatch):
     )
     done = start(["run", "program.py"], tmp_path)
     assert "has no attribute 'Session'" in done.stderr
+    assert "`--also PACKAGE`" in done.stderr
     done = start(["run", "--also", "oldlib", "program.py"], tmp_path)
     assert done.stdout.split() == ["Session", "False"], done.stderr
     assert "oldlib uses names of TensorFlow 1" in done.stderr

@@ -126,6 +126,21 @@ def test_names_that_other_modules_import(tmp_path: Path) -> None:
     assert cli.main(["--write", str(tmp_path)]) == 0
 
 
+def test_contrib_has_one_spelling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of `tf.contrib` that a program reads through tf.compat.v1 get TensorFlow 1's name."""
+    script = tmp_path / "a.py"
+    script.write_text(
+        "import tensorflow.compat.v1 as tf\n"
+        "table = tf.contrib.lookup.index_table_from_file('v.txt')\n"
+        "tf.contrib.seq2seq.dynamic_decode()\n"
+    )
+    cli.main(["--write", str(script)])
+    text = script.read_text() + capsys.readouterr().err
+    assert 'restored("tensorflow.contrib.lookup").index_table_from_file' in text
+    assert "tensorflow.contrib.seq2seq isn't restored" in text
+    assert "compat.v1.contrib" not in text
+
+
 def test_names_that_other_modules_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An import stays if another module reads it as an attribute; old names there have a line."""
     common, train = tmp_path / "common.py", tmp_path / "train.py"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import html.parser
+import re
 
 import numpy as np
 import pytest
@@ -23,14 +24,16 @@ class Reader(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag == "rect":
-            self.bars.append(float(dict(attrs)["width"]))
-        if tag not in ("meta", "link", "rect", "line"):
+        style = dict(attrs).get("style", "")
+        if tag == "div" and dict(attrs).get("class") == "bars":
+            self.bars.append(0.0)
+        if style.startswith("width:"):
+            self.bars[-1] += float(style.removeprefix("width:").rstrip("%"))
+        if tag not in ("meta", "link"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
-        if tag not in ("rect", "line"):
-            assert self.open.pop() == tag
+        assert self.open.pop() == tag
 
     def handle_data(self, data):
         self.texts.append(data)
@@ -89,6 +92,21 @@ def test_bars_have_the_proportions_of_the_numbers(make_spec):
     assert mod[0] == pytest.approx(div[0] * 3 / 4, abs=0.1)
     assert mod[0] == pytest.approx(3 * mod[1], abs=0.2)
     assert len(tail) == 7  # and the table itself
+
+
+def test_tables_have_a_color_and_slots_another(make_spec):
+    """A bar of a table is its rows and then its slots, as the key below the chart says."""
+    spec = make_spec({"large": es.TableConfig(4096, 256), "small": es.TableConfig(1, 4)})
+    text = make_page(es.plan(spec)).render().partition("<h2>Tables</h2>")[2]
+    parts = re.findall(r'<i class="(\w+)" style="width:([\d.]+)%">', text)
+    assert parts == [
+        ("first", "50.000"),
+        ("second", "50.000"),
+        ("first", "0.000"),
+        ("second", "0.000"),
+    ]
+    assert '<i class="key first"></i>table<i class="key second"></i>slots' in text
+    assert ".bars i { min-width: 2px; }" in make_page(es.plan(spec)).render()
 
 
 def test_many_shards_are_drawn_in_groups(make_spec):
