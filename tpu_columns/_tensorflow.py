@@ -43,11 +43,6 @@ from tensorflow.python.feature_column.feature_column_v2 import (
 # Without this registration DenseFeatures.from_config can't restore our columns.
 from tensorflow.python.feature_column.serialization import register_feature_column
 
-from tpu_columns import log_messages
-
-# Here, as all that builds a graph or calls TensorFlow imports this module.
-log_messages.install()
-
 # Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
 SequenceDenseColumn = tf.__internal__.feature_column.SequenceDenseColumn

@@ -38,6 +38,8 @@ from tensorflow.python.training.training_util import (
     _get_or_create_global_step_read as get_or_create_global_step_read,
 )
 
+from tpu_columns import log_messages
+
 __all__ = [
     "DENSE_COLUMNS",
     "CategoricalColumn",
@@ -62,6 +64,8 @@ __all__ = [
 
 # Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
+
+log_messages.install()
 
 DENSE_COLUMNS = (NumericColumn, EmbeddingColumn, SharedEmbeddingColumn, SharedEmbeddingColumnV1)
 
