@@ -58,9 +58,8 @@ class DataFile:
             done = self._read(view, offset)
         except OSError as error:
             reason = os.strerror(error.errno or 0)
-            raise OSError(
-                error.errno, f"{reason}. The file can't be read; nothing was changed", self.path
-            ) from None
+            text = f"{reason}. The file can't be read"
+            raise OSError(error.errno, text, self.path) from None
         except tf.errors.OpError as error:
             raise OSError(f"{self.path!r} can't be read: {error.message}") from error
         if done < len(view):

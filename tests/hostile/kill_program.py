@@ -3,9 +3,14 @@
 
     LD_PRELOAD=kill_at.so python kill_program.py MODE JOB DIRECTORY N
 
-`kill` ends the process before the change; `full` lets this and all later ones fail that need room;
-`unreadable` lets one read fail in place of a change, `unreadable-from` all later ones, too;
-`memory` lets one allocation of a save fail. Each run is a fork of this process, which has loaded TensorFlow but started none of its threads.
+| mode | what fails |
+|---|---|
+| kill | the process, before the change |
+| full | this and all later changes that need room |
+| unreadable, unreadable-from | one read in place of a change; all later ones, too |
+| memory | one allocation of a save |
+
+Each run is a fork of this process, which has loaded TensorFlow but started none of its threads.
 Prints a line for each interruption.
 """
 
@@ -24,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import Error as MessageError
 
 import estimator_spec
 import table_program
@@ -33,7 +39,7 @@ from estimator_spec.checkpoints.errors import MissingStateFileError
 from estimator_spec.driver import checkpoint_state
 
 LAST_STEP = 2
-LARGE = 512  # bytes
+LARGE = 4096  # bytes
 killer = ctypes.CDLL(None)
 
 
@@ -139,10 +145,11 @@ class NoMemory(tf.compat.v1.train.CheckpointSaverListener):
         killer.no_memory_at(ctypes.c_long(self._n), ctypes.c_size_t(LARGE))
 
     def after_save(self, session, global_step_value):
-        self.end()
+        self.stop()
 
     @staticmethod
-    def end():
+    def stop():
+        """Lets all allocations succeed again."""
         killer.no_memory_at(ctypes.c_long(0), ctypes.c_size_t(0))
 
 
@@ -156,8 +163,8 @@ def exhaust_memory(n, function, directory):
     def run():
         try:
             function(directory, [NoMemory(n)])
-        except (MemoryError, OSError, tf.errors.ResourceExhaustedError) as error:
-            NoMemory.end()
+        except (MemoryError, OSError, MessageError, tf.errors.ResourceExhaustedError) as error:
+            NoMemory.stop()
             print(f"{n}: {type(error).__name__}: {error}", flush=True)
             return 0
         return 3 if killer.allocations_so_far() < n else 0
