@@ -30,12 +30,12 @@ def test_a_training_that_cannot_read(tmp_path):
     ],
 )
 def test_each_read(tmp_path, mode, job, at_least):
-    """Whatever read fails, or fails from there on, the error names the file, and nothing is lost."""
+    """Whatever read fails, alone or with all later ones, the error names the file."""
     assert interruptions.interrupt(mode, job, tmp_path) >= at_least
 
 
 def test_no_memory_in_a_save(tmp_path):
-    """If memory runs out in a save, the checkpoint before is whole, and training goes on from it."""
+    """If memory runs out in a save, the checkpoint before is whole; training goes on from it."""
     assert interruptions.interrupt("memory", "other shards", tmp_path, every=25) >= 3
 
 
