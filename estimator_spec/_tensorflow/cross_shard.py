@@ -4,17 +4,64 @@
 TensorFlow's class sums gradients over replicas before the wrapped optimizer does so again in the
 replicas of a strategy, and needs a TPU for it. The functions here replace its methods there: they
 read its private attributes, since it has no public ones.
+
+Models may be built in several threads at once, so the class is changed once, for good: its methods
+are TensorFlow's own wherever `reduced_by_strategy` isn't in effect.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
 tf1 = tf.compat.v1
+
+_LOCK = threading.Lock()
+_by_strategy: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "estimator_spec.reduced_by_strategy", default=False
+)
+
+
+@contextlib.contextmanager
+def reduced_by_strategy() -> Iterator[None]:
+    """Lets the current strategy reduce the gradients of each `CrossShardOptimizer` in the block.
+
+    Replicas in threads of their own need a copy of the block's context.
+    """
+    with _LOCK:
+        _adapt_class()
+    token = _by_strategy.set(True)
+    try:
+        yield
+    finally:
+        _by_strategy.reset(token)
+
+
+@functools.cache
+def _adapt_class() -> None:
+    """Makes TensorFlow's class call the functions of this module in `reduced_by_strategy`."""
+    # `install()` puts a subclass in the place of TensorFlow's class.
+    classes = tf1.tpu.CrossShardOptimizer.__mro__
+    kind = next(each for each in classes if each.__module__.startswith("tensorflow."))
+    for function in (compute_gradients, apply_gradients):
+        own = vars(kind)[function.__name__]
+        setattr(kind, function.__name__, _choosing(own, function))
+
+
+def _choosing(own: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a method that is `other` in `reduced_by_strategy`, and `own` elsewhere."""
+
+    @functools.wraps(own)
+    def method(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        return (other if _by_strategy.get() else own)(optimizer, *args, **kwargs)
+
+    return method
 
 
 def in_replicas() -> bool:
@@ -57,11 +104,15 @@ def _num_replicas() -> int:
 
 @contextlib.contextmanager
 def _without_scaling() -> Iterator[None]:
-    """Keeps TF1's optimizers from dividing the loss; see `private.average_losses`."""
-    strategy = tf.distribute.get_strategy()
-    scales = strategy._scale_loss_for_estimator
-    strategy._scale_loss_for_estimator = False
+    """Keeps TF1's optimizers from dividing the loss; see `private.average_losses`.
+
+    They divide no loss that is a sum, by a note of the graph. (The strategy, which other threads
+    may build models with, has a switch, too.)
+    """
+    graph = tf1.get_default_graph()
+    reduction = graph._last_loss_reduction
+    graph._last_loss_reduction = tf1.losses.Reduction.SUM
     try:
         yield
     finally:
-        strategy._scale_loss_for_estimator = scales
+        graph._last_loss_reduction = reduction

@@ -11,6 +11,8 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -54,6 +56,7 @@ __all__ = [
     "keras_is_loaded",
     "keras_learning_rate",
     "prefer_keras_package",
+    "restart_layer_names",
     "saveable_tensors",
     "saver_listeners",
     "saver_of_objects",
@@ -89,6 +92,8 @@ _MODULES = {
     "tpu_function": "tensorflow.python.tpu.tpu_function",
     # The loops of tensorflow.contrib.tpu have no public names.
     "training_loop": "tensorflow.python.tpu.training_loop",
+    # Functional loops. `tf.while_loop` makes them by a switch of the process, for all its threads.
+    "while_v2": "tensorflow.python.ops.while_v2",
 }
 
 
@@ -108,6 +113,19 @@ def keras_is_loaded() -> bool:
     loader = vars(tf).get("keras")
     # From 2.16 on this is a loader until it has been used, then the module itself.
     return vars(loader).get("_tfll_initialized", True) if loader is not None else False
+
+
+def restart_layer_names(package: str) -> None:
+    """Restarts the numbering of Keras' layer names in the default graph.
+
+    The public function for it does so in all graphs, of which other threads may build some.
+
+    Args:
+        package: 'tf_keras' or 'keras'; does nothing if it isn't loaded or is Keras 3.
+    """
+    backend = sys.modules.get(f"{package}.src.backend")
+    numbers = getattr(backend, "PER_GRAPH_OBJECT_NAME_UIDS", {})
+    numbers.pop(tf.compat.v1.get_default_graph(), None)
 
 
 def prefer_keras_package(package: str) -> None:
@@ -166,12 +184,29 @@ def keras_learning_rate(optimizer: Any) -> Any:
     return tf.convert_to_tensor(optimizer.learning_rate)
 
 
-def average_losses(strategy: Any) -> Any:
-    """Returns a context in which TF1's optimizers divide the loss by the number of replicas.
+# How many threads build models with each strategy: a program may share one.
+_average_losses: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
 
-    Legacy Estimators ran models of a `tf.distribute.Strategy` within it; it has no public name.
+
+@contextlib.contextmanager
+def average_losses(strategy: Any) -> Iterator[None]:
+    """Makes TF1's optimizers divide the loss by the number of replicas, in the block.
+
+    Legacy Estimators ran models of a `tf.distribute.Strategy` so. The switch is the strategy's, and
+    has no public name; it stays on while any thread is in such a block.
     """
-    return strategy._scale_loss_for_estimator_enabled()
+
+    def add(number: int) -> None:
+        with _LOCK:
+            _average_losses[strategy] = _average_losses.get(strategy, 0) + number
+            strategy._scale_loss_for_estimator = _average_losses[strategy] > 0
+
+    add(1)
+    try:
+        yield
+    finally:
+        add(-1)
 
 
 @contextlib.contextmanager

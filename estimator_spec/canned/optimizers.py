@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import weakref
 from typing import Any
 
@@ -26,6 +27,7 @@ _CLASSES = {
 # Copies of optimizer objects from before they trained: an object has the variables of one graph, so
 # the graphs after the first train by copies.
 _unused_copies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()  # two threads may build models with one object
 
 
 def tf1_optimizer(optimizer: Any, learning_rate: float) -> Any:
@@ -73,12 +75,13 @@ def keras_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
         options = {} if learning_rate is None else {"learning_rate": learning_rate}
         return getattr(classes, name)(**options)
     if isinstance(optimizer, classes.Optimizer):
-        if optimizer in _unused_copies:
-            return copy.deepcopy(_unused_copies[optimizer])
-        if optimizer.weights:  # built by other code; functions and schedules are lost
-            return type(optimizer).from_config(optimizer.get_config())
-        _unused_copies[optimizer] = copy.deepcopy(optimizer)
-        return optimizer
+        with _LOCK:
+            if optimizer in _unused_copies:
+                return copy.deepcopy(_unused_copies[optimizer])
+            if optimizer.weights:  # built by other code; functions and schedules are lost
+                return type(optimizer).from_config(optimizer.get_config())
+            _unused_copies[optimizer] = copy.deepcopy(optimizer)
+            return optimizer
     made = optimizer() if callable(optimizer) else optimizer
     if isinstance(made, legacy_keras.keras_2().optimizers.Optimizer):
         if not isinstance(made, classes.Optimizer):

@@ -57,7 +57,9 @@ class DataFile:
         try:
             done = self._read(view, offset)
         except OSError as error:
-            raise OSError(error.errno, f"{os.strerror(error.errno or 0)}: {self.path!r}") from error
+            reason = os.strerror(error.errno or 0)
+            text = f"{reason}. The file can't be read"
+            raise OSError(error.errno, text, self.path) from None
         except tf.errors.OpError as error:
             raise OSError(f"{self.path!r} can't be read: {error.message}") from error
         if done < len(view):

@@ -77,14 +77,14 @@ def read(prefix: str) -> CheckpointRecord | None:
     """Returns the record of a checkpoint; None if it has none.
 
     Raises:
-        CheckpointError: the record can't be read, or was written by a later version.
+        CheckpointError: the record is damaged, or was written by a later version.
+        OSError: the disk can't read it.
     """
     path = path_of(prefix)
     if not tf.io.gfile.exists(path):
         return None
     try:
-        with tf.io.gfile.GFile(path, "r") as file:
-            data = json.loads(file.read())
+        data = json.loads(files.read_file(path))
         if data["format"] != _FORMAT:
             raise ValueError(f"format {data['format']}, this version knows {_FORMAT}")
         if data.get("checksum", _checksum(data)) != _checksum(data):
@@ -213,8 +213,7 @@ def _hash_index(prefix: str) -> str | None:
     path = prefix + ".index"
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    return hashlib.sha256(files.read_file(path)).hexdigest()
 
 
 def remove_orphan(prefix: str) -> None:

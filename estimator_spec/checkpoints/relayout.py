@@ -93,6 +93,8 @@ def adapt_checkpoint(
             try:
                 conversion.write_plan(checkpoint, copy, plan, durable=False)
             except OSError as error:
+                if str(error.filename or "").startswith(prefix):
+                    raise  # the checkpoint can't be read
                 raise OSError(
                     f"{error} The graph needs {moved or sorted(wanted)} in another layout or "
                     "dtype, and reads a copy in the directory for temporary files. Set TMPDIR to a "

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf import text_format
 
 from estimator_spec.checkpoints import files
 from estimator_spec.checkpoints.errors import (
@@ -34,15 +34,22 @@ def read(directory: str) -> Any:
     """Returns the `CheckpointState` of a directory; None if it has no state file.
 
     Raises:
-        CheckpointError: the state file can't be read, or names no checkpoint.
+        CheckpointError: the state file is damaged, or names no checkpoint.
+        OSError: the disk can't read it.
     """
     path = path_of(directory)
     if not tf.io.gfile.exists(path):
         return None
-    state = None
-    with contextlib.suppress(ValueError, tf.errors.OpError):  # such as text that isn't UTF-8
-        state = tf.train.get_checkpoint_state(directory)
-    if state is not None and state.model_checkpoint_path:
+    # Not tf.train.get_checkpoint_state, which returns None for whatever goes wrong.
+    state = type(tf1.train.generate_checkpoint_state_proto(directory, directory))()
+    try:
+        text_format.Parse(files.read_file(path).decode(), state)
+    except (ValueError, text_format.ParseError):  # such as text that isn't UTF-8
+        state.Clear()
+    if state.model_checkpoint_path:
+        state.model_checkpoint_path = os.path.join(directory, state.model_checkpoint_path)
+        others = state.all_model_checkpoint_paths
+        others[:] = [os.path.join(directory, other) for other in others]
         return state
     raise CheckpointError(
         path,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 
 from estimator_spec.checkpoints import state_file, verification
@@ -61,7 +62,7 @@ def repair(directory: str | os.PathLike[str], *, dry_run: bool = False) -> Repai
 
     Raises:
         CheckpointError: the directory has no complete checkpoint.
-        OSError: the state file can't be written.
+        OSError: the state file can't be written, or the disk can't read a checkpoint.
     """
     directory = os.fspath(directory)
     path = state_file.path_of(directory)
@@ -100,6 +101,16 @@ def _fault(prefix: str, every_byte: bool) -> str | None:
         if every_byte:
             return next(iter(verification.verify(prefix).faults), None)
         Checkpoint(prefix).close()
-    except (CheckpointError, OSError) as error:
+    except OSError as error:
+        if error.errno != errno.EIO:
+            return str(error)
+        # It may be whole: without it, training would repeat steps and overwrite it.
+        raise OSError(
+            error.errno,
+            f"{os.strerror(error.errno)}. Nothing was changed: try again, or move the checkpoint "
+            "away to go on from an earlier one",
+            error.filename,
+        ) from None
+    except CheckpointError as error:
         return str(error)
     return None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ _SECONDS_BETWEEN_ATTEMPTS = 0.5
 
 # By address. TensorFlow can't stop a server, so each lives as long as the process.
 _servers: dict[str, Any] = {}
+_LOCK = threading.Lock()
 
 
 class ServerError(RuntimeError):
@@ -45,10 +47,11 @@ def start(config: RunConfig) -> None:
     if not roles.is_distributed(config):
         return
     address = roles.own_address(config)
-    if address in _servers or config.master != f"grpc://{address}":
-        return
-    tf1.logging.info("Starting the TensorFlow server of %s at %s.", _name(config), address)
-    _servers[address] = _start(config, address)
+    with _LOCK:
+        if address in _servers or config.master != f"grpc://{address}":
+            return
+        tf1.logging.info("Starting the TensorFlow server of %s at %s.", _name(config), address)
+        _servers[address] = _start(config, address)
 
 
 def serve(config: RunConfig) -> NoReturn:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
+import threading
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 
+_LOCK = threading.Lock()
 VARIABLE = "TF_USE_LEGACY_KERAS"
 
 
@@ -33,13 +34,14 @@ def select_legacy_keras() -> bool:
     Returns:
         Whether this call selected tf_keras.
     """
-    if VARIABLE in os.environ or _release() < (2, 16) or private.keras_is_loaded():
-        return False
-    if importlib.util.find_spec("tf_keras") is None:
-        return False
-    os.environ[VARIABLE] = "1"
-    private.prefer_keras_package("tf_keras")
-    return True
+    with _LOCK:
+        if VARIABLE in os.environ or _release() < (2, 16) or private.keras_is_loaded():
+            return False
+        if importlib.util.find_spec("tf_keras") is None:
+            return False
+        os.environ[VARIABLE] = "1"
+        private.prefer_keras_package("tf_keras")
+        return True
 
 
 def keras_2() -> Any:
@@ -71,9 +73,6 @@ def cure() -> str:
 
 
 def reset_layer_names() -> None:
-    """Restarts the numbering of Keras' layer names, which must be equal in all replicas."""
+    """Restarts the numbering of layer names in a graph; they must be equal in all replicas."""
     for package in ("tf_keras", "keras"):
-        backend = getattr(sys.modules.get(package), "backend", None)
-        reset = getattr(backend, "reset_uids", None)
-        if reset is not None:  # Keras 3 has none, and builds no TF1 graphs
-            reset()
+        private.restart_layer_names(package)

@@ -111,7 +111,7 @@ class Evaluator:
             )
         try:
             metrics, exports = self._evaluate(checkpoint)
-        except (ValueError, CheckpointError, tf.errors.OpError):
+        except (ValueError, CheckpointError, OSError, tf.errors.OpError):
             is_evaluator = self._estimator.config.task_type == TaskType.EVALUATOR
             if not is_evaluator or tf.io.gfile.exists(f"{checkpoint}.index"):
                 raise

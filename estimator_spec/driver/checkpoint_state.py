@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import state_file
 from estimator_spec.checkpoints.errors import DamagedCheckpointError
+from estimator_spec.driver import file_errors
 from estimator_spec.driver.errors import CheckpointError, ModelDirError, first_line
 
 _STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
@@ -150,16 +151,22 @@ def read_global_step(prefix: str | None) -> int:
 
 @contextlib.contextmanager
 def explain_damage(prefix: str | None) -> Iterator[None]:
-    """Raises a `CheckpointError` if restoring a checkpoint in the block finds damaged tensors.
+    """Explains errors of a block that restores a checkpoint.
 
     Args:
         prefix: the checkpoint that the block restores, if any.
 
     Raises:
-        CheckpointError: names the checkpoint.
+        CheckpointError: the checkpoint is damaged; names it.
+        OSError: the disk can't read a file, or permits no reading; names it.
     """
     try:
         yield
+    except (tf.errors.UnknownError, tf.errors.PermissionDeniedError) as error:
+        fault = file_errors.find(error)
+        if fault is None or error.op is None or not error.op.type.startswith("Restore"):
+            raise
+        raise fault.error("The file can't be read; nothing was changed") from None
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         if prefix is None and isinstance(error, tf.errors.DataLossError):
             raise CheckpointError(

@@ -10,13 +10,12 @@ run on the host.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import Replicas, ReplicaStep
 from estimator_spec.run_config.tpu_config import TPUConfig, parse_iterations_per_loop
@@ -75,14 +74,14 @@ def train(
         with tf.control_dependencies([*ops, step.loss]):
             return done + 1, tf.identity(step.loss)
 
-    with _functional_loops():
-        done, loss = tf.while_loop(
-            lambda done, loss: done < length,
-            body,
-            [tf.constant(0), tf.constant(0.0)],
-            parallel_iterations=1,
-            name="training_loop",
-        )
+    # A functional loop: others can't contain a TPU's computation.
+    done, loss = private.while_v2.while_loop(
+        lambda done, loss: done < length,
+        body,
+        [tf.constant(0), tf.constant(0.0)],
+        parallel_iterations=1,
+        name="training_loop",
+    )
     # The loop's body is a graph of its own, but errors are explained from the outer graph.
     tf1.get_default_graph().get_collection_ref(lookup_errors.LOOKUP_SITES).extend(sites)
     (step,) = steps
@@ -220,16 +219,3 @@ def _scaffold(step: ReplicaStep) -> Any:
     """Returns the scaffold of the first replica's result, or None."""
     scaffold_fn = getattr(step.result, "scaffold_fn", None)
     return scaffold_fn() if scaffold_fn else getattr(step.spec, "scaffold", None)
-
-
-@contextlib.contextmanager
-def _functional_loops() -> Iterator[None]:
-    """Makes `tf.while_loop` create functional loops: others can't contain a TPU's computation."""
-    enabled = tf1.control_flow_v2_enabled()
-    if not enabled:
-        tf1.enable_control_flow_v2()
-    try:
-        yield
-    finally:
-        if not enabled:
-            tf1.disable_control_flow_v2()

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common.skippable_hooks import SkippableHook
+from estimator_spec.driver.standstill import LOST_SESSION, StepWatch
 
 tf1 = tf.compat.v1
 
@@ -24,8 +25,6 @@ tf1 = tf.compat.v1
 _MAX_SECONDS = 0.5
 # Steps with hooks that must each increment the global step by one before any runs without.
 _MIN_REGULAR_STEPS = 3
-# Errors after which a `MonitoredSession` creates a new session.
-_LOST_SESSION = (tf.errors.AbortedError, tf.errors.UnavailableError)
 
 
 class _RawSession:
@@ -57,7 +56,7 @@ class _RawSession:
         def run() -> Any:
             try:
                 return call()
-            except _LOST_SESSION:
+            except LOST_SESSION:
                 self.is_lost = True
                 raise
 
@@ -174,6 +173,7 @@ class StepRunner(_Runner):
         train_op: op that runs one step.
         loss: loss of the step, a scalar.
         nan_hook: the hook that checks the loss; raw steps pass their loss to its `after_run`.
+        watch: is told of each step.
         skip_hooks: whether steps that no hook needs run without hooks.
 
     Attributes:
@@ -186,11 +186,13 @@ class StepRunner(_Runner):
         train_op: Any,
         loss: Any,
         nan_hook: tf1.train.NanTensorHook,
+        watch: StepWatch,
         skip_hooks: bool = True,
     ) -> None:
         super().__init__(hooks, [train_op, loss], skip_hooks)
         self.last_loss: Any = None
         self._nan_hook = nan_hook
+        self._watch = watch
         self._read_global_step: Any = None
         self._global_step = 0
         self._first_global_step: int | None = None  # after the session's first step
@@ -199,11 +201,19 @@ class StepRunner(_Runner):
 
     def run(self, session: tf1.train.MonitoredSession) -> None:
         """Runs the steps before the next one with hooks, and that one."""
-        if self._can_skip_hooks:
-            self._should_stop = session.should_stop
-            session.run_step_fn(self._run_through_next_needed)
-        else:
-            _, self.last_loss = session.run(self._fetches)
+        self._should_stop = session.should_stop
+        session.run_step_fn(self._run_watched)
+
+    def _run_watched(self, step_context: Any) -> None:
+        try:
+            if self._can_skip_hooks:
+                self._run_through_next_needed(step_context)
+            else:
+                _, self.last_loss = step_context.run_with_hooks(self._fetches)
+        except LOST_SESSION as error:
+            self._watch.session_lost(error)
+            raise
+        self._watch.step_done()
 
     def _run_through_next_needed(self, step_context: Any) -> None:
         if not self._session.wraps(step_context.session):

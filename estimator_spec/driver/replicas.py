@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -21,7 +22,6 @@ from estimator_spec._tensorflow import cross_shard, graph_surgery, private
 from estimator_spec.common import legacy_keras
 from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import LoopCore, distribute_values, replica_id
-from estimator_spec.driver import patching
 from estimator_spec.driver.embeddings import HostEmbeddings, Model, PlainEmbeddings
 from estimator_spec.driver.replica_inputs import ReplicaBatch, pack_present
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
@@ -123,8 +123,7 @@ class Replicas:
         arguments = [
             distribute_values(self.strategy, list(tensors)) for tensors in zip(*flat, strict=True)
         ]
-        # A replica may be a new thread, which doesn't inherit the context variables of this one.
-        contexts = [contextvars.copy_context() for _ in values]
+        contexts: list[contextvars.Context] = []
 
         def replica(*tensors: Any) -> list[Any]:
             number = replica_id()
@@ -142,8 +141,10 @@ class Replicas:
             body.as_default(),
             private.average_losses(self.strategy),
             activation_gradients.keeping_slots_local(),
-            _reducing_by_strategy(),
+            _reduced_by_strategy(self.strategy),
         ):
+            # A replica may be a new thread, which doesn't inherit this one's context variables.
+            contexts += [contextvars.copy_context() for _ in values]
             # Otherwise the strategy would apply AutoGraph to the user's code, and pad batches.
             gathered = self.strategy.run(
                 tf.autograph.experimental.do_not_convert(replica),
@@ -225,15 +226,7 @@ class Replicas:
         return function, tf.nest.map_structure(lambda *values: tf.concat(values, 0), *given)
 
 
-@contextlib.contextmanager
-def _reducing_by_strategy() -> Iterator[None]:
-    """Lets the strategy reduce the gradients of TensorFlow's `CrossShardOptimizer`."""
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        yield
-        return
-    kind = tf1.tpu.CrossShardOptimizer
-    with (
-        patching.set_temporarily(kind, "compute_gradients", cross_shard.compute_gradients),
-        patching.set_temporarily(kind, "apply_gradients", cross_shard.apply_gradients),
-    ):
-        yield
+def _reduced_by_strategy(strategy: Any) -> AbstractContextManager[None]:
+    """Returns a context in which the strategy reduces gradients of `CrossShardOptimizer`s."""
+    several = strategy.num_replicas_in_sync > 1
+    return cross_shard.reduced_by_strategy() if several else contextlib.nullcontext()

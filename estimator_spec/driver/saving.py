@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import numbers
 import os
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,28 +13,10 @@ import tensorflow as tf
 
 from estimator_spec.common import own_files
 from estimator_spec.cores import stacked_tables
-from estimator_spec.driver import initial_values, patching
+from estimator_spec.driver import file_errors, initial_values, patching
 
 tf1 = tf.compat.v1
 
-_FILE_ERRORS = {
-    os.strerror(number): number
-    for number in (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EROFS,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EIO,
-    )
-}
-# TensorFlow's messages of failed file operations have a line '<path>; <strerror>', without quotes.
-_FILE_ERROR = re.compile(
-    r"(^|\}\} )(?P<path>[^\n{}]+?); "
-    rf"(?P<reason>{'|'.join(map(re.escape, _FILE_ERRORS))})",
-    re.MULTILINE,
-)
 _WRITING_OPS = ("SaveV2", "SaveSlices", "Save", "MergeV2Checkpoints")
 
 
@@ -241,12 +221,10 @@ def explain_write_errors() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        found = _FILE_ERROR.search(error.message)
-        if found is None or (error.op is not None and error.op.type not in _WRITING_OPS):
+        fault = file_errors.find(error)
+        if fault is None or (error.op is not None and error.op.type not in _WRITING_OPS):
             raise
-        raise OSError(
-            _FILE_ERRORS[found["reason"]],
-            f"{found['reason']}. The file can't be written. Earlier checkpoints are unchanged: "
-            "make room or permit writing, and run again to go on from the latest one",
-            found["path"],
+        raise fault.error(
+            "The file can't be written. Earlier checkpoints are unchanged: make room or permit "
+            "writing, and run again to go on from the latest one"
         ) from None

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.checkpoints import state_file
 from estimator_spec.cluster import roles
 from estimator_spec.driver import checkpoint_state, errors, table_restore
 from estimator_spec.run_config import RunConfig
@@ -70,22 +71,45 @@ def create_chief_session(
         hooks: hooks of every training process.
         chief_hooks: further hooks.
     """
-    return tf1.train.MonitoredTrainingSession(
-        master=config.master,
-        is_chief=True,
-        checkpoint_dir=config.model_dir,
-        scaffold=scaffold,
-        hooks=hooks,
-        chief_only_hooks=chief_hooks,
-        # The driver has hooks of its own for checkpoints, summaries and speed.
-        save_checkpoint_secs=0,
-        save_summaries_steps=None,
-        log_step_count_steps=None,
-        config=config.session_config,
+    return tf1.train.MonitoredSession(
+        _RestoringSessionCreator(scaffold, config),
+        [*chief_hooks, *hooks],
         stop_grace_period_secs=_grace_seconds(config),
-        max_wait_secs=config.session_creation_timeout_secs,
-        save_graph_def=config.checkpoint_save_graph_def,
     )
+
+
+class _RestoringSessionCreator(tf1.train.SessionCreator):
+    """Creator of a chief's sessions, which restores the latest checkpoint.
+
+    TensorFlow's own would initialize the variables anew if it couldn't read the state file.
+    """
+
+    def __init__(self, scaffold: tf1.train.Scaffold, config: RunConfig) -> None:
+        self._scaffold = scaffold
+        self._config = config
+
+    def create_session(self) -> Any:
+        """Returns a session whose variables are restored or, without a checkpoint, initialized.
+
+        Raises:
+            CheckpointError: the state file is missing or damaged.
+            OSError: it can't be read.
+        """
+        directory = self._config.model_dir
+        assert directory is not None  # set by the estimator
+        latest = state_file.find_latest(directory)
+        creator = tf1.train.ChiefSessionCreator(
+            self._scaffold,
+            self._config.master,
+            self._config.session_config,
+            checkpoint_filename_with_path=latest,
+        )
+        session = creator.create_session()
+        if latest is not None:
+            # The saver deletes the oldest of these.
+            state = state_file.read(directory)
+            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        return session
 
 
 def create_worker_session(

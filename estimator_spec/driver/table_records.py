@@ -8,7 +8,7 @@ import re
 
 import tensorflow as tf
 
-from estimator_spec.checkpoints import records
+from estimator_spec.checkpoints import records, state_file
 from estimator_spec.cores import stacked_tables
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
@@ -58,7 +58,7 @@ class TableRecordListener(TablesListener):
     def before_save(self, session: tf1.Session, global_step_value: int) -> None:
         """Writes the record first, so that no checkpoint is ever without one."""
         del session
-        self._previous = tf.train.latest_checkpoint(self._model_dir)
+        self._previous = self._latest()
         self._before = self._checkpoints()
         if self._record.tables:
             records.write_ahead(self._default_prefix(global_step_value), self._record)
@@ -66,22 +66,27 @@ class TableRecordListener(TablesListener):
     def after_save(self, session: tf1.Session, global_step_value: int) -> None:
         """Completes the record, and writes one for a checkpoint of another name."""
         del session
-        latest = tf.train.latest_checkpoint(self._model_dir)
+        latest = self._latest()
         prefix = self._default_prefix(global_step_value)
         if self._record.tables:
             if tf.io.gfile.exists(prefix + ".index"):
                 records.finalize(prefix)
             # The hook may write elsewhere: an old checkpoint here may belong to another graph.
-            is_new = latest is not None and latest != self._previous
-            if is_new and not tf.io.gfile.exists(records.path_of(latest)):
-                records.write(latest, self._record)
+            known = latest is None or latest == self._previous
+            if not known and not tf.io.gfile.exists(records.path_of(str(latest))):
+                records.write(str(latest), self._record)
         for deleted in self._before - self._checkpoints():
             records.remove_orphan(deleted)
 
+    def _latest(self) -> str | None:
+        """Returns the prefix of the latest checkpoint that the state file names."""
+        state = state_file.read(self._model_dir)
+        return None if state is None else str(state.model_checkpoint_path)
+
     def _checkpoints(self) -> set[str]:
         """Returns the prefixes that the state file names."""
-        state = tf.train.get_checkpoint_state(self._model_dir)
-        return set(state.all_model_checkpoint_paths) if state is not None else set()
+        state = state_file.read(self._model_dir)
+        return set() if state is None else set(state.all_model_checkpoint_paths)
 
     def _default_prefix(self, step: int) -> str:
         return os.path.join(self._model_dir, f"{_BASENAME}-{step}")

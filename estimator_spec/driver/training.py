@@ -17,6 +17,7 @@ from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import initial_values, input_pipeline, saving, sessions
 from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hookless_steps import StepRunner
+from estimator_spec.driver.standstill import StepWatch
 from estimator_spec.run_config import RunConfig
 from estimator_spec.user_functions.model_spec import EstimatorSpec
 from tpu_columns.optimizations import Optimization
@@ -75,7 +76,8 @@ def run(
     chief_hooks.extend(_summary_hooks(spec, config))
     skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
     runner_hooks = [*all_hooks, *(chief_hooks if config.is_chief else ())]
-    steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, skip_hooks)
+    watch = StepWatch(config)
+    steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, watch, skip_hooks)
     if Optimization.INITIAL_VALUES in optimizations:
         initial_values.replace_large_constants(graph)
     # In a cluster other processes may update variables during a save.
@@ -93,12 +95,16 @@ def run(
 
     present = [*saver_hooks, *all_hooks, *spec.training_chief_hooks]
     with (
+        watch,
         saving.explain_write_errors(),
         saving.guard_saves(spec.scaffold, saver, config.model_dir or "", before_saves),
         _listeners_added(present, saving_listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
     ):
-        _run_steps(session, steps, input_fn, built.loop)
+        try:
+            _run_steps(session, steps, input_fn, built.loop)
+        finally:
+            watch.closing()
     # Not inside the block: the end of the input leaves it by an exception.
     return steps.last_loss
 

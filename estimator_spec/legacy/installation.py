@@ -18,7 +18,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
@@ -50,29 +50,48 @@ class State(NamedTuple):
     cases: frozenset[names.When]
 
 
-class _Process:
-    """The installation in this process; `state` is None if nothing is installed."""
-
-    state: State | None = None
-    changes = ReversibleChanges()
-
-
 class Installed:
-    """Result of `install()`: a context manager that undoes the installation on exit."""
+    """Result of `install()`: a context manager that undoes the installation on exit.
 
-    def __init__(self, before: State | None, after: State) -> None:
-        self._before = before
-        self._after = after
+    Names stay that another call still needs, such as one of another thread.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._thread = threading.get_ident()
 
     def __enter__(self) -> Installed:
         """Does nothing: `install()` has installed the names already."""
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Undoes what this call of `install()` changed."""
-        if self._before != self._after:
-            with _LOCK:
-                _set_state(self._before)
+        """Undoes what this call of `install()` changed, and later ones of its thread."""
+        with _LOCK:
+            calls = _Process.calls
+            if self in calls:
+                start = calls.index(self)
+                calls[start:] = [call for call in calls[start:] if call._thread != self._thread]
+                _set_state(_needed())
+
+
+class _Process:
+    """The installation in this process.
+
+    Attributes:
+        calls: the calls of `install()` that no exit or `uninstall()` has undone, in their order.
+        state: what is installed; None: nothing.
+        changes: undoes it.
+    """
+
+    calls: ClassVar[list[Installed]] = []
+    state: State | None = None
+    changes = ReversibleChanges()
+
+
+def _needed() -> State | None:
+    """Returns what all calls need."""
+    states = [call.state for call in _Process.calls]
+    return State(any(state.replace for state in states), states[-1].cases) if states else None
 
 
 def install(replace: bool = False) -> Installed:
@@ -104,12 +123,14 @@ def install(replace: bool = False) -> Installed:
         A context manager that restores the previous names on exit.
     """
     with _LOCK:
-        before = _Process.state
-        target = State(replace or not _tensorflow_has_estimator(), frozenset(cases()))
-        if before is not None and before.replace and not replace:
-            target = target._replace(replace=True)
-        _set_state(target)
-        return Installed(before, target)
+        made = Installed(State(replace or not _tensorflow_has_estimator(), frozenset(cases())))
+        _Process.calls.append(made)
+        try:
+            _set_state(_needed())
+        except BaseException:
+            _Process.calls.remove(made)
+            raise
+        return made
 
 
 def uninstall() -> None:
@@ -118,6 +139,7 @@ def uninstall() -> None:
     Does nothing if nothing is installed.
     """
     with _LOCK:
+        _Process.calls.clear()
         _set_state(None)
 
 

@@ -96,7 +96,8 @@ class RunConfig:
             `remote_cluster`, in place of the two arguments.
         experimental_max_worker_delay_secs: greatest delay of a worker's start in seconds, an int.
             None: 60.
-        session_creation_timeout_secs: seconds until a worker stops waiting for the chief's session.
+        session_creation_timeout_secs: seconds until a worker stops waiting for the chief's session,
+            and until a process of a cluster whose training stands still ends; None: no limit.
             Default 7200.
         checkpoint_save_graph_def: whether the graph is saved beside the checkpoints.
 

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interrupts a job at every N-th change that it makes to a directory, and checks what is left.
 
-    LD_PRELOAD=kill_at.so python kill_program.py {kill|full} JOB DIRECTORY N
+    LD_PRELOAD=kill_at.so python kill_program.py MODE JOB DIRECTORY N
 
-`kill` ends the process before the change; `full` lets this and all later ones fail that need room.
+| mode | what fails |
+|---|---|
+| kill | the process, before the change |
+| full | this and all later changes that need room |
+| unreadable, unreadable-from | one read in place of a change; all later ones, too |
+| memory | one allocation of a save |
+
 Each run is a fork of this process, which has loaded TensorFlow but started none of its threads.
 Prints a line for each interruption.
 """
@@ -11,6 +17,7 @@ Prints a line for each interruption.
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import os
 import re
@@ -22,7 +29,9 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import Error as MessageError
 
+import estimator_spec
 import table_program
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import state_file
@@ -30,6 +39,7 @@ from estimator_spec.checkpoints.errors import MissingStateFileError
 from estimator_spec.driver import checkpoint_state
 
 LAST_STEP = 2
+LARGE = 4096  # bytes
 killer = ctypes.CDLL(None)
 
 
@@ -94,9 +104,97 @@ def fill(n, function, directory):
     return status == 0
 
 
-def train(directory, last=LAST_STEP, layout=("div", 1)):
+def damage_reads(n, function, directory, from_there_on=False):
+    """Runs a job whose n-th read of the directory fails; False if it has fewer.
+
+    Raises:
+        AssertionError: the error isn't one line that names a file.
+    """
+
+    def run():
+        killer.unreadable_at(os.fsencode(directory), ctypes.c_long(n), int(from_there_on))
+        refusal = None
+        try:
+            function(directory)
+        except (OSError, estimator_spec.CheckpointError) as error:
+            refusal = error
+        is_over = killer.calls_so_far() < n
+        killer.unreadable_at(b"", ctypes.c_long(0), 0)
+        if refusal is not None:
+            text = str(refusal)
+            print(f"{n}: {type(refusal).__name__}: {text}", flush=True)
+            assert "Input/output error" in text, text
+            assert directory in text and "\n" not in text and "{{node" not in text, text
+        return 3 if is_over else 0
+
+    status = in_child(run)
+    if os.WIFSIGNALED(status):  # TensorFlow crashes where it can't read what it has just written
+        print(f"{n}: signal {os.WTERMSIG(status)}", flush=True)
+        return True
+    assert status in (0, 3 << 8), status
+    return status == 0
+
+
+class NoMemory(tf.compat.v1.train.CheckpointSaverListener):
+    """Listener that lets the n-th large allocation of each save fail."""
+
+    def __init__(self, n):
+        self._n = n
+
+    def before_save(self, session, global_step_value):
+        killer.no_memory_at(ctypes.c_long(self._n), ctypes.c_size_t(LARGE))
+
+    def after_save(self, session, global_step_value):
+        self.stop()
+
+    @staticmethod
+    def stop():
+        """Lets all allocations succeed again."""
+        killer.no_memory_at(ctypes.c_long(0), ctypes.c_size_t(0))
+
+
+def exhaust_memory(n, function, directory):
+    """Runs a training in whose saves the n-th large allocation fails; False if they have fewer.
+
+    Raises:
+        AssertionError: it neither went on, nor ended by a signal or by a clear error.
+    """
+
+    def run():
+        try:
+            function(directory, [NoMemory(n)])
+        except (MemoryError, OSError, MessageError, tf.errors.ResourceExhaustedError) as error:
+            NoMemory.stop()
+            print(f"{n}: {type(error).__name__}: {error}", flush=True)
+            return 0
+        return 3 if killer.allocations_so_far() < n else 0
+
+    status = in_child(run)
+    if os.WIFSIGNALED(status):  # as a process that the kernel kills because memory runs out
+        print(f"{n}: signal {os.WTERMSIG(status)}", flush=True)
+        return True
+    assert status in (0, 3 << 8), status
+    return status == 0
+
+
+class StartsAt(tf.compat.v1.train.SessionRunHook):
+    """Hook that fails if a training begins before a global step."""
+
+    def __init__(self, step):
+        self._step = step
+
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+    def after_run(self, run_context, run_values):
+        assert run_values.results >= self._step, "the training started over"
+
+
+def train(directory, last=LAST_STEP, layout=("div", 1), listeners=(), first=0):
     """Trains to a step."""
-    table_program.make(directory, *layout).train(table_program.input_fn, max_steps=last)
+    made = table_program.make(directory, *layout)
+    hooks = [StartsAt(first)]
+    made.train(table_program.input_fn, hooks, max_steps=last, saving_listeners=listeners)
 
 
 def left_in(directory):
@@ -135,8 +233,9 @@ class Training:
         succeed(all_steps)
         self.tables = dict(np.load(tables))
 
-    def job(self, directory):
-        train(directory, self.last)
+    def job(self, directory, listeners=()):
+        first = LAST_STEP if self.before else 0
+        train(directory, self.last, listeners=listeners, first=first)
 
     def check(self, directory):
         """The latest checkpoint is complete, and the run goes on from it."""
@@ -196,6 +295,31 @@ class Export:
             tf.compat.v1.saved_model.load(session, ["serve"], path)
 
 
+class Evaluation:
+    """An evaluation and a prediction, which write nothing beside the checkpoint."""
+
+    def __init__(self, home):
+        self.start = home / "start"
+        succeed(train, self.start)
+        shutil.rmtree(self.start / "eval", ignore_errors=True)
+        self.files = self.contents(self.start)
+
+    def job(self, directory):
+        made = table_program.make(directory)
+        made.evaluate(table_program.input_fn, steps=1)
+        next(made.predict(table_program.input_fn))
+        made.get_variable_value(table_program.TABLE)
+
+    def contents(self, directory):
+        paths = Path(directory).glob("*")
+        return {path.name: path.read_bytes() for path in paths if path.is_file()}
+
+    def check(self, directory):
+        """Nothing has changed, and the job succeeds."""
+        assert self.contents(directory) == self.files
+        self.job(directory)
+
+
 class Convert:
     """A conversion beside the checkpoints of a run."""
 
@@ -245,14 +369,24 @@ JOBS = {
     "training": Training,
     "other shards": lambda home: Training(home, ("mod", 3)),
     "export": Export,
+    "evaluation": Evaluation,
     "convert": Convert,
     "repair": Repair,
 }
 
 
+MODES = {
+    "kill": kill,
+    "full": fill,
+    "unreadable": damage_reads,
+    "unreadable-from": functools.partial(damage_reads, from_there_on=True),
+    "memory": exhaust_memory,
+}
+
+
 def main():
     """Interrupts the job of the command line until it runs to its end."""
-    interrupt = {"kill": kill, "full": fill}[sys.argv[1]]
+    interrupt = MODES[sys.argv[1]]
     name, home, every = sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     job = JOBS[name](home)
@@ -260,9 +394,13 @@ def main():
     for n in itertools.count(1, every):
         directory = home / "killed"
         shutil.copytree(job.start, directory)
-        if not interrupt(n, job.job, str(directory)):
-            break
-        status = in_child(job.check, str(directory))
+        try:
+            if not interrupt(n, job.job, str(directory)):
+                break
+            status = in_child(job.check, str(directory))
+        except AssertionError:
+            traceback.print_exc()
+            status = 1
         print(f"{n}: {'ok' if status == 0 else 'FAILED'}", flush=True)
         interruptions += 1
         failed += status != 0

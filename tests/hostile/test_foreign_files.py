@@ -13,6 +13,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import forking_python
+import interruptions
 import leftovers
 import table_program
 from estimator_spec import __main__ as command_line
@@ -30,6 +32,7 @@ FOREIGN = [
     *("model.ckpt-1_temp/", "model.ckpt-2_temp/mine", f"model.ckpt-3_temp/{PART}"),
     *("model.ckpt-4_temp", f"model.ckpt-77_temp/{PART}", "model.ckpt-78_temp/sub/mine"),
     *("model.ckpt-79_temp_0123abcd/part-00000-of-00001.index", "model.ckpt-80_temp_0/"),
+    *("model.ckpt-0.data-notes", "model.ckpt-2.index.mine", "model.ckpt-2.meta.mine"),
     *("checkpoint.4711.tmp", f"checkpoint.{os.getpid()}.tmp", f"checkpoint.tmp{'a' * 32}"),
     *(f"graph.pbtxt.tmp{'0' * 32}", f"model.ckpt-7.meta.tmp{'1' * 32}", "notes.tmp"),
     *("model.ckpt-7.index.tempstate123", "model.ckpt-8.data-00000-of-00001.tempstate456"),
@@ -49,6 +52,26 @@ FOREIGN = [
     *("new/model.ckpt-7.unfinished/data", "new/model.ckpt-6.data-00000-of-00001"),
     *("new/model.ckpt-5.tables.json", "new/model.ckpt-4.unfinished"),
 ]
+
+
+SPEC = """
+import estimator_spec
+spec = estimator_spec.EmbeddingConfigSpec(
+    feature_to_config_dict={"word": estimator_spec.FeatureConfig("words")},
+    table_to_config_dict={"words": estimator_spec.TableConfig(7, 2, combiner="sum")},
+    optimization_parameters=estimator_spec.AdagradParameters(0.1),
+)
+"""
+CLUSTER = """
+import sys
+import estimator_spec, table_program
+made = table_program.make(sys.argv[1], "mod", 2)
+estimator_spec.train_and_evaluate(
+    made,
+    estimator_spec.TrainSpec(table_program.input_fn, max_steps=4),
+    estimator_spec.EvalSpec(table_program.input_fn, steps=1, start_delay_secs=0, throttle_secs=0),
+)
+"""
 
 
 class Foreign:
@@ -160,7 +183,7 @@ def export_in_all_ways(model_dir, foreign):
     assert len([p for p in latest.glob("1*") if own_files.has_list(str(p))]) == 1
 
 
-def call_commands(model_dir, foreign, tmp_path):
+def call_commands(model_dir, foreign, tmp_path, monkeypatch):
     """Calls the commands that look at directories or write them."""
     new = model_dir / "new"
     for step, status in {9: 0, 8: 0, 7: 2, 6: 2, 5: 2, 4: 2}.items():
@@ -181,18 +204,27 @@ def call_commands(model_dir, foreign, tmp_path):
     assert run_command("compare", prefix, new / "model.ckpt-9", "--checkpoints") in (0, 1, 2)
     program = tmp_path / "program.py"
     program.write_text("import tensorflow as tf\ntf.estimator.RunConfig()\n")
+    spec = tmp_path / "spec.py"
+    spec.write_text(SPEC)
+    task = tmp_path / "task.py"
+    task.write_text("import os; print(os.environ['TF_CONFIG'])\n")
+    monkeypatch.chdir(model_dir)  # where commands could leave files of their own
     for arguments in (
+        ("plan", f"{spec}:spec"),
+        ("plan", f"{spec}:spec", "--html", new / "plan.html"),
+        ("launch", "--host-network", task, "--workers", "1", "--ps", "1", "--evaluator"),
         ("migrate", "--outtree", model_dir, program),
         ("migrate", "--write", program),
         ("doctor", program),
         ("run", "--check", program),
     ):
-        run_command(*arguments)
+        status = run_command(*arguments)
+        assert status == 0 or arguments[0] in ("migrate", "doctor", "run"), (arguments, status)
         foreign.check(arguments)
 
 
 @pytest.mark.slow
-def test_files_of_others(tmp_path, caplog):
+def test_files_of_others(tmp_path, caplog, monkeypatch):
     """Dozens of files of others are as they were after each way of running; leftovers are gone."""
     assert len(FOREIGN) >= 40
     model_dir = tmp_path / "model"
@@ -219,13 +251,33 @@ def test_files_of_others(tmp_path, caplog):
     with caplog.at_level("INFO", logger="tensorflow"):
         train_in_all_ways(model_dir, foreign)
         export_in_all_ways(model_dir, foreign)
-        call_commands(model_dir, foreign, tmp_path)
+        call_commands(model_dir, foreign, tmp_path, monkeypatch)
     for name in own:
         assert not (model_dir / name).exists()
         assert f"Removing {model_dir / name}" in caplog.text
     assert (model_dir / "rescued_temp" / leftovers.JOBS[own_files.Job.SAVE][0]).exists()
     assert sorted(os.listdir(with_another)) == ["mine", "sub"]
     assert f"{with_another} stays" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.nightly("several processes; the same trainings in one are with every change")
+def test_a_cluster(tmp_path):
+    """A cluster that `launch` runs in a directory with files of others leaves them."""
+    model_dir = tmp_path / "model"
+    foreign = Foreign(model_dir)
+    for name in FOREIGN:
+        foreign.plant(name)
+    program = tmp_path / "program.py"
+    program.write_text(CLUSTER)
+    command = ["-m", "estimator_spec", "launch", "--host-network", program, "--ps", "2"]
+    done = forking_python.run(
+        [str(each) for each in [*command, "--evaluator", "--", model_dir]],
+        env=interruptions.ENVIRONMENT,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert tf.train.latest_checkpoint(str(model_dir)).endswith("-4")
+    foreign.check("launch")
 
 
 def test_a_keras_model(tmp_path):

@@ -145,6 +145,7 @@ NIGHTLY = {
         "estimator_spec/driver/test_shards.py::test_checkpoints_of_other_shards[[]before0-*",
         "estimator_spec/driver/test_shards.py::test_dict_mode_and_the_host_core[[]None]",
         "estimator_spec/keras_models/test_model_to_estimator.py::test_optimizers[[]<lambda>[1-9]]",
+        "hostile/test_two_threads.py::test_two_models[[]replicas-within]",
         "estimator_spec/keras_models/test_model_to_estimator.py::test_training_goes_on*[[]saver]",
         "estimator_spec/updates/test_dependencies.py::*[[]True]",
         "estimator_spec/planning/test_memory.py::test_bytes_are_those*[[]None]",

@@ -46,6 +46,7 @@ DEFAULTS = {
     "pause_in": "chief",
     "plain": False,
     "core": None,
+    "limit": 7200,  # seconds of a standstill
     "full": None,  # job whose disk is full; needs the library of tests/hostile
 }
 
@@ -178,6 +179,7 @@ def main(model_dir, options):
         save_summary_steps=options["save_steps"],
         log_step_count_steps=10,
         experimental_max_worker_delay_secs=0,
+        session_creation_timeout_secs=options["limit"],
     )
     if options["full"] == config.task_type:
         ctypes.CDLL(None).full_at(os.fsencode(model_dir), ctypes.c_long(1))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,17 +23,17 @@ PATH = os.pathsep.join([str(HERE.parents[2]), str(HERE)])
 LIMIT = 240  # seconds until a test gives up
 
 
-def start(program, model_dir, options, environment, log, python=None):
+def start(program, model_dir, options, environment, log, python=None, namespace=None):
     """Starts a program of this directory, which appends its output to a file."""
     code = f"import json, sys, {program}; {program}.main(sys.argv[1], json.loads(sys.argv[2]))"
+    arguments = ["-c", code, model_dir, json.dumps(options)]
+    python = python or sys.executable
     with open(log, "ab") as output:
-        return forking_python.start(
-            ["-c", code, model_dir, json.dumps(options)],
-            executable=python or sys.executable,
-            env=environment,
-            stdout=output,
-            stderr=output,
-        )
+        files = {"stdout": output, "stderr": output}
+        if namespace is not None:  # a fork has threads, which can't join one
+            command = namespace.command([python, *arguments])
+            return subprocess.Popen(command, env=environment, **files)
+        return forking_python.start(arguments, executable=python, env=environment, **files)
 
 
 class Cluster:
@@ -45,9 +46,13 @@ class Cluster:
         model_dir: its model_dir.
         options: options of the program.
         environments: environment variables by task, such as 'worker 0'.
+        namespace: the `NetworkNamespace` of its processes, or None.
     """
 
-    def __init__(self, directory, python, program, model_dir, options, environments):
+    def __init__(
+        self, directory, python, program, model_dir, options, environments, namespace=None
+    ):
+        self._namespace = namespace
         self.environments = environments
         self._directory = directory
         self._python = python
@@ -63,7 +68,8 @@ class Cluster:
         for task in tasks or self.environments:
             environment, log = self.environments[task] | more, self._log(task)
             self._processes[task] = start(
-                self._program, self._model_dir, options, environment, log, self._python
+                *(self._program, self._model_dir, options, environment, log, self._python),
+                namespace=self._namespace,
             )
 
     def run(self):
@@ -93,7 +99,11 @@ class Cluster:
 
     def terminate(self, task):
         """Sends SIGTERM to the process of a task."""
-        self._processes[task].send_signal(signal.SIGTERM)
+        self.send(task, signal.SIGTERM)
+
+    def send(self, task, number):
+        """Sends a signal to the process of a task."""
+        self._processes[task].send_signal(number)
 
     def kill(self, task):
         """Kills the process of a task."""
@@ -138,7 +148,14 @@ def cluster(tmp_path):
     clusters = []
 
     def make(
-        model_dir, workers=0, servers=1, evaluator=False, python=None, program=PROGRAM, **options
+        model_dir,
+        workers=0,
+        servers=1,
+        evaluator=False,
+        python=None,
+        program=PROGRAM,
+        namespace=None,
+        **options,
     ):
         size = local_cluster.Size(workers, servers, evaluator)
         side = "reference" if python else "ours"
@@ -148,7 +165,9 @@ def cluster(tmp_path):
         }
         directory = tmp_path / f"logs-{len(clusters)}"
         directory.mkdir()
-        clusters.append(Cluster(directory, python, program, model_dir, options, environments))
+        clusters.append(
+            Cluster(directory, python, program, model_dir, options, environments, namespace)
+        )
         return clusters[-1]
 
     try:

@@ -6,12 +6,18 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import interruptions
 from estimator_spec import checkpoints
+from estimator_spec.cluster import network_namespace
 
 pytestmark = pytest.mark.slow
 NIGHTLY = pytest.mark.nightly("kills and restarts processes of a cluster")
@@ -42,21 +48,124 @@ def test_a_worker_is_killed(cluster, tmp_path):
 
 
 def test_a_server_is_killed(cluster, tmp_path):
-    """With a new server, training goes on from the latest checkpoint, and the log says so."""
+    """With a new server, training goes on from the latest checkpoint, and the log says so.
+
+    So it does while a server is stopped, here for a moment only.
+    """
     model_dir = tmp_path / "model"
     made = cluster(model_dir, servers=2, max_steps=40, save_steps=10, pause_at=25)
     made.start()
     made.wait_for("chief 0", "paused at 25")
     assert global_step(model_dir) == 20
+    made.send("ps 0", signal.SIGSTOP)
+    made.wait_for("chief 0", r"stood still for \d+ seconds: ps 0 at \S+ doesn't answer")
+    made.send("ps 0", signal.SIGCONT)
     made.kill("ps 1")
     made.start("ps 1")
     made.wait_for("ps 1", "serves variables", times=2)
     go(model_dir)
     made.finish("chief 0")
     output = made.output("chief 0")
+    assert "The session with the parameter servers was lost" in output
     assert "the session of global step 25 ended. Training goes on from global step 20" in output
     assert "and repeats 5 steps" in output
     assert global_step(model_dir) == 40
+
+
+class Cut:
+    """The loopback interface of a namespace, which can be down."""
+
+    def __init__(self, namespace):
+        self._namespace = namespace
+
+    def __call__(self, is_up):
+        code = (
+            "import fcntl, socket, struct; request = struct.pack('16sH14x', b'lo', {flags});"
+            "fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8914, request)"
+        )
+        command = [sys.executable, "-c", code.format(flags=int(is_up))]
+        subprocess.run(self._namespace.command(command), check=True)
+
+
+def variables(model_dir):
+    """Returns the values of all variables in the latest checkpoint."""
+    reader = tf.train.load_checkpoint(str(model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+@NIGHTLY
+@pytest.mark.parametrize("fault", ["stopped", "cut"])
+def test_a_minute_without_a_server(cluster, tmp_path, fault):
+    """A server is stopped, or the network cut, for a minute: nothing is lost, and lines say so."""
+    try:
+        with network_namespace.NetworkNamespace() as namespace:
+            made = cluster(tmp_path / "model", 0, 2, max_steps=40, pause_at=25, namespace=namespace)
+            cut = Cut(namespace)
+            made.start()
+            made.wait_for("chief 0", "paused at 25")
+            cut(is_up=False) if fault == "cut" else made.send("ps 1", signal.SIGSTOP)
+            go(tmp_path / "model")
+            time.sleep(60)
+            lines = re.findall(
+                r"Training has stood still for (\d+) seconds: .*", made.output("chief 0")
+            )
+            cut(is_up=True) if fault == "cut" else made.send("ps 1", signal.SIGCONT)
+            made.finish("chief 0")
+    except OSError as error:
+        pytest.skip(f"needs a network namespace: {error}")
+    assert len(lines) >= 5
+    assert "Training goes on after" in made.output("chief 0")
+    assert global_step(tmp_path / "model") == 40
+    assert checkpoints.verify(str(tmp_path / "model")).ok
+    steps = len(re.findall(r"step \d+ loss", made.output("chief 0")))
+    if "Training goes on from global step 20, and repeats 5 steps" in made.output("chief 0"):
+        assert fault == "cut"  # TensorFlow may take the connection for lost
+        assert steps == 45
+        return
+    assert steps == 40
+    cluster(tmp_path / "undisturbed", 0, 2, max_steps=40).run()
+    found, expected = variables(tmp_path / "model"), variables(tmp_path / "undisturbed")
+    assert sorted(found) == sorted(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@NIGHTLY
+@pytest.mark.parametrize("fault", ["stopped", "killed"])
+def test_a_server_that_does_not_come_back(cluster, tmp_path, fault):
+    """At the limit the training processes end, and say which server doesn't answer."""
+    made = cluster(tmp_path / "model", 1, 2, max_steps=10**6, limit=30)
+    made.start()
+    tasks = ("chief 0", "worker 0")
+    for task in tasks:
+        made.wait_for(task, r"step \d+ loss")
+    made.kill("ps 1") if fault == "killed" else made.send("ps 1", signal.SIGSTOP)
+    start = time.monotonic()
+    made.finish(*tasks, status=1)
+    assert time.monotonic() - start < 60
+    for task in tasks:
+        assert re.search(r"ERROR:.*still for \d+ seconds: ps 1 at", made.output(task))
+
+
+@NIGHTLY
+def test_a_server_dies_again_and_again(cluster, tmp_path):
+    """Each training process logs a line at once, and in every ten seconds of a standstill."""
+    made = cluster(tmp_path / "model", 1, 2, max_steps=10**6)
+    made.start()
+    tasks = ("chief 0", "worker 0")
+    for task in tasks:
+        made.wait_for(task, r"step \d+ loss")
+    for times, seconds in enumerate((0, 0, 15), 1):
+        made.kill("ps 1")
+        time.sleep(seconds)
+        made.start("ps 1")
+        for task in tasks:
+            made.wait_for(task, "Training goes on after", times=times)
+    for task in tasks:
+        *parts, _ = re.split(r"Training goes on after (\d+) seconds", made.output(task))
+        for text, seconds in zip(parts[::2], parts[1::2], strict=True):
+            lines = re.findall("session with the parameter servers was lost|stood still for", text)
+            assert len(lines) >= max(1, int(seconds) // 10), text[-3000:]
 
 
 @NIGHTLY

@@ -12,6 +12,7 @@ import os
 import re
 import runpy
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,29 @@ def test_the_inner_of_two_contexts_undoes_nothing():
     with estimator_spec.install(replace=True):
         with estimator_spec.install(replace=True):
             assert tf.contrib.tpu.TPUConfig is estimator_spec.TPUConfig
+        assert tf.contrib.tpu.TPUConfig is estimator_spec.TPUConfig
+    assert not hasattr(tf, "contrib")
+
+
+def test_two_threads_install():
+    """Names that another thread has installed, too, stay until both threads have left."""
+    leave = threading.Event()
+
+    def install(entered):
+        with estimator_spec.install(replace=True):
+            entered.set()
+            leave.wait(60)
+
+    threads = []
+    for _ in range(2):
+        entered = threading.Event()
+        threads.append(threading.Thread(target=install, args=[entered]))
+        threads[-1].start()
+        assert entered.wait(60)
+    with estimator_spec.install(replace=True):
+        leave.set()
+        for thread in threads:
+            thread.join()
         assert tf.contrib.tpu.TPUConfig is estimator_spec.TPUConfig
     assert not hasattr(tf, "contrib")
 

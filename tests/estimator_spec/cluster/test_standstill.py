@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Standstills of a cluster's training are logged, and end at the limit; see also test_faults.py."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+
+import pytest
+import tensorflow as tf
+
+from estimator_spec.cluster import probing
+from estimator_spec.driver import standstill
+from estimator_spec.run_config import RunConfig
+
+LOST = tf.errors.UnavailableError(None, None, "Connection reset by peer\nmore")
+
+
+@contextlib.contextmanager
+def listening():
+    """Yields the port of a process that accepts no connections, as one that is stopped."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def config(monkeypatch):
+    """Returns the configuration of a chief with servers at these ports."""
+
+    def make(*ports, **options):
+        cluster = {"chief": ["127.0.0.1:9"], "ps": [f"127.0.0.1:{port}" for port in ports]}
+        task = {"type": "chief", "index": 0}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+        return RunConfig(**options)
+
+    return make
+
+
+def test_servers_that_do_not_answer(config):
+    """A server is named if nothing listens or nobody answers; one that answers isn't."""
+    server = tf.distribute.Server.create_local_server()
+    up = server.target.rpartition(":")[2]
+    with listening() as stopped:
+        with listening() as down:
+            pass
+        found = probing.find_silent(config(up, stopped, down, up))
+    assert found == [
+        f"ps 1 at 127.0.0.1:{stopped} doesn't answer",
+        f"ps 2 at 127.0.0.1:{down} can't be reached (Connection refused)",
+    ]
+
+
+class Watched:
+    """A watch whose clock and servers the test sets."""
+
+    def __init__(self, config):
+        self.silent = []
+        self.now = 100.0
+        self.watch = standstill.StepWatch(config, lambda config: self.silent, lambda: self.now)
+
+    def wait(self, seconds):
+        """Lets seconds pass, as the thread does."""
+        for _ in range(seconds):
+            self.now += 1
+            self.watch.check()
+
+
+@pytest.fixture
+def watched(config, caplog):
+    """Returns a function that makes a watch, and one that returns the lines since the last call."""
+    caplog.set_level(logging.INFO, logger="tensorflow")
+
+    def lines():
+        found = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return found
+
+    def make(**options):
+        made = Watched(config(1, 2, **options))
+        caplog.clear()
+        return made
+
+    return make, lines
+
+
+def test_a_server_that_stops(watched):
+    """There is a line after two seconds without a step, another every ten, and one at the end."""
+    make, lines = watched
+    made = make()
+    made.watch.step_done()
+    made.wait(60)
+    assert lines() == []  # a long step
+    made.watch.step_done()
+    made.silent = ["ps 1 at b:1 doesn't answer"]
+    made.wait(1)
+    assert lines() == []
+    made.wait(1)
+    text = "Training has stood still for 2 seconds: ps 1 at b:1 doesn't answer. After 7200 seconds"
+    (line,) = lines()
+    assert line.startswith(text)
+    made.wait(30)
+    assert [line.partition(":")[0] for line in lines()] == [
+        f"Training has stood still for {seconds} seconds" for seconds in (12, 22, 32)
+    ]
+    made.watch.step_done()
+    assert lines() == ["Training goes on after 32 seconds."]
+    made.silent = []
+    made.wait(60)
+    assert lines() == []
+
+
+def test_a_session_that_is_lost_twice(watched):
+    """A lost session is logged at once; while there is none, so is each tenth second."""
+    make, lines = watched
+    made = make()
+    made.watch.step_done()
+    for _ in range(2):
+        made.now += 0.5
+        made.watch.session_lost(LOST)
+        (line,) = lines()
+        assert "was lost (Connection reset by peer). Training stands still until" in line
+        made.wait(25)
+        assert [" ".join(line.split()[5:12]) for line in lines()] == [
+            "10 seconds: all parameter servers answer, and",
+            "20 seconds: all parameter servers answer, and",
+        ]
+        made.watch.step_done()
+        assert lines() == ["Training goes on after 25 seconds."]
+
+
+@pytest.mark.parametrize("phase", ["start", "step", "lost", "close"])
+def test_the_limit(watched, monkeypatch, phase):
+    """At the limit the process ends with status 1, whatever TensorFlow waits in."""
+    make, lines = watched
+    made = make(session_creation_timeout_secs=25)
+    if phase != "start":
+        made.watch.step_done()
+    if phase == "step":
+        made.silent = ["ps 0 at a:1 doesn't answer"]
+    if phase == "lost":
+        made.watch.session_lost(LOST)
+    if phase == "close":
+        made.watch.closing()
+
+    def end(status):
+        raise SystemExit(status)
+
+    monkeypatch.setattr(standstill.os, "_exit", end)
+    made.wait(24)
+    with pytest.raises(SystemExit) as caught:
+        made.wait(1)
+    assert caught.value.code == 1
+    assert "Training stood still for 25 seconds" in lines()[-1]
+
+
+def test_no_limit(watched):
+    """Without session_creation_timeout_secs nothing ends, and no line speaks of an end."""
+    make, lines = watched
+    made = make(session_creation_timeout_secs=None)
+    made.wait(10_000)
+    assert len(lines()) == 1000
+    assert "will end" not in "".join(lines())
+
+
+def test_the_thread(config, caplog):
+    """A watch in use notices a server that is stopped without being asked, and ends."""
+    with listening() as stopped, standstill.StepWatch(config(stopped)) as watch:
+        watch.step_done()
+        for _ in range(100):
+            if "ps 0" in caplog.text:
+                break
+            watch._is_over.wait(0.1)
+    assert "Training has stood still for" in caplog.text
+    assert watch._is_over.is_set()
