@@ -158,7 +158,7 @@ def _find_groups(graph: tf.Graph, step: Collection[Any]) -> Iterator[tuple[_Grou
         updates = frozenset(writer for op in group for writer in writers[op])
         by_rows = any("Scatter" in op.type or "Sparse" in op.type for op in updates)
         is_simple = all(graph_surgery.control_flow_context(op) is None for op in updates)
-        devices = {op.device for op in [*group, *updates]}
+        devices = {_device(op) for op in [*group, *updates]}
         if (by_rows or len(group) > 1) and is_simple and len(devices) == 1:
             name = min((op.name for op in group), key=lambda name: (len(name), name))
             yield _Group(name, frozenset(group)), updates
@@ -199,7 +199,7 @@ def _lock_section(graph: tf.Graph, group: _Group, writers: frozenset[Any]) -> An
         for position, value in enumerate(op.inputs):
             if value.op in section or value.op.type in _VARIABLES:
                 continue
-            if value.op.device == op.device or not op.device:
+            if _device(value.op) == group.device:
                 waits[value.op] = None
             else:
                 remote.append((op, position, value))
@@ -228,6 +228,13 @@ def _lock_section(graph: tf.Graph, group: _Group, writers: frozenset[Any]) -> An
     return end
 
 
+def _device(op: Any) -> str:
+    """Returns the device of an op; that of its variable if it has none of its own."""
+    if op.device or not op.inputs or op.inputs[0].dtype != tf.resource:
+        return str(op.device)
+    return str(op.inputs[0].op.device)
+
+
 def _find_section(group: _Group, writers: frozenset[Any]) -> set[Any]:
     """Returns the ops that write a group's variables, and those that compute what they write.
 
@@ -237,11 +244,11 @@ def _find_section(group: _Group, writers: frozenset[Any]) -> set[Any]:
     todo = list(writers)
     while todo:
         op = todo.pop()
-        if op not in before and op.device == group.device and op.type not in _VARIABLES:
+        if op not in before and _device(op) == group.device and op.type not in _VARIABLES:
             before.add(op)
             todo += [*(value.op for value in op.inputs), *op.control_inputs]
     section = set(writers)
-    todo = [user for op in group.variables for user in op.outputs[0].consumers()]
+    todo = [user for op in [*group.variables, *writers] for user in graph_surgery.find_users(op)]
     while todo:
         op = todo.pop()
         if op in before and op not in section:

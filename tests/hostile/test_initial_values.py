@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from estimator_spec.cluster import devices
+from estimator_spec.cluster import devices, local_cluster
 from estimator_spec.common import legacy_keras
 from estimator_spec.cores.host import HostCore
 from tpu_columns import initial_rows, lookup, storage, tables
@@ -210,20 +208,11 @@ def test_shards_have_the_rows_of_one_machine(one_machine, strategy, shards, monk
             assert_same(each, one_machine)
 
 
-def free_ports(count):
-    """Returns free ports of this machine."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
 @pytest.mark.parametrize("strategy", ["div", "mod"])
 def test_servers_have_the_rows_of_one_machine(one_machine, strategy, monkeypatch):
     """On three parameter servers, too; each computes the random rows that it has."""
     monkeypatch.setattr(initial_rows, "_BLOCK", 24)  # several blocks of a table by mod
-    chief, *servers = (f"127.0.0.1:{port}" for port in free_ports(4))
+    chief, *servers = (f"127.0.0.1:{port}" for port in local_cluster.find_free_ports(4))
     cluster = {"chief": [chief], "ps": servers}
     task = {"type": "chief", "index": 0}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
