@@ -64,7 +64,7 @@ def lock_updates(graph: tf.Graph, train_op: Any) -> Any:
         if end is None:
             continue
         locked.append(group)
-        if train_op in writers:
+        if getattr(train_op, "op", train_op) in writers:
             train_op = end
     graph.get_collection_ref(_GROUPS)[:] = locked
     tf1.logging.info("Updates and saves of %d variables and their slots are locked.", len(locked))
@@ -131,7 +131,8 @@ def _origin(value: Any) -> Any:
 
 def _find_groups(graph: tf.Graph, step: Collection[Any]) -> Iterator[tuple[_Group, frozenset[Any]]]:
     """Yields variables with their slots, and the ops that update them."""
-    variables = [graph.get_operation_by_name(v.op.name) for v in tf1.global_variables()]
+    saved = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    variables = [graph.get_operation_by_name(variable.op.name) for variable in saved]
     writers = {
         op: [each for each in dependencies.writers(op.outputs[0]) if each in step]
         for op in variables

@@ -147,6 +147,35 @@ def test_no_row_is_torn(servers, monkeypatch, tmp_path, way):
     assert [count(reader) for reader in readers] == [0] * len(readers)
 
 
+def test_nobody_waits_for_a_process_that_stands_still(servers, monkeypatch):
+    """An update holds no lock while it waits for its gradient, nor after it has failed."""
+    cluster, running = servers
+    task = {"type": "chief", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    with tf.Graph().as_default() as graph, graph.device(devices.device_function(es.RunConfig())):
+        row = tf1.placeholder(tf.int64, [None])
+        queue = tf.queue.FIFOQueue(10, [tf.float32], [[1, 2]], shared_name="gradients")
+        table = tf1.get_variable("small", [4, 2], initializer=tf1.zeros_initializer())
+        values = queue.dequeue()
+        op = ADAGRAD().apply_gradients([(tf.IndexedSlices(values, row), table)])
+        op = updates.lock_updates(graph, op)
+        give = queue.enqueue(tf.ones([1, 2]))
+        initialize = tf1.global_variables_initializer()
+    options = tf1.RunOptions(timeout_in_ms=30_000)
+    with tf1.Session(running[0].target, graph=graph) as session:
+        session.run(initialize)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(op, {row: [4], values: [[1, 1]]}, options)
+        waiting = threading.Thread(target=session.run, args=[op, {row: [1]}])
+        waiting.start()
+        with tf1.Session(running[1].target, graph=graph) as other:
+            other.run(op, {row: [2], values: [[1, 1]]}, options)
+        assert (session.run(table) < 0).any(axis=1).tolist() == [False, False, True, False]
+        session.run(give)
+        waiting.join()
+        assert (session.run(table) < 0).any(axis=1).tolist() == [False, True, True, False]
+
+
 def test_the_step_is_that_of_the_name(monkeypatch, tmp_path):
     """A checkpoint holds the step of its name, even if the steps go on before it is written."""
     (address, server) = (f"127.0.0.1:{port}" for port in local_cluster.find_free_ports(2))
