@@ -11,7 +11,9 @@ for each side and number of servers, as medians of several rounds in turn: rows 
 second, and the ratio to the reference with the same tables; the processor time of all processes in
 a step, which other programs on the machine change little; the bytes on the loopback interface in a
 step (of the whole machine, so let nothing else use it); and the resident memory of the largest
-server, without what it has when it begins to serve.
+server, without what it has when it begins to serve. `--workers N` adds workers: the figures are
+then those of all steps of the cluster. `ours-unlocked` lets them update a table at once, as the
+reference does (`TPU_COLUMNS_LOCKED_UPDATES=0`).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SIDES = {
     "ours": "reference",
     "ours-unjoined": "reference",
+    "ours-unlocked": "reference",
     "plain": "reference",
     "reference": "reference",
     "ours-whole": "reference-whole",
@@ -100,22 +103,25 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
             more["embedding_shards"] = 1
     batch, tables, rows, width = (options[key] for key in ("batch", "tables", "rows", "width"))
     save_steps = options.get("save_steps")
-    marks: list[tuple[float, int, float]] = []
+    processes = [os.getpid(), *options.get("others", ())]
+    warm_up = WARM_UP * (1 + options.get("workers", 0))
+    marks: list[tuple[float, int, float, int]] = []
 
     class Measure(tf1.train.SessionRunHook):
         """Takes time and bytes after the warm-up and at the end."""
 
-        def begin(self) -> None:
-            """Counts from zero."""
-            self._done = 0
+        def before_run(self, run_context: Any) -> Any:
+            """Fetches the step."""
+            graph = run_context.session.graph
+            return tf1.train.SessionRunArgs(tf1.train.get_global_step(graph))
 
         def after_run(self, run_context: Any, run_values: Any) -> None:
-            """Counts a step."""
-            del run_context, run_values
-            self._done += 1
-            if self._done in (WARM_UP, WARM_UP + options["steps"]):
-                used = sum(map(processor_seconds, [os.getpid(), *options.get("servers", ())]))
-                marks.append((time.perf_counter(), transferred(), used))
+            """Measures, if the step is reached."""
+            del run_context
+            step = int(run_values.results)
+            if step >= warm_up + len(marks) * options["steps"] and len(marks) < 2:
+                used = sum(map(processor_seconds, processes))
+                marks.append((time.perf_counter(), transferred(), used, step))
 
     def input_fn(params: Any) -> Any:
         del params
@@ -144,7 +150,11 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
     estimator = tpu.TPUEstimator(
         model_fn,
         model_dir=model_dir,
-        config=tpu.RunConfig(save_checkpoints_steps=save_steps, save_checkpoints_secs=None),
+        config=tpu.RunConfig(
+            save_checkpoints_steps=save_steps,
+            save_checkpoints_secs=None,
+            experimental_max_worker_delay_secs=0,
+        ),
         use_tpu=False,
         train_batch_size=batch,
         eval_batch_size=batch,
@@ -155,11 +165,12 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
     )
     names.train_and_evaluate(
         estimator,
-        names.TrainSpec(input_fn, WARM_UP + options["steps"], hooks=[Measure()]),
+        names.TrainSpec(input_fn, warm_up + options["steps"] + 20, hooks=[Measure()]),
         names.EvalSpec(input_fn),
     )
-    differences = [end - start for start, end in zip(*marks, strict=True)]
-    print("MEASURED", json.dumps([each / options["steps"] for each in differences]), flush=True)
+    if "others" in options:
+        *differences, steps = [end - start for start, end in zip(*marks, strict=True)]
+        print("MEASURED", json.dumps([each / steps for each in differences]), flush=True)
 
 
 def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -> dict[str, float]:
@@ -167,7 +178,8 @@ def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -
     from estimator_spec.cluster import local_cluster
 
     options = options | {"shards": servers}
-    environments = local_cluster.make_environments(local_cluster.Size(0, servers, False))
+    size = local_cluster.Size(options["workers"], servers, False)
+    environments = local_cluster.make_environments(size)
     running: list[subprocess.Popen[str]] = []
 
     def start(environment: dict[str, str], **more: Any) -> subprocess.Popen[str]:
@@ -175,10 +187,12 @@ def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -
         environment = environment | {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
         if side == "ours-unjoined":
             environment["TPU_COLUMNS_JOINED_TRANSFERS"] = "0"
+        if side == "ours-unlocked":
+            environment["TPU_COLUMNS_LOCKED_UPDATES"] = "0"
         if side.startswith("reference"):
             environment.pop("TF_USE_LEGACY_KERAS", None)
         command = [python, __file__, "--task", side, model_dir, json.dumps(options | more)]
-        chief = "servers" in more
+        chief = "others" in more
         running.append(
             subprocess.Popen(
                 command,
@@ -202,7 +216,9 @@ def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -
             for number, process in started.items():
                 wait_for_server(addresses[number], process)
             empty = {process.pid: resident(process.pid) for process in started.values()}
-            chief = start(chief_environment, servers=list(empty))
+            workers = [start(each) for task, each in environments.items() if task.job == "worker"]
+            others = [*empty, *(worker.pid for worker in workers)]
+            chief = start(chief_environment, others=others)
             output, _ = chief.communicate()
             if chief.returncode:
                 raise RuntimeError(f"The chief of {side} ended with {chief.returncode}.")
@@ -222,6 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--servers", default="1,2,4")
     parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--tables", type=int, default=26)
@@ -231,7 +248,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1024)
     given = parser.parse_args()
     options = {key: getattr(given, key) for key in ("steps", "tables", "rows", "width", "ids")}
-    options["batch"] = given.batch
+    options |= {"batch": given.batch, "workers": given.workers}
     pythons = dict.fromkeys(SIDES, sys.executable)
     for side in set(SIDES.values()):
         pythons[side] = os.environ.get("TPU_COLUMNS_REFERENCE_PYTHON", "")

@@ -22,7 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import initializers
+from tpu_columns import initial_rows, initializers
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -254,10 +254,14 @@ def create_table(
         TypeError: it can't be called with a shape and a dtype.
     """
     storage = current()
-    variables = {}
+    variables: dict[str, Any] = {}
+    layout: RowPartition | None = None  # of ranges of rows, if the program has a partitioner
+    scope = tf1.get_variable_scope()
 
     def add(name: str, shape: tuple[int, int], dtype: Any, initializer: Any, train: bool) -> None:
         with initializers.explain_errors(name, shape, initializer):
+            if tf1.get_variable_scope().partitioner is not None and not tf.executing_eagerly():
+                initializer = initial_rows.for_shards(initializer, shape, layout)
             variables[name] = create(
                 name=name, shape=shape, dtype=dtype, initializer=initializer, trainable=train
             )
@@ -271,7 +275,7 @@ def create_table(
     elif storage.num_shards == 1:
         add(name, shape, tf.float32, initializer, trainable)
     else:
-        scope = tf1.get_variable_scope()
+        layout = RowPartition(storage.strategy, shape[0], min(storage.num_shards, shape[0]))
         partitioner = tf1.fixed_size_partitioner(storage.num_shards)
         with tf1.variable_scope(scope, partitioner=partitioner, auxiliary_name_scope=False):
             add(name, shape, tf.float32, initializer, trainable)

@@ -302,8 +302,9 @@ class HostCore:
         table = self._tables[key]
         if not self._on_servers:
             return create_variable(name, shape, self._initializer(key, table))
-        partitioner = tf1.fixed_size_partitioner(self._partitions[key].num_shards)
-        variable = create_variable(name, shape, table.initializer, partitioner=partitioner)
+        count = min(self._partitions[key].num_shards, shape[0])
+        layout = RowPartition(self._spec.partition_strategy, shape[0], count)
+        variable = create_variable(name, shape, table.initializer, layout=layout)
         shards = tuple(variable)
         layout = RowPartition("div", shape[0], len(shards))
         self._sharded[key] = storage.ShardedTable(shards, layout)

@@ -12,6 +12,7 @@ from estimator_spec.cores import update_rules
 from estimator_spec.cores.table_variables import create_variable
 from estimator_spec.embedding import optimizers
 from tpu_columns import combining
+from tpu_columns.partition import RowPartition
 from tpu_columns.storage import ShardedTable
 
 tf1 = tf.compat.v1
@@ -189,11 +190,11 @@ def slot_variables(
 ) -> dict[str, Any]:
     """Returns the slot variables of a table by slot; in shards unless `num_shards` is 0."""
     values = optimizers.slot_initial_values(parameters)
-    options = {"partitioner": tf1.fixed_size_partitioner(num_shards)} if num_shards else {}
+    layout = RowPartition("div", int(variable.shape[0]), num_shards) if num_shards else None
     table = variable.name.split(":")[0]
     return {
         slot: create_variable(
-            name, variable.shape, tf1.constant_initializer(values[slot]), **options
+            name, variable.shape, tf1.constant_initializer(values[slot]), layout=layout
         )
         for slot, name in optimizers.slot_names(parameters, table).items()
     }

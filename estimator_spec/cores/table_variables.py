@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name
-from tpu_columns import initializers, tables
+from tpu_columns import initial_rows, initializers, tables
+from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
 
@@ -45,7 +46,12 @@ def variable_names(spec: EmbeddingConfigSpec, table_keys: Iterable[str]) -> dict
 
 
 def create_variable(
-    name: str, shape: Any, initializer: Any, reuse: Any = tf1.AUTO_REUSE, **options: Any
+    name: str,
+    shape: Any,
+    initializer: Any,
+    reuse: Any = tf1.AUTO_REUSE,
+    layout: RowPartition | None = None,
+    **options: Any,
 ) -> Any:
     """Creates the float32 variable of a table or slot, which the model's optimizers don't train.
 
@@ -54,12 +60,18 @@ def create_variable(
         shape: (vocabulary size, dimension).
         initializer: initializer of the variable.
         reuse: whether to return an existing variable, as in `tf.compat.v1.variable_scope`.
-        **options: further arguments of `tf.compat.v1.get_variable`, such as a `partitioner`.
+        layout: the shards, each a variable of its own; None: one variable.
+        **options: further arguments of `tf.compat.v1.get_variable`.
     """
     with (
         tf1.variable_scope(tf1.VariableScope(reuse=reuse), auxiliary_name_scope=False),
         initializers.explain_errors(name, shape, initializer),
     ):
+        if layout is not None:
+            options["partitioner"] = tf1.fixed_size_partitioner(layout.num_shards)
+            initializer = initial_rows.for_shards(
+                initializer, tuple(tf.TensorShape(shape).as_list()), layout
+            )
         return tf1.get_variable(
             name,
             shape=shape,

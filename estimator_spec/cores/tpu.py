@@ -249,7 +249,7 @@ class TpuCore(LoopCore):
                 initializer,
                 reuse=False,
                 collections=[collection],
-                partitioner=tf1.fixed_size_partitioner(len(hosts)) if len(hosts) > 1 else None,
+                layout=RowPartition("div", shape[0], len(hosts)) if len(hosts) > 1 else None,
             )
         return list(variable) if len(hosts) > 1 else [variable]
 

@@ -44,7 +44,7 @@ from estimator_spec.run_config import (
 from estimator_spec.user_functions import batches
 from estimator_spec.user_functions.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.user_functions.warm_start import WarmStartSettings
-from tpu_columns import optimizations, placement
+from tpu_columns import environment, optimizations, placement
 from tpu_columns.invalid_ids import check_policy
 from tpu_columns.optimizations import Optimization
 
@@ -550,15 +550,19 @@ class Estimator:
         """Builds the training graph and runs it; returns the last loss."""
         checkpoint = self._checkpoint_to_continue()
         chosen = graph_builder.usable_optimizations(self, placement.Mode.TRAIN)
-        if not roles.trains_alone(self._config):
+        trains_alone = roles.trains_alone(self._config)
+        if not trains_alone:
             chosen -= _SINGLE_TRAINER_ONLY
         device_function = devices.device_function(self._config)
+        locks = not trains_alone and environment.is_on(environment.LOCKED_UPDATES)
         with tf.Graph().as_default() as graph, graph.device(device_function):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             if not (built.loop or built.has_replicas):
                 train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
                 if device_function is not None and Optimization.JOINED_TRANSFERS in chosen:
                     updates.join_transfers(graph, train_op)
+                if locks:
+                    train_op = updates.lock_updates(graph, train_op)
                 built = built._replace(spec=built.spec._replace(train_op=train_op))
             if self._config.is_chief:
                 warm_start(self._warm_start_settings, checkpoint)

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import stacked_tables
+from tpu_columns import initial_rows
 
 tf1 = tf.compat.v1
 
@@ -57,11 +58,8 @@ def _replace_by_fill(graph: tf.Graph, assign: Any) -> None:
     with graph.as_default(), name, tf1.device(value.op.device):
         number = _uniform_element(value)
         if number is not None:
-            # TensorFlow would fold a fill of known dimensions into a constant again. It doesn't
-            # fold random ops, even if 0 is the only integer that this one can return.
-            no_axis = tf.constant([], tf.int32)
-            zero = tf.raw_ops.RandomUniformInt(shape=no_axis, minval=0, maxval=1, seed=1, seed2=1)
-            filled = tf.fill(value.shape.as_list() + zero, number)
+            shape = initial_rows.shape_when_needed(value.shape.as_list())
+            filled = tf.fill(shape, number)
             filled.set_shape(value.shape)
             graph_surgery.replace_input(assign, filled, 1)
 

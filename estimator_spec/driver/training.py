@@ -14,7 +14,13 @@ from estimator_spec.cluster import roles
 from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver import initial_values, input_pipeline, saving, sessions
+from estimator_spec.driver import (
+    initial_values,
+    input_pipeline,
+    saving,
+    sessions,
+    shared_saves,
+)
 from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hookless_steps import StepRunner
 from estimator_spec.driver.standstill import StepWatch
@@ -84,6 +90,7 @@ def run(
     in_place = Optimization.SAVES_IN_PLACE in optimizations and not roles.is_distributed(config)
     before_saves = saving.disable_copy_on_read(graph) if in_place else None
 
+    shared = config.is_chief and not roles.trains_alone(config)
     saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
 
     def create_session() -> Any:
@@ -97,6 +104,7 @@ def run(
     with (
         watch,
         saving.explain_write_errors(),
+        shared_saves.saving_one_moment(graph, saver) if shared else contextlib.nullcontext(),
         saving.guard_saves(spec.scaffold, saver, config.model_dir or "", before_saves),
         _listeners_added(present, saving_listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,

@@ -8,9 +8,12 @@ repeated ids that a lookup has found already. The driver rewrites the finished g
     from estimator_spec import updates
     train_op = updates.optimize_training_graph(tf.compat.v1.get_default_graph(), train_op)
 
-In a cluster, what one task sends to another is then joined:
+In a cluster, what one task sends to another is then joined, and updates of several training
+processes exclude each other, and saves:
 
     updates.join_transfers(graph, train_op)
+    train_op = updates.lock_updates(graph, train_op)
+    updates.lock_reads(graph)
 
 In a graph that writes no table, sums read rows without copying them, and gathers of short rows use
 a faster kernel:
@@ -27,6 +30,7 @@ takes precedence.
 """
 
 from estimator_spec.updates.direct_sums import sum_from_tables
+from estimator_spec.updates.locks import lock_reads, lock_updates, saved_variables
 from estimator_spec.updates.rewriting import (
     optimize_inference_graph,
     optimize_training_graph,
@@ -35,7 +39,10 @@ from estimator_spec.updates.transfers import join_transfers
 
 __all__ = [
     "join_transfers",
+    "lock_reads",
+    "lock_updates",
     "optimize_inference_graph",
     "optimize_training_graph",
+    "saved_variables",
     "sum_from_tables",
 ]

@@ -93,7 +93,7 @@ def has_other_writers(variables: Iterable[Any], own: Container[Any], step: Conta
     return any(
         op not in own and (op in step or _CHANGES.search(op.type))
         for variable in variables
-        for op in _writers(variable)
+        for op in writers(variable)
     )
 
 
@@ -103,10 +103,15 @@ def is_assigned(variable: Any) -> bool:
     Args:
         variable: its handle.
     """
-    return not all(map(_is_initialization, _writers(variable)))
+    return not all(map(_is_initialization, writers(variable)))
 
 
-def _writers(variable: Any) -> list[Any]:
+def writers(variable: Any) -> list[Any]:
+    """Returns the ops that write a variable.
+
+    Args:
+        variable: its handle or reference.
+    """
     if variable.dtype == tf.resource:
         return [op for op in variable.consumers() if op.type not in _READERS]
     return [op for op in variable.consumers() if _takes_reference(op, variable)]
