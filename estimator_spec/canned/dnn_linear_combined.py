@@ -17,6 +17,8 @@ from estimator_spec.canned import (
     optimizers,
 )
 from estimator_spec.canned.construction import ModelFn, with_head
+from estimator_spec.canned.hidden_layers import HiddenLayers
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import (
     Head,
@@ -159,8 +161,9 @@ class DNNLinearCombinedEstimator(Estimator):
             linear_feature_columns, dnn_feature_columns, dnn_hidden_units
         )
         units = head.logits_dimension
+        layers = HiddenLayers.of(dnn_hidden_units or (), dnn_activation_fn, dnn_dropout, batch_norm)
         deep = dnn.dnn_logit_fn_builder(
-            units, dnn_hidden_units or (), dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
+            units, layers.units, dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
         )
         wide_fn = linear.linear_logit_fn_builder(units, linear_columns, linear_sparse_combiner)
 
@@ -170,11 +173,19 @@ class DNNLinearCombinedEstimator(Estimator):
             hidden_layers.summarize(linear.SCOPE, logits)
             return logits
 
-        parts = []
+        parts, described = [], []
         if dnn_columns:
             parts.append(Part(deep, dnn_optimizer))
+            described.append(ModelPart(dnn.SCOPE, dnn_optimizer, None, dnn_columns, layers=layers))
         if linear_columns:
-            parts.append(Part(wide, linear_optimizer, _LINEAR_LEARNING_RATE))
+            rate = _LINEAR_LEARNING_RATE
+            parts.append(Part(wide, linear_optimizer, rate))
+            described.append(
+                ModelPart(
+                    linear.SCOPE, linear_optimizer, rate, linear_columns, linear_sparse_combiner
+                )
+            )
+        self.canned_model = CannedModel(head, tuple(described), generation=2)
         model_fn = _make_model_fn(head, parts)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec.canned import dnn, linear_model
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.linear_model import LinearOutput
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.run_config import RunConfig
@@ -97,6 +98,8 @@ class LinearEstimator(Estimator):
         model_fn = make_model_fn(
             head, lambda features, mode: logits(features), optimizer, _LEARNING_RATE
         )
+        part = ModelPart(SCOPE, optimizer, _LEARNING_RATE, feature_columns, sparse_combiner)
+        self.canned_model = CannedModel(head, (part,), generation=2)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec.canned import dnn, linear, linear_model
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.canned.v1 import partitioners
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -86,6 +87,8 @@ class LinearEstimator(Estimator):
             )
 
         model_fn = make_model_fn_v1(head, logit_fn, optimizer, _LEARNING_RATE, scope)
+        part = ModelPart(linear.SCOPE, optimizer, _LEARNING_RATE, feature_columns, sparse_combiner)
+        self.canned_model = CannedModel(head, (part,), generation=1)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec.convert.keras_columns import assembly, live, trained_values
+from estimator_spec.convert.keras_columns import assembly, canned_models, live, trained_values
 from estimator_spec.convert.keras_columns.plan import Difference, Origin, Plan
 
 
@@ -31,7 +31,7 @@ class KerasConversion:
 
 
 def to_keras(
-    columns: Any,
+    source: Any,
     checkpoint: Any = None,
     *,
     layer: str | None = None,
@@ -45,9 +45,11 @@ def to_keras(
     is the functional Keras model behind the reading of features, which can be saved.
 
     Args:
-        columns: feature columns of `tf.feature_column` or `tpu_columns`.
+        source: feature columns of `tf.feature_column` or `tpu_columns`; or a canned estimator,
+            whose model is returned with its predictions as outputs, and compiled with its loss,
+            metrics and optimizer, so that `fit` goes on from the checkpoint.
         checkpoint: prefix of a checkpoint, or a directory, whose latest one is taken. None: the
-            tables have initial values.
+            estimator's `model_dir`; of columns, tables have initial values.
         layer: 'input_layer' for dense columns, concatenated in the order of their names;
             'linear_model' for logits; 'sequence_input_layer' for sequences and their lengths. None:
             the one that fits the columns.
@@ -57,7 +59,9 @@ def to_keras(
             aren't found by the names of the columns.
 
     Returns:
-        A `keras.Model` with the attributes `core` and `conversion` (a `KerasConversion`).
+        A `keras.Model` with the attributes `core` and `conversion` (a `KerasConversion`). That of
+        an estimator has `predictions(features)`, with `classes`, and `training_batch(features,
+        labels)` for the `map` of a dataset for `fit` and `evaluate`.
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged, or that of another model.
@@ -66,7 +70,14 @@ def to_keras(
         ValueError: a column can't move, two have the same name, or a vocabulary is missing.
     """
     plan = Plan()
-    assembly.add_layer(plan, columns, layer, units, sparse_combiner)
+    model = getattr(source, "canned_model", None)
+    if model is None:
+        assembly.add_layer(plan, source, layer, units, sparse_combiner)
+    else:
+        if layer is not None:
+            raise ValueError(f"layer={layer!r} is for columns; an estimator has its own layers.")
+        canned_models.add_canned_model(plan, model)
+        checkpoint = source.model_dir if checkpoint is None else checkpoint
     return _make(plan, checkpoint, variable_names)
 
 
@@ -78,6 +89,12 @@ def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None)
     if checkpoint is not None:
         trained_values.load(model, checkpoint, found)
     names = {variable.layer: name for variable, name in found.items()}
+    if plan.targets is not None:
+        live.compile_model(plan, model)
+        if plan.optimizer is not None and checkpoint is not None:
+            missing = trained_values.load_slots(model, checkpoint, found, plan.slots)
+            for name in missing:
+                plan.differ("the optimizer", name, "has no slots in the checkpoint: initial values")
     model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)
     return model
 

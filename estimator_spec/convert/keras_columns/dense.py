@@ -132,7 +132,9 @@ def _shared(column: Any, plan: Plan) -> Name:
     creator = column.shared_embedding_column_creator
     with tf.Graph().as_default():  # the one public way to the name of the table
         name = creator.embedding_weights.op.name
-    table = Table(name, int(creator.dimension), column.combiner, (name,), column.max_norm)
+    table = Table(
+        name, int(creator.dimension), column.combiner, (name,), column.max_norm, is_shared=True
+    )
     return _look_up(column, plan, table)
 
 
@@ -146,6 +148,7 @@ def _shared_v1(column: Any, plan: Plan) -> Name:
         sources,
         column.max_norm,
         column.trainable,
+        is_shared=True,
     )
     return _look_up(column, plan, table)
 
@@ -195,6 +198,7 @@ class Table:
         max_norm: largest norm of a row, or None.
         trainable: whether it trains.
         initializer: Keras' name of the initializer; None: the layer's default.
+        is_shared: whether columns of other parts of a model share it, too.
     """
 
     name: str
@@ -204,6 +208,7 @@ class Table:
     max_norm: float | None = None
     trainable: bool = True
     initializer: str | None = None
+    is_shared: bool = False
 
 
 def _look_up(column: Any, plan: Plan, table: Table) -> Name:
@@ -234,7 +239,10 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
         # Columns leave out ids of weight <= 0, but not for sums.
         positive = Call(call("keras.layers.ReLU"), (weights,))
         weights = plan.layer(f"{weights.text}_positive", positive)
-    name = plan.identifier(table.name, ("table", table.name, table.dimension, combiner))
+    # Other columns of this name may share the table; those of another part have their own.
+    scope = "" if table.is_shared else plan.scope
+    owner = ("table", table.name, table.dimension, combiner, scope)
+    name = plan.identifier(table.name, owner)
     options: dict[str, Any] = {"combiner": combiner, "name": name}
     if table.initializer is not None:
         options["embeddings_initializer"] = table.initializer
@@ -245,7 +253,10 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
         options["trainable"] = False
     shape = (source.size, table.dimension)
     layer = plan.layer(f"{name}_table", call("keras_rs.layers.EmbedReduce", *shape, **options))
-    variable = Variable(name, "embeddings", shape, table.sources, table.max_norm)
+    sources = table.sources
+    if plan.scope:
+        sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)
+    variable = Variable(name, "embeddings", shape, sources, table.max_norm)
     if variable not in plan.variables:
         plan.variables.append(variable)
     return plan.layer(result, Call(layer, (ids, weights)))

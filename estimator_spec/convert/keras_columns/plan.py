@@ -14,11 +14,15 @@ from typing import Any
 from estimator_spec.convert.keras_columns import preprocessing
 from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
 
-FEATURES = Name("features")
+FEATURES, LABELS = Name("features"), Name("labels")
 
 # Names that a program has besides those of columns: modules, and functions of `preprocessing`.
 RESERVED = (
-    *("features", "keras", "keras_rs", "tf", "model", "preprocess", "build_model", "outputs"),
+    *("features", "labels", "keras", "keras_rs", "tf", "model", "outputs"),
+    *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
+    *("Bias", "PoissonLoss", "prediction_value", "label_value", "zeros", "logits", "logistic"),
+    *("probabilities", "class_ids", "predictions", "RowsSummed", "sum_rows"),
+    *("Adagrad", "Adam", "Ftrl", "RMSprop"),
     *(name for name in vars(preprocessing) if not name.startswith("__")),
     *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
 )
@@ -44,14 +48,14 @@ class Variable:
     Attributes:
         layer: name of the layer.
         attribute: the layer's attribute, such as 'kernel'.
-        shape: its shape.
+        shape: its shape; None: of any size.
         sources: how the names of the checkpoint's variable may end, best first.
         max_norm: the rows are clipped to this norm, or None.
     """
 
     layer: str
     attribute: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
     sources: tuple[str, ...]
     max_norm: float | None = None
 
@@ -104,7 +108,16 @@ class Plan:
         examples: tf.io's feature configuration by key.
         vocabularies: words, or the path of their file, by the name of the file to be written.
         functions: functions of the program, by the name that the source has for them.
+        loss: expressions of losses by output.
+        loss_weights: factors of losses by output, where they aren't 1.
+        metrics: expressions of metrics by output.
+        targets: expression of the labels as numbers; None without a head.
+        weights: expression of the examples' weights, or None.
+        class_names: labels of the classes, or None.
+        optimizer: expression of the optimizer, or None.
+        slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
         inline_words: the longest vocabulary that is written into the source; None: any.
+        scope: variable scope of the columns that are being added; '' if it is unknown.
     """
 
     constants: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -118,7 +131,16 @@ class Plan:
     examples: dict[str, Any] = dataclasses.field(default_factory=dict)
     vocabularies: dict[str, Any] = dataclasses.field(default_factory=dict)
     functions: dict[str, Any] = dataclasses.field(default_factory=dict)
+    loss: dict[str, Any] = dataclasses.field(default_factory=dict)
+    loss_weights: dict[str, float] = dataclasses.field(default_factory=dict)
+    metrics: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    targets: Any = None
+    weights: Any = None
+    class_names: tuple[str, ...] | None = None
+    optimizer: Any = None
+    slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None
+    scope: str = ""
     _names: dict[str, Any] = dataclasses.field(default_factory=lambda: dict.fromkeys(RESERVED))
 
     def identifier(self, wanted: str, owner: Any, suffixes: tuple[str, ...] = ("",)) -> str:

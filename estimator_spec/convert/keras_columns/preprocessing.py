@@ -6,7 +6,7 @@ TensorFlow ops only. Programs that `to-keras` writes have copies of the function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -242,3 +242,40 @@ def valid_ids(ids: tf.SparseTensor, rows: int, policy: str | int) -> tf.SparseTe
     if policy == "drop":
         return tf.sparse.retain(ids, valid)
     return ids.with_values(tf.where(valid, values, tf.cast(policy, tf.int64)))
+
+
+def zeros_for(features: Mapping[str, Any], size: int) -> tf.Tensor:
+    """Returns zeros, [B, size], for the batch of the first feature."""
+    first = next(iter(features.values()))
+    if isinstance(first, tf.RaggedTensor):
+        batch = first.nrows()
+    elif isinstance(first, tf.SparseTensor):
+        batch = first.dense_shape[0]
+    else:
+        batch = tf.shape(first, tf.int64)[0]
+    return tf.zeros(tf.stack([batch, size]))
+
+
+def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) -> tf.Tensor:
+    """Returns labels as numbers, [B, d].
+
+    Args:
+        labels: numbers, or words of the vocabulary.
+        vocabulary: lookup table of words, or None.
+        size: number of classes, of which an example has any: sparse labels are their ids.
+    """
+    if isinstance(labels, tf.RaggedTensor):
+        labels = labels.to_sparse()
+    if isinstance(labels, tf.SparseTensor):
+        if labels.dtype == tf.string:
+            labels = vocabulary_ids(labels, vocabulary)
+        labels = tf.sparse.to_indicator(labels, size)
+    labels = as_matrix(labels)
+    if labels.dtype == tf.string:
+        labels = vocabulary.lookup(labels)
+    return tf.cast(labels, tf.float32)
+
+
+def example_weights(feature: Any, normalizer: Callable[[Any], Any] | None = None) -> tf.Tensor:
+    """Returns the weights of examples, [B]."""
+    return numbers(feature, 1, normalizer)[:, 0]

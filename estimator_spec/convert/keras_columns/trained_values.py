@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def find_variables(
     found = {}
     for variable in plan.variables:
         name = _find(variable, shapes, prefix, given.get(variable.layer))
-        if shapes[name] != variable.shape:
+        if not _fits(shapes[name], variable.shape):
             raise checkpoints.CheckpointError(
                 prefix,
                 f"Layer {variable.layer!r} needs {variable.attribute} of shape "
@@ -73,6 +74,57 @@ def load(model: Any, checkpoint: Any, found: Mapping[Variable, str]) -> None:
                     in_place(tf.IndexedSlices(rows, np.arange(first, first + len(rows))))
 
 
+def load_slots(
+    model: Any,
+    checkpoint: Any,
+    found: Mapping[Variable, str],
+    slots: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """Assigns the checkpoint's slots and step to the optimizer of a compiled model.
+
+    Args:
+        model: the Keras model.
+        checkpoint: as for `find_variables`.
+        found: result of `find_variables`.
+        slots: by the scope of variables, how the names of their slots end, by Keras' names.
+
+    Returns:
+        The names of variables whose slots the checkpoint hasn't; they have initial values.
+    """
+    model.optimizer.build(model.trainable_variables)
+    targets = {variable.path: variable for variable in model.optimizer.variables}
+    missing = []
+    with Checkpoint(checkpoint) as opened:
+        step = opened.read_global_step() or 0
+        for path, target in targets.items():
+            if path.endswith("/iteration"):
+                target.assign(step)
+        for variable, name in found.items():
+            weight = getattr(model.get_layer(variable.layer), variable.attribute)
+            if not weight.trainable:
+                continue
+            for slot, ending in slots.get(name.partition("/")[0], {}).items():
+                sources = _slot_names(name, ending, opened.variables)
+                path = f"/{weight.path.replace('/', '_')}_{slot}"
+                matches = [target for key, target in targets.items() if key.endswith(path)]
+                if not sources or len(matches) != 1:
+                    missing.append(name)
+                else:
+                    parts = [opened.value(source).astype(np.float32) for source in sources]
+                    matches[0].assign(np.concatenate(parts))
+    return missing
+
+
+def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:
+    """Returns the names of a variable's slot, by part: beside it, or below an optimizer's scope.
+
+    Those of partitioned variables are called `part_0` or `t_0`, and so on.
+    """
+    pattern = re.compile(rf"(?:.*/)?{re.escape(name)}(?:/(?:t|part)_(\d+))?{re.escape(ending)}")
+    found = {match: other for other in variables if (match := pattern.fullmatch(other))}
+    return [found[match] for match in sorted(found, key=lambda match: int(match[1] or 0))]
+
+
 def _blocks(
     variable: Variable, prefix: str, name: str, tables: list[str]
 ) -> Iterator[tuple[int, np.ndarray]]:
@@ -82,6 +134,13 @@ def _blocks(
             norms = np.linalg.norm(values, axis=1, keepdims=True)
             values *= variable.max_norm / np.maximum(norms, variable.max_norm)
         yield first, values
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    """Returns whether a shape is the expected one, of which None may be any number."""
+    return len(shape) == len(expected) and all(
+        known in (None, size) for known, size in zip(expected, shape, strict=True)
+    )
 
 
 def _find(variable: Variable, shapes: Mapping[str, Any], prefix: str, given: str | None) -> str:

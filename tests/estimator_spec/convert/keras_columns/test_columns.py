@@ -46,6 +46,7 @@ def check(build, batch, columns, **options):
     return model
 
 
+@pytest.mark.timeout(7200)
 @some(1200, 25)
 @given(columns=drawn.DENSE, batch=drawn.features())
 def test_input_layers_are_equal(columns, batch):
@@ -57,6 +58,7 @@ def test_input_layers_are_equal(columns, batch):
     check(build, batch, columns, layer="input_layer")
 
 
+@pytest.mark.timeout(7200)
 @some(600, 15)
 @given(
     columns=drawn.LINEAR,
@@ -73,6 +75,7 @@ def test_linear_models_are_equal(columns, batch, units, combiner):
     check(build, batch, columns, layer="linear_model", units=units, sparse_combiner=combiner)
 
 
+@pytest.mark.timeout(7200)
 @some(400, 10)
 @given(sequences=drawn.sequences())
 def test_sequences_are_equal(sequences):
