@@ -130,7 +130,7 @@ def add_linear_model(
             add_origin(plan, column, kind, [layer for _, layer in plan.layers[before:]])
         else:
             values = add_dense(column, plan)
-            name = plan.identifier(name, ("kernel", name))
+            name = plan.identifier(name, ("kernel", name), kind="layer")
             options = {"use_bias": False, "kernel_initializer": "zeros", "name": name}
             dense = call("keras.layers.Dense", units, **options)
             terms.append(plan.layer(f"{name}_sum", Call(dense, (values,))))
@@ -144,7 +144,7 @@ def add_linear_model(
 
 def add_bias(plan: Plan, tensor: Name, units: int, name: str, sources: tuple[str, ...]) -> Name:
     """Adds a bias to a tensor."""
-    name = plan.identifier(name, ("bias", name))
+    name = plan.identifier(name, ("bias", name), kind="layer")
     plan.variables.append(Variable(name, "bias", (units,), sources))
     return plan.layer(f"{name}_added", Call(call("Bias", name=name), (tensor,)))
 

@@ -76,7 +76,7 @@ def _add_deep(plan: Plan, part: ModelPart, units: int) -> Name:
 def _add_dense(plan: Plan, inputs: Name, name: str, units: int, activation: str | None) -> Name:
     options = {} if activation is None else {"activation": activation}
     label = "logits_layer" if name == "logits" else name
-    label = plan.identifier(label, ("dense", name))
+    label = plan.identifier(label, ("dense", name), kind="layer")
     dense = call("keras.layers.Dense", units, **options, name=label)
     outputs = plan.layer("deep_logits" if name == "logits" else name, Call(dense, (inputs,)))
     for attribute, shape in (("kernel", (None, units)), ("bias", (units,))):

@@ -165,7 +165,8 @@ def _tpu_embedding(column: Any, plan: Plan) -> Name:
 def _tpu_shared(column: Any, plan: Plan) -> Name:
     name = column.get_embedding_var_name()
     sources = (name, f"{name}/embedding_weights")
-    return _look_up(column, plan, Table(name, column.dimension, column.combiner, sources))
+    table = Table(name, column.dimension, column.combiner, sources, is_shared=True)
+    return _look_up(column, plan, table)
 
 
 def _sequence_numeric(column: Any, plan: Plan) -> Name:
@@ -198,7 +199,7 @@ class Table:
         max_norm: largest norm of a row, or None.
         trainable: whether it trains.
         initializer: Keras' name of the initializer; None: the layer's default.
-        is_shared: whether columns of other parts of a model share it, too.
+        is_shared: whether other columns share it.
     """
 
     name: str
@@ -242,7 +243,7 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
     # Other columns of this name may share the table; those of another part have their own.
     scope = "" if table.is_shared else plan.scope
     owner = ("table", table.name, table.dimension, combiner, scope)
-    name = plan.identifier(table.name, owner)
+    name = plan.identifier(table.name, owner, kind="layer")
     options: dict[str, Any] = {"combiner": combiner, "name": name}
     if table.initializer is not None:
         options["embeddings_initializer"] = table.initializer
@@ -252,7 +253,9 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
     if not table.trainable:
         options["trainable"] = False
     shape = (source.size, table.dimension)
-    layer = plan.layer(f"{name}_table", call("keras_rs.layers.EmbedReduce", *shape, **options))
+    layer: Any = call("keras_rs.layers.EmbedReduce", *shape, **options)
+    if table.is_shared:
+        layer = plan.layer(f"{name}_table", layer)
     sources = table.sources
     if plan.scope:
         sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)

@@ -68,7 +68,6 @@ def poisson_loss() -> Any:
 def optimizers() -> dict[str, Any]:
     """Returns the classes of optimizers that sum the gradients of a row first, by name."""
     keras = load_extra("keras", EXTRA)
-    register = keras.saving.register_keras_serializable("columns")
 
     class RowsSummed:
         """Sums the gradients of a row that a batch has several times, as TensorFlow 1 does.
@@ -81,19 +80,19 @@ def optimizers() -> dict[str, Any]:
             summed = [sum_rows(gradient) for gradient in grads]
             super().apply(summed, trainable_variables)  # type: ignore[misc]
 
-    @register
+    @keras.saving.register_keras_serializable("columns")
     class Adagrad(RowsSummed, keras.optimizers.Adagrad):
         """Adagrad with one gradient a row."""
 
-    @register
+    @keras.saving.register_keras_serializable("columns")
     class Adam(RowsSummed, keras.optimizers.Adam):
         """Adam with one gradient a row."""
 
-    @register
+    @keras.saving.register_keras_serializable("columns")
     class Ftrl(RowsSummed, keras.optimizers.Ftrl):
         """FTRL with one gradient a row."""
 
-    @register
+    @keras.saving.register_keras_serializable("columns")
     class RMSprop(RowsSummed, keras.optimizers.RMSprop):
         """RMSprop with one gradient a row."""
 

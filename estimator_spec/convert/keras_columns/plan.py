@@ -20,9 +20,9 @@ FEATURES, LABELS = Name("features"), Name("labels")
 RESERVED = (
     *("features", "labels", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
-    *("Bias", "PoissonLoss", "prediction_value", "label_value", "zeros", "logits", "logistic"),
-    *("probabilities", "class_ids", "predictions", "RowsSummed", "sum_rows"),
-    *("Adagrad", "Adam", "Ftrl", "RMSprop"),
+    *("Bias", "PoissonLoss", "prediction_value", "label_value", "zeros"),
+    *("RowsSummed", "sum_rows", "Adagrad", "Adam", "Ftrl", "RMSprop", "inputs"),
+    *("HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
     *(name for name in vars(preprocessing) if not name.startswith("__")),
     *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
 )
@@ -141,24 +141,29 @@ class Plan:
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None
     scope: str = ""
+    _layer_names: dict[str, Any] = dataclasses.field(default_factory=dict)
     _names: dict[str, Any] = dataclasses.field(default_factory=lambda: dict.fromkeys(RESERVED))
 
-    def identifier(self, wanted: str, owner: Any, suffixes: tuple[str, ...] = ("",)) -> str:
+    def identifier(
+        self, wanted: str, owner: Any, suffixes: tuple[str, ...] = ("",), kind: str = "variable"
+    ) -> str:
         """Returns a Python name for an object, the same one for an equal object.
 
         Args:
             wanted: what it is called in the program.
             owner: the object, or what identifies it.
             suffixes: what follows the name where it is used.
+            kind: 'variable' or 'layer': a layer may have the name of a variable.
         """
         name = re.sub(r"\W", "_", wanted, flags=re.ASCII).strip("_") or "column"
         if name[0].isdigit() or keyword.iskeyword(name):
             name = f"column_{name}"
+        names = self._names if kind == "variable" else self._layer_names
         found, number = name, 1
-        while any(self._names.get(found + suffix, owner) != owner for suffix in suffixes):
+        while any(names.get(found + suffix, owner) != owner for suffix in suffixes):
             number += 1
             found = f"{name}_{number}"
-        self._names.update({found + suffix: owner for suffix in suffixes})
+        names.update({found + suffix: owner for suffix in suffixes})
         return found
 
     def read(self, group: str, expression: Any, inputs: dict[str, Input]) -> None:
