@@ -41,7 +41,7 @@ def add_layer(
     """
     columns = check_columns(columns)
     if layer is None:
-        layer = _layer_of(columns)
+        layer = layer_of(columns)
     if layer not in LAYERS:
         raise ValueError(f"layer must be one of {', '.join(LAYERS)} or None, got {layer!r}.")
     if layer == "linear_model":
@@ -114,7 +114,9 @@ def add_linear_model(
     check_positive_ints(units=units)
     terms = []
     for column in check_columns(columns):
-        name = f"{prefix}_{column.name}"
+        wanted = f"{prefix}_{column.name}"
+        name = plan.identifier(wanted, ("linear", column.name), kind="layer")
+        plan.linear_layers[column.name] = name
         weights = f"linear_model/{scope_name(column)}/weights"
         kind = CATEGORICAL.get(class_name(column))
         if kind is not None:
@@ -125,12 +127,13 @@ def add_linear_model(
                     "categorical column without sequence_ in its name."
                 )
             before = len(plan.layers)
-            table = Table(name, units, sparse_combiner, (weights,), initializer="zeros")
+            table = Table(
+                wanted, units, sparse_combiner, (weights,), initializer="zeros", layer=name
+            )
             terms.append(look_up(source, plan, table, f"{name}_sum"))
             add_origin(plan, column, kind, [layer for _, layer in plan.layers[before:]])
         else:
             values = add_dense(column, plan)
-            name = plan.identifier(name, ("kernel", name), kind="layer")
             options = {"use_bias": False, "kernel_initializer": "zeros", "name": name}
             dense = call("keras.layers.Dense", units, **options)
             terms.append(plan.layer(f"{name}_sum", Call(dense, (values,))))
@@ -176,11 +179,12 @@ def _add_sequences(plan: Plan, columns: list[Any]) -> None:
 
 def _concatenated(plan: Plan, tensors: list[Name], name: str) -> Name:
     if len(tensors) == 1:
-        return tensors[0]
-    return plan.layer(name, Call(call("keras.layers.Concatenate"), (tensors,)))
+        return plan.layer(name, Call(call("keras.layers.Identity", name=name), (tensors[0],)))
+    return plan.layer(name, Call(call("keras.layers.Concatenate", name=name), (tensors,)))
 
 
-def _layer_of(columns: list[Any]) -> str:
+def layer_of(columns: list[Any]) -> str:
+    """Returns the layer that fits columns."""
     if all(is_sequence(column) for column in columns):
         return "sequence_input_layer"
     only_categorical = any(

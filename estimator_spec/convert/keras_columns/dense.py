@@ -200,6 +200,7 @@ class Table:
         trainable: whether it trains.
         initializer: Keras' name of the initializer; None: the layer's default.
         is_shared: whether other columns share it.
+        layer: the layer's name, if it is chosen already.
     """
 
     name: str
@@ -210,6 +211,7 @@ class Table:
     trainable: bool = True
     initializer: str | None = None
     is_shared: bool = False
+    layer: str | None = None
 
 
 def _look_up(column: Any, plan: Plan, table: Table) -> Name:
@@ -243,7 +245,7 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
     # Other columns of this name may share the table; those of another part have their own.
     scope = "" if table.is_shared else plan.scope
     owner = ("table", table.name, table.dimension, combiner, scope)
-    name = plan.identifier(table.name, owner, kind="layer")
+    name = table.layer or plan.identifier(table.name, owner, kind="layer")
     options: dict[str, Any] = {"combiner": combiner, "name": name}
     if table.initializer is not None:
         options["embeddings_initializer"] = table.initializer

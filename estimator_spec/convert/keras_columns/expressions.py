@@ -134,11 +134,11 @@ def render(
     opening, parts, closing = _parts(expression)
     if not parts:
         return line
-    if isinstance(expression, Call) and isinstance(expression.function, Call):
-        if len(_INDENT) * depth + before + len(opening) > width:
-            # The arguments of the inner call go to lines of their own, those of the outer don't.
-            last = f"({line[len(opening) :]}"
-            return render(expression.function, depth, before, len(last) + after, width) + last
+    is_chain = isinstance(expression, Call) and isinstance(expression.function, Call)
+    if is_chain and len(_INDENT) * depth + before + len(opening) > width:
+        # The arguments of the inner call go to lines of their own, those of the outer don't.
+        last = f"({line[len(opening) :]}"
+        return render(expression.function, depth, before, len(last) + after, width) + last
     inner, outer = _INDENT * (depth + 1), _INDENT * depth
     lines = [
         f"{inner}{label}{render(part, depth + 1, len(label), 1, width)},\n" for label, part in parts

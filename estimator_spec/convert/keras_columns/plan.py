@@ -116,6 +116,7 @@ class Plan:
         class_names: labels of the classes, or None.
         optimizer: expression of the optimizer, or None.
         slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
+        linear_layers: layers of the weights of a linear model, by name of the column.
         inline_words: the longest vocabulary that is written into the source; None: any.
         scope: variable scope of the columns that are being added; '' if it is unknown.
     """
@@ -139,6 +140,7 @@ class Plan:
     class_names: tuple[str, ...] | None = None
     optimizer: Any = None
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    linear_layers: dict[str, str] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None
     scope: str = ""
     _layer_names: dict[str, Any] = dataclasses.field(default_factory=dict)
