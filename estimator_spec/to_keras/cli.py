@@ -110,11 +110,8 @@ def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
         if options.checkpoint is not None:
             checkpoint = _kept(options.checkpoint, folder)
         use = first_use.find_use(program, options.estimator)
-        if checkpoint is None:
-            checkpoint = use.estimator.model_dir
-        with Checkpoint(checkpoint) as opened:
-            checkpoint = opened.prefix
-        return _write(use, checkpoint, program, output, options, rules)
+        shown = options.checkpoint or use.estimator.model_dir
+        return _write(use, checkpoint or shown, program, output, options, rules, shown)
 
 
 def _kept(checkpoint: str, folder: str) -> str:
@@ -137,9 +134,10 @@ def _write(
     output: str,
     options: argparse.Namespace,
     rules: list[tuple[str, Tolerance]],
+    shown: str,
 ) -> Comparison:
     script = next((word for word in program if not word.startswith("-")), program[0])
-    sources = written.plan_program(use, checkpoint, os.path.basename(script))
+    sources = written.plan_program(use, checkpoint, os.path.basename(script), shown)
     found = batches.read_batches(use, options.batches)
     if found:
         found.append(batches.edge_batch(found[0], _words(use, sources)))

@@ -63,7 +63,7 @@ def compare(
                 items.append(_item(Stage.METRICS, name, old, new, tolerances))
     notes = [] if batches else ["The program gave no input, so nothing was compared."]
     items.sort(key=lambda item: list(Stage).index(item.stage))
-    old_side = Side(sources.checkpoint, f"TensorFlow {tf.__version__}")
+    old_side = Side(sources.shown, f"TensorFlow {tf.__version__}")
     return Comparison(old_side, Side("model.py"), tuple(items), tuple(notes))
 
 

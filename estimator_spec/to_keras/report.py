@@ -48,7 +48,7 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
     variables = [(f"`{v.layer}.{v.attribute}`", f"`{n}`") for v, n in sources.found.items()]
     parts = [
         "# Feature columns to Keras 3",
-        f"Checkpoint: `{sources.checkpoint}`. {result.headline}",
+        f"Checkpoint: `{sources.shown}`. {result.headline}",
         "## How each column became layers",
         _table(_COLUMNS, origins),
         "## What isn't equal",

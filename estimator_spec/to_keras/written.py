@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.common import local_files
 from estimator_spec.convert.keras_columns import (
     assembly,
@@ -32,21 +33,24 @@ class Sources(NamedTuple):
         checkpoint: the checkpoint's prefix.
         found: the checkpoint's variables.
         texts: texts of files by name.
+        shown: what the user calls the checkpoint.
     """
 
     plan: Plan
     checkpoint: str
     found: dict[Variable, str]
     texts: dict[str, str]
+    shown: str = ""
 
 
-def plan_program(use: Use, checkpoint: str, program: str) -> Sources:
+def plan_program(use: Use, checkpoint: str, program: str, shown: str) -> Sources:
     """Plans the model of an estimator and its files; writes nothing.
 
     Args:
         use: the use of the estimator.
-        checkpoint: prefix of its checkpoint.
+        checkpoint: its checkpoint, or a directory with the latest one.
         program: name of the program.
+        shown: what the user calls the checkpoint.
 
     Raises:
         ValueError: something has no Keras counterpart, or no source.
@@ -59,9 +63,10 @@ def plan_program(use: Use, checkpoint: str, program: str) -> Sources:
     else:
         assembly.add_layer(plan, list(use.columns), None, 1, "sum")
         title = f"the feature columns of {program}"
-    found = trained_values.find_variables(plan, checkpoint)
     texts = {"model.py": source.write_model(plan, title), "serve.py": source.write_serving(plan)}
-    return Sources(plan, checkpoint, found, texts)
+    found = trained_values.find_variables(plan, checkpoint)
+    with Checkpoint(checkpoint) as opened:
+        return Sources(plan, opened.prefix, found, texts, os.fspath(shown))
 
 
 def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:

@@ -324,7 +324,6 @@ def export(directory: str) -> None:
 
     def serve(examples: Any) -> Any:
         features = tf.io.parse_example(examples, EXAMPLES)
-        outputs = trained(columns.preprocess(features))
         return {outputs}
 
     signature = [tf.TensorSpec([None], tf.string, name="examples")]
@@ -342,9 +341,9 @@ def write_serving(plan: Plan) -> str:
     examples = {key: _example(value) for key, value in sorted(plan.examples.items())}
     if not examples:
         examples = {"any": call("tf.io.VarLenFeature", Name("tf.int64"))}
-    outputs = "outputs"
+    outputs = "trained(columns.preprocess(features))"
     if plan.class_names is not None and "class_ids" in plan.outputs:
-        outputs = "columns.with_classes(outputs)"
+        outputs = f"columns.with_classes({outputs})"
     return _SERVE.format(examples=render(examples, before=11, width=WIDTH), outputs=outputs)
 
 
