@@ -20,6 +20,7 @@ COMMANDS = {
     "migrate": ("estimator_spec.migrate.cli", "rewrites programs to today's names"),
     "plan": ("estimator_spec.planning.cli", "says what memory tables need, and what doesn't fit"),
     "run": ("estimator_spec.legacy.run", "runs an old program without an edit"),
+    "to-keras": ("estimator_spec.to_keras.cli", "writes the Keras 3 program of an estimator"),
 }
 
 

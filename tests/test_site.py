@@ -97,10 +97,10 @@ def test_there_are_ten_optimizers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["serve", "convert_a_checkpoint", "keras_3"])
+@pytest.mark.parametrize("page", ["serve", "convert_a_checkpoint", "keras_3", "feature_columns"])
 def test_how_to_pages_run(page, tmp_path, monkeypatch, capfd):
     """The blocks of a page run in order after examples/quickstart.py, in its directory."""
-    if page == "keras_3" and importlib.util.find_spec("keras_rs") is None:
+    if page in ("keras_3", "feature_columns") and importlib.util.find_spec("keras_rs") is None:
         pytest.skip("the extra keras-rs isn't installed")
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "quickstart"}

@@ -62,6 +62,7 @@ __all__ = [
     "saver_of_objects",
     "sparse_core_layout_stacker",
     "strategy_in_outer_graph",
+    "tf1_optimizer_arguments",
     "wrapped_lookup_table",
 ]
 
@@ -182,6 +183,16 @@ def keras_learning_rate(optimizer: Any) -> Any:
     if hasattr(optimizer, "_decayed_lr"):
         return optimizer._decayed_lr(tf.float32)
     return tf.convert_to_tensor(optimizer.learning_rate)
+
+
+def tf1_optimizer_arguments(optimizer: Any) -> dict[str, Any]:
+    """Returns the arguments of a `tf.compat.v1.train.Optimizer` by name; they have no getters.
+
+    Args:
+        optimizer: any optimizer of TensorFlow 1.
+    """
+    values = {name.lstrip("_"): value for name, value in vars(optimizer).items()}
+    return {**values, "learning_rate": values.get("learning_rate", values.get("lr"))}
 
 
 # How many threads build models with each strategy: a program may share one.

@@ -8,6 +8,7 @@ from typing import Any
 from estimator_spec.canned import baseline_model
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.run_config import RunConfig
@@ -42,6 +43,8 @@ class BaselineEstimator(Estimator):
             return baseline_model.build(features, head.logits_dimension, use_resource=True)
 
         model_fn = make_model_fn(head, logit_fn, optimizer, _LEARNING_RATE)
+        part = ModelPart(baseline_model.SCOPE, optimizer, _LEARNING_RATE)
+        self.canned_model = CannedModel(head, (part,), generation=2)
         super().__init__(model_fn, model_dir, config)
 
 

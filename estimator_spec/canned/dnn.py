@@ -12,6 +12,7 @@ from estimator_spec.canned import hidden_layers, input_layer
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.run_config import RunConfig
@@ -111,9 +112,12 @@ class DNNEstimator(Estimator):
     ) -> None:
         argument_rules.check("CannedEstimator", locals())
         units = head.logits_dimension
+        layers = HiddenLayers.of(hidden_units, activation_fn, dropout, batch_norm)
         logit_fn = dnn_logit_fn_builder(
-            units, hidden_units, feature_columns, activation_fn, dropout, batch_norm
+            units, layers.units, feature_columns, activation_fn, dropout, batch_norm
         )
+        part = ModelPart(SCOPE, optimizer, None, feature_columns, layers=layers)
+        self.canned_model = CannedModel(head, (part,), generation=2)
         model_fn = make_model_fn(head, logit_fn, optimizer)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

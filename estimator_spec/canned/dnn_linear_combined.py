@@ -18,7 +18,10 @@ from estimator_spec.canned import (
     optimizers,
 )
 from estimator_spec.canned.construction import ModelFn, with_head
+from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
+from estimator_spec.common.feature_columns import list_of_columns
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import (
     Head,
@@ -45,7 +48,7 @@ def checked_parts(
     """
     kinds = (private.DenseColumn, private.CategoricalColumn, private.FeatureColumnV1)
     linear_columns, dnn_columns = (
-        [] if columns is None else column_state.list_of_columns(columns, kinds, argument)
+        [] if columns is None else list_of_columns(columns, kinds, argument)
         for argument, columns in (
             ("linear_feature_columns", linear_feature_columns),
             ("dnn_feature_columns", dnn_feature_columns),
@@ -179,8 +182,9 @@ class DNNLinearCombinedEstimator(Estimator):
             linear_feature_columns, dnn_feature_columns, dnn_hidden_units
         )
         units = head.logits_dimension
+        layers = HiddenLayers.of(hidden_units, dnn_activation_fn, dnn_dropout, batch_norm)
         deep = dnn.dnn_logit_fn_builder(
-            units, hidden_units, dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
+            units, layers.units, dnn_columns, dnn_activation_fn, dnn_dropout, batch_norm
         )
         wide_fn = linear.linear_logit_fn_builder(units, linear_columns, linear_sparse_combiner)
 
@@ -190,11 +194,19 @@ class DNNLinearCombinedEstimator(Estimator):
             hidden_layers.summarize(linear.SCOPE, logits)
             return logits
 
-        parts = []
+        parts, described = [], []
         if dnn_columns:
             parts.append(Part(deep, dnn_optimizer))
+            described.append(ModelPart(dnn.SCOPE, dnn_optimizer, None, dnn_columns, layers=layers))
         if linear_columns:
-            parts.append(Part(wide, linear_optimizer, _LINEAR_LEARNING_RATE))
+            rate = _LINEAR_LEARNING_RATE
+            parts.append(Part(wide, linear_optimizer, rate))
+            described.append(
+                ModelPart(
+                    linear.SCOPE, linear_optimizer, rate, linear_columns, linear_sparse_combiner
+                )
+            )
+        self.canned_model = CannedModel(head, tuple(described), generation=2)
         model_fn = _make_model_fn(head, parts)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

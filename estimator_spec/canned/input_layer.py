@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state
 from estimator_spec.canned.column_state import ScopedState
+from estimator_spec.common.feature_columns import scope_name, sorted_columns
 from tpu_columns import categorical, column_lookup, column_types, tables
 from tpu_columns.layer_inputs import (
     LayerInputs,
@@ -44,7 +45,7 @@ def build(features: dict[str, Any], feature_columns: Any, shared_scope: str | No
     """
     if has_v1_columns(feature_columns):
         return tf1.feature_column.input_layer(features, feature_columns)
-    columns = column_state.sorted_columns(feature_columns, (private.DenseColumn,), "DenseColumn")
+    columns = sorted_columns(feature_columns, (private.DenseColumn,), "DenseColumn")
     cache = private.feature_transformation_cache(features)
     state = ScopedState()
     tensors = []
@@ -58,7 +59,7 @@ def build(features: dict[str, Any], feature_columns: Any, shared_scope: str | No
             )
     with tf1.variable_scope(LAYER):
         for column in columns:
-            with tf1.variable_scope(column_state.scope_name(column)):
+            with tf1.variable_scope(scope_name(column)):
                 tensors.append(dense_values(column, features, cache, state))
         return tf.concat(tensors, 1)
 
@@ -111,7 +112,7 @@ def _look_up(column: Any, features: dict[str, Any], cache: Any, state: ScopedSta
         column.trainable,
     )
     inputs = convert_ragged(LayerInputs(cache, state, lambda: table, features), feature)
-    name = column_state.scope_name(column)
+    name = scope_name(column)
     with explain_feature_errors(inputs, column.name, feature):
         return column_lookup.look_up(
             name,

@@ -12,6 +12,7 @@ from estimator_spec.canned import dnn, linear_model
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.linear_model import LinearOutput
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.run_config import RunConfig
@@ -104,12 +105,11 @@ class LinearEstimator(Estimator):
     ) -> None:
         argument_rules.check("CannedEstimator", locals())
         logits = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
-        model_fn = make_model_fn(
-            head,
-            lambda features, mode: logits(features),
-            "Ftrl" if optimizer is None else optimizer,
-            learning_rate(optimizer, feature_columns),
-        )
+        rate = learning_rate(optimizer, feature_columns)
+        optimizer = "Ftrl" if optimizer is None else optimizer
+        model_fn = make_model_fn(head, lambda features, mode: logits(features), optimizer, rate)
+        part = ModelPart(SCOPE, optimizer, rate, feature_columns, sparse_combiner)
+        self.canned_model = CannedModel(head, (part,), generation=2)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state, input_layer
+from estimator_spec.common.feature_columns import scope_name, sorted_columns
 from tpu_columns import categorical, column_lookup
 from tpu_columns.layer_inputs import (
     LayerInputs,
@@ -71,16 +72,14 @@ def build(
     if input_layer.has_v1_columns(feature_columns):
         return _build_with_v1_columns(features, feature_columns, units, sparse_combiner)
     kinds = (private.CategoricalColumn, private.DenseColumn)
-    columns = column_state.sorted_columns(
-        feature_columns, kinds, "DenseColumn or CategoricalColumn"
-    )
+    columns = sorted_columns(feature_columns, kinds, "DenseColumn or CategoricalColumn")
     cache = private.feature_transformation_cache(features)
     state = column_state.ScopedState()
     sums: list[Any] = []
     weights: list[Any] = []
     with tf1.variable_scope(LAYER):
         for column in columns:
-            with tf1.variable_scope(column_state.scope_name(column)):
+            with tf1.variable_scope(scope_name(column)):
                 if isinstance(column, private.CategoricalColumn):
                     inputs = LayerInputs(cache, state, lambda: weights[-1], features)
                     weights.append(_zeros(WEIGHTS, [column.num_buckets, units]))
@@ -125,6 +124,4 @@ def _categorical_sum(column: Any, inputs: LayerInputs, combiner: str) -> Any:
     check_features_of(column, inputs.features, (feature.feature_key, feature.weight_key))
     inputs = convert_ragged(inputs, feature)
     with explain_feature_errors(inputs, column.name, feature):
-        return column_lookup.look_up(
-            column_state.scope_name(column), column, feature, inputs, combiner
-        )
+        return column_lookup.look_up(scope_name(column), column, feature, inputs, combiner)

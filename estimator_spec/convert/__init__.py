@@ -8,6 +8,7 @@
 | `to_tpu_embedding`         | a `TPUEmbedding` of it                                            |
 | `to_tpu_embedding_v2`      | configurations and layouts for SparseCore                         |
 | `to_serving`               | a `TPUEmbeddingForServing` with trained tables                    |
+| `to_keras`                 | a Keras 3 model of feature columns, or of a canned estimator      |
 | `to_distributed_embedding` | a Keras 3 `keras_rs.layers.DistributedEmbedding` with them        |
 | `to_partial_embedding`     | a `PartialEmbedding` layer with them                              |
 | `to_partial_tpu_embedding` | the `PartialTPUEmbedding` of tensorflow-recommenders with them    |
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from estimator_spec.convert.config_proto import config_proto_report, to_config_proto
 from estimator_spec.convert.features import features_for
+from estimator_spec.convert.keras_columns import to_keras
 from estimator_spec.convert.keras_optimizers import load_optimizer_classes
 from estimator_spec.convert.keras_rs import to_distributed_embedding
 from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
@@ -40,6 +42,7 @@ __all__ = [
     "save_serving",
     "to_config_proto",
     "to_distributed_embedding",
+    "to_keras",
     "to_mid_level",
     "to_partial_embedding",
     "to_partial_tpu_embedding",

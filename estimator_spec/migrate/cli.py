@@ -32,6 +32,10 @@ A file with the comment `# migrate: skip-file` is skipped. Exit status: 0 nothin
 """
 
 
+# No target of rules: another command does it.
+_KERAS = "keras"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Migrates files; returns the exit status.
 
@@ -45,6 +49,12 @@ def main(arguments: Sequence[str]) -> int:
             targets = ", ".join(target.value for target in Target if target in rule.targets)
             sys.stdout.write(f"{rule.name:<20} {rule.summary} ({targets})\n")
         return 0
+    if options.to == _KERAS:
+        parser.error(
+            "--to keras: this command edits sources, and columns with their trained weights need "
+            "the running program. `python -m estimator_spec to-keras SCRIPT [ARGS...] --output DIR`"
+            " writes its Keras 3 program; `--to keras-rs` rewrites specs."
+        )
     if not options.paths:
         parser.error("the following arguments are required: PATH")
     if options.verify and options.to != Target.SHIM.value:
@@ -86,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = command_line.new_parser("migrate", description, _EPILOG)
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH", help="a Python file, a notebook, or a directory")
-    targets = [target.value for target in Target]
+    targets = [*(target.value for target in Target), _KERAS]
     add("--to", choices=targets, default=Target.SHIM.value, help="the target; default: shim")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--diff", action="store_true", help="show the changes (the default)")

@@ -127,6 +127,19 @@ NIGHTLY = {
         "estimator_spec/cluster/test_cluster_training.py::test_one_trainer*[[]div-None]",
         "estimator_spec/compare/test_programs.py::test_a_planted_fault*[[]initializer-*",
         "estimator_spec/compare/test_programs.py::test_a_planted_fault*[[]calls-*",
+        *(
+            f"estimator_spec/convert/keras_columns/test_canned_models.py::*goes_on*[[]{case}]"
+            for case in (
+                "combined of the first generation",
+                "several numbers",
+                "weighted mean",
+                "baseline",
+                "baseline of the first generation",
+                "counts",
+                "a probability",
+                "labels",
+            )
+        ),
         "estimator_spec/convert/test_partial.py::test_it_joins_functional_models[[]tf.keras]",
         "estimator_spec/convert/test_partial.py::test_a_model_trains_both_sides[[]tf.keras]",
         "estimator_spec/convert/test_partial.py::test_lookups*[[]tf.keras-0-*",

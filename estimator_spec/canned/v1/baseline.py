@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec.canned import baseline_model
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -55,6 +56,8 @@ class BaselineEstimator(Estimator):
             return contextlib.nullcontext()
 
         model_fn = make_model_fn_v1(head, logit_fn, optimizer, _LEARNING_RATE, scope)
+        part = ModelPart(baseline_model.SCOPE, optimizer, _LEARNING_RATE)
+        self.canned_model = CannedModel(head, (part,), generation=1)
         super().__init__(model_fn, model_dir, config)
 
 

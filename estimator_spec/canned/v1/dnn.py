@@ -13,6 +13,7 @@ from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import partitioners
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -117,6 +118,8 @@ class DNNEstimator(Estimator):
             return tf1.variable_scope(dnn.SCOPE, partitioner=partitioners.for_layers(config))
 
         model_fn = make_model_fn_v1(head, logit_fn, optimizer, _LEARNING_RATE, scope)
+        part = ModelPart(dnn.SCOPE, optimizer, _LEARNING_RATE, feature_columns, layers=layers)
+        self.canned_model = CannedModel(head, (part,), generation=1)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 

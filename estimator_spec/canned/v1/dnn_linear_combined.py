@@ -22,6 +22,7 @@ from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import dnn, partitioners
 from estimator_spec.canned.v1.linear import linear_logit_fn_builder
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -123,11 +124,20 @@ class DNNLinearCombinedEstimator(Estimator):
                 hidden_layers.summarize(linear.SCOPE, logits)
             return logits
 
-        parts = []
+        parts, described = [], []
         if dnn_columns:
-            parts.append(Part(deep, dnn_optimizer, _DNN_LEARNING_RATE))
+            rate = _DNN_LEARNING_RATE
+            parts.append(Part(deep, dnn_optimizer, rate))
+            described.append(ModelPart(SCOPE, dnn_optimizer, rate, dnn_columns, layers=layers))
         if linear_columns:
-            parts.append(Part(wide, linear_optimizer, _LINEAR_LEARNING_RATE))
+            rate = _LINEAR_LEARNING_RATE
+            parts.append(Part(wide, linear_optimizer, rate))
+            described.append(
+                ModelPart(
+                    linear.SCOPE, linear_optimizer, rate, linear_columns, linear_sparse_combiner
+                )
+            )
+        self.canned_model = CannedModel(head, tuple(described), generation=1)
         model_fn = _make_model_fn(head, parts)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

@@ -12,6 +12,7 @@ from estimator_spec.canned import dnn, linear, linear_model
 from estimator_spec.canned.construction import make_model_fn_v1, with_head
 from estimator_spec.canned.v1 import partitioners
 from estimator_spec.common import argument_rules
+from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -89,6 +90,8 @@ class LinearEstimator(Estimator):
         rate = linear.learning_rate(optimizer, feature_columns)
         optimizer = "Ftrl" if optimizer is None else optimizer
         model_fn = make_model_fn_v1(head, logit_fn, optimizer, rate, scope)
+        part = ModelPart(linear.SCOPE, optimizer, rate, feature_columns, sparse_combiner)
+        self.canned_model = CannedModel(head, (part,), generation=1)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 

@@ -65,6 +65,16 @@ class WrappedHead(HeadV1):
         self._prediction_keys = prediction_keys
 
     @property
+    def wrapped(self) -> SingleHead:
+        """The head of TensorFlow 2, whose labels, losses and predictions this one has."""
+        return self._head
+
+    @property
+    def loss_reduction(self) -> str:
+        """Reduction of the losses to a scalar, a value of `tf.compat.v1.losses.Reduction`."""
+        return self._loss_reduction
+
+    @property
     def name(self) -> str | None:
         """Name of the head, or None."""
         return self._head.name

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import forking_python
-from estimator_spec.planning import cli
+from estimator_spec.planning import cli, command
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -126,7 +126,7 @@ def old_spec(monkeypatch, tmp_path):
 
 def test_text(old_spec, capsys, monkeypatch):
     """Without --json a readable plan is printed; the exit status is 0, as it fits."""
-    monkeypatch.setattr(cli.libraries, "describe_engine", lambda version: "kernels: /lib.so.")
+    monkeypatch.setattr(command.libraries, "describe_engine", lambda version: "kernels: /lib.so.")
     assert cli.main([f"{old_spec}:spec", "--hosts", "2", "--cores", "4"]) == 0
     text = capsys.readouterr().out
     assert "1 table of 500 rows, 31.2 KiB: fits" in text

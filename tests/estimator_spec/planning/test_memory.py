@@ -26,11 +26,9 @@ OPTIMIZERS = (
 
 tables = st.dictionaries(
     st.sampled_from("abcdef"),
-    st.builds(
-        es.TableConfig,
-        st.integers(1, 3000),
-        st.integers(1, 64),
-        optimization_parameters=st.sampled_from(OPTIMIZERS),
+    # Not by st.builds, which looks for values of all fields of a tuple.
+    st.tuples(st.integers(1, 3000), st.integers(1, 64), st.sampled_from(OPTIMIZERS)).map(
+        lambda drawn: es.TableConfig(*drawn[:2], optimization_parameters=drawn[2])
     ),
     min_size=1,
 )

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes Keras 3 models of feature columns.
+
+`kinds` has the table of columns and layers. A `plan` says how the features are read
+(`preprocessing`) and which layers follow; `live` makes a model of it, and `source` a program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_spec.convert.keras_columns import assembly, canned_models, live, trained_values
+from estimator_spec.convert.keras_columns.plan import Difference, Origin, Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class KerasConversion:
+    """What a Keras model was made of.
+
+    Attributes:
+        origins: how each column became layers.
+        differences: what isn't equal.
+        variables: names of the checkpoint's variables by name of the layer.
+    """
+
+    origins: tuple[Origin, ...]
+    differences: tuple[Difference, ...]
+    variables: dict[str, str]
+
+
+def to_keras(
+    source: Any,
+    checkpoint: Any = None,
+    *,
+    layer: str | None = None,
+    units: int = 1,
+    sparse_combiner: str = "sum",
+    variable_names: Mapping[str, str] | None = None,
+) -> Any:
+    """Returns a Keras 3 model of feature columns, with trained tables if there is a checkpoint.
+
+    The model takes a dict of raw features, dense, sparse or ragged, as the columns do. Its `core`
+    is the functional Keras model behind the reading of features, which can be saved.
+
+    Args:
+        source: feature columns of `tf.feature_column` or `tpu_columns`; or a canned estimator,
+            whose model is returned with its predictions as outputs, and compiled with its loss,
+            metrics and optimizer, so that `fit` goes on from the checkpoint.
+        checkpoint: prefix of a checkpoint, or a directory, whose latest one is taken. None: the
+            estimator's `model_dir`; of columns, tables have initial values.
+        layer: 'input_layer' for dense columns, concatenated in the order of their names;
+            'linear_model' for logits; 'sequence_input_layer' for sequences and their lengths. None:
+            the one that fits the columns.
+        units: logits of a linear model.
+        sparse_combiner: of a linear model: how the weights of several ids are combined.
+        variable_names: names of the checkpoint's variables by name of the layer, where they
+            aren't found by the names of the columns.
+
+    Returns:
+        A `keras.Model` with the attributes `core` and `conversion` (a `KerasConversion`). That of
+        an estimator has `predictions(features)`, with `classes`, and `training_batch(features,
+        labels)` for the `map` of a dataset for `fit` and `evaluate`.
+
+    Raises:
+        CheckpointError: the checkpoint is missing or damaged, or that of another model.
+        ImportError: Keras 3 or keras_rs isn't installed.
+        RuntimeError: Keras has another backend than TensorFlow.
+        ValueError: a column can't move, two have the same name, or a vocabulary is missing.
+    """
+    plan = Plan()
+    model = getattr(source, "canned_model", None)
+    if model is None:
+        assembly.add_layer(plan, source, layer, units, sparse_combiner)
+    else:
+        if layer is not None:
+            raise ValueError(f"layer={layer!r} is for columns; an estimator has its own layers.")
+        canned_models.add_canned_model(plan, model)
+        checkpoint = source.model_dir if checkpoint is None else checkpoint
+    return _make(plan, checkpoint, variable_names)
+
+
+def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None) -> Any:
+    found = {}
+    if checkpoint is not None:
+        found = trained_values.find_variables(plan, checkpoint, variable_names)
+    model = live.build_model(plan)
+    if checkpoint is not None:
+        trained_values.load(model, checkpoint, found)
+    names = {variable.layer: name for variable, name in found.items()}
+    if plan.targets is not None:
+        live.compile_model(plan, model)
+        if plan.optimizer is not None and checkpoint is not None:
+            missing = trained_values.load_slots(model, checkpoint, found, plan.slots)
+            for name in missing:
+                plan.differ("the optimizer", name, "has no slots in the checkpoint: initial values")
+    model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)
+    return model
+
+
+__all__ = ["Difference", "KerasConversion", "Origin", "to_keras"]

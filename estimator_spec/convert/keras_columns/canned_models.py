@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans the models of canned estimators: hidden layers, linear sums, baselines, and their heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.common.canned_model import CannedModel, ModelPart
+from estimator_spec.convert.keras_columns import assembly, head_outputs, optimizers
+from estimator_spec.convert.keras_columns.expressions import Call, Name, call
+from estimator_spec.convert.keras_columns.plan import FEATURES, Input, Plan, Variable
+from estimator_spec.heads.description import describe
+
+_BATCH_NORM = {"momentum": 0.999, "epsilon": 0.001}
+_ACTIVATIONS = {
+    tf.nn.relu: "relu",
+    tf.nn.relu6: "relu6",
+    tf.nn.tanh: "tanh",
+    tf.nn.sigmoid: "sigmoid",
+    tf.nn.elu: "elu",
+    tf.nn.selu: "selu",
+    tf.nn.softplus: "softplus",
+    tf.nn.softsign: "softsign",
+    tf.nn.silu: "silu",
+    tf.nn.swish: "silu",
+    tf.nn.gelu: "gelu",
+    tf.nn.leaky_relu: "leaky_relu",
+    tf.math.tanh: "tanh",
+    tf.math.sigmoid: "sigmoid",
+    tf.math.softplus: "softplus",
+    tf.exp: "exponential",
+    tf.identity: "linear",
+}
+
+
+def add_canned_model(plan: Plan, model: CannedModel) -> None:
+    """Plans the model of a canned estimator.
+
+    Raises:
+        ValueError: a column, the head or an activation has no Keras counterpart.
+    """
+    head = describe(model.head)
+    logits = [_PARTS[part.scope](plan, part, head.logits_dimension) for part in model.parts]
+    total = logits[0]
+    if len(logits) > 1:
+        total = plan.layer("summed_logits", Call(call("keras.layers.Add"), (logits,)))
+    head_outputs.add_head(plan, head, total)
+    optimizers.add_optimizers(plan, model)
+
+
+def _add_linear(plan: Plan, part: ModelPart, units: int) -> Name:
+    plan.scope = "linear/linear_model"
+    logits = assembly.add_linear_model(plan, part.columns, units, part.sparse_combiner)
+    plan.scope = ""
+    return logits
+
+
+def _add_deep(plan: Plan, part: ModelPart, units: int) -> Name:
+    plan.scope = "dnn/input_from_feature_columns/input_layer"
+    tensor = assembly.add_input_layer(plan, part.columns)
+    plan.scope = ""
+    activation = _activation(part.layers.activation_fn)
+    for index, width in enumerate(part.layers.units):
+        name = f"hiddenlayer_{index}"
+        tensor = _add_dense(plan, tensor, name, width, activation)
+        if part.layers.dropout is not None:
+            layer = call("keras.layers.Dropout", part.layers.dropout)
+            tensor = plan.layer(f"dropout_{index}", Call(layer, (tensor,)))
+        if part.layers.batch_norm:
+            tensor = _add_batch_norm(plan, tensor, f"dnn/{name}", f"batchnorm_{index}")
+    return _add_dense(plan, tensor, "logits", units, None)
+
+
+def _add_dense(plan: Plan, inputs: Name, name: str, units: int, activation: str | None) -> Name:
+    options = {} if activation is None else {"activation": activation}
+    label = "logits_layer" if name == "logits" else name
+    label = plan.identifier(label, ("dense", name), kind="layer")
+    dense = call("keras.layers.Dense", units, **options, name=label)
+    outputs = plan.layer("deep_logits" if name == "logits" else name, Call(dense, (inputs,)))
+    for attribute, shape in (("kernel", (None, units)), ("bias", (units,))):
+        source = f"dnn/{name}/{attribute}"
+        plan.variables.append(Variable(label, attribute, shape, (source,)))
+    return outputs
+
+
+def _add_batch_norm(plan: Plan, inputs: Name, scope: str, name: str) -> Name:
+    layer = call("keras.layers.BatchNormalization", **_BATCH_NORM, name=name)
+    for attribute in ("gamma", "beta", "moving_mean", "moving_variance"):
+        sources = (f"{scope}/{name}/{attribute}",)
+        plan.variables.append(Variable(name, attribute, (None,), sources))
+    return plan.layer(f"{name}_outputs", Call(layer, (inputs,)))
+
+
+def _add_baseline(plan: Plan, part: ModelPart, units: int) -> Name:
+    del part
+    zeros = {"zeros": call("zeros_for", FEATURES, units)}
+    plan.read("numeric", zeros, {"zeros": Input((units,), "float32")})
+    return assembly.add_bias(plan, Name("zeros"), units, "baseline", ("baseline/bias",))
+
+
+def _activation(function: Any) -> str | None:
+    """Returns Keras' name of an activation function.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if function is None:
+        return None
+    if isinstance(function, str):
+        return function
+    known = _ACTIVATIONS.get(function)
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    if known is None and package in ("keras", "tf_keras") and hasattr(function, "__name__"):
+        known = function.__name__
+    if known is None:
+        names = ", ".join(f"tf.nn.{name}" for name in dict.fromkeys(_ACTIVATIONS.values()))
+        raise ValueError(
+            f"activation_fn {function!r} has no Keras counterpart. Those of {names} have one. Pass "
+            "one of these, or write the hidden layers of the Keras model yourself."
+        )
+    return known
+
+
+_PARTS = {"linear": _add_linear, "dnn": _add_deep, "baseline": _add_baseline}

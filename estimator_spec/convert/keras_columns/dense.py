@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adds dense columns to a plan: `DENSE` has a row for each kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.common.feature_columns import scope_name
+from estimator_spec.convert.keras_columns import program_parts
+from estimator_spec.convert.keras_columns.categorical import (
+    CATEGORICAL,
+    bucket_boundaries,
+    read_ids,
+    read_numbers,
+)
+from estimator_spec.convert.keras_columns.expressions import Call, Name, call, render
+from estimator_spec.convert.keras_columns.kind import (
+    Ids,
+    Kind,
+    class_name,
+    count,
+    unknown_column,
+)
+from estimator_spec.convert.keras_columns.plan import Input, Origin, Plan, Variable, feature
+
+
+def add_dense(column: Any, plan: Plan) -> Name:
+    """Adds a dense column to a plan.
+
+    Returns:
+        The model's tensor, [B, k]; [B, T, k] of a sequence.
+
+    Raises:
+        ValueError: this kind of column can't move, or isn't dense.
+    """
+    kind = DENSE.get(class_name(column))
+    if kind is None and class_name(column) in CATEGORICAL:
+        raise ValueError(
+            f"Column {column.name!r} is categorical, and a dense one is needed here: wrap it with "
+            "an embedding_column or indicator_column."
+        )
+    if kind is None:
+        raise unknown_column(column)
+    before = len(plan.layers)
+    tensor: Name = kind.convert(column, plan)
+    added = [expression for _, expression in plan.layers[before:]]
+    add_origin(plan, column, kind, added)
+    return tensor
+
+
+def add_origin(plan: Plan, column: Any, kind: Kind, added: list[Any]) -> None:
+    """Adds the report's line of a column.
+
+    Args:
+        plan: the plan.
+        column: the column.
+        kind: its kind.
+        added: expressions of the layers that were made for it.
+    """
+    inner = getattr(column, "categorical_column", None)
+    reading = kind.reading if inner is None else CATEGORICAL[class_name(inner)].reading
+    made = dict.fromkeys(filter(None, map(_constructor, added)))
+    plan.origins.append(Origin(column.name, kind.makers, reading, ", ".join(made) or kind.layers))
+
+
+def _constructor(expression: Any) -> str | None:
+    """Returns the source of a layer without the tensors that it is called with."""
+    while isinstance(expression, Call) and isinstance(expression.function, Call):
+        expression = expression.function
+    text = render(expression, width=10**6)
+    return f"`{text}`" if text.startswith("keras") else None
+
+
+def is_sequence(column: Any) -> bool:
+    """Returns whether a dense column is one of steps."""
+    while column is not None:
+        if class_name(column) in ("SequenceNumericColumn", "SequenceCategoricalColumn"):
+            return True
+        column = getattr(column, "categorical_column", None)
+    return False
+
+
+def _numeric(column: Any, plan: Plan) -> Name:
+    size = count(column.shape)
+    name = plan.identifier(column.key, ("numbers", column))
+    plan.read("numeric", {name: read_numbers(column, plan)}, {name: Input((size,), "float32")})
+    return Name(name)
+
+
+def _one_hot_buckets(column: Any, plan: Plan) -> Name:
+    boundaries = bucket_boundaries(column)
+    size, number = len(boundaries) + 1, count(column.source_column.shape)
+    name = plan.identifier(column.name, ("buckets", column))
+    buckets = call("buckets_of", read_numbers(column.source_column, plan), boundaries)
+    plan.read("buckets", {name: buckets}, {name: Input((number,), "int32")})
+    encoding = call("keras.layers.CategoryEncoding", size, output_mode="one_hot")
+    one_hot = plan.layer(f"{name}_one_hot", Call(encoding, (Name(name),)))
+    if number == 1:
+        return one_hot
+    return plan.layer(f"{name}_flat", Call(call("keras.layers.Flatten"), (one_hot,)))
+
+
+def _indicator(column: Any, plan: Plan) -> Name:
+    source = read_ids(column.categorical_column, plan)
+    ids, weights = add_ids(source, plan)
+    if source.is_sequence:
+        # CategoryEncoding takes no steps.
+        one_hot = call("keras.ops.one_hot", ids, source.size)
+        weighted = call("keras.ops.multiply", one_hot, call("keras.ops.expand_dims", weights, -1))
+        return plan.layer(column.name, call("keras.ops.sum", weighted, axis=-2))
+    encoding = call("keras.layers.CategoryEncoding", source.size, output_mode="count")
+    counts = Call(encoding, (ids,), {"count_weights": weights})
+    return plan.layer(column.name, counts)
+
+
+def _embedding(column: Any, plan: Plan) -> Name:
+    table = Table(
+        column.name,
+        int(column.dimension),
+        column.combiner,
+        (f"{scope_name(column)}/embedding_weights",),
+        column.max_norm,
+        column.trainable,
+    )
+    return _look_up(column, plan, table)
+
+
+def _shared(column: Any, plan: Plan) -> Name:
+    creator = column.shared_embedding_column_creator
+    with tf.Graph().as_default():  # the one public way to the name of the table
+        name = creator.embedding_weights.op.name
+    table = Table(
+        name, int(creator.dimension), column.combiner, (name,), column.max_norm, is_shared=True
+    )
+    return _look_up(column, plan, table)
+
+
+def _shared_v1(column: Any, plan: Plan) -> Name:
+    name = column.shared_embedding_collection_name
+    sources = (f"{name}/embedding_weights",)
+    table = Table(
+        name,
+        int(column.dimension),
+        column.combiner,
+        sources,
+        column.max_norm,
+        column.trainable,
+        is_shared=True,
+    )
+    return _look_up(column, plan, table)
+
+
+def _tpu_embedding(column: Any, plan: Plan) -> Name:
+    name = column.name
+    sources = (
+        f"{scope_name(column)}/embedding_weights",
+        f"{column.get_embedding_var_name()}/embedding_weights",
+    )
+    return _look_up(column, plan, Table(name, column.dimension, column.combiner, sources))
+
+
+def _tpu_shared(column: Any, plan: Plan) -> Name:
+    name = column.get_embedding_var_name()
+    sources = (name, f"{name}/embedding_weights")
+    table = Table(name, column.dimension, column.combiner, sources, is_shared=True)
+    return _look_up(column, plan, table)
+
+
+def _sequence_numeric(column: Any, plan: Plan) -> Name:
+    plan.examples[column.key] = tf.io.VarLenFeature(column.dtype)
+    name = plan.identifier(column.key, ("steps", column))
+    arguments: dict[str, Any] = {}
+    if column.default_value:
+        arguments["default"] = float(column.default_value)
+    if column.normalizer_fn is not None:
+        arguments["normalizer"] = program_parts.given(
+            column.normalizer_fn, f"{column.key}_normalizer", plan
+        )
+    shape = [int(axis) for axis in column.shape]
+    steps = call("number_steps", name, feature(column.key), shape, **arguments)
+    lengths = Input((), "int64")
+    inputs = {name: Input((None, count(shape)), "float32"), f"{name}_lengths": lengths}
+    plan.read("sequences", steps, inputs)
+    return Name(name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The table of an embedding column.
+
+    Attributes:
+        name: name of the layer; columns of one name share it.
+        dimension: its width.
+        combiner: 'mean', 'sqrtn', 'sum', or None for mean.
+        sources: how the names of the checkpoint's variable may end.
+        max_norm: largest norm of a row, or None.
+        trainable: whether it trains.
+        initializer: Keras' name of the initializer; None: the layer's default.
+        is_shared: whether other columns share it.
+        layer: the layer's name, if it is chosen already.
+    """
+
+    name: str
+    dimension: int
+    combiner: str | None
+    sources: tuple[str, ...]
+    max_norm: float | None = None
+    trainable: bool = True
+    initializer: str | None = None
+    is_shared: bool = False
+    layer: str | None = None
+
+
+def _look_up(column: Any, plan: Plan, table: Table) -> Name:
+    """Adds the lookup of an embedding column."""
+    source = read_ids(column.categorical_column, plan)
+    policy = getattr(column, "invalid_ids", None)
+    if policy is not None:
+        valid = call("valid_ids", source.expression, source.size, policy)
+        source = dataclasses.replace(source, name=f"{source.name}_{policy}", expression=valid)
+    if table.max_norm is not None:
+        plan.differ(column.name, "max_norm", MAX_NORM)
+    return look_up(source, plan, table, column.name, getattr(column, "max_sequence_length", 0))
+
+
+def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) -> Name:
+    """Adds a lookup, and its layer, unless another column shares it.
+
+    Args:
+        source: the ids.
+        plan: the plan.
+        table: the table.
+        result: what the variable of the result is called.
+        steps: steps of a sequence; 0: those of the longest one.
+    """
+    ids, weights = add_ids(source, plan, steps)
+    combiner = table.combiner or "mean"
+    if source.weights is not None and combiner != "sum":
+        # Columns leave out ids of weight <= 0, but not for sums.
+        positive = Call(call("keras.layers.ReLU"), (weights,))
+        weights = plan.layer(f"{weights.text}_positive", positive)
+    # Other columns of this name may share the table; those of another part have their own.
+    scope = "" if table.is_shared else plan.scope
+    owner = ("table", table.name, table.dimension, combiner, scope)
+    name = table.layer or plan.identifier(table.name, owner, kind="layer")
+    options: dict[str, Any] = {"combiner": combiner, "name": name}
+    if table.initializer is not None:
+        options["embeddings_initializer"] = table.initializer
+    if table.max_norm is not None:
+        norm = call("keras.constraints.MaxNorm", float(table.max_norm), axis=1)
+        options["embeddings_constraint"] = norm
+    if not table.trainable:
+        options["trainable"] = False
+    shape = (source.size, table.dimension)
+    layer: Any = call("keras_rs.layers.EmbedReduce", *shape, **options)
+    if table.is_shared:
+        layer = plan.layer(f"{name}_table", layer)
+    sources = table.sources
+    if plan.scope:
+        sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)
+    variable = Variable(name, "embeddings", shape, sources, table.max_norm)
+    if variable not in plan.variables:
+        plan.variables.append(variable)
+    return plan.layer(result, Call(layer, (ids, weights)))
+
+
+def add_ids(ids: Ids, plan: Plan, steps: int = 0) -> tuple[Name, Name]:
+    """Adds the reading of a categorical column; returns the model's ids and weights.
+
+    Args:
+        ids: the column.
+        plan: the plan.
+        steps: steps of a sequence; 0: those of the longest one.
+    """
+    name = plan.identifier(ids.name, ("ids", ids, steps), ("_ids", "_weights", "_lengths"))
+    arguments: tuple[Any, ...] = (name, ids.expression)
+    if ids.weights is not None:
+        arguments = (*arguments, feature(ids.weights))
+    shape = (None, None) if ids.is_sequence else (None,)
+    inputs = {
+        f"{name}_ids": Input(shape, "int64"),
+        f"{name}_weights": Input(shape, "float32"),
+    }
+    if ids.is_sequence:
+        options = {"steps": int(steps)} if steps else {}
+        inputs[f"{name}_lengths"] = Input((), "int64")
+        plan.read("sequences", call("padded_steps", *arguments, **options), inputs)
+    else:
+        plan.read(ids.group, call("padded", *arguments), inputs)
+    return Name(f"{name}_ids"), Name(f"{name}_weights")
+
+
+MAX_NORM = (
+    "equal in inference; in training the column clips rows at each lookup, and the layer after "
+    "each step, so that gradients of clipped rows differ"
+)
+_EMBEDDING = "`keras_rs.layers.EmbedReduce(size, dimension, combiner=…)`"
+_TRAINING = "`max_norm` in training: rows are clipped after each step, not at each lookup"
+
+DENSE: dict[str, Kind] = {
+    "NumericColumn": Kind(
+        "numeric_column", "`numbers`, after the normalizer", "an input", "", _numeric
+    ),
+    "BucketizedColumn": dataclasses.replace(
+        CATEGORICAL["BucketizedColumn"], convert=_one_hot_buckets
+    ),
+    "IndicatorColumn": Kind(
+        "indicator_column",
+        "`padded` ids and weights",
+        '`CategoryEncoding(size, "count")`, which counts a repeated value twice, as the column',
+        "",
+        _indicator,
+    ),
+    "EmbeddingColumn": Kind(
+        "embedding_column", "`padded` ids and weights", _EMBEDDING, _TRAINING, _embedding
+    ),
+    "SharedEmbeddingColumn": Kind(
+        "shared_embeddings",
+        "`padded` ids and weights",
+        f"one {_EMBEDDING} for all",
+        _TRAINING,
+        _shared,
+    ),
+    "_SharedEmbeddingColumn": Kind(
+        "tf.compat.v1: shared_embedding_columns",
+        "`padded` ids and weights",
+        f"one {_EMBEDDING} for all",
+        _TRAINING,
+        _shared_v1,
+    ),
+    "tpu_columns.EmbeddingColumn": Kind(
+        "tpu_columns: embedding_column",
+        "`padded` ids and weights, `valid_ids` of a policy",
+        _EMBEDDING,
+        "",
+        _tpu_embedding,
+    ),
+    "tpu_columns.SharedEmbeddingColumn": Kind(
+        "tpu_columns: shared_embedding_columns",
+        "`padded` ids and weights, `valid_ids` of a policy",
+        f"one {_EMBEDDING} for all",
+        "",
+        _tpu_shared,
+    ),
+    "SequenceNumericColumn": Kind(
+        "sequence_numeric_column",
+        "`number_steps`, after the normalizer",
+        "an input",
+        "",
+        _sequence_numeric,
+    ),
+}

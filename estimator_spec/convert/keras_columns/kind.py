@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Describes a kind of feature column, and what the ids of a column are read from."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tpu_columns import TPUEmbeddingColumn
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of column: a row of the table of what moves to Keras 3.
+
+    Attributes:
+        makers: the functions that make such columns.
+        reading: how preprocessing reads the features.
+        layers: the Keras layers.
+        differs: what isn't equal, or ''.
+        convert: function that adds a column to a plan.
+    """
+
+    makers: str
+    reading: str
+    layers: str
+    differs: str
+    convert: Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ids:
+    """How the ids of a categorical column are read.
+
+    Attributes:
+        name: the column's name.
+        group: name of the function that reads them.
+        expression: of a sparse tensor of ids; negative ones are none.
+        size: number of ids.
+        weights: key of their weights, or None.
+        is_sequence: whether they are ids of steps.
+    """
+
+    name: str
+    group: str
+    expression: Any
+    size: int
+    weights: str | None = None
+    is_sequence: bool = False
+
+
+def class_name(column: Any) -> str:
+    """Returns the key of a column's kind: the name of its class, if it is TensorFlow's or ours."""
+    kind = type(column)
+    if isinstance(column, TPUEmbeddingColumn):
+        return f"tpu_columns.{kind.__name__}"
+    return kind.__name__ if kind.__module__.startswith("tensorflow.") else f"{kind.__module__}.?"
+
+
+def unknown_column(column: Any) -> ValueError:
+    """Returns the error of a column of another library, or of no column."""
+    what = f"{getattr(column, 'name', column)!r} (a {type(column).__name__})"
+    return ValueError(
+        f"Column {what} has no Keras counterpart: it isn't one of tf.feature_column's or "
+        "tpu_columns' own. Compute its tensor in the input_fn, and use a numeric_column or a "
+        "categorical_column_with_identity of it."
+    )
+
+
+def count(shape: Iterable[Any]) -> int:
+    """Returns the number of elements of a shape."""
+    return math.prod(int(axis) for axis in shape)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a Keras model of a plan."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.common.optional_packages import load_extra
+from estimator_spec.convert.keras_columns import preprocessing
+from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
+from estimator_spec.convert.keras_columns.keras_layers import (
+    EXTRA,
+    bias_layer,
+    mean_functions,
+    optimizers,
+    poisson_loss,
+)
+from estimator_spec.convert.keras_columns.plan import Plan
+
+
+def build_core(plan: Plan) -> Any:
+    """Returns the functional Keras model over ids, weights and numbers."""
+    keras = load_extra("keras", EXTRA)
+    names: dict[str, Any] = _modules()
+    inputs = {}
+    for name, made in plan.inputs.items():
+        inputs[name] = keras.Input(made.shape, dtype=made.dtype, name=name)
+    names.update(inputs)
+    for variable, expression in plan.layers:
+        names[variable] = evaluate(expression, names)
+    outputs = {name: names[variable.text] for name, variable in plan.outputs.items()}
+    if len(outputs) == 1 and plan.targets is None:
+        (outputs,) = outputs.values()
+    return keras.Model(inputs, outputs)
+
+
+def build_model(plan: Plan) -> Any:
+    """Returns a Keras model over raw features.
+
+    Raises:
+        RuntimeError: Keras has another backend than TensorFlow, which reads the features.
+    """
+    backend = load_extra("keras", EXTRA).backend.backend()
+    if backend != "tensorflow":
+        raise RuntimeError(
+            f"Keras has the backend {backend!r}, but a model over raw features reads them by "
+            "TensorFlow's ops. Set KERAS_BACKEND=tensorflow, or use what to-keras writes: "
+            "`preprocess` in tf.data, and `build_model` with any backend."
+        )
+    return _model_class()(plan)
+
+
+def _modules() -> dict[str, Any]:
+    keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
+    own = {"Bias": bias_layer(), "PoissonLoss": poisson_loss(), **mean_functions(), **optimizers()}
+    return {"keras": keras, "keras_rs": keras_rs, "tf": tf, **own}
+
+
+@functools.cache
+def _model_class() -> Any:
+    keras = load_extra("keras", EXTRA)
+
+    class ColumnsModel(keras.Model):
+        """A model over raw features, as feature columns take them: dense, sparse or ragged.
+
+        Attributes:
+            core: the functional model over ids, weights and numbers. It can be saved and exported.
+        """
+
+        def __init__(self, plan: Plan) -> None:
+            super().__init__()
+            self._plan = lambda: plan  # Keras would track its dicts
+            self.autocast = False  # columns get features as they are
+            self._convert_input_args = False
+            self._allow_non_tensor_positional_args = True  # arrays of strings
+            self.core = build_core(plan)
+            names = {**_modules(), **vars(preprocessing)}
+            names.update({key: evaluate(value, names) for key, value in plan.constants.items()})
+            self._evaluate = functools.partial(_evaluate, names)
+            self.built = True
+
+        def preprocess(self, features: Mapping[str, Any]) -> dict[str, Any]:
+            """Returns the ids, weights and numbers of raw features, for tf.data and `core`."""
+            plan = self._plan()
+            groups = Merged(tuple(entry for group in plan.groups.values() for entry in group))
+            tensors: dict[str, Any] = self._evaluate(groups, features)
+            return tensors
+
+        def call(self, features: Mapping[str, Any], training: bool = False) -> Any:
+            """Returns the outputs of raw features."""
+            return self.core(self.preprocess(features), training=training)
+
+        def training_batch(self, features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]:
+            """Returns what `fit` and `evaluate` take of a batch: features, targets and weights."""
+            plan = self._plan()
+            number = self._evaluate(plan.targets, features, labels)
+            targets = dict.fromkeys(plan.outputs, number)
+            if plan.weights is None:
+                return features, targets
+            return features, targets, self._evaluate(plan.weights, features, labels)
+
+        def predictions(self, features: Mapping[str, Any]) -> dict[str, Any]:
+            """Returns the estimator's predictions of raw features, `classes` among them."""
+            plan = self._plan()
+            outputs = dict(self(features))
+            if plan.class_names is not None and "class_ids" in outputs:
+                names = tf.constant(plan.class_names)
+                outputs["classes"] = tf.gather(names, outputs["class_ids"])
+            return outputs
+
+        def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
+            """Returns a layer of `core`."""
+            return self.core.get_layer(name, index)
+
+    return ColumnsModel
+
+
+def compile_model(plan: Plan, model: Any) -> None:
+    """Compiles a model with the loss, the metrics and the optimizer of a plan."""
+    names = _modules()
+    made = {key: evaluate(value, names) for key, value in vars(plan).items() if key in _COMPILED}
+    model.compile(
+        optimizer=made["optimizer"] or "rmsprop",
+        loss=made["loss"],
+        loss_weights=made["loss_weights"] or None,
+        weighted_metrics=made["metrics"],
+    )
+
+
+_COMPILED = ("optimizer", "loss", "loss_weights", "metrics")
+
+
+def _evaluate(
+    names: dict[str, Any], expression: Any, features: Mapping[str, Any], labels: Any = None
+) -> Any:
+    values = {"features": _Features(features), "labels": labels}
+    return evaluate(expression, {**names, **values})
+
+
+class _Features(Mapping[str, Any]):
+    """Raw features by key, with an error that names a missing one."""
+
+    def __init__(self, features: Mapping[str, Any]) -> None:
+        self._features = features
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._features:
+            return self._features[key]
+        there = sorted(map(str, self._features))
+        raise ValueError(f"Feature {key!r} is missing; the features are {there}.")

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model to be made of feature columns: how features are read, and the layers that follow.
+
+`kinds` fills a plan; `live` makes a model of it, `source` a program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+import re
+from typing import Any
+
+from estimator_spec.convert.keras_columns import preprocessing
+from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
+
+FEATURES, LABELS = Name("features"), Name("labels")
+
+# Names that a program has besides those of columns: modules, and functions of `preprocessing`.
+RESERVED = (
+    *("features", "labels", "keras", "keras_rs", "tf", "model", "outputs"),
+    *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
+    *("Bias", "PoissonLoss", "prediction_value", "label_value", "zeros"),
+    *("RowsSummed", "sum_rows", "Adagrad", "Adam", "Ftrl", "RMSprop", "inputs"),
+    *("HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
+    *(name for name in vars(preprocessing) if not name.startswith("__")),
+    *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An input of the Keras model: a tensor that the reading of features returns.
+
+    Attributes:
+        shape: without the batch.
+        dtype: its dtype.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """A variable of a layer whose value is in the checkpoint.
+
+    Attributes:
+        layer: name of the layer.
+        attribute: the layer's attribute, such as 'kernel'.
+        shape: its shape; None: of any size.
+        sources: how the names of the checkpoint's variable may end, best first.
+        max_norm: the rows are clipped to this norm, or None.
+    """
+
+    layer: str
+    attribute: str
+    shape: tuple[int | None, ...]
+    sources: tuple[str, ...]
+    max_norm: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """What isn't equal to the columns.
+
+    Attributes:
+        column: name of the column, or the part of the model.
+        what: the argument or the situation.
+        text: what is different, and by how much.
+    """
+
+    column: str
+    what: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """How a column became layers, for the report.
+
+    Attributes:
+        column: name of the column.
+        kind: the function that makes such columns.
+        reading: the functions that read its features.
+        layers: the Keras layers, with their arguments.
+    """
+
+    column: str
+    kind: str
+    reading: str
+    layers: str
+
+
+@dataclasses.dataclass
+class Plan:
+    """A model to be made of feature columns.
+
+    Attributes:
+        constants: expressions of lookup tables, by the name of the constant.
+        groups: expressions of dicts of tensors, by the name of the function that returns them.
+        inputs: inputs of the model by name: the tensors of all groups.
+        layers: (variable, expression) in the order of their calls.
+        outputs: what the model returns, by name.
+        variables: what the checkpoint has to hold.
+        differences: what isn't equal.
+        origins: how each column became layers.
+        examples: tf.io's feature configuration by key.
+        vocabularies: words, or the path of their file, by the name of the file to be written.
+        functions: functions of the program, by the name that the source has for them.
+        loss: expressions of losses by output.
+        loss_weights: factors of losses by output, where they aren't 1.
+        metrics: expressions of metrics by output.
+        targets: expression of the labels as numbers; None without a head.
+        weights: expression of the examples' weights, or None.
+        class_names: labels of the classes, or None.
+        optimizer: expression of the optimizer, or None.
+        slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
+        linear_layers: layers of the weights of a linear model, by name of the column.
+        inline_words: the longest vocabulary that is written into the source; None: any.
+        scope: variable scope of the columns that are being added; '' if it is unknown.
+    """
+
+    constants: dict[str, Any] = dataclasses.field(default_factory=dict)
+    groups: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    inputs: dict[str, Input] = dataclasses.field(default_factory=dict)
+    layers: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
+    outputs: dict[str, Name] = dataclasses.field(default_factory=dict)
+    variables: list[Variable] = dataclasses.field(default_factory=list)
+    differences: list[Difference] = dataclasses.field(default_factory=list)
+    origins: list[Origin] = dataclasses.field(default_factory=list)
+    examples: dict[str, Any] = dataclasses.field(default_factory=dict)
+    vocabularies: dict[str, Any] = dataclasses.field(default_factory=dict)
+    functions: dict[str, Any] = dataclasses.field(default_factory=dict)
+    loss: dict[str, Any] = dataclasses.field(default_factory=dict)
+    loss_weights: dict[str, float] = dataclasses.field(default_factory=dict)
+    metrics: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    targets: Any = None
+    weights: Any = None
+    class_names: tuple[str, ...] | None = None
+    optimizer: Any = None
+    slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    linear_layers: dict[str, str] = dataclasses.field(default_factory=dict)
+    inline_words: int | None = None
+    scope: str = ""
+    _layer_names: dict[str, Any] = dataclasses.field(default_factory=dict)
+    _names: dict[str, Any] = dataclasses.field(default_factory=lambda: dict.fromkeys(RESERVED))
+
+    def identifier(
+        self, wanted: str, owner: Any, suffixes: tuple[str, ...] = ("",), kind: str = "variable"
+    ) -> str:
+        """Returns a Python name for an object, the same one for an equal object.
+
+        Args:
+            wanted: what it is called in the program.
+            owner: the object, or what identifies it.
+            suffixes: what follows the name where it is used.
+            kind: 'variable' or 'layer': a layer may have the name of a variable.
+        """
+        name = re.sub(r"\W", "_", wanted, flags=re.ASCII).strip("_") or "column"
+        if name[0].isdigit() or keyword.iskeyword(name):
+            name = f"column_{name}"
+        names = self._names if kind == "variable" else self._layer_names
+        found, number = name, 1
+        while any(names.get(found + suffix, owner) != owner for suffix in suffixes):
+            number += 1
+            found = f"{name}_{number}"
+        names.update({found + suffix: owner for suffix in suffixes})
+        return found
+
+    def read(self, group: str, expression: Any, inputs: dict[str, Input]) -> None:
+        """Adds tensors to a group, unless it has them.
+
+        Args:
+            group: name of the function that returns them.
+            expression: of a dict with a tensor for each input.
+            inputs: inputs of the model by name.
+        """
+        if not inputs.keys() <= self.inputs.keys():
+            self.groups.setdefault(group, []).append(expression)
+            self.inputs.update(inputs)
+
+    def layer(self, variable: str, expression: Call) -> Name:
+        """Adds a statement to the model; returns its variable."""
+        found = self.identifier(variable, expression)
+        if all(found != name for name, _ in self.layers):
+            self.layers.append((found, expression))
+        return Name(found)
+
+    def differ(self, column: str, what: str, text: str) -> None:
+        """Adds a difference, once."""
+        difference = Difference(column, what, text)
+        if difference not in self.differences:
+            self.differences.append(difference)
+
+
+def feature(key: str) -> Item:
+    """Returns the expression of a raw feature."""
+    return Item(FEATURES, key)
+
+
+def sparse_feature(key: str) -> Call:
+    """Returns the expression of a categorical feature as a sparse tensor."""
+    return call("to_sparse", feature(key))

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the source of a plan: `model.py` and `serve.py`, which need no line of this project."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from estimator_spec.convert.keras_columns import function_source, keras_layers, preprocessing
+from estimator_spec.convert.keras_columns.expressions import (
+    Call,
+    Item,
+    Merged,
+    Name,
+    call,
+    literal,
+    names_in,
+    render,
+)
+from estimator_spec.convert.keras_columns.plan import FEATURES, Plan
+
+WIDTH = 100
+
+_MODEL = '''\
+"""Keras 3 model of {title}, and the reading of its features.
+
+{about}
+"""
+
+from __future__ import annotations
+
+{imports}
+
+HERE = pathlib.Path(__file__).resolve().parent
+WEIGHTS = HERE / "weights.keras"
+
+# How feature columns read features.
+
+
+{helpers}
+
+
+# The features of this model.
+
+
+{constants}
+
+
+{groups}
+
+
+{preprocess}
+
+
+# The model.
+
+
+{layers}
+
+
+{build}
+
+
+{training}
+'''
+
+_ABOUT = """\
+`preprocess` reads raw features by TensorFlow ops, in tf.data or for serving. `build_model` makes a
+model over the ids, weights and numbers that it returns: pure Keras 3, for any backend. Made by
+`python -m estimator_spec to-keras`; it is yours, and needs keras, keras_rs and tensorflow only."""
+
+_GROUPS = {
+    "numeric": "Returns the numbers of {names}.",
+    "buckets": "Returns the buckets of {names}.",
+    "categories": "Returns the ids of {names}, with their weights.",
+    "crosses": "Returns the ids of crossed values with their weights: {names}.",
+    "sequences": "Returns the steps of {names}, with their lengths.",
+}
+
+
+def write_model(plan: Plan, title: str) -> str:
+    """Returns the text of `model.py`.
+
+    Args:
+        plan: the plan.
+        title: what it is a model of, such as "census.py's LinearClassifier".
+
+    Raises:
+        ValueError: the source of a function of the program can't be written.
+    """
+    written = [
+        function_source.write_function(function, name, _what(name))
+        for name, function in plan.functions.items()
+    ]
+    groups = [_group(name, parts) for name, parts in plan.groups.items()]
+    training = _training(plan)
+    constants = _constants(plan)
+    layers = _own_layers(plan)
+    used = {name for part in _expressions(plan) for name in names_in(part)}
+    helpers = _helpers(used | set(_names(layers)))
+    body = "\n".join((*helpers, *constants, *groups, *layers, training, _build(plan)))
+    text = _MODEL.format(
+        title=title,
+        about=_ABOUT,
+        imports=_imports(body, [line for source in written for line in source.imports]),
+        helpers="\n\n\n".join(helpers),
+        constants="\n\n\n".join([*(source.text for source in written), *constants]).strip(),
+        groups="\n\n\n".join(groups),
+        preprocess=_preprocess(plan),
+        layers="\n\n\n".join(layers),
+        build=_build(plan),
+        training=training,
+    )
+    return re.sub(r"\n{4,}", "\n\n\n", text).rstrip() + "\n"
+
+
+def _what(name: str) -> str:
+    return f"the normalizer_fn of {name.removesuffix('_normalizer')!r}"
+
+
+def _expressions(plan: Plan) -> list[Any]:
+    return [
+        *plan.constants.values(),
+        *(part for parts in plan.groups.values() for part in parts),
+        *(expression for _, expression in plan.layers),
+        *(value for value in (plan.targets, plan.weights, plan.optimizer) if value is not None),
+        *plan.loss.values(),
+        *plan.metrics.values(),
+    ]
+
+
+def _imports(body: str, others: Iterable[str]) -> str:
+    names = set(_names([body]))
+    abstract = [name for name in ("Callable", "Mapping", "Sequence") if name in names]
+    abstract = sorted({*abstract, "Mapping"})
+    standard = [f"import {name}" for name in ("math",) if name in names]
+    standard += ["import pathlib", f"from collections.abc import {', '.join(abstract)}"]
+    standard += ["from typing import Any"]
+    third = ["import keras", "import tensorflow as tf"]
+    if "keras_rs" in names:
+        third.insert(1, "import keras_rs")
+    third += [line for line in dict.fromkeys(others) if line not in (*standard, *third)]
+    return "\n".join([*standard, "", *sorted(third)])
+
+
+def _names(texts: Iterable[str]) -> Iterable[str]:
+    for text in texts:
+        yield from function_source.functions_of(ast.parse(text))
+
+
+def _helpers(used: set[str]) -> list[str]:
+    """Returns the functions of `preprocessing` that are used, and those that they use."""
+    functions = {
+        name: inspect.getsource(value)
+        for name, value in vars(preprocessing).items()
+        if inspect.isfunction(value) and value.__module__ == preprocessing.__name__
+    }
+    todo = [name for name in functions if name in used]
+    needed = set(todo)
+    while todo:
+        for name in _names([functions[todo.pop()]]):
+            if name in functions and name not in needed:
+                needed.add(name)
+                todo.append(name)
+    return [text.rstrip() for name, text in functions.items() if name in needed]
+
+
+def _constants(plan: Plan) -> list[str]:
+    lines = []
+    if plan.vocabularies:
+        lines.append(
+            "def vocabulary_path(name: str) -> str:\n"
+            '    """Returns the path of a vocabulary file."""\n'
+            '    return str(HERE / "vocabularies" / name)'
+        )
+    tables = [
+        f"{name} = {render(expression, before=len(name) + 3, width=WIDTH)}"
+        for name, expression in plan.constants.items()
+    ]
+    tables.append(f"TABLES = {render([Name(name) for name in plan.constants], 0, 9, width=WIDTH)}")
+    if plan.class_names is not None:
+        tables.append(f"CLASSES = {render(list(plan.class_names), before=10, width=WIDTH)}")
+    return [*lines, "\n".join(tables)]
+
+
+def _function(signature: str, docstring: str, statements: Iterable[str]) -> str:
+    body = "".join(f"    {line}\n" for line in statements)
+    return f'def {signature}:\n    """{docstring}"""\n{body}'.rstrip()
+
+
+def _statement(target: str, expression: Any) -> str:
+    """Returns an assignment, or a return, as a line (or lines) of a function."""
+    label = "return " if target == "return" else f"{target} = "
+    return label + render(expression, depth=1, before=len(label), width=WIDTH)
+
+
+def _group(name: str, parts: list[Any]) -> str:
+    expression = parts[0] if len(parts) == 1 else Merged(tuple(parts))
+    if all(isinstance(part, dict) for part in parts):
+        expression = {key: value for part in parts for key, value in part.items()}
+    keys = ", ".join(_group_names(parts))
+    docstring = _GROUPS[name].format(names=keys)
+    if len(docstring) > WIDTH - 10:
+        docstring = _GROUPS[name].format(names=f"{len(_group_names(parts))} columns")
+    signature = f"{name}(features: Mapping[str, Any]) -> dict[str, tf.Tensor]"
+    return _function(signature, docstring, [_statement("return", expression)])
+
+
+def _group_names(parts: list[Any]) -> list[str]:
+    names: list[str] = []
+    for part in parts:
+        names += list(part) if isinstance(part, dict) else [str(part.arguments[0])]
+    return names
+
+
+def _preprocess(plan: Plan) -> str:
+    parts = tuple(call(name, FEATURES) for name in plan.groups)
+    expression = parts[0] if len(parts) == 1 else Merged(parts)
+    return _function(
+        "preprocess(features: Mapping[str, Any]) -> dict[str, tf.Tensor]",
+        "Returns the ids, weights and numbers of raw features, for tf.data and for the model.",
+        [_statement("return", expression)],
+    )
+
+
+def _own_layers(plan: Plan) -> list[str]:
+    """Returns the classes and functions of Keras that the plan uses and Keras hasn't."""
+    used = {name for part in _expressions(plan) for name in names_in(part)}
+    classes = keras_layers.optimizers()
+    kinds: list[Any] = []
+    if used & classes.keys():
+        kinds = [keras_layers.sum_rows, classes["RowsSummed"]]
+    makers = {"Bias": keras_layers.bias_layer, "PoissonLoss": keras_layers.poisson_loss}
+    kinds += [make() for name, make in makers.items() if name in used]
+    kinds += [kind for name, kind in classes.items() if name in used]
+    kinds += [f for name, f in keras_layers.mean_functions().items() if name in used]
+    return [textwrap.dedent(inspect.getsource(kind)).rstrip() for kind in kinds]
+
+
+def _build(plan: Plan) -> str:
+    lines = []
+    for name, made in plan.inputs.items():
+        options = {"dtype": made.dtype, "name": name}
+        lines.append(_statement(name, Call(Name("keras.Input"), (made.shape,), options)))
+    lines += [_statement(name, expression) for name, expression in plan.layers]
+    lines.append(_statement("inputs", {name: Name(name) for name in plan.inputs}))
+    outputs: Any = dict(plan.outputs)
+    if len(outputs) == 1 and plan.targets is None:
+        (outputs,) = outputs.values()
+    lines.append(_statement("outputs", outputs))
+    lines.append("return keras.Model(inputs, outputs)")
+    signature = "build_model() -> keras.Model"
+    return _function(signature, "Returns a new model over what `preprocess` returns.", lines)
+
+
+def _training(plan: Plan) -> str:
+    """Returns the functions that a model with a head has besides."""
+    if plan.targets is None:
+        return ""
+    options: dict[str, Any] = {"optimizer": plan.optimizer or "rmsprop", "loss": plan.loss}
+    if plan.loss_weights:
+        options["loss_weights"] = plan.loss_weights
+    options["weighted_metrics"] = plan.metrics
+    compiled = _function(
+        "compile_model(model: keras.Model) -> None",
+        "Compiles a model with the estimator's loss, metrics and optimizer.",
+        [render(Call(Name("model.compile"), (), options), depth=1, width=WIDTH)],
+    )
+    outputs = [literal(name) for name in plan.outputs]
+    lines = [
+        _statement("number", plan.targets),
+        f"targets = dict.fromkeys([{', '.join(outputs)}], number)",
+    ]
+    if plan.weights is None:
+        lines.append("return preprocess(features), targets")
+    else:
+        lines.append(_statement("weights", plan.weights))
+        lines.append("return preprocess(features), targets, weights")
+    batch = _function(
+        "training_batch(features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]",
+        "Returns what `fit` and `evaluate` take of a batch, for the `map` of a dataset.",
+        lines,
+    )
+    parts = [compiled, batch]
+    if plan.class_names is not None and "class_ids" in plan.outputs:
+        classes = call("tf.gather", Name("CLASSES"), Item(Name("outputs"), "class_ids"))
+        parts.append(
+            _function(
+                "with_classes(outputs: Mapping[str, Any]) -> dict[str, Any]",
+                "Returns the model's outputs with the labels of the classes.",
+                [f'return {{**outputs, "classes": {render(classes, width=10**6)}}}'],
+            )
+        )
+    return "\n\n\n".join(parts)
+
+
+_SERVE = '''\
+"""Exports the model as a SavedModel that takes serialized tf.Examples: serve.py DIRECTORY."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import model as columns
+
+EXAMPLES = {examples}
+
+
+def export(directory: str) -> None:
+    """Writes a SavedModel with the signature `serve`."""
+    trained = keras.models.load_model(columns.WEIGHTS, compile=False)
+    archive = keras.export.ExportArchive()
+    archive.track(trained)
+    for table in columns.TABLES:
+        archive.track(table)
+
+    def serve(examples: Any) -> Any:
+        features = tf.io.parse_example(examples, EXAMPLES)
+        return {outputs}
+
+    signature = [tf.TensorSpec([None], tf.string, name="examples")]
+    archive.add_endpoint("serve", serve, signature)
+    archive.write_out(directory)
+
+
+if __name__ == "__main__":
+    export(sys.argv[1])
+'''
+
+
+def write_serving(plan: Plan) -> str:
+    """Returns the text of `serve.py`."""
+    examples = {key: _example(value) for key, value in sorted(plan.examples.items())}
+    if not examples:
+        examples = {"any": call("tf.io.VarLenFeature", Name("tf.int64"))}
+    outputs = "trained(columns.preprocess(features))"
+    if plan.class_names is not None and "class_ids" in plan.outputs:
+        outputs = f"columns.with_classes({outputs})"
+    return _SERVE.format(examples=render(examples, before=11, width=WIDTH), outputs=outputs)
+
+
+def _example(feature: Any) -> Call:
+    dtype = Name(f"tf.{feature.dtype.name}")
+    if not hasattr(feature, "default_value"):
+        return call("tf.io.VarLenFeature", dtype)
+    default = () if feature.default_value is None else (_plain(feature.default_value),)
+    return call("tf.io.FixedLenFeature", list(feature.shape), dtype, *default)
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads the variables of a checkpoint into the layers of a Keras model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec import checkpoints
+from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.convert import checks
+from estimator_spec.convert.keras_columns.plan import Plan, Variable
+
+
+def find_variables(
+    plan: Plan, checkpoint: Any, given: Mapping[str, str] | None = None
+) -> dict[Variable, str]:
+    """Returns the checkpoint's variable for each variable of a plan.
+
+    Args:
+        plan: the plan.
+        checkpoint: prefix of the checkpoint, or a directory, whose latest one is taken.
+        given: names of the checkpoint's variables by name of the layer, where they aren't found.
+
+    Raises:
+        CheckpointError: the checkpoint is missing or damaged, lacks a variable, or has one of
+            another shape.
+        ValueError: several variables match, or `given` names an unknown layer.
+    """
+    given = dict(given or {})
+    layers = [variable.layer for variable in plan.variables]
+    checks.known("variable_names", "layer", given, layers)
+    with Checkpoint(checkpoint) as opened:
+        shapes = {name: tuple(found.shape) for name, found in opened.variables.items()}
+        prefix = opened.prefix
+    found = {}
+    for variable in plan.variables:
+        name = _find(variable, shapes, prefix, given.get(variable.layer))
+        if not _fits(shapes[name], variable.shape):
+            raise checkpoints.CheckpointError(
+                prefix,
+                f"Layer {variable.layer!r} needs {variable.attribute} of shape "
+                f"{list(variable.shape)}, but {name!r} of {prefix!r} has {list(shapes[name])}. "
+                "Is it the checkpoint of another model? A vocabulary or a dimension differs.",
+            )
+        found[variable] = name
+    return found
+
+
+def load(model: Any, checkpoint: Any, found: Mapping[Variable, str]) -> None:
+    """Assigns the checkpoint's values to a model's variables, large tables in blocks of rows.
+
+    Args:
+        model: the Keras model.
+        checkpoint: as for `find_variables`.
+        found: result of `find_variables`.
+    """
+    tables = [name for variable, name in found.items() if variable.attribute == "embeddings"]
+    with Checkpoint(checkpoint) as opened:
+        for variable, name in found.items():
+            target = getattr(model.get_layer(variable.layer), variable.attribute)
+            in_place = getattr(target.value, "scatter_update", None)
+            if variable.attribute != "embeddings":
+                target.assign(opened.value(name).astype(np.float32))
+            elif in_place is None:  # a backend without updates of rows
+                blocks = _blocks(variable, opened.prefix, name, tables)
+                target.assign(np.concatenate([rows for _, rows in blocks]))
+            else:
+                for first, rows in _blocks(variable, opened.prefix, name, tables):
+                    in_place(tf.IndexedSlices(rows, np.arange(first, first + len(rows))))
+
+
+def load_slots(
+    model: Any,
+    checkpoint: Any,
+    found: Mapping[Variable, str],
+    slots: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """Assigns the checkpoint's slots and step to the optimizer of a compiled model.
+
+    Args:
+        model: the Keras model.
+        checkpoint: as for `find_variables`.
+        found: result of `find_variables`.
+        slots: by the scope of variables, how the names of their slots end, by Keras' names.
+
+    Returns:
+        The names of variables whose slots the checkpoint hasn't; they have initial values.
+    """
+    model.optimizer.build(model.trainable_variables)
+    targets = {variable.path: variable for variable in model.optimizer.variables}
+    missing = []
+    with Checkpoint(checkpoint) as opened:
+        step = opened.read_global_step() or 0
+        for path, target in targets.items():
+            if path.endswith("/iteration"):
+                target.assign(step)
+        for variable, name in found.items():
+            weight = getattr(model.get_layer(variable.layer), variable.attribute)
+            if not weight.trainable:
+                continue
+            for slot, ending in slots.get(name.partition("/")[0], {}).items():
+                sources = _slot_names(name, ending, opened.variables)
+                path = f"/{weight.path.replace('/', '_')}_{slot}"
+                matches = [target for key, target in targets.items() if key.endswith(path)]
+                if not sources or len(matches) != 1:
+                    missing.append(name)
+                else:
+                    parts = [opened.value(source).astype(np.float32) for source in sources]
+                    matches[0].assign(np.concatenate(parts))
+    return missing
+
+
+def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:
+    """Returns the names of a variable's slot, by part: beside it, or below an optimizer's scope.
+
+    Those of partitioned variables are called `part_0` or `t_0`, and so on.
+    """
+    pattern = re.compile(rf"(?:.*/)?{re.escape(name)}(?:/(?:t|part)_(\d+))?{re.escape(ending)}")
+    found = {match: other for other in variables if (match := pattern.fullmatch(other))}
+    return [found[match] for match in sorted(found, key=lambda match: int(match[1] or 0))]
+
+
+def _blocks(
+    variable: Variable, prefix: str, name: str, tables: list[str]
+) -> Iterator[tuple[int, np.ndarray]]:
+    for first, rows in checkpoints.iterate_table(prefix, name, tables=sorted(set(tables))):
+        values = rows.astype(np.float32)
+        if variable.max_norm is not None:
+            norms = np.linalg.norm(values, axis=1, keepdims=True)
+            values *= variable.max_norm / np.maximum(norms, variable.max_norm)
+        yield first, values
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    """Returns whether a shape is the expected one, of which None may be any number."""
+    return len(shape) == len(expected) and all(
+        known in (None, size) for known, size in zip(expected, shape, strict=True)
+    )
+
+
+def _find(variable: Variable, shapes: Mapping[str, Any], prefix: str, given: str | None) -> str:
+    if given is not None:
+        if given in shapes:
+            return given
+        raise checkpoints.CheckpointError(
+            prefix, f"There is no variable {given!r} in {prefix!r}, which variable_names names."
+        )
+    for source in variable.sources:
+        names = [name for name in shapes if name == source or name.endswith(f"/{source}")]
+        if len(names) == 1:
+            return names[0]
+        if names:
+            raise ValueError(
+                f"Layer {variable.layer!r} could have several variables of {prefix!r}: "
+                f"{sorted(names)}. Say which: variable_names={{{variable.layer!r}: …}}."
+            )
+    raise checkpoints.CheckpointError(
+        prefix,
+        f"Layer {variable.layer!r} has no variable in {prefix!r}: none ends with "
+        f"{' or '.join(map(repr, variable.sources))}. The checkpoint's are {sorted(shapes)}. If it "
+        f"isn't that of another model, say variable_names={{{variable.layer!r}: …}}.",
+    )

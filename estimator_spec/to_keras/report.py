@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports what became of each column: report.md, and a page with pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from estimator_spec.common.html_page import Bar, Page
+from estimator_spec.compare import page
+from estimator_spec.compare.comparison import Comparison
+from estimator_spec.to_keras.first_use import Use
+from estimator_spec.to_keras.written import Sources
+
+_USE = """\
+## How to use it
+
+```python
+import keras
+import model                     # model.py of this directory
+
+trained = keras.models.load_model(model.WEIGHTS)
+outputs = trained(model.preprocess(features))
+trained.fit(dataset.map(model.training_batch))   # goes on from the checkpoint
+```
+
+`python serve.py DIRECTORY` exports a SavedModel that takes serialized tf.Examples. Under
+`KERAS_BACKEND=jax` or `torch`, map `preprocess` over a `tf.data.Dataset`; the model itself needs no
+TensorFlow.
+"""
+
+_REST = """\
+## Where the rest begins
+
+The program's `model_fn` is its own: `build_model` returns what its feature layer returns
+(`input_layer` and the like). Write the layers that follow it in Keras 3, and load their variables
+from the checkpoint by `tf.train.load_checkpoint(...)`.
+"""
+
+_COLUMNS = ("column", "made by", "read by", "layers")
+_DIFFERENCES = ("where", "what", "how it differs")
+_COMPARED = ("compared", "outcome", "largest difference", "relative")
+
+
+def markdown(use: Use, sources: Sources, result: Comparison) -> str:
+    """Returns the text of report.md."""
+    origins = [(f"`{o.column}`", f"`{o.kind}`", o.reading, o.layers) for o in sources.plan.origins]
+    differences = [(d.column, f"`{d.what}`", d.text) for d in sources.plan.differences]
+    variables = [(f"`{v.layer}.{v.attribute}`", f"`{n}`") for v, n in sources.found.items()]
+    parts = [
+        "# Feature columns to Keras 3",
+        f"Checkpoint: `{sources.shown}`. {result.headline}",
+        "## How each column became layers",
+        _table(_COLUMNS, origins),
+        "## What isn't equal",
+        _table(_DIFFERENCES, differences) if differences else "Nothing that is known.",
+        "## The comparison",
+        _table(_COMPARED, compared_rows(result)) if result.items else "Nothing was compared.",
+        *result.notes,
+        "## Where each value comes from",
+        _table(("in Keras", "in the checkpoint"), variables),
+        _USE.strip() if use.model is not None else _REST.strip(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def make_page(sources: Sources, result: Comparison) -> Page:
+    """Returns the page of a comparison, with the picture of how columns became layers."""
+    made = page.make_page(result)
+    made.add_heading("How each column became layers")
+    bars = [
+        Bar(f"{origin.column}", float(sum(_sizes(sources, origin.column))), _plain(origin.layers))
+        for origin in sources.plan.origins
+    ]
+    made.add_chart(bars, "columns, by the number of their trained values, and their layers")
+    rows = [(o.column, o.kind, _plain(o.reading), _plain(o.layers)) for o in sources.plan.origins]
+    made.add_table(_COLUMNS, rows)
+    made.add_heading("What isn't equal")
+    made.add_table(_DIFFERENCES, [(d.column, d.what, d.text) for d in sources.plan.differences])
+    return made
+
+
+def compared_rows(result: Comparison) -> list[tuple[str, ...]]:
+    """Returns the rows of the table of what was compared."""
+    rows = []
+    for item in result.items:
+        largest = ["", ""]
+        if item.gap is not None:
+            largest = [f"{item.gap.absolute:.3g}", f"{item.gap.relative:.3g}"]
+        rows.append((f"{item.stage.title}: {item.name}", item.outcome.value, *largest))
+    return rows
+
+
+def _sizes(sources: Sources, column: str) -> list[int]:
+    return [
+        (variable.shape[0] or 0) * (variable.shape[-1] or 0)
+        for variable in sources.found
+        if variable.layer.endswith(column)
+    ]
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )

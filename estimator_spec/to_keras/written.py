@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the program: model.py, its weights, vocabularies and serve.py; imports it again."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.common import local_files
+from estimator_spec.convert.keras_columns import (
+    assembly,
+    canned_models,
+    source,
+    trained_values,
+)
+from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.to_keras.first_use import Use
+
+# Longer vocabularies are files.
+_INLINE_WORDS = 20
+
+
+class Sources(NamedTuple):
+    """What is written, before anything is.
+
+    Attributes:
+        plan: the plan of the model.
+        checkpoint: the checkpoint's prefix.
+        found: the checkpoint's variables.
+        texts: texts of files by name.
+        shown: what the user calls the checkpoint.
+    """
+
+    plan: Plan
+    checkpoint: str
+    found: dict[Variable, str]
+    texts: dict[str, str]
+    shown: str = ""
+
+
+def plan_program(use: Use, checkpoint: str, program: str, shown: str) -> Sources:
+    """Plans the model of an estimator and its files; writes nothing.
+
+    Args:
+        use: the use of the estimator.
+        checkpoint: its checkpoint, or a directory with the latest one.
+        program: name of the program.
+        shown: what the user calls the checkpoint.
+
+    Raises:
+        ValueError: something has no Keras counterpart, or no source.
+        CheckpointError: the checkpoint isn't that of this model.
+    """
+    plan = Plan(inline_words=_INLINE_WORDS)
+    if use.model is not None:
+        canned_models.add_canned_model(plan, use.model)
+        title = f"{program}'s {type(use.estimator).__name__}"
+    else:
+        assembly.add_layer(plan, list(use.columns), None, 1, "sum")
+        title = f"the feature columns of {program}"
+    texts = {"model.py": source.write_model(plan, title), "serve.py": source.write_serving(plan)}
+    found = trained_values.find_variables(plan, checkpoint)
+    with Checkpoint(checkpoint) as opened:
+        return Sources(plan, opened.prefix, found, texts, os.fspath(shown))
+
+
+def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
+    """Writes the files into a directory, and the trained weights.
+
+    Returns:
+        The module of model.py, and the trained model.
+    """
+    for name, text in sources.texts.items():
+        local_files.write_atomically(os.path.join(directory, name), text.encode())
+    for name, words in sources.plan.vocabularies.items():
+        folder = os.path.join(directory, "vocabularies")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, name)
+        if isinstance(words, list):
+            lines = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+            local_files.write_atomically(path, b"\n".join(lines) + b"\n")
+        else:
+            with tf.io.gfile.GFile(words, "rb") as old, open(path, "wb") as new:
+                shutil.copyfileobj(old, new)
+    module = load_module(directory)
+    model = module.build_model()
+    trained_values.load(model, sources.checkpoint, sources.found)
+    plan = sources.plan
+    if plan.targets is not None:
+        module.compile_model(model)
+        if plan.optimizer is not None:
+            missing = trained_values.load_slots(
+                model, sources.checkpoint, sources.found, plan.slots
+            )
+            for name in missing:
+                plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
+    model.save(os.path.join(directory, "weights.keras"))
+    return module, model
+
+
+def load_module(directory: str) -> Any:
+    """Imports the model.py of a directory, under a name of its own."""
+    path = os.path.join(directory, "model.py")
+    spec = importlib.util.spec_from_file_location("model_of_to_keras", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras models of canned estimators predict, evaluate and train as the estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+from estimator_spec import canned, heads
+from estimator_spec.common.legacy_keras import keras_2
+from estimator_spec.convert import to_keras
+
+pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+
+tf1 = tf.compat.v1
+fc = tf.feature_column
+V1, V2 = canned.v1, estimator_spec
+SIZE = 48
+
+
+def words():
+    """Returns the categorical column of the words."""
+    return fc.categorical_column_with_hash_bucket("word", 5)
+
+
+def wide():
+    """Returns columns of linear models."""
+    return [words(), fc.numeric_column("x"), fc.crossed_column(["word", "tag"], 7)]
+
+
+def deep():
+    """Returns columns of deep models."""
+    buckets = fc.bucketized_column(fc.numeric_column("x"), [0.0])
+    return [buckets, fc.embedding_column(words(), 2), fc.numeric_column("x")]
+
+
+def features():
+    """Returns examples."""
+    random = np.random.RandomState(0)
+    return {
+        "word": random.choice(["ant", "bee", "cow", ""], SIZE),
+        "tag": random.choice(["x", "y"], SIZE),
+        "x": random.normal(size=SIZE).astype(np.float32),
+        "weight": random.uniform(0.5, 2.0, SIZE).astype(np.float32),
+    }
+
+
+IDS = (features()["x"] > 0).astype(np.int64)
+NAMES = np.where(IDS == 1, "yes", "no")
+BOTH = {"linear_feature_columns": wide(), "dnn_feature_columns": deep(), "dnn_hidden_units": [4, 3]}
+DEEP = {"feature_columns": deep(), "hidden_units": [4]}
+WIDE = {"feature_columns": wide()}
+
+CASES = {
+    "combined": (
+        lambda: V2.DNNLinearCombinedClassifier(
+            **BOTH, weight_column="weight", label_vocabulary=["no", "yes"]
+        ),
+        NAMES,
+    ),
+    "combined of the first generation": (
+        lambda: V1.DNNLinearCombinedClassifier(
+            **BOTH, weight_column=fc.numeric_column("weight", normalizer_fn=lambda x: x + 1.0)
+        ),
+        IDS,
+    ),
+    "classes": (
+        lambda: V1.DNNClassifier(
+            **DEEP, n_classes=3, batch_norm=True, optimizer="Adam", activation_fn=tf.nn.tanh
+        ),
+        IDS + 1,
+    ),
+    "several numbers": (
+        lambda: V2.LinearRegressor(
+            **WIDE, label_dimension=2, loss_reduction="sum", sparse_combiner="mean"
+        ),
+        np.stack([features()["x"], IDS], 1).astype(np.float32),
+    ),
+    "weighted mean": (
+        lambda: V1.LinearRegressor(
+            **WIDE,
+            weight_column="weight",
+            loss_reduction=tf1.losses.Reduction.MEAN,
+            optimizer=lambda: tf1.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
+        ),
+        features()["x"],
+    ),
+    "baseline": (lambda: V2.BaselineClassifier(n_classes=3), IDS),
+    "baseline of the first generation": (lambda: V1.BaselineRegressor(), features()["x"]),
+    "counts": (
+        lambda: V2.DNNEstimator(
+            heads.PoissonRegressionHead(),
+            **DEEP,
+            optimizer=keras_2().optimizers.legacy.SGD(0.01, momentum=0.5),
+        ),
+        np.array([0, 1, 2, 5] * (SIZE // 4)),
+    ),
+    "a probability": (
+        lambda: V2.LinearEstimator(heads.LogisticRegressionHead(), **WIDE),
+        IDS.astype(np.float32),
+    ),
+    "labels": (
+        lambda: V2.LinearEstimator(heads.MultiLabelHead(3, thresholds=[0.4]), **WIDE),
+        np.stack([IDS, 1 - IDS, IDS], 1),
+    ),
+}
+
+
+def dataset(labels):
+    """Returns the examples in batches."""
+    return tf.data.Dataset.from_tensor_slices((features(), labels)).batch(16)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_estimator_goes_on_in_keras(case):
+    """Predictions, loss and metrics are the same, also after more steps from the checkpoint."""
+    make, labels = CASES[case]
+    estimator = make()
+    estimator.train(lambda: dataset(labels).repeat(), steps=5)
+    model = to_keras(estimator)
+    assert model.conversion.variables
+    for more in (0, 12):
+        if more:
+            estimator.train(lambda: dataset(labels).repeat(), steps=more)
+            batches = dataset(labels).repeat().map(model.training_batch)
+            model.fit(batches, steps_per_epoch=more, verbose=0)
+        expected = list(estimator.predict(lambda: dataset(labels)))
+        found = model.predictions(features())
+        for key, value in found.items():
+            old = np.array([prediction[key] for prediction in expected])
+            if old.dtype.kind == "f":
+                np.testing.assert_allclose(value, old, rtol=1e-4, atol=1e-5 if more else 1e-6)
+            else:
+                np.testing.assert_array_equal(np.asarray(value), old)
+    check_metrics(estimator.evaluate(lambda: dataset(labels)), model, labels)
+
+
+def check_metrics(expected, model, labels):
+    """Compares the metrics of an evaluation; the names of Keras' begin with their output."""
+    batches = dataset(labels).map(model.training_batch)
+    found = model.evaluate(batches, return_dict=True, verbose=0)
+    by_name = {name: value for name, value in found.items() if name in expected}
+    for name, value in found.items():  # of a model with several outputs
+        for output in model.core.output:
+            if name.startswith(f"{output}_"):
+                by_name[name.removeprefix(f"{output}_")] = value
+    common = sorted(by_name.keys() & expected.keys())
+    assert "loss" in common and len(common) >= 0.6 * len(expected), (common, sorted(expected))
+    for name in common:
+        tolerance = 2e-2 if name == "auc_precision_recall" else 1e-3
+        np.testing.assert_allclose(by_name[name], expected[name], rtol=tolerance, err_msg=name)
+
+
+def test_dropout_and_other_layers():
+    """Hidden layers have their dropout, and activations their names."""
+    estimator = V2.DNNRegressor(**DEEP, dropout=0.3, activation_fn=tf.nn.leaky_relu)
+    estimator.train(lambda: dataset(features()["x"]), steps=1)
+    core = to_keras(estimator).core
+    assert core.get_layer("dropout").rate == 0.3
+    assert core.get_layer("hiddenlayer_0").activation.__name__ == "leaky_relu"
+
+
+REFUSED = {
+    "a loss of its own": (
+        lambda: V2.LinearEstimator(
+            heads.BinaryClassHead(loss_fn=lambda labels, logits: logits - labels), **WIDE
+        ),
+        "loss_fn",
+    ),
+    "a link of its own": (
+        lambda: V2.LinearEstimator(heads.RegressionHead(inverse_link_fn=tf.exp), **WIDE),
+        "inverse_link_fn",
+    ),
+    "several heads": (
+        lambda: V2.LinearEstimator(
+            heads.MultiHead([heads.RegressionHead(name="a"), heads.RegressionHead(name="b")]),
+            **WIDE,
+        ),
+        "MultiHead",
+    ),
+    "an activation": (lambda: V2.DNNClassifier(**DEEP, activation_fn=tf.nn.crelu), "activation_fn"),
+    "an own activation": (
+        lambda: V2.DNNClassifier(**DEEP, activation_fn=lambda x: x),
+        "activation_fn",
+    ),
+    "no training": (lambda: V2.LinearRegressor(**WIDE), "checkpoint"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    """What has no Keras counterpart is named, with what to do."""
+    make, words = REFUSED[case]
+    with pytest.raises(ValueError, match=words):
+        to_keras(make())
+
+
+def test_a_layer_of_an_estimator_is_refused(tmp_path):
+    """Only columns are put into a layer of choice."""
+    with pytest.raises(ValueError, match="layer='input_layer'"):
+        to_keras(V2.LinearRegressor(**WIDE), layer="input_layer")
+
+
+@pytest.mark.parametrize("kind", ["a rule", "a rate"])
+def test_an_optimizer_without_a_counterpart_is_named(kind):
+    """What differs of an optimizer is said: another rule, a learning rate that varies."""
+
+    def varying():
+        step = tf1.train.get_global_step()
+        return tf1.train.AdagradOptimizer(tf1.train.exponential_decay(0.25, step, 10, 0.5))
+
+    optimizer = {"a rule": tf1.train.ProximalAdagradOptimizer(0.1), "a rate": varying}[kind]
+    estimator = V1.LinearRegressor(**WIDE, optimizer=optimizer)
+    estimator.train(lambda: dataset(features()["x"]), steps=1)
+    model = to_keras(estimator)
+    found = [d for d in model.conversion.differences if d.column == "the optimizer of linear"]
+    assert found[0].what == {"a rule": "rule", "a rate": "learning_rate"}[kind]
+    if kind == "a rate":
+        assert float(model.optimizer.learning_rate) == 0.25

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of any feature columns equal the columns themselves, with their trained tables."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import column_strategies as drawn
+import goldens
+import tpu_columns
+from estimator_spec.common.legacy_keras import keras_2
+from estimator_spec.convert import to_keras
+
+pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+
+tf1 = tf.compat.v1
+
+# Two thousand examples at night, over the three properties.
+LIVE = goldens.all_are_live()
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+def some(at_night: int, with_each_change: int):
+    """Returns the settings of a property."""
+    number = at_night if LIVE else with_each_change
+    return settings(max_examples=number, deadline=None, suppress_health_check=SLOW)
+
+
+def check(build, batch, columns, **options):
+    """Compares a layer of columns with its Keras model, over the checkpoint of the former."""
+    with tempfile.TemporaryDirectory() as folder:
+        expected, checkpoint = drawn.run_columns(build, batch, folder)
+        model = to_keras(columns, checkpoint, **options)
+    found = model({key: value.tensor(for_columns=False) for key, value in batch.items()})
+    if isinstance(found, dict):
+        found = tuple(found.values())
+    tf.nest.map_structure(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), found, expected
+    )
+    return model
+
+
+@pytest.mark.timeout(7200)
+@some(1200, 25)
+@given(columns=drawn.DENSE, batch=drawn.features())
+def test_input_layers_are_equal(columns, batch):
+    """Dense columns of every kind give the same values, concatenated in the same order."""
+
+    def build(features):
+        return tpu_columns.input_layer(features, columns)
+
+    check(build, batch, columns, layer="input_layer")
+
+
+@pytest.mark.timeout(7200)
+@some(600, 15)
+@given(
+    columns=drawn.LINEAR,
+    batch=drawn.features(min_size=1),
+    units=st.integers(1, 3),
+    combiner=st.sampled_from(drawn.COMBINERS),
+)
+def test_linear_models_are_equal(columns, batch, units, combiner):
+    """Categorical and dense columns give the same weighted sums, with a bias."""
+
+    def build(features):
+        return tf1.feature_column.linear_model(features, columns, units, combiner)
+
+    check(build, batch, columns, layer="linear_model", units=units, sparse_combiner=combiner)
+
+
+@pytest.mark.timeout(7200)
+@some(400, 10)
+@given(sequences=drawn.sequences())
+def test_sequences_are_equal(sequences):
+    """Sequences of embeddings, counts and numbers are the same, and as long."""
+    columns, batch = sequences
+
+    def build(features):
+        return keras_2().experimental.SequenceFeatures(columns)(features)
+
+    check(build, batch, columns)

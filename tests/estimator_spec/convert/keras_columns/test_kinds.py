@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of columns and layers is whole, and the guide has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tensorflow.python.feature_column import feature_column_v2, sequence_feature_column
+
+from estimator_spec.convert.keras_columns import kinds
+from estimator_spec.convert.keras_columns.categorical import CATEGORICAL
+from estimator_spec.convert.keras_columns.dense import DENSE
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "how_to" / "feature_columns.md"
+
+
+def test_the_guide_has_the_table():
+    """The how-to page has the table that the code has; the failure shows it."""
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition("kinds.py -->")[2].partition("<!-- end -->")[0].strip()
+    assert table == kinds.markdown_table()
+
+
+def test_every_class_of_columns_has_a_row():
+    """No class of TensorFlow's columns is left out."""
+    found = {
+        name
+        for module in (feature_column_v2, sequence_feature_column)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "name")
+    }
+    assert len(found) >= 12
+    assert found <= {*CATEGORICAL, *DENSE}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns that random ones leave out: other APIs of shared tables, steps of several ids, files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import column_strategies as drawn
+import tpu_columns
+from column_strategies import Feature
+from estimator_spec.common.legacy_keras import keras_2
+from estimator_spec.convert import to_keras
+
+keras = pytest.importorskip("keras")
+pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+
+fc = tf.feature_column
+TEXTS = Feature([["ant", "zzz"], [], ["bee", "ant", ""]], "ragged", tf.string)
+MORE = Feature([["dog"], ["cow", "cow"], [""]], "sparse", tf.string)
+WORDS = {"a": TEXTS, "b": MORE}
+
+
+def words(key: str = "a", **options):
+    """Returns a vocabulary column."""
+    return fc.categorical_column_with_vocabulary_list(key, drawn.WORDS, **options)
+
+
+def check(build, batch, columns, folder, **options):
+    """Compares a layer of columns with its Keras model; returns the model."""
+    expected, checkpoint = drawn.run_columns(build, batch, str(folder))
+    model = to_keras(columns, checkpoint, **options)
+    found = model({key: value.tensor(for_columns=False) for key, value in batch.items()})
+    found = tuple(found.values()) if isinstance(found, dict) else found
+    tf.nest.map_structure(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), found, expected
+    )
+    return model
+
+
+@pytest.mark.parametrize("norm", [None, 0.5])
+def test_shared_embeddings(norm, tmp_path):
+    """Columns of `tf.feature_column.shared_embeddings` have one layer."""
+    with tf.Graph().as_default():  # refused where execution is eager
+        columns = fc.shared_embeddings([words("a"), words("b")], 3, "sqrtn", max_norm=norm)
+    layer = keras_2().layers.DenseFeatures(columns)
+    model = check(layer, WORDS, columns, tmp_path)
+    assert len(model.core.trainable_variables) == 1
+
+
+def test_tpu_sequences(tmp_path):
+    """Sequences of TPU columns are cut and padded to their length."""
+    sequence = fc.sequence_categorical_column_with_vocabulary_list("a", drawn.WORDS)
+    column = tpu_columns.embedding_column(sequence, 3, max_sequence_length=2)
+
+    def build(features):
+        return tpu_columns.sequence_input_layer(features, [column])
+
+    check(build, WORDS, [column], tmp_path)
+
+
+def test_shared_tpu_sequences(tmp_path):
+    """TPU columns that share a table, one of each kind of API, have one layer."""
+    columns = tpu_columns.shared_embedding_columns(
+        [words("a"), words("b")], 2, shared_embedding_collection_name="shared"
+    )
+
+    def build(features):
+        return tpu_columns.input_layer(features, columns)
+
+    model = check(build, WORDS, columns, tmp_path)
+    assert list(model.conversion.variables) == ["shared"]
+
+
+@pytest.mark.parametrize("combiner", drawn.COMBINERS)
+def test_steps_of_several_ids(combiner, tmp_path):
+    """The ids of each step are combined, as in the column."""
+    sequence = fc.sequence_categorical_column_with_hash_bucket("a", 7)
+    column = fc.embedding_column(sequence, 2, combiner)
+    steps = tf.SparseTensor(
+        [[0, 0, 0], [0, 0, 1], [0, 1, 0], [2, 0, 0], [2, 1, 0], [2, 1, 1]],
+        ["ant", "bee", "ant", "zzz", "cow", "dog"],
+        [3, 2, 2],
+    )
+    layer = keras_2().experimental.SequenceFeatures([column])
+    expected = layer({"a": steps})
+    model = to_keras([column])
+    (table,) = model.core.trainable_variables
+    table.assign(layer.weights[0])
+    found = model({"a": steps})
+    np.testing.assert_allclose(found["sequence_input"], expected[0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(found["sequence_length"], expected[1])
+
+
+@pytest.mark.parametrize("oov", [0, 2])
+def test_a_compressed_vocabulary(oov, tmp_path):
+    """A vocabulary of a gzip file of records, of which the column takes the first words."""
+    path = str(tmp_path / "words.gz")
+    with tf.io.TFRecordWriter(path, "GZIP") as writer:
+        for word in drawn.WORDS:
+            writer.write(word)
+    column = fc.indicator_column(
+        fc.categorical_column_with_vocabulary_file(
+            "b", path, 3, num_oov_buckets=oov, file_format="tfrecord_gzip"
+        )
+    )
+    check(keras_2().layers.DenseFeatures([column]), WORDS, [column], tmp_path)
+
+
+def test_unlike_uses_of_one_column(tmp_path):
+    """One categorical column in several dense ones is read once, and its tables are apart."""
+    column = words("a", num_oov_buckets=1)
+    columns = [fc.embedding_column(column, 2), fc.indicator_column(column)]
+    model = check(keras_2().layers.DenseFeatures(columns), WORDS, columns, tmp_path)
+    assert sorted(model.core.input) == ["a_ids", "a_weights"]
+
+
+def test_names_that_python_has_not(tmp_path):
+    """Keys that are no Python names, equal another one without their signs, or are reserved."""
+    batch = dict.fromkeys(("a-b", "a.b", "class", "1", "numbers", "a_b_ids"), TEXTS)
+    columns = [fc.embedding_column(words(key), 2) for key in batch]
+    check(keras_2().layers.DenseFeatures(columns), batch, columns, tmp_path)
+
+
+def test_the_core_is_saved(tmp_path):
+    """The model behind the reading of features is saved by Keras, and read again without us."""
+    columns = [words("a"), fc.numeric_column("n")]
+    batch = {"a": TEXTS.tensor(True), "n": tf.constant([[1.0], [2.0], [3.0]])}
+    model = to_keras(columns)
+    model.compile("adagrad", "mse")
+    model.fit(tf.data.Dataset.from_tensors((batch, tf.ones([3, 1]))), verbose=0)
+    model.core.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    found = again(model.preprocess(batch))
+    assert np.abs(found).min() > 0
+    np.testing.assert_array_equal(found, model(batch))
+
+
+def test_the_origin_of_layers():
+    """The conversion says how each column became layers, and what isn't equal."""
+    column = fc.embedding_column(words("a", default_value=1), 2, max_norm=1.0)
+    conversion = to_keras([column, fc.numeric_column("n")]).conversion
+    assert [origin.column for origin in conversion.origins] == ["a_embedding", "n"]
+    assert "keras_rs.layers.EmbedReduce(4, 2" in conversion.origins[0].layers
+    assert {difference.what for difference in conversion.differences} == {
+        "default_value",
+        "max_norm",
+    }

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of a program are written as functions of their own, or refused."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_spec.convert.keras_columns.function_source import write_function
+
+MEAN, SCALES = np.float32(3.0), [1.0, 2.0]
+UNPLAIN = {}
+
+
+def by_global(value):
+    """Reads numbers of the module."""
+    scaled = value - MEAN
+    return scaled / SCALES[1]
+
+
+def by_closure(mean):
+    """Returns a function that reads a variable around it."""
+    return lambda value: value * mean + math.pi
+
+
+def by_default(value, mean=2.0):
+    """Has another argument."""
+    return tf.cast(value, tf.float32) - mean
+
+
+def by_other(value):
+    """Calls another function of the module."""
+    return by_global(value)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        by_global,
+        by_closure(4.0),
+        functools.partial(by_default, mean=7.0),
+        lambda x: tf.math.log1p(x) / 4.0,
+    ],
+)
+def test_written_functions_return_the_same(function):
+    """The written function has no name of the program, and returns the same."""
+    written = write_function(function, "normalizer", "it")
+    names: dict = {"Any": object}
+    exec("\n".join(written.imports), names)
+    exec(written.text, names)
+    np.testing.assert_array_equal(names["normalizer"](3.5), function(3.5))
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (by_other, "'by_global'"),
+        (lambda x: x + len(UNPLAIN), "'UNPLAIN'"),
+        (np.log1p, "isn't Python"),
+        (lambda x, y: x, "one argument"),
+        (functools.partial(by_default, 3.0), "positional"),
+    ],
+)
+def test_others_are_refused(function, words):
+    """What can't be written by itself is named."""
+    with pytest.raises(ValueError, match=words):
+        write_function(function, "normalizer", "it")
