@@ -27,10 +27,11 @@ OPTIMIZERS = (
 tables = st.dictionaries(
     st.sampled_from("abcdef"),
     st.builds(
-        es.TableConfig,
+        # A class of named tuples would get every field from its type.
+        lambda *sizes, optimizer: es.TableConfig(*sizes, optimization_parameters=optimizer),
         st.integers(1, 3000),
         st.integers(1, 64),
-        optimization_parameters=st.sampled_from(OPTIMIZERS),
+        optimizer=st.sampled_from(OPTIMIZERS),
     ),
     min_size=1,
 )
