@@ -72,6 +72,7 @@ class Rule(NamedTuple):
         holds: returns whether a value fits. A TypeError that it raises, as the comparison of a
             string with a number does, becomes a TypeError with `words`.
         words: what is expected: a sentence without its full stop, with `{name}` for the argument.
+            The value is added, unless they have `{value}`.
         error: class of the error for a value that doesn't fit.
         used_as: returns what a value that doesn't fit counts as, for a warning; None: such a value
             is an error.
@@ -110,7 +111,9 @@ def check_rule(rule: Rule, name: str, value: Any) -> None:
             return
     except TypeError as raised:
         error, cause = TypeError, raised
-    message = f"{rule.words.format(name=name)}. Got {value!r}"
+    message = rule.words.format(name=name, value=value)
+    if "{value}" not in rule.words:
+        message += f". Got {value!r}"
     if issubclass(error, TypeError):
         message += f", of type {type(value).__name__}"
     if rule.used_as is None:

@@ -91,9 +91,9 @@ _NAME = Rule(_is_string, "{name} must be a string, or None", TypeError)
 _ADDRESS = Rule(_is_string, "{name} must be the address of a TPU system, a string", TypeError)
 _NOT_NEGATIVE = Rule(lambda value: value >= 0, "{name} should be >= 0")
 _ABOVE_ZERO = Rule(lambda value: value > 0, "{name} should be > 0")
-_MORE_THAN_ZERO = Rule(lambda value: value > 0, "Must specify {name} > 0")
-_AT_LEAST_ZERO = Rule(lambda value: value >= 0, "Must specify {name} >= 0")
-_INPUT_FN = Rule(callable, "`{name}` must be callable", TypeError, optional=False)
+_MORE_THAN_ZERO = Rule(lambda value: value > 0, "Must specify {name} > 0, given: {value}")
+_AT_LEAST_ZERO = Rule(lambda value: value >= 0, "Must specify {name} >= 0, given: {value}")
+_INPUT_FN = Rule(callable, "`{name}` must be callable, given: {value}", TypeError, optional=False)
 _STRATEGY = Rule(
     lambda value: not isinstance(value, (str, bytes, numbers.Number, list, tuple, dict)),
     "{name} must be a tf.distribute.Strategy, or None",
@@ -206,7 +206,11 @@ _TRAIN_SPEC = {"input_fn": (_INPUT_FN,), "max_steps": (_MORE_THAN_ZERO,)}
 _EVAL_SPEC = {
     "input_fn": (_INPUT_FN,),
     "steps": (_MORE_THAN_ZERO,),
-    "name": (Rule(lambda name: isinstance(name, str), "`{name}` must be string", TypeError),),
+    "name": (
+        Rule(
+            lambda name: isinstance(name, str), "`{name}` must be string, given: {value}", TypeError
+        ),
+    ),
     "start_delay_secs": (_AT_LEAST_ZERO._replace(optional=False),),
     "throttle_secs": (_AT_LEAST_ZERO._replace(optional=False),),
 }

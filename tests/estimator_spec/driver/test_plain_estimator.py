@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.run_config import run_config
+from estimator_spec.run_config import TPURunConfig
 
 tf1 = tf.compat.v1
 
@@ -354,7 +354,7 @@ def test_config_of_an_estimator(fit, given, expected):
 
 def test_a_tpu_s_configuration_will_do(ours):
     """An Estimator also accepts a TPURunConfig."""
-    config = run_config.TPURunConfig(model_dir=str(ours.model_dir))
+    config = TPURunConfig(model_dir=str(ours.model_dir))
     estimator = ours.api.Estimator(ours.model_fn, config=config)
     assert estimator.train(ours.input_fn, steps=1) is estimator
 
