@@ -110,15 +110,19 @@ def _filtered_by_process(unwanted: str) -> Iterator[None]:
     Args:
         unwanted: pattern of what these lines contain.
     """
-    sys.stderr.flush()
-    try:
-        stderr = os.dup(2)
-    except OSError:  # it is closed
+    if sys.stderr is None:  # it is closed; its number may be another file's
         yield
         return
+    sys.stderr.flush()
     command = [sys.executable, "-I", "-S", "-c", _COPY_LINES, unwanted]
-    # In a session of its own: an interrupt ends this process, whose last lines are still copied.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as copier:
+    try:
+        stderr = os.dup(2)
+        # In a session of its own: an interrupt ends this process, whose last lines are copied.
+        copier = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    except OSError:  # there can be no more processes
+        yield
+        return
+    with copier:
         assert copier.stdin is not None
         os.dup2(copier.stdin.fileno(), 2)
         try:
@@ -135,13 +139,12 @@ def _without_lines(unwanted: bytes) -> Iterator[None]:
 
     It starts no process, as a program may have threads.
     """
-    try:
-        stderr = os.dup(2)
-    except OSError:  # it is closed
+    if sys.stderr is None:  # it is closed; its number may be another file's
         yield
         return
+    sys.stderr.flush()
+    stderr = os.dup(2)
     with tempfile.TemporaryFile() as written:
-        sys.stderr.flush()
         os.dup2(written.fileno(), 2)
         try:
             yield
