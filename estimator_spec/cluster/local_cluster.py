@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Container, Sequence
 from typing import Any, NamedTuple, TextIO
 
 from estimator_spec.cluster.process_guard import ProcessGuard
+from estimator_spec.common import quiet_start
 from estimator_spec.common.task_type import TaskType
 
 _HOST = "127.0.0.1"
@@ -276,8 +277,11 @@ class _Process:
                 os.killpg(self._process.pid, number)
 
     async def _copy(self, source: Any, target: TextIO) -> None:
-        """Copies lines, each after the name of the task."""
+        """Copies lines, each after the name of the task; without those of TensorFlow's start."""
+        level = self.environment.get("TF_CPP_MIN_LOG_LEVEL")
         async for line in _lines(source):
+            if quiet_start.is_unwanted(line, level):
+                continue
             target.write(f"{self.task}: {line}\n")
             target.flush()
 

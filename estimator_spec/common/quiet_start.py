@@ -8,8 +8,10 @@ TF_CPP_MIN_LOG_LEVEL=0 prints all of them.
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ for line in sys.stdin.buffer:
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
 """
+_NO_CUDA = "failed call to cuInit"
 _NVIDIA = "0x10de"  # its number among the vendors of PCI devices
 
 
@@ -57,6 +60,21 @@ def import_tensorflow() -> None:
             del os.environ[_LEVEL]
 
 
+def is_unwanted(line: str, level: str | None) -> bool:
+    """Returns whether a line that a process has printed is one of the start.
+
+    Args:
+        line: the line.
+        level: the process's TF_CPP_MIN_LOG_LEVEL; None: it has none.
+    """
+    return level is None and _pattern().search(line) is not None
+
+
+@functools.cache
+def _pattern() -> re.Pattern[str]:
+    return re.compile(_UNWANTED if _has_accelerator() else f"{_UNWANTED_ON_CPUS}|{_NO_CUDA}")
+
+
 def list_devices() -> None:
     """Makes TensorFlow look for devices, as it does once in a process, if it is imported.
 
@@ -67,7 +85,7 @@ def list_devices() -> None:
     config = getattr(tensorflow, "config", None)  # TensorFlow may be half imported
     if config is None or os.environ.get(_LEVEL) == "0" or _has_accelerator():
         return
-    with _without_lines(b"failed call to cuInit"):
+    with _without_lines(_NO_CUDA.encode()):
         config.list_physical_devices()
 
 
@@ -92,15 +110,19 @@ def _filtered_by_process(unwanted: str) -> Iterator[None]:
     Args:
         unwanted: pattern of what these lines contain.
     """
-    sys.stderr.flush()
-    try:
-        stderr = os.dup(2)
-    except OSError:  # it is closed
+    if sys.stderr is None:  # it is closed; its number may be another file's
         yield
         return
+    sys.stderr.flush()
     command = [sys.executable, "-I", "-S", "-c", _COPY_LINES, unwanted]
-    # In a session of its own: an interrupt ends this process, whose last lines are still copied.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as copier:
+    try:
+        stderr = os.dup(2)
+        # In a session of its own: an interrupt ends this process, whose last lines are copied.
+        copier = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    except OSError:  # there can be no more processes
+        yield
+        return
+    with copier:
         assert copier.stdin is not None
         os.dup2(copier.stdin.fileno(), 2)
         try:
@@ -117,13 +139,12 @@ def _without_lines(unwanted: bytes) -> Iterator[None]:
 
     It starts no process, as a program may have threads.
     """
-    try:
-        stderr = os.dup(2)
-    except OSError:  # it is closed
+    if sys.stderr is None:  # it is closed; its number may be another file's
         yield
         return
+    sys.stderr.flush()
+    stderr = os.dup(2)
     with tempfile.TemporaryFile() as written:
-        sys.stderr.flush()
         os.dup2(written.fileno(), 2)
         try:
             yield

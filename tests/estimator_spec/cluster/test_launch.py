@@ -288,6 +288,22 @@ def test_long_lines(script, capsys):
     assert capsys.readouterr().out == f"chief 0: {'é' * 300_000}\n"
 
 
+def test_lines_of_a_start_are_left_out(script, capsys, monkeypatch):
+    """What TensorFlow's start says in each task isn't copied, unless a level asks for it."""
+    path = script(
+        "sys.stderr.write('I0000 port.cc:153] oneDNN custom operations are on. You may\\n')\n"
+        "sys.stderr.write('an error\\n')\n"
+    )
+    arguments = ["--host-network", str(path), "--workers=0", "--ps=0"]
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    assert launch.main(arguments) == 0
+    assert "chief 0: an error" in (printed := capsys.readouterr().err)
+    assert "oneDNN" not in printed
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    assert launch.main(arguments) == 0
+    assert "oneDNN" in capsys.readouterr().err
+
+
 def test_modules(script, capsys):
     """`-m` runs a module."""
     path = script("print(__name__)\n")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from estimator_spec.common import quiet_start
+
 ROOT = Path(__file__).resolve().parents[3]
 # In place of TensorFlow: C++ code writes to the descriptor.
 FAKE = """
@@ -68,6 +70,29 @@ def test_a_level_of_the_user(tmp_path, level):
     assert len([line for line in lines if "factory" in line or "oneDNN" in line]) == 2
     assert f"level {level} {level}" in lines
     assert ("W0000 another" in lines) == (level == "2")  # whether devices were looked for
+
+
+def test_a_closed_standard_error(tmp_path):
+    """A process without standard error starts, and its other files get nothing."""
+    (tmp_path / "tensorflow.py").write_text("class config:\n    list_physical_devices = print\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    env.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    program = "from estimator_spec.common import quiet_start as q\n"
+    program += "q._has_accelerator = lambda: False\nq.import_tensorflow()\nq.list_devices()"
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout) == (0, "\n")
+
+
+def test_lines_of_other_processes(monkeypatch):
+    """Lines of a start are known in another process's output, unless it has a level."""
+    monkeypatch.setattr(quiet_start, "_has_accelerator", lambda: False)
+    quiet_start._pattern.cache_clear()
+    start_line = "I0000 cudart_stub.cc:31] Could not find cuda drivers on your machine"
+    assert quiet_start.is_unwanted(start_line, None)
+    assert not quiet_start.is_unwanted(start_line, "0")
+    assert not quiet_start.is_unwanted("INFO:tensorflow:loss = 1, step = 0", None)
+    quiet_start._pattern.cache_clear()
 
 
 def test_a_crash_says_why(tmp_path):
