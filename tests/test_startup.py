@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import estimator_spec
+import tpu_columns
 from estimator_spec.__main__ import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,8 +88,19 @@ def test_a_star_import_loads_no_keras():
 
 @pytest.mark.slow
 def test_import_of_the_package_loads_no_tensorflow():
-    """`import estimator_spec` loads no TensorFlow: tools on the command line do without."""
-    assert "tensorflow" not in modules_after("import estimator_spec")[0]
+    """Importing the packages loads no TensorFlow: tools on the command line do without."""
+    statement = "import estimator_spec, estimator_spec.kernels_cli, tpu_columns"
+    assert "tensorflow" not in modules_after(statement)[0]
+
+
+def test_every_public_name_is_there():
+    """Names that are imported at their first use are those that the package lists."""
+    for package in (estimator_spec, tpu_columns):
+        assert {*package.__all__} <= {*dir(package)}
+        for name in package.__all__:
+            assert getattr(package, name) is not None
+        with pytest.raises(AttributeError, match="no_such_name"):
+            _ = package.no_such_name
 
 
 HELP = """
