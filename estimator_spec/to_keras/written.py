@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 from typing import Any, NamedTuple
@@ -88,7 +89,9 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
             with tf.io.gfile.GFile(words, "rb") as old, open(path, "wb") as new:
                 shutil.copyfileobj(old, new)
     module = load_module(directory)
-    model = module.build_model()
+    # Random values would take the memory of a table twice more.
+    has_tables = "initializer" in inspect.signature(module.build_model).parameters
+    model = module.build_model("zeros") if has_tables else module.build_model()
     trained_values.load(model, sources.checkpoint, sources.found)
     plan = sources.plan
     if plan.targets is not None:

@@ -85,7 +85,8 @@ def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None)
     found = {}
     if checkpoint is not None:
         found = trained_values.find_variables(plan, checkpoint, variable_names)
-    model = live.build_model(plan)
+    # Random values would take the memory of the table twice more.
+    model = live.build_model(plan, "uniform" if checkpoint is None else "zeros")
     if checkpoint is not None:
         trained_values.load(model, checkpoint, found)
     names = {variable.layer: name for variable, name in found.items()}

@@ -198,7 +198,7 @@ class Table:
         sources: how the names of the checkpoint's variable may end.
         max_norm: largest norm of a row, or None.
         trainable: whether it trains.
-        initializer: Keras' name of the initializer; None: the layer's default.
+        initializer: Keras' name of the initializer; None: the model's argument.
         is_shared: whether other columns share it.
         layer: the layer's name, if it is chosen already.
     """
@@ -247,8 +247,7 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
     owner = ("table", table.name, table.dimension, combiner, scope)
     name = table.layer or plan.identifier(table.name, owner, kind="layer")
     options: dict[str, Any] = {"combiner": combiner, "name": name}
-    if table.initializer is not None:
-        options["embeddings_initializer"] = table.initializer
+    options["embeddings_initializer"] = table.initializer or Name("initializer")
     if table.max_norm is not None:
         norm = call("keras.constraints.MaxNorm", float(table.max_norm), axis=1)
         options["embeddings_constraint"] = norm

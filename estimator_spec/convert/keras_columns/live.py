@@ -22,10 +22,15 @@ from estimator_spec.convert.keras_columns.keras_layers import (
 from estimator_spec.convert.keras_columns.plan import Plan
 
 
-def build_core(plan: Plan) -> Any:
-    """Returns the functional Keras model over ids, weights and numbers."""
+def build_core(plan: Plan, initializer: str = "uniform") -> Any:
+    """Returns the functional Keras model over ids, weights and numbers.
+
+    Args:
+        plan: the plan.
+        initializer: Keras' initializer of tables.
+    """
     keras = load_extra("keras", EXTRA)
-    names: dict[str, Any] = _modules()
+    names: dict[str, Any] = {**_modules(), "initializer": initializer}
     inputs = {}
     for name, made in plan.inputs.items():
         inputs[name] = keras.Input(made.shape, dtype=made.dtype, name=name)
@@ -38,8 +43,12 @@ def build_core(plan: Plan) -> Any:
     return keras.Model(inputs, outputs)
 
 
-def build_model(plan: Plan) -> Any:
+def build_model(plan: Plan, initializer: str = "uniform") -> Any:
     """Returns a Keras model over raw features.
+
+    Args:
+        plan: the plan.
+        initializer: as for `build_core`.
 
     Raises:
         RuntimeError: Keras has another backend than TensorFlow, which reads the features.
@@ -51,7 +60,7 @@ def build_model(plan: Plan) -> Any:
             "TensorFlow's ops. Set KERAS_BACKEND=tensorflow, or use what to-keras writes: "
             "`preprocess` in tf.data, and `build_model` with any backend."
         )
-    return _model_class()(plan)
+    return _model_class()(plan, initializer)
 
 
 def _modules() -> dict[str, Any]:
@@ -71,13 +80,13 @@ def _model_class() -> Any:
             core: the functional model over ids, weights and numbers. It can be saved and exported.
         """
 
-        def __init__(self, plan: Plan) -> None:
+        def __init__(self, plan: Plan, initializer: str) -> None:
             super().__init__()
             self._plan = lambda: plan  # Keras would track its dicts
             self.autocast = False  # columns get features as they are
             self._convert_input_args = False
             self._allow_non_tensor_positional_args = True  # arrays of strings
-            self.core = build_core(plan)
+            self.core = build_core(plan, initializer)
             names = {**_modules(), **vars(preprocessing)}
             names.update({key: evaluate(value, names) for key, value in plan.constants.items()})
             self._evaluate = functools.partial(_evaluate, names)

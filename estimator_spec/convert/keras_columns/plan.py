@@ -18,7 +18,7 @@ FEATURES, LABELS = Name("features"), Name("labels")
 
 # Names that a program has besides those of columns: modules, and functions of `preprocessing`.
 RESERVED = (
-    *("features", "labels", "keras", "keras_rs", "tf", "model", "outputs"),
+    *("features", "labels", "initializer", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
     *("Bias", "PoissonLoss", "prediction_value", "label_value", "zeros"),
     *("RowsSummed", "sum_rows", "Adagrad", "Adam", "Ftrl", "RMSprop", "inputs"),

@@ -253,7 +253,9 @@ def _build(plan: Plan) -> str:
         (outputs,) = outputs.values()
     lines.append(_statement("outputs", outputs))
     lines.append("return keras.Model(inputs, outputs)")
-    signature = "build_model() -> keras.Model"
+    has_tables = any("initializer" in names_in(expression) for _, expression in plan.layers)
+    argument = 'initializer: str = "uniform"' if has_tables else ""
+    signature = f"build_model({argument}) -> keras.Model"
     return _function(signature, "Returns a new model over what `preprocess` returns.", lines)
 
 

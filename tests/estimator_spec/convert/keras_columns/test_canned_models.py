@@ -219,3 +219,39 @@ def test_an_optimizer_without_a_counterpart_is_named(kind):
     assert found[0].what == {"a rule": "rule", "a rate": "learning_rate"}[kind]
     if kind == "a rate":
         assert float(model.optimizer.learning_rate) == 0.25
+
+
+class Losses(tf1.train.SessionRunHook):
+    """Remembers the losses of steps."""
+
+    def __init__(self):
+        self.values = []
+
+    def before_run(self, run_context):
+        return tf1.train.SessionRunArgs(tf1.get_collection(tf1.GraphKeys.LOSSES)[-1])
+
+    def after_run(self, run_context, run_values):
+        self.values.append(float(run_values.results))
+
+
+@pytest.mark.nightly("200 steps, of which 12 are with every change")
+@pytest.mark.parametrize("generation", [V1, V2], ids=["v1", "v2"])
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam", "SGD"])
+def test_two_hundred_more_steps(generation, optimizer):
+    """Losses of 200 steps from the checkpoint are the same to 1e-4, for the rules that are."""
+    estimator = generation.DNNLinearCombinedClassifier(**BOTH, dnn_optimizer=optimizer)
+    estimator.train(lambda: dataset(IDS).repeat(), steps=5)
+    model = to_keras(estimator)
+    losses = Losses()
+    estimator.train(lambda: dataset(IDS).repeat(), steps=200, hooks=[losses])
+    batches = dataset(IDS).repeat().map(model.training_batch).take(200)
+    found = [model.train_on_batch(x, y, return_dict=True)["loss"] for x, y in once(model, batches)]
+    assert len(found) == len(losses.values) == 200
+    np.testing.assert_allclose(found, losses.values, rtol=1e-4, atol=1e-4)
+
+
+def once(model, batches):
+    """Yields batches; the loss of each is its own, and no mean of those so far."""
+    for batch in batches:
+        model.reset_metrics()
+        yield batch

@@ -302,7 +302,7 @@ def label_value(labels: Any, predictions: Any) -> Any:
     return labels
 
 
-def build_model() -> keras.Model:
+def build_model(initializer: str = "uniform") -> keras.Model:
     """Returns a new model over what `preprocess` returns."""
     age = keras.Input((1,), dtype="float32", name="age")
     city_ids = keras.Input((None,), dtype="int64", name="city_ids")
@@ -322,14 +322,18 @@ def build_model() -> keras.Model:
     age_bucketized_X_city_weights = keras.Input(
         (None,), dtype="float32", name="age_bucketized_X_city_weights"
     )
-    city_embedding = keras_rs.layers.EmbedReduce(32, 3, combiner="mean", name="city_embedding")(
-        city_ids, city_weights
-    )
+    city_embedding = keras_rs.layers.EmbedReduce(
+        32, 3, combiner="mean", name="city_embedding", embeddings_initializer=initializer
+    )(city_ids, city_weights)
     items_weighted_by_counts_weights_positive = keras.layers.ReLU()(
         items_weighted_by_counts_weights,
     )
     items_weighted_by_counts_embedding = keras_rs.layers.EmbedReduce(
-        50, 2, combiner="sqrtn", name="items_weighted_by_counts_embedding"
+        50,
+        2,
+        combiner="sqrtn",
+        name="items_weighted_by_counts_embedding",
+        embeddings_initializer=initializer,
     )(items_weighted_by_counts_ids, items_weighted_by_counts_weights_positive)
     input_layer = keras.layers.Concatenate(name="input_layer")(
         [age, city_embedding, items_weighted_by_counts_embedding, spent],

@@ -236,7 +236,7 @@ def preprocess(features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
 # The model.
 
 
-def build_model() -> keras.Model:
+def build_model(initializer: str = "uniform") -> keras.Model:
     """Returns a new model over what `preprocess` returns."""
     clicks_clip_ids = keras.Input((None, None), dtype="int64", name="clicks_clip_ids")
     clicks_clip_weights = keras.Input((None, None), dtype="float32", name="clicks_clip_weights")
@@ -246,9 +246,9 @@ def build_model() -> keras.Model:
     words_ids = keras.Input((None, None), dtype="int64", name="words_ids")
     words_weights = keras.Input((None, None), dtype="float32", name="words_weights")
     words_lengths = keras.Input((), dtype="int64", name="words_lengths")
-    clicks_embedding = keras_rs.layers.EmbedReduce(10, 4, combiner="mean", name="clicks_embedding")(
-        clicks_clip_ids, clicks_clip_weights
-    )
+    clicks_embedding = keras_rs.layers.EmbedReduce(
+        10, 4, combiner="mean", name="clicks_embedding", embeddings_initializer=initializer
+    )(clicks_clip_ids, clicks_clip_weights)
     words_indicator = keras.ops.sum(
         keras.ops.multiply(
             keras.ops.one_hot(words_ids, 2), keras.ops.expand_dims(words_weights, -1)
