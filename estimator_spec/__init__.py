@@ -282,6 +282,7 @@ _MODULES = {
     for name in names.split()
 }
 
+importlib.import_module("tpu_columns")  # which filters TensorFlow's log
 # Before `absl.app.run`, which makes TensorFlow look for devices.
 quiet_start.list_devices()
 

@@ -137,7 +137,7 @@ KNOWN_PRIVATE = {
 }
 ADAPTERS = tuple(KNOWN_PRIVATE)
 # Documented members of named tuples.
-NAMEDTUPLE = ("_asdict", "_field_defaults", "_fields", "_make", "_replace")
+PUBLIC = ("_asdict", "_field_defaults", "_fields", "_make", "_replace", "_exit")
 
 
 def imported(node: ast.AST, package: str) -> list[str]:
@@ -209,7 +209,7 @@ def private_attributes(tree: ast.AST) -> Iterator[str]:
             by_name = getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr", "delattr")
             if by_name and isinstance(node.args[1], ast.Constant):
                 name, owner = str(node.args[1].value), node.args[0]
-        if not re.match("_[^_]", name) or name in NAMEDTUPLE:
+        if not re.match("_[^_]", name) or name in PUBLIC:
             continue
         if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") in ("super", "type"):
             continue

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ _HOMES = {
     "placement": "Hardware LookupDevice Mode route",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+# A program's own calls of TensorFlow may precede its first use of a name here.
+if "tensorflow" in sys.modules:
+    importlib.import_module("tpu_columns.log_messages").install()
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any name
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `python -m estimator_spec to-keras`, once its options are read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+
+import tensorflow as tf
+
+from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.common import local_files
+from estimator_spec.common.terminal import format_table
+from estimator_spec.compare.comparison import Comparison
+from estimator_spec.compare.stages import Tolerance, parse_rule
+from estimator_spec.legacy import run as run_program
+from estimator_spec.to_keras import batches, first_use, proof, report, written
+
+
+def run(options: argparse.Namespace, program: list[str]) -> int:
+    """Writes the program, compares it, and returns the exit status.
+
+    Args:
+        options: the command's options.
+        program: the command line after `python -m estimator_spec run`.
+    """
+    try:
+        if not program:
+            raise ValueError("The name of a script is missing: to-keras SCRIPT --output DIR.")
+        result = _convert(options, program)
+    except (OSError, ValueError, ImportError, RuntimeError, run_program.UsageError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: nothing was written.\n")
+        return 130
+    sys.stdout.write(f"{result.headline}\n\n")
+    rows = report.compared_rows(result)
+    header = ("compared", "outcome", "largest difference", "relative")
+    sys.stdout.write(format_table(header, rows) + "\n" if rows else "Nothing was compared.\n")
+    sys.stdout.write(f"\nwritten: {options.output}\n")
+    return 0 if result.agrees else 1
+
+
+def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
+    rules = [parse_rule(text) for text in options.tolerance]
+    output = os.path.abspath(options.output)
+    if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
+        raise ValueError(f"--output {options.output!r} isn't an empty directory. Name a new one.")
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = None
+        if options.checkpoint is not None:
+            checkpoint = _kept(options.checkpoint, folder)
+        use = first_use.find_use(program, options.estimator)
+        shown = options.checkpoint or use.estimator.model_dir
+        return _write(use, checkpoint or shown, program, output, options, rules, shown)
+
+
+def _kept(checkpoint: str, folder: str) -> str:
+    """Returns the prefix of the same checkpoint in a folder, which the program can't remove."""
+    with Checkpoint(checkpoint) as opened:
+        prefix = opened.prefix
+    for path in tf.io.gfile.glob(f"{prefix}.*"):
+        name = os.path.join(folder, os.path.basename(path))
+        try:
+            os.link(path, name)  # no copy of a large table
+        except OSError:
+            tf.io.gfile.copy(path, name)
+    return os.path.join(folder, os.path.basename(prefix))
+
+
+def _write(
+    use: first_use.Use,
+    checkpoint: str,
+    program: list[str],
+    output: str,
+    options: argparse.Namespace,
+    rules: list[tuple[str, Tolerance]],
+    shown: str,
+) -> Comparison:
+    script = next((word for word in program if not word.startswith("-")), program[0])
+    sources = written.plan_program(use, checkpoint, os.path.basename(script), shown)
+    found = batches.read_batches(use, options.batches)
+    if found:
+        found.append(batches.edge_batch(found[0], _words(use, sources)))
+    os.makedirs(os.path.dirname(output), exist_ok=True)
+    temporary = tempfile.mkdtemp(
+        prefix=f".{os.path.basename(output)}.", dir=os.path.dirname(output)
+    )
+    try:
+        module, model = written.write_program(sources, temporary)
+        result = proof.compare(use, sources, module, model, found, rules)
+        text = report.markdown(use, sources, result)
+        local_files.write_atomically(os.path.join(temporary, "report.md"), text.encode())
+        report.make_page(sources, result).write(os.path.join(temporary, "report.html"))
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, output)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return result
+
+
+def _words(use: first_use.Use, sources: written.Sources) -> dict[str, list[object]]:
+    """Returns the words of vocabulary columns by key of their feature."""
+    columns = list(use.columns)
+    for part in use.model.parts if use.model is not None else ():
+        columns += part.columns
+    found: dict[str, list[object]] = {}
+    for column in columns:
+        while hasattr(column, "categorical_column"):
+            column = column.categorical_column
+        if hasattr(column, "vocabulary_list"):
+            found[column.key] = list(column.vocabulary_list)
+    del sources
+    return found
