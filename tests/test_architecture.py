@@ -200,7 +200,7 @@ def private_modules(tree: ast.AST, path: str, package: str) -> Iterator[str]:
 
 
 def private_attributes(tree: ast.AST) -> Iterator[str]:
-    """Names of the attributes with one leading underscore of objects other than `self`, `cls`."""
+    """Names with one leading underscore of objects other than `self`, `cls` and `os`."""
     for node in ast.walk(tree):
         name, owner = "", None
         if isinstance(node, ast.Attribute):
@@ -213,7 +213,7 @@ def private_attributes(tree: ast.AST) -> Iterator[str]:
             continue
         if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") in ("super", "type"):
             continue
-        if not (isinstance(owner, ast.Name) and owner.id in ("self", "cls")):
+        if not (isinstance(owner, ast.Name) and owner.id in ("self", "cls", "os")):
             yield name
 
 
