@@ -29,6 +29,7 @@ LOST_SESSION = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _SECONDS_BETWEEN_CHECKS = 1
 _SECONDS_OF_A_STEP = 2  # then the servers are asked whether they answer
 _SECONDS_BETWEEN_LINES = 10
+_FIRST_SESSION = "its session is being created"
 
 
 class StepWatch:
@@ -53,7 +54,7 @@ class StepWatch:
         self._clock = clock
         self._is_over = threading.Event()
         self._is_active = roles.is_distributed(config)
-        self._what = "its session is being created"  # what it waits for; '': for a step
+        self._what = _FIRST_SESSION  # what it waits for; '': for a step
         self._since = clock()  # when the last step ended
         self._next_check = self._since + _SECONDS_BETWEEN_LINES
         self._is_logged = False
@@ -103,6 +104,8 @@ class StepWatch:
         if since != self._since:
             return  # a step has ended meanwhile
         limit = self._config.session_creation_timeout_secs or math.inf
+        if self._what == _FIRST_SESSION and not silent:
+            limit = math.inf  # a large checkpoint may be being restored
         self._next_check = min(self._clock() + _SECONDS_BETWEEN_LINES, since + limit)
         if not silent and not self._what:
             return  # a long step

@@ -137,7 +137,7 @@ def test_the_limit(watched, monkeypatch, phase):
     made = make(session_creation_timeout_secs=25)
     if phase != "start":
         made.watch.step_done()
-    if phase == "step":
+    if phase in ("start", "step"):
         made.silent = ["ps 0 at a:1 doesn't answer"]
     if phase == "lost":
         made.watch.session_lost(LOST)
@@ -155,10 +155,14 @@ def test_the_limit(watched, monkeypatch, phase):
     assert "Training stood still for 25 seconds" in lines()[-1]
 
 
-def test_no_limit(watched):
-    """Without session_creation_timeout_secs nothing ends, and no line speaks of an end."""
+@pytest.mark.parametrize("limit", [None, 25])
+def test_no_limit(watched, limit):
+    """Without a limit, or while a first session restores a large checkpoint, nothing ends."""
     make, lines = watched
-    made = make(session_creation_timeout_secs=None)
+    made = make(session_creation_timeout_secs=limit)
+    if limit is None:
+        made.watch.session_lost(LOST)
+        lines()
     made.wait(10_000)
     assert len(lines()) == 1000
     assert "will end" not in "".join(lines())
