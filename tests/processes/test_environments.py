@@ -59,4 +59,6 @@ def test_the_quickstart_in_a_notebook(tmp_path, monkeypatch):
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     for cell in notebook.cells:
-        assert "".join(output.get("text", "") for output in cell.outputs).endswith(PRINTED)
+        # Jupyter shows TensorFlow's log among what the program prints.
+        text = "".join(output.get("text", "") for output in cell.outputs)
+        assert all(line in text for line in PRINTED.splitlines(keepends=True)), text
