@@ -20,8 +20,8 @@ import tensorflow as tf
 from tpu_columns.kernels import loading
 
 ROWS, WIDTH, BATCH = 7, 3, 4
-NUMBERS = (-(1 << 63), -(1 << 61), -2, -1, 0, 1, 2, 5, 1 << 29, 1 << 31, 1 << 61, (1 << 63) - 1)
-# Not so many rows that a machine with little memory would try to have them.
+NUMBERS = (-(1 << 63), -(1 << 61), -2, -1, 0, 1, 2, 5, 1 << 31, 1 << 61, (1 << 63) - 1)
+# Not so many rows and columns that a machine would try to have them, and run out of memory.
 SIZES = (-1, 0, 1, 5, 1 << 60)
 REFUSED = (tf.errors.OpError, ValueError, TypeError, OverflowError)
 
@@ -89,6 +89,8 @@ class Calls:
             return value
         if name == "num_layers":  # TensorFlow itself makes as many outputs
             return int(random.integers(1, 5))
+        if name == "widths":
+            return int(random.choice(np.array(SIZES)))
         if isinstance(value, int):
             return int(random.choice(np.array(NUMBERS, object)))
         if isinstance(value, tf.Tensor) and value.dtype == tf.resource:
