@@ -69,12 +69,16 @@ def main(model_dir, options):
 
     def input_fn(params):
         del params
-        data = tf.data.Dataset.range(1).repeat()
-        return data.map(lambda _: {"word": random_ids(options["rows"], options["batch"])})
+        shape = [options["batch"], 1]
+
+        def ids(_):
+            rows = random_ids(options["rows"], options["batch"])
+            return {"word": tf.ensure_shape(rows[:, tf.newaxis], shape)}
+
+        return tf.data.Dataset.range(1).repeat().map(ids)
 
     def model_fn(features, labels, mode, params):
         del labels, params
-        features = {"word": tf.ensure_shape(features["word"], [options["batch"]])[:, tf.newaxis]}
         with tf1.variable_scope("model", partitioner=partitioner):
             loss = tf.reduce_sum(tf1.feature_column.input_layer(features, [column]))
         step = tf1.train.get_or_create_global_step()
