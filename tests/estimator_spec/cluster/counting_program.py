@@ -83,10 +83,8 @@ def main(model_dir, options):
             loss = tf.reduce_sum(tf1.feature_column.input_layer(features, [column]))
         step = tf1.train.get_or_create_global_step()
         optimizer = tf1.train.AdagradOptimizer(RATE, START)
-        train_op = (
-            tf1.assign_add(step, 1) if options["core"] == "host" else optimizer.minimize(loss, step)
-        )
-        return tpu.TPUEstimatorSpec(mode, loss=loss, train_op=tf.group(train_op))
+        train_op = optimizer.minimize(loss, step)
+        return tpu.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
 
     estimator = tpu.TPUEstimator(
         model_fn,
