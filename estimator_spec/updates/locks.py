@@ -3,8 +3,8 @@
 
 TensorFlow's ops change the elements of a variable one by one, and other ops may do so, or read
 them, at the same time. If two processes update one row at once, an element's update may be lost; a
-save reads a table and its slots one after the other, between which rows change. So each group of a
-variable (a whole one, or one shard) and its slots has a mutex on their server:
+save reads a table and its slots one after the other, between which rows change. So each variable (a
+whole one, or one shard) and its slots have a mutex on their server, which others may share:
 
     gradients, ids (received) ─▶ lock ─▶ read rows, compute, write ─▶ unlock ─▶ end of the step
                                  lock ─▶ read variable and slots ──▶ unlock ─▶ write a file
@@ -15,6 +15,7 @@ for another lock or for another machine. TensorFlow releases it also if the step
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -27,11 +28,14 @@ tf1 = tf.compat.v1
 
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 _GROUPS = ("estimator_spec", "locked_variables")
+# Locks of a server. To take one for each table would take too long; and a save holds one as long
+# as it copies all variables that have it.
+_STRIPES = 4
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
 
 class _Group(NamedTuple):
-    """A variable and its slots, which are updated and saved under one lock.
+    """Variables and their slots, which are updated and saved under one lock.
 
     Attributes:
         name: name of the lock, the same in the graphs of all processes.
@@ -58,16 +62,23 @@ def lock_updates(graph: tf.Graph, train_op: Any) -> Any:
         The op to run instead of `train_op`.
     """
     step = dependencies.collect_ancestors(train_op)
+    stripes: dict[tuple[str, int], list[tuple[_Group, frozenset[Any]]]] = {}
+    for found in _find_groups(graph, step):
+        number = zlib.crc32(found[0].name.encode()) % _STRIPES  # the same in all processes
+        stripes.setdefault((found[0].device, number), []).append(found)
     locked: list[_Group] = []
-    for group, writers in _find_groups(graph, step):
-        end = _lock_section(graph, group, writers)
-        if end is None:
-            continue
-        locked.append(group)
-        if getattr(train_op, "op", train_op) in writers:
-            train_op = end
+    for members in stripes.values():
+        for group, writers in [_join(members)] if _can_lock(*_join(members)) else members:
+            if _can_lock(group, writers):
+                end = _lock_section(graph, group, writers)
+                locked.append(group)
+                if getattr(train_op, "op", train_op) in writers:
+                    train_op = end
+            else:
+                tf1.logging.info("Updates of %s aren't locked: one awaits another.", group.name)
     graph.get_collection_ref(_GROUPS)[:] = locked
-    tf1.logging.info("Updates and saves of %d variables and their slots are locked.", len(locked))
+    count = sum(len(group.variables) for group in locked)
+    tf1.logging.info("Updates and saves of %d variables have %d locks.", count, len(locked))
     return train_op
 
 
@@ -187,11 +198,26 @@ def _owner_of_slot(variable: Any, owners: dict[tuple[str, str], Any]) -> Any:
     return None
 
 
+def _join(members: list[tuple[_Group, frozenset[Any]]]) -> tuple[_Group, frozenset[Any]]:
+    """Returns several groups of a server as one, and all ops that update them."""
+    name = min(group.name for group, _ in members)
+    variables = frozenset(op for group, _ in members for op in group.variables)
+    return _Group(name, variables), frozenset(op for _, writers in members for op in writers)
+
+
+def _can_lock(group: _Group, writers: frozenset[Any]) -> bool:
+    """Returns whether no update of a group waits for what follows on another one."""
+    section = _find_section(group, writers)
+    inputs = {value.op for op in section for value in op.inputs}
+    waits = inputs.union(*(op.control_inputs for op in section)) - section
+    return not _followers(section) & waits
+
+
 def _lock_section(graph: tf.Graph, group: _Group, writers: frozenset[Any]) -> Any:
     """Puts the ops of a group's updates between taking and releasing its lock.
 
     Returns:
-        The op that releases it; None if what an update waits for follows on another one.
+        The op that releases it.
     """
     section = _find_section(group, writers)
     waits: dict[Any, None] = {}
@@ -205,10 +231,6 @@ def _lock_section(graph: tf.Graph, group: _Group, writers: frozenset[Any]) -> An
             else:
                 remote.append((op, position, value))
         waits |= dict.fromkeys(other for other in op.control_inputs if other not in section)
-    following = _followers(section)
-    if following & (waits.keys() | {value.op for _, _, value in remote}):
-        tf1.logging.info("Updates of %s aren't locked: one waits for another.", group.name)
-        return None
     received: dict[str, Any] = {}
     with graph.as_default(), tf1.device(group.device), tf1.name_scope(f"lock/{group.name}"):
         with tf.control_dependencies(None):

@@ -69,20 +69,22 @@ def main(model_dir, options):
 
     def input_fn(params):
         del params
-        data = tf.data.Dataset.range(1).repeat()
-        return data.map(lambda _: {"word": random_ids(options["rows"], options["batch"])})
+        shape = [options["batch"], 1]
+
+        def ids(_):
+            rows = random_ids(options["rows"], options["batch"])
+            return {"word": tf.ensure_shape(rows[:, tf.newaxis], shape)}
+
+        return tf.data.Dataset.range(1).repeat().map(ids)
 
     def model_fn(features, labels, mode, params):
         del labels, params
-        features = {"word": tf.ensure_shape(features["word"], [options["batch"]])[:, tf.newaxis]}
         with tf1.variable_scope("model", partitioner=partitioner):
             loss = tf.reduce_sum(tf1.feature_column.input_layer(features, [column]))
         step = tf1.train.get_or_create_global_step()
         optimizer = tf1.train.AdagradOptimizer(RATE, START)
-        train_op = (
-            tf1.assign_add(step, 1) if options["core"] == "host" else optimizer.minimize(loss, step)
-        )
-        return tpu.TPUEstimatorSpec(mode, loss=loss, train_op=tf.group(train_op))
+        train_op = optimizer.minimize(loss, step)
+        return tpu.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
 
     estimator = tpu.TPUEstimator(
         model_fn,
