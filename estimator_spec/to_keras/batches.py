@@ -114,7 +114,7 @@ def _edges(array: np.ndarray, words: list[Any]) -> np.ndarray:
         edges = np.array([*_INTEGERS, *present, *words[:20]])
         edges = edges[edges <= array.max(initial=1)]
     elif array.dtype.kind == "f":
-        # Beyond the program's own numbers normalizers may give NaN, which no two layers treat alike.
+        # Beyond the program's numbers normalizers may give NaN, which layers don't treat alike.
         finite = array[np.isfinite(array)]
         if not finite.size:
             return array
