@@ -67,21 +67,25 @@ def seconds_of(batches: Any) -> float:
     return time.perf_counter() - start
 
 
-def measure_predictions(examples: int, rounds: int) -> tuple[float, float]:
-    """Returns the least seconds of the estimator's predictions and of the Keras model's."""
+def measure_predictions(examples: int, rounds: int) -> tuple[float, float, float]:
+    """Returns the least seconds of the estimator, of Keras' `predict`, and of the model alone."""
+    import tensorflow as tf
+
     from estimator_spec.convert import to_keras
 
     estimator, input_fn = wide_and_deep(examples)
     model = to_keras(estimator)
     model.predict(input_fn().map(lambda x, y: x), verbose=0)  # traces
     rest = input_fn().skip(1).map(lambda x, y: x)
-    old, new = [], []
+    alone = tf.function(model)
+    old, new, bare = [], [], []
     for _ in range(rounds):
         old.append(seconds_of(estimator.predict(input_fn, yield_single_examples=False)))
         start = time.perf_counter()
         model.predict(rest, verbose=0)
         new.append(time.perf_counter() - start)
-    return min(old), min(new)
+        bare.append(seconds_of(map(alone, input_fn().map(lambda x, y: x))))
+    return min(old), min(new), min(bare)
 
 
 def write_table(rows: int, folder: str) -> None:
@@ -130,8 +134,9 @@ def main() -> None:
         else:
             print(peak_of_move(options.rows, folder))
         return
-    old, new = measure_predictions(options.examples, options.rounds)
+    old, new, bare = measure_predictions(options.examples, options.rounds)
     print(f"predict: estimator {old:.3f} s, Keras {new:.3f} s, ratio {new / old:.2f}")
+    print(f"without Keras' loop of batches: {bare:.3f} s, ratio {bare / old:.2f}")
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, f"--rows={options.rows}", "--process"]
         subprocess.run([*command, "write", folder], check=True)

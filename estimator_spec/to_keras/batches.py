@@ -114,7 +114,11 @@ def _edges(array: np.ndarray, words: list[Any]) -> np.ndarray:
         edges = np.array([*_INTEGERS, *present, *words[:20]])
         edges = edges[edges <= array.max(initial=1)]
     elif array.dtype.kind == "f":
-        edges = np.array(_NUMBERS)
+        # Beyond the program's numbers normalizers may give NaN, which layers don't treat alike.
+        finite = array[np.isfinite(array)]
+        if not finite.size:
+            return array
+        edges = np.clip(_NUMBERS, finite.min(), finite.max())
     else:
         return array
     places = np.arange(array.size) * 7 % len(edges)

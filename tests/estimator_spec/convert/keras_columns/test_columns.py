@@ -47,7 +47,7 @@ def check(build, batch, columns, **options):
 
 
 @pytest.mark.timeout(7200)
-@some(1200, 25)
+@some(1200, 15)
 @given(columns=drawn.DENSE, batch=drawn.features())
 def test_input_layers_are_equal(columns, batch):
     """Dense columns of every kind give the same values, concatenated in the same order."""
@@ -59,7 +59,7 @@ def test_input_layers_are_equal(columns, batch):
 
 
 @pytest.mark.timeout(7200)
-@some(600, 15)
+@some(600, 10)
 @given(
     columns=drawn.LINEAR,
     batch=drawn.features(min_size=1),
@@ -76,7 +76,7 @@ def test_linear_models_are_equal(columns, batch, units, combiner):
 
 
 @pytest.mark.timeout(7200)
-@some(400, 10)
+@some(400, 6)
 @given(sequences=drawn.sequences())
 def test_sequences_are_equal(sequences):
     """Sequences of embeddings, counts and numbers are the same, and as long."""
