@@ -28,8 +28,8 @@ tf1 = tf.compat.v1
 
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 _GROUPS = ("estimator_spec", "locked_variables")
-# Locks of a server. To take one for each table would take too long; and a save holds one as long
-# as it copies all variables that have it.
+# Locks of a server: few, as each costs two ops a step; and several, as a save holds one as long as
+# it copies all variables that have it.
 _STRIPES = 4
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
