@@ -64,7 +64,7 @@ _HOMES = {
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 # A program's own calls of TensorFlow may precede its first use of a name here.
-if "tensorflow" in sys.modules:
+if sys.modules.get("tensorflow") is not None:
     importlib.import_module("tpu_columns.log_messages").install()
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any name

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Initial values of a table's shards: the rows that the whole table would have on one machine.
 
-An initializer is called once for the whole table. Each shard then computes the rows that it has,
-where that is possible: of a random tensor, whose generator can begin at any element, of a fill, and
-of sums and products of these with numbers. Of any other tensor it takes the rows from the whole.
+An initializer is called once for the whole table, unless the program itself partitions its
+variables. Each shard then computes the rows that it has, where that is possible: of a random
+tensor, whose generator can begin at any element, of a fill, and of sums and products of these with
+numbers. Of any other tensor it takes the rows from the whole.
 
 TensorFlow calls an initializer for each shard instead. A seed then gives all shards the same rows,
 and values for the whole table, such as pretrained vectors, are refused.
@@ -46,13 +47,15 @@ def for_shards(
 ) -> Callable[..., Any]:
     """Returns an initializer of a table's shards for `tf.compat.v1.get_variable`.
 
-    One that takes `partition_info`, other than TensorFlow's own, is called for each shard that is a
-    range of rows, as TensorFlow does. It may return the whole table nevertheless.
+    Where the program has a partitioner, it is called for each shard, as TensorFlow does, and so is
+    one that takes `partition_info`, other than TensorFlow's own, where shards are ranges of rows.
+    It may return the whole table nevertheless, or refuse the shape of a shard.
 
     Args:
         initializer: a callable of a shape and a dtype, or a class of such callables.
         shape: of the whole table, (rows, dimension).
-        layout: distribution of the rows over the shards; None: ranges of rows, in order.
+        layout: distribution of the rows over the shards; None: ranges of rows, by a partitioner of
+            the program.
 
     Returns:
         A callable of a shard's shape, `dtype` and `partition_info`, which are those of the
@@ -68,9 +71,11 @@ def for_shards(
         more = {"partition_info": part} if takes_part else {}
         return function(list(shape), dtype=tf.float32, **more)
 
-    is_called_for_ranges = takes_part and not _is_tensorflows(function)
+    is_called_for_ranges = layout is None or (
+        takes_part and layout.in_row_order and not _is_tensorflows(function)
+    )
     value = None
-    if not is_called_for_ranges or not (layout is None or layout.in_row_order):
+    if not is_called_for_ranges:
         # Not in the calls for the shards, whose ops are on the servers that have them.
         with tf.init_scope(), tf1.name_scope("initial_values"):
             value = _checked(call(shape), shape)
@@ -81,11 +86,15 @@ def for_shards(
             return call(shard)
         start, count = int(partition_info.var_offset[0]), int(shard[0])
         if value is None:
-            found = tf.convert_to_tensor(call(shard, partition_info), tf.float32)
+            try:
+                found = tf.convert_to_tensor(call(shard, partition_info), tf.float32)
+            except (TypeError, ValueError):  # of values for the whole table
+                if count == shape[0]:
+                    raise
+                found = _checked(call(shape), shape)
             is_whole = count < shape[0] and found.shape.as_list() == list(shape)
             return found[start : start + count] if is_whole else found
-        if layout is None:
-            return _take_rows(value, range(start, start + count))
+        assert layout is not None
         return _take_rows(value, layout.rows_of(layout.shard_starts.index(start)))
 
     return rows_of_shard

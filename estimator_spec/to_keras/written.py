@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 import shutil
+import types
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -109,8 +109,9 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
 def load_module(directory: str) -> Any:
     """Imports the model.py of a directory, under a name of its own."""
     path = os.path.join(directory, "model.py")
-    spec = importlib.util.spec_from_file_location("model_of_to_keras", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = types.ModuleType("model_of_to_keras")
+    module.__file__ = path
+    # Not by an import, which may leave a __pycache__ there.
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), vars(module))
     return module

@@ -111,7 +111,7 @@ def test_scaffold_and_hooks(tmp_path, mirrored):
 
 def test_strategies_that_cannot_run(tmp_path):
     """Other strategies of several replicas, and other objects, are refused by name."""
-    with pytest.raises(ValueError, match=r"RunConfig.train_distribute must be a tf.distribute"):
+    with pytest.raises(TypeError, match=r"train_distribute must be a tf.distribute"):
         make(mean_model, tmp_path, train_distribute="mirrored")
     central = tf.distribute.experimental.CentralStorageStrategy(["/cpu:0", "/cpu:1"])
     with pytest.raises(
