@@ -28,11 +28,16 @@ def random_ids(rows, count):
     return tf.random.shuffle(tf.range(rows, dtype=tf.int64))[:count]
 
 
-def count_wrong_rows(reader):
-    """Returns how many rows of a checkpoint disagree with their accumulators."""
+def read_table(reader):
+    """Returns the rows of a checkpoint's table, and their accumulators."""
     shapes = reader.get_variable_to_shape_map()
     table, slot = sorted((name for name in shapes if len(shapes[name]) == 2), key=len)
-    rows, accumulators = reader.get_tensor(table), reader.get_tensor(slot)
+    return reader.get_tensor(table), reader.get_tensor(slot)
+
+
+def count_wrong_rows(reader):
+    """Returns how many rows of a checkpoint disagree with their accumulators."""
+    rows, accumulators = read_table(reader)
     counts = np.rint(accumulators - START).astype(int)
     taken = START + np.arange(1, counts.max() + 1)
     values = -RATE * np.concatenate([[0.0], np.cumsum(1 / np.sqrt(taken))])

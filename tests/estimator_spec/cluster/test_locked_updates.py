@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from counting_program import RATE, START, count_wrong_rows, random_ids
+from counting_program import RATE, START, count_wrong_rows, random_ids, read_table
 from estimator_spec import updates
 from estimator_spec.cluster import devices, local_cluster
 from estimator_spec.cores.host import HostCore
@@ -243,3 +243,5 @@ def test_processes(cluster, tmp_path, core):
     assert len(found) >= 50
     assert max(found) >= 5_000
     assert found == {number: (number, 0) for number in found}
+    rows, _ = read_table(tf1.train.load_checkpoint(prefixes[-1]))
+    assert (rows[1:] < 0).all()  # id 0 is padding on the host core
