@@ -30,7 +30,9 @@ ENDS = {
     "exception": "def f():\n    raise ValueError('wrong')\nf()",
     "cause": "try:\n    1 / 0\nexcept Exception as error:\n    raise ValueError from error",
     "syntax": "x = (1",
-    "interrupted": "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+    # A background process of a shell ignores the signal.
+    "interrupted": "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "os.kill(os.getpid(), signal.SIGINT)",
     "killed": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "at_exit": "import atexit; atexit.register(print, 'at exit'); print('main')",
     "os_exit": "import os; print('lost'); os._exit(3)",
