@@ -66,7 +66,7 @@ def is_flag(value: Any) -> bool:
 
 
 class Rule(NamedTuple):
-    """What an argument must be.
+    """Condition on an argument, and the error where it isn't met.
 
     Attributes:
         holds: returns whether a value fits. A TypeError that it raises, as the comparison of a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a canned estimator's model is made of, for conversions to other systems."""
+"""Head, columns and optimizers of a canned estimator, for conversions to other systems."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
                        rows that were read ─────────▶ UpdateTables ◀────────┘
 
 The lookup writes sums to their columns of the model's layer, in place of the model's concatenation;
-the update reads gradients in theirs. What the ops compute is that of `feature_uses` and
-`host_updates`, up to rounding where several features have a row.
+the update reads gradients in theirs. They compute what `host` and `host_updates` do
+for a table, up to rounding where several features have a row.
 """
 
 from __future__ import annotations

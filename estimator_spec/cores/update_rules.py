@@ -82,7 +82,7 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
 
 
 class NativeRule(NamedTuple):
-    """An update rule of the native ops; see `tpu_columns/kernels/cpp/rows.h`.
+    """An update rule of the native ops; see `tpu_columns/kernels/cpp/update_rules.h`.
 
     Attributes:
         name: its name.

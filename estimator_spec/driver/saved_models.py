@@ -27,7 +27,6 @@ from estimator_spec.driver.graph_builder import EstimatorMethods
 from estimator_spec.driver.signatures import build_signatures
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
-from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -121,8 +120,7 @@ def _build_model(
         receiver = input_receiver_fn()
         labels = getattr(receiver, "labels", None)
         spec = estimator._call_model_fn(receiver.features, labels, mode, estimator.config)
-    if Optimization.DIRECT_SUMS in estimator._optimizations:
-        updates.sum_from_tables(graph)
+    updates.optimize_inference_graph(graph, estimator._optimizations)
     return receiver, spec
 
 

@@ -27,7 +27,7 @@ _INLINE_WORDS = 20
 
 
 class Sources(NamedTuple):
-    """What is written, before anything is.
+    """Contents of the program's files, before they are written.
 
     Attributes:
         plan: the plan of the model.

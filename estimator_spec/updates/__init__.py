@@ -15,14 +15,9 @@ processes exclude each other, and saves:
     train_op = updates.lock_updates(graph, train_op)
     updates.lock_reads(graph)
 
-In a graph that writes no table, sums read rows without copying them, and gathers of short rows use
-a faster kernel:
+In a graph that writes no table, sums read rows without copying them:
 
     updates.optimize_inference_graph(graph)
-
-An exported graph should have few op types, so only the sums are rewritten there:
-
-    updates.sum_from_tables(graph)
 
 Each rewrite is an `Optimization`, with a switch of its own. `TPU_COLUMNS_FAST_UPDATES=0` in the
 environment turns off all of this package, and so does the argument `fast_updates=False`, which

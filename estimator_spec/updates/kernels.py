@@ -23,7 +23,8 @@ class Kernel:
 
     Attributes:
         variables: names of the inputs that the op writes; the table is the first.
-        rule: update rule of the native ops that does the same, of `tpu_columns/kernels/cpp/rows.h`.
+        rule: update rule of the native ops that does the same, of
+            `tpu_columns/kernels/cpp/update_rules.h`.
         hyperparameters: the rule's, in its order: names of inputs, a number, or `use_nesterov`,
             an attribute.
         required_attributes: attributes and the values for which the rule holds.
@@ -84,6 +85,11 @@ def inputs_by_name(op: Any) -> dict[str, Any]:
     """Returns an op's inputs by canonical name: `var`, `grad`, `indices` and others."""
     names = [canonical_name(arg.name) for arg in op.op_def.input_arg]
     return dict(zip(names, op.inputs, strict=True))
+
+
+def is_sum_of_equal_ids(op: Any) -> bool:
+    """Returns whether an op sums the gradients of equal ids, as optimizers do before an update."""
+    return op.type == "UnsortedSegmentSum" and op.inputs[1].op.type == "Unique"
 
 
 def replace_input(op: Any, name: str, value: Any) -> None:

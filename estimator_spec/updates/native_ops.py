@@ -41,7 +41,7 @@ def update_rows(
     """Returns an op that updates rows of a variable and of its slots in place.
 
     Args:
-        rule: one of `tpu_columns/kernels/cpp/rows.h`.
+        rule: one of `tpu_columns/kernels/cpp/update_rules.h`.
         variable: the table's handle or reference, float32 [V, D].
         slots: those of the slot variables that the rule has.
         hyperparameters: float32 scalars, in the rule's order.
@@ -169,11 +169,9 @@ def _is_product(op: Any) -> bool:
 
 
 def _is_sum(op: Any) -> bool:
-    """Returns whether an op sums the gradients of equal ids, as optimizers do."""
     return (
-        op.type == "UnsortedSegmentSum"
+        kernels.is_sum_of_equal_ids(op)
         and op.inputs[0].shape.rank == 2
-        and op.inputs[1].op.type == "Unique"
         and graph_surgery.control_flow_context(op) is None
     )
 

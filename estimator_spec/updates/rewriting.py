@@ -88,7 +88,7 @@ def optimize_inference_graph(
     """Replaces lookups in a graph that writes no table by faster ops.
 
     Args:
-        graph: a finished graph for evaluation or prediction; it is changed.
+        graph: a finished graph for evaluation, prediction or export; it is changed.
         chosen: the optimizations to apply.
     """
     if Optimization.DIRECT_SUMS in chosen:
@@ -145,8 +145,8 @@ def _find_segment_sum(op: Any) -> Any:
     """Returns the op by which an optimizer sums the gradients of equal ids, or None."""
     inputs = kernels.inputs_by_name(op)
     summed, unique = inputs["grad"].op, inputs["indices"].op
-    is_sum = unique.type == "Unique" and summed.type == "UnsortedSegmentSum"
-    return summed if is_sum and summed.inputs[1].op is unique else None
+    is_sum = kernels.is_sum_of_equal_ids(summed) and summed.inputs[1].op is unique
+    return summed if is_sum else None
 
 
 def _bypass(op: Any, **earlier: Any) -> None:

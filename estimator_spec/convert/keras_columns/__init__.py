@@ -17,7 +17,7 @@ from estimator_spec.convert.keras_columns.plan import Difference, Origin, Plan
 
 @dataclasses.dataclass(frozen=True)
 class KerasConversion:
-    """What a Keras model was made of.
+    """Record of a conversion of feature columns to a Keras model.
 
     Attributes:
         origins: how each column became layers.

@@ -32,7 +32,7 @@ class Kind:
 
 @dataclasses.dataclass(frozen=True)
 class Ids:
-    """How the ids of a categorical column are read.
+    """Ids of a categorical column, as a Keras model reads them.
 
     Attributes:
         name: the column's name.

@@ -62,7 +62,7 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """What isn't equal to the columns.
+    """Difference between the layers and the columns.
 
     Attributes:
         column: name of the column, or the part of the model.
@@ -77,7 +77,7 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """How a column became layers, for the report.
+    """Column and the layers that replace it, for the report.
 
     Attributes:
         column: name of the column.
