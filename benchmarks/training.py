@@ -47,8 +47,8 @@ def environment_variables(side: Side) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        # Only some sides would use a GPU.
-        "CUDA_VISIBLE_DEVICES": "-1",
+        # Of the other sides only some would use a GPU.
+        **({} if side.gpu else {"CUDA_VISIBLE_DEVICES": "-1"}),
     }
 
 
@@ -72,6 +72,8 @@ def measure(
         "core": side.core,
         "reference_variables": side.reference_variables,
         "constant_layers": side.constant_layers,
+        "plain": side.plain,
+        "tables_on_cpu": side.tables_on_cpu,
         "profile": profile,
     }
     with tempfile.TemporaryDirectory() as directory:

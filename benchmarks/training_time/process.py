@@ -152,6 +152,11 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
 
         constant_layers.replace_feature_layers(workload.batch_size)
     core = {"embedding_core": task["core"]} if task["core"] else {}
+    core |= {"plain": True} if task["plain"] else {}
+    if task["tables_on_cpu"]:
+        from training_time import placed_layers
+
+        placed_layers.place_feature_layers("/cpu:0")
     if workload.program == "census":
         from training_time import census_program
 
@@ -164,6 +169,11 @@ def run_estimator(task: dict[str, Any], workload: Workload, directory: str) -> d
 
         def make() -> tuple[Any, Any]:
             return canned_program.make(workload, directory)
+    elif workload.program == "transformer":
+        from training_time import transformer_program
+
+        def make() -> tuple[Any, Any]:
+            return transformer_program.make(workload, directory, core)
     else:
         from training_time import program
 

@@ -22,6 +22,9 @@ class Side:
         reference_variables: the program says `tf.disable_v2_behavior()`, as those of TF1 do, and
             has TF1's reference variables; else resource variables.
         constant_layers: replace the feature layers; see `constant_layers.py`.
+        gpu: the process may use a GPU.
+        tables_on_cpu: the feature layers are in `tf.device("/cpu:0")`.
+        plain: without optimizations.
     """
 
     name: str
@@ -32,6 +35,9 @@ class Side:
     core: str | None = None
     reference_variables: bool = False
     constant_layers: bool = False
+    gpu: bool = False
+    tables_on_cpu: bool = False
+    plain: bool = False
 
     def runs(self, workload: Workload) -> bool:
         """Returns whether the side can run a workload."""
@@ -44,8 +50,24 @@ class Side:
             return plain and workload.verb in ("train", "first_step") and not sequences
         if self.constant_layers:
             return workload.program in ("tables", "census") and workload.verb == "train"
+        if workload.program == "transformer":
+            return self.ours and self.core is None and not self.tables_on_cpu
         # A core needs the specification of a TPUEstimator.
         return self.core is None or workload.program != "canned"
+
+
+def _sides_on_a_gpu() -> list[Side]:
+    ways = (
+        ("gpu-plain", "GPU, TensorFlow's ops", {"plain": True}),
+        ("gpu", "GPU", {}),
+        ("gpu-cpu-plain", "GPU, tables on the CPU, TensorFlow's ops", {"plain": True}),
+        ("gpu-cpu", "GPU, tables on the CPU", {}),
+        ("gpu-host", "GPU, host core", {"core": "host"}),
+    )
+    return [
+        Side(name, title, "ours", ours=True, gpu=True, tables_on_cpu="-cpu" in name, **more)
+        for name, title, more in ways
+    ]
 
 
 SIDES = {
@@ -62,6 +84,7 @@ SIDES = {
         Side("older", "ours, TF ≤ 2.19", "older", ours=True),
         Side("older-v1", "ours, TF ≤ 2.19, ref.", "older", ours=True, reference_variables=True),
         Side("older-host", "ours, TF ≤ 2.19, host", "older", ours=True, core="host"),
+        *_sides_on_a_gpu(),
         Side("keras_rs", "keras-rs 0.4", "keras", framework="keras_rs"),
         Side("fbgemm", "FBGEMM CPU", "fbgemm", framework="fbgemm"),
     )

@@ -95,7 +95,7 @@ class Workload:
         verb: train, first_step, evaluate, predict, serve, or embedding (no network behind it).
         intervals: how many are timed, after a first one.
         interval: steps of each.
-        program: `tables`, `census`, or `canned` (estimators without a model_fn).
+        program: `tables`, `census`, `canned` (estimators without a model_fn) or `transformer`.
         batch_size: examples of a step; not of program `canned`.
     """
 
@@ -185,8 +185,14 @@ def _all() -> list[Workload]:
 
 
 WORKLOADS = {workload.name: workload for workload in _all()}
-# For trying the command; selected by its own name only.
-TINY = Workload("tiny", of_table(2, rows=100, width=4), intervals=1)
+# Selected by their own names only: for trying the command, and for a GPU.
+BY_NAME = {
+    workload.name: workload
+    for workload in (
+        Workload("tiny", of_table(2, rows=100, width=4), intervals=1),
+        Workload("transformer", program="transformer", intervals=1, batch_size=32),
+    )
+}
 
 
 def select(pattern: str) -> list[Workload]:
@@ -198,8 +204,8 @@ def select(pattern: str) -> list[Workload]:
     found: dict[str, Workload] = {}
     for part in filter(None, (word.strip() for word in pattern.split(","))):
         names = [n for n in WORKLOADS if part in ("all", n) or n.startswith(part.rstrip("/") + "/")]
-        if part == TINY.name:
-            found[part] = TINY
+        if part in BY_NAME:
+            found[part] = BY_NAME[part]
         elif not names:
             raise ValueError(f"No workload {part!r}; there are {', '.join(WORKLOADS)}.")
         found.update((name, WORKLOADS[name]) for name in names)

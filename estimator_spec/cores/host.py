@@ -56,7 +56,7 @@ from tpu_columns import (
     lookup_errors,
     storage,
 )
-from tpu_columns.kernels import loading
+from tpu_columns.kernels import devices, loading
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -200,17 +200,19 @@ class HostCore:
             storage.record_layout(names[key], self._partitions[key])
             if key in stacked and key not in stacks:
                 continue
-            if key in stacks:
-                variable = self._create_stack(stacks[key])
-            else:
-                shape = (table.vocabulary_size, table.dimension)
-                variable = self._create_table(key, names[key], shape)
+            with devices.on_host():
+                if key in stacks:
+                    variable = self._create_stack(stacks[key])
+                else:
+                    shape = (table.vocabulary_size, table.dimension)
+                    variable = self._create_table(key, names[key], shape)
             if self._is_native(key):
                 # Its lookup is connected to the finished model, in `update`.
                 offsets = self._stacks[key].offsets if key in stacks else [0]
                 self._native[key] = variable, self._uses(stacks.get(key, [key]), offsets)
             else:
-                self._gathered[key] = self._look_up_table(key, variable)
+                with devices.on_host():
+                    self._gathered[key] = self._look_up_table(key, variable)
 
     def variable_names(self) -> dict[str, str]:
         """Returns the full name of each table's variable, by table key."""
@@ -224,6 +226,10 @@ class HostCore:
         """
         assert self._gradients is not None  # only called in training
         self._gradients.finish(self._step)
+        with devices.on_host():
+            return self._update_tables()
+
+    def _update_tables(self) -> Any:
         gradients = self._row_gradients()
         global_step = self._step
         multiplier = self._spec.experimental_gradient_multiplier_fn

@@ -16,7 +16,7 @@ from estimator_spec.driver import table_warm_start
 from estimator_spec.run_config import RunConfig
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
 from tpu_columns import invalid_ids, optimizations, placement
-from tpu_columns.kernels import loading
+from tpu_columns.kernels import devices, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -137,6 +137,7 @@ def user_code(
         hardware: the hardware that columns look up on; None: the estimator's in this mode.
     """
     legacy_keras.select_legacy_keras()
+    devices.record_session(estimator._session_config)
     with (
         placement.running(mode, hardware or estimator._hardware(mode)),
         optimizations.using(usable_optimizations(estimator, mode)),
@@ -161,7 +162,6 @@ def usable_optimizations(
     can_have_them = (
         mode is placement.Mode.TRAIN
         and not roles.is_distributed(estimator.config)
-        and not tf.config.list_physical_devices("GPU")  # where TensorFlow would place the tables
         and loading.load() is not None
     )
     return chosen if can_have_them else chosen - {Optimization.NATIVE_KERNELS}

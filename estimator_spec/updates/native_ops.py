@@ -21,7 +21,7 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies, gathers, kernels
 from tpu_columns import combining
-from tpu_columns.kernels import loading
+from tpu_columns.kernels import devices, loading
 
 tf1 = tf.compat.v1
 
@@ -111,11 +111,11 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
     for op in updates:
         kernel, inputs = kernels.find_kernel(op), kernels.inputs_by_name(op)
         gradient = inputs["grad"]
-        if kernel is None or gradient.dtype != tf.float32 or _is_on_gpu(op):
-            continue
-        if gradient.shape.rank != 2:
+        if kernel is None or gradient.dtype != tf.float32 or gradient.shape.rank != 2:
             continue
         table, *slots = (inputs[name] for name in kernel.variables)
+        if not devices.is_on_cpu(table.op, op):
+            continue
         # An update that a hook runs by itself must not run the lookups of the step.
         reads = list(_lookups_before(table, step, before_updates)) if op in step else []
         with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
@@ -143,7 +143,7 @@ def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:
     ops = loading.load()
     outputs: list[tuple[Any, Any]] = []
     for op in graph.get_operations():
-        if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
+        if graph_surgery.control_flow_context(op) is not None:
             continue
         if op.type == "UniqueWithCounts" and _can_search(op):
             with dependencies.replacing(op, "_native"):
@@ -179,7 +179,9 @@ def _is_sum(op: Any) -> bool:
 def _can_search(op: Any) -> bool:
     """Returns whether the native search gives all outputs that are used."""
     ids, (_, index, counts) = op.inputs[0], op.outputs
-    return ids.dtype in (tf.int32, tf.int64) and index.dtype == tf.int64 and not counts.consumers()
+    if ids.dtype not in (tf.int32, tf.int64) or index.dtype != tf.int64 or counts.consumers():
+        return False
+    return devices.is_on_cpu(op)
 
 
 def _replace_product(ops: Any, op: Any) -> tuple[Any, list[Any]]:
@@ -189,7 +191,7 @@ def _replace_product(ops: Any, op: Any) -> tuple[Any, list[Any]]:
     reads = _find_gather(rows)
     if not reads:
         width = rows.shape.as_list()[1] if rows.shape.rank == 2 else None
-        if width is None or width < _MIN_WIDTH_OF_PRODUCTS:
+        if width is None or width < _MIN_WIDTH_OF_PRODUCTS or not devices.is_on_cpu(op):
             return None, []
         with dependencies.replacing(op, "_native"):
             new = ops.tpu_columns_product(pairs, values, shape, rows, adjoint=adjoint)
@@ -218,7 +220,12 @@ def _find_gather(rows: Any) -> list[Any]:
     op = rows.op
     if not gathers.is_of_a_lookup(op) or len(rows.consumers()) != 1:
         return []
-    if graph_surgery.control_flow_context(op) is not None or _is_on_gpu(op):
+    if graph_surgery.control_flow_context(op) is not None:
+        return []
+    table = op.inputs[0]
+    while table.op.type == "Identity":  # reads of a reference variable
+        table = table.op.inputs[0]
+    if not devices.is_on_cpu(table.op):
         return []
     ids = op.inputs[1]
     is_list = ids.shape.rank == 1 and ids.dtype in (tf.int32, tf.int64)
@@ -231,7 +238,3 @@ def _lookups_before(table: Any, step: Container[Any], before_updates: set[Any]) 
         is_inside = graph_surgery.control_flow_context(op) is not None
         if op in step and not is_inside and not kernels.may_follow_an_update(op, before_updates):
             yield op
-
-
-def _is_on_gpu(op: Any) -> bool:
-    return "GPU" in op.device.upper()
