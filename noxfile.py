@@ -32,6 +32,7 @@ By hand:
     nox -s mutations       what the tests are worth: 200 changed expressions, who notices
     nox -s random_models   200 random models, optimized against plain
     nox -s kernels         the C++ ops of a wheel, for each TensorFlow; `dist` has this step
+    nox -s gpu             trainings and measurements on this machine's GPU, and a page of them
     nox -s coverage        the tests of every change, and a floor of branch coverage
 
 Environments are kept in .nox and used again; delete that directory to start afresh.
@@ -484,6 +485,16 @@ def docs(session: nox.Session) -> None:
     # The variable silences Material's announcement of its successor.
     command = session.posargs or ["build", "--strict"]
     session.run("mkdocs", *command, env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session(venv_backend="venv", default=False)
+def gpu(session: nox.Session) -> None:
+    """Train and measure on a GPU of NVIDIA's; writes gpu.json and gpu.md in build/gpu."""
+    # `and-cuda` brings CUDA's libraries; the driver is the machine's.
+    session.install("-q", "-e", ".[test]", f"tensorflow[and-cuda]=={NEWEST}")
+    _build_kernels(session)
+    output = session.posargs or [str(ROOT / "build" / "gpu")]
+    session.run("python", "tests/gpu/run.py", *output, env=QUIET)
 
 
 @nox.session(venv_backend="venv")

@@ -16,6 +16,7 @@ from training_time.workloads import STEPS_PER_LOG, Workload
 def make(workload: Workload, model_dir: str, steps: int, core: dict[str, Any]) -> tuple[Any, Any]:
     """Returns the estimator and input_fn of `examples/census/census.py`."""
     columns = census_model.embedding_columns(census_data.DATA_DIR)
+    has_core = "embedding_core" in core
     estimator = tpu_estimator.TPUEstimator(
         census_model.model_fn_builder(columns, model_dir, 0.001, steps, False),
         config=tpu_estimator.RunConfig(
@@ -36,5 +37,5 @@ def make(workload: Workload, model_dir: str, steps: int, core: dict[str, Any]) -
         **core,
     )
     return estimator, census_data.input_fn_builder(
-        census_data.DATA_DIR, census_data.TRAIN_FILE, True, False, columns if core else None
+        census_data.DATA_DIR, census_data.TRAIN_FILE, True, False, columns if has_core else None
     )

@@ -52,6 +52,8 @@ class Side:
             return workload.program in ("tables", "census") and workload.verb == "train"
         if workload.program == "transformer":
             return self.ours and self.core is None and not self.tables_on_cpu
+        if self.gpu and workload.program == "canned":
+            return False
         # A core needs the specification of a TPUEstimator.
         return self.core is None or workload.program != "canned"
 

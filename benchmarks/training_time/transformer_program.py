@@ -20,7 +20,9 @@ LAYERS, LENGTH = 12, 128
 def dense(x: Any, width: int, name: str) -> Any:
     """Returns a layer's output before its activation."""
     kernel = tf1.get_variable(
-        f"{name}/kernel", [x.shape[-1], width], initializer=tf1.truncated_normal_initializer(0, 0.02)
+        f"{name}/kernel",
+        [x.shape[-1], width],
+        initializer=tf1.truncated_normal_initializer(0, 0.02),
     )
     bias = tf1.get_variable(f"{name}/bias", [width], initializer=tf1.zeros_initializer())
     return tf.tensordot(x, kernel, 1) + bias

@@ -113,9 +113,9 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
         gradient = inputs["grad"]
         if kernel is None or gradient.dtype != tf.float32 or gradient.shape.rank != 2:
             continue
-        table, *slots = (inputs[name] for name in kernel.variables)
-        if not devices.is_on_cpu(table.op, op):
+        if not is_of_a_table_on_cpu(op):
             continue
+        table, *slots = (inputs[name] for name in kernel.variables)
         # An update that a hook runs by itself must not run the lookups of the step.
         reads = list(_lookups_before(table, step, before_updates)) if op in step else []
         with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
@@ -128,6 +128,17 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
                 gradient,
             )
     return replaced
+
+
+def is_of_a_table_on_cpu(op: Any) -> bool:
+    """Returns whether an op updates a table that is on the CPU.
+
+    Args:
+        op: an op that `kernels.find_kernel` supports.
+    """
+    kernel = kernels.find_kernel(op)
+    assert kernel is not None
+    return devices.is_on_cpu(kernels.inputs_by_name(op)[kernel.variables[0]].op, op)
 
 
 def replace_lookups(graph: tf.Graph) -> dict[Any, Any]:

@@ -75,6 +75,11 @@ def optimize_training_graph(
     replaced |= native
     if replaced:
         tf1.logging.info("Replaced %d ops that update tables by faster ones.", len(replaced))
+    if use_native and updates and not any(map(native_ops.is_of_a_table_on_cpu, updates)):
+        tf1.logging.info(
+            "All tables are on the GPU. Kernels on the CPU may be several times as fast: make the "
+            'feature layer within tf.device("/cpu:0"); see docs/gpu.md.'
+        )
     reads = native_ops.replace_lookups(graph) if use_native else {}
     if native or reads:
         graph_defs.write_original_ops(graph, native | reads, original_inputs)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves a model of `train_tables.py` with TensorFlow alone: `python serve.py EXPORT INPUT OUTPUT`."""
+"""Serves a model of `train_tables.py` with TensorFlow alone.
+
+    python serve.py EXPORT INPUT OUTPUT
+
+calls the model in EXPORT with the arrays of the .npz file INPUT.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ import tensorflow as tf
 
 
 def main() -> None:
-    """Writes the predictions for the arrays of an .npz file as JSON."""
+    """Writes the predictions as JSON."""
     export, data, output = sys.argv[1:]
     signature = tf.saved_model.load(export).signatures["serving_default"]
     inputs = {name: tf.constant(value) for name, value in np.load(data).items()}

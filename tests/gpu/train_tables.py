@@ -8,6 +8,7 @@ What it trains on is decided by CUDA_VISIBLE_DEVICES and by the settings in `Set
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -78,6 +79,7 @@ class Trace(tf1.train.SessionRunHook):
     def __init__(self, loss: Any, traced: int, killed_at: int | None) -> None:
         self._loss, self._traced, self._count = loss, traced, 0
         self._killed_at = killed_at
+        self.graph = tf1.get_default_graph()
         self.losses: list[float] = []
         self.devices: dict[str, list[str]] = {}
 
@@ -105,15 +107,8 @@ class Trace(tf1.train.SessionRunHook):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main() -> None:
-    """Trains as the first argument says; writes `report.json` to the model's directory."""
-    settings = Settings(**json.loads(sys.argv[1]))
-    model_dir = sys.argv[2]
-    tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
-    if settings.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    if settings.xla:
-        tf.config.optimizer.set_jit(True)
+def make(settings: Settings, model_dir: str) -> tuple[Any, Any, list[Trace]]:
+    """Returns an estimator, its input_fn, and the traces of its trainings, made by each."""
     identity = tf.feature_column.categorical_column_with_identity
     columns = [
         tpu_columns.embedding_column(identity(name, settings.rows), DIMENSION, combiner="mean")
@@ -133,7 +128,8 @@ def main() -> None:
         return found.batch(size, drop_remainder=True).repeat()
 
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
-        with tf.device(settings.tables):
+        # tf.device(None) would undo what a device_fn says.
+        with tf.device(settings.tables) if settings.tables else contextlib.nullcontext():
             layer = tpu_columns.input_layer(features, columns)
         with tf1.variable_scope("network"):
             weights = [
@@ -188,6 +184,19 @@ def main() -> None:
             optimization_parameters=estimator_spec.AdagradParameters(0.05),
         ),
     )
+    return estimator, input_fn, traces
+
+
+def main() -> None:
+    """Trains as the first argument says; writes `report.json` to the model's directory."""
+    settings = Settings(**json.loads(sys.argv[1]))
+    model_dir = sys.argv[2]
+    tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
+    if settings.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    if settings.xla:
+        tf.config.optimizer.set_jit(True)
+    estimator, input_fn, traces = make(settings, model_dir)
     estimator.train(input_fn, max_steps=settings.steps)
     report = {
         "losses": traces[-1].losses,
@@ -229,9 +238,7 @@ def export(estimator: Any, input_fn: Any) -> dict[str, Any]:
     """Exports the model; returns the directory, and what the estimator predicts for one batch."""
 
     def receiver_fn() -> Any:
-        inputs = {
-            name: tf1.placeholder(tf.int64, [None, IDS], f"in_{name}") for name in FEATURES
-        }
+        inputs = {name: tf1.placeholder(tf.int64, [None, IDS], f"in_{name}") for name in FEATURES}
         return estimator_spec.ServingInputReceiver(inputs, inputs)
 
     path = estimator.export_saved_model(os.path.join(estimator.model_dir, "export"), receiver_fn)

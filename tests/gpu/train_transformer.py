@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains the Transformer of the benchmarks with a TPUEstimator; prints its losses as JSON.
 
-    python train_transformer.py LAYERS STEPS BATCH LENGTH MODEL_DIR
+python train_transformer.py LAYERS STEPS BATCH LENGTH MODEL_DIR
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import estimator_spec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from training_time import transformer_program  # noqa: E402  # from the path above
+from training_time import transformer_program
 
 tf1 = tf.compat.v1
 

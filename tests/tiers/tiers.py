@@ -14,6 +14,7 @@ from collections.abc import Iterable
 # behave. With each change, the oldest TensorFlow runs these tests only (marker `versioned`). What
 # isn't here is arithmetic, text or files, or calls the same ops as one of these.
 VERSIONED = (
+    "gpu/test_placement.py::test_ops_without_a_kernel_for_gpus_are_known",
     "tpu_columns/test_categorical.py",
     "tpu_columns/test_columns.py",
     "tpu_columns/test_feature_layers.py",
@@ -60,6 +61,7 @@ VERSIONED = (
 
 # Too slow for every change, by the reason why a faster test is enough until the night.
 NIGHTLY = {
+    "trains in processes of its own; nox -s gpu runs it on a GPU": ("gpu/test_on_a_gpu.py::*",),
     "another program of the same era is with every change": (
         "estimator_spec/legacy/test_programs.py::*[[]wide_deep_census]",
         "estimator_spec/legacy/test_programs.py::*[[]taxi_metrics]",
