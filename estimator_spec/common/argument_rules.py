@@ -320,6 +320,11 @@ _RATE = Rule(
     "{name} must be a number between 0 and 1 (not 1 itself), the share of outputs that are set to "
     "zero in training, or None",
 )
+_COMBINER = Rule(
+    lambda combiner: combiner in ("mean", "sqrtn", "sum"),
+    "{name} must be 'mean', 'sqrtn' or 'sum'",
+    optional=False,
+)
 _ACTIVATION = Rule(
     lambda fn: isinstance(fn, str) or callable(fn),
     "{name} must be a function, the name of one of Keras' activation functions, or None",
@@ -350,6 +355,8 @@ _CANNED_V1 = {
     "dropout": (_RATE,),
     "dnn_dropout": (_RATE,),
     "batch_norm": (FLAG,),
+    "sparse_combiner": (_COMBINER,),
+    "linear_sparse_combiner": (_COMBINER,),
 }
 
 _TABLE_CONFIG = {"hot_id_replication": (FLAG,)}
@@ -411,6 +418,7 @@ RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     "TPUConfig": _TPU_CONFIG,
     "TrainSpec": _TRAIN_SPEC,
     "EvalSpec": _EVAL_SPEC,
+    "evaluate": {"name": (_NAME,)},
     "Exporter": _EXPORTER,
     "WarmStartSettings": _WARM_START_SETTINGS,
     "TableConfig": _TABLE_CONFIG,

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimator_spec import updates
 from estimator_spec.cluster import devices, roles, servers
+from estimator_spec.common import argument_rules
 from estimator_spec.common.checks import check_callable, check_optional_flag
 from estimator_spec.driver import (
     checkpoint_state,
@@ -185,7 +186,11 @@ class Estimator:
 
         Args:
             name: the `name` given to `evaluate`.
+
+        Raises:
+            TypeError: the name isn't a string.
         """
+        argument_rules.check("evaluate", {"name": name})
         return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
 
     def train(

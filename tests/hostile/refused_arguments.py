@@ -55,6 +55,14 @@ CANNED_MODELS = [
         "Expected linear_feature_columns to be iterable",
     ),
     *bad(
+        ["v1 LinearClassifier", "v2 LinearRegressor", "v2 LinearEstimator"],
+        "sparse_combiner",
+        ["max", 3, None, ["sum"]],
+        ValueError,
+        "sparse_combiner must be 'mean', 'sqrtn' or 'sum'",
+    ),
+    *bad(COMBINED, "linear_sparse_combiner", ["max"], ValueError, "linear_sparse_combiner must be"),
+    *bad(
         DEEP,
         "dropout",
         ["0.5", 2, -1, 1, NAN, [0.5]],

@@ -34,6 +34,20 @@ METHODS = [
     ),
     refused("both steps", lambda: _train(steps=1, max_steps=1), ValueError, "both steps and max_s"),
     *each("evaluate steps", [0, NAN, -INF], lambda v: _evaluate(v), ValueError, "steps > 0"),
+    *each(
+        "evaluate name",
+        [3, ["a"]],
+        lambda v: estimator().evaluate(input_fn, 1, name=v),
+        TypeError,
+        "name must be a string",
+    ),
+    *each(
+        "name of InMemoryEvaluatorHook",
+        [3],
+        lambda v: es.InMemoryEvaluatorHook(estimator(), input_fn, name=v),
+        TypeError,
+        "name must be a string",
+    ),
     *each("evaluate steps", ["5"], lambda v: _evaluate(v), TypeError, "steps must be a number"),
     *each(
         "input_fn",
