@@ -7,10 +7,10 @@ The package has the names that programs written for `TPUEstimator` use.
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from estimator_spec.common import quiet_start
+from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     from estimator_spec.canned import (
@@ -276,29 +276,13 @@ _HOMES = {
         "shared_embedding_columns split_sequence_columns"
     ),
 }
-_MODULES = {
-    name.partition("=")[0]: (module, name.rpartition("=")[2])
-    for module, names in _HOMES.items()
-    for name in names.split()
-}
 
 importlib.import_module("tpu_columns")  # which filters TensorFlow's log
 # Before `absl.app.run`, which makes TensorFlow look for devices.
 quiet_start.list_devices()
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any name
-
-    def __getattr__(name: str) -> Any:
-        """Imports a public name, or a module of the package, at its first use."""
-        if name in _MODULES:
-            module, there = _MODULES[name]
-            found = getattr(importlib.import_module(module), there)
-            globals()[name] = found
-            return found
-        full = f"{__name__}.{name}"
-        if not name.startswith("_") and importlib.util.find_spec(full) is not None:
-            return importlib.import_module(full)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = lazy_names.make_getattr(__name__, _HOMES)
 
     def __dir__() -> list[str]:
         """Returns the public names, imported or not."""

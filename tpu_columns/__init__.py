@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
@@ -53,32 +54,21 @@ __all__ = [
 # The module that defines each name. Names are imported at their first use: tools on the command
 # line start without TensorFlow.
 _HOMES = {
-    "column_types": "EmbeddingColumn SharedEmbeddingColumn TPUEmbeddingColumn",
-    "columns": "embedding_column shared_embedding_columns split_sequence_columns",
-    "eager_tables": "sharing_tables",
-    "feature_layers": "input_layer sequence_input_layer",
-    "lookup_errors": "IdOutOfRangeError",
-    "partition": "RowPartition",
-    "placement": "Hardware LookupDevice Mode route",
+    ".column_types": "EmbeddingColumn SharedEmbeddingColumn TPUEmbeddingColumn",
+    ".columns": "embedding_column shared_embedding_columns split_sequence_columns",
+    ".eager_tables": "sharing_tables",
+    ".feature_layers": "input_layer sequence_input_layer",
+    ".lookup_errors": "IdOutOfRangeError",
+    ".partition": "RowPartition",
+    ".placement": "Hardware LookupDevice Mode route",
 }
-_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 # A program's own calls of TensorFlow may precede its first use of a name here.
 if sys.modules.get("tensorflow") is not None:
     importlib.import_module("tpu_columns.log_messages").install()
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any name
-
-    def __getattr__(name: str) -> Any:
-        """Imports a public name, or a module of the package, at its first use."""
-        if name in _MODULES:
-            found = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-            globals()[name] = found
-            return found
-        full = f"{__name__}.{name}"
-        if not name.startswith("__") and importlib.util.find_spec(full) is not None:
-            return importlib.import_module(full)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = lazy_names.make_getattr(__name__, _HOMES)
 
     def __dir__() -> list[str]:
         """Returns the public names, imported or not."""

@@ -12,8 +12,9 @@ checkpoint` is the command line.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     from estimator_spec.checkpoints.bundle import Checkpoint
@@ -27,32 +28,20 @@ if TYPE_CHECKING:
     from estimator_spec.checkpoints.table_reading import iterate_table, read_table, tables_of
     from estimator_spec.checkpoints.verification import Verification, verify
 
-_MODULES = {
-    "Checkpoint": "bundle",
-    "CheckpointError": "errors",
-    "ConversionReport": "change_report",
-    "DamagedCheckpointError": "errors",
-    "Differences": "differences",
-    "Inspection": "inspection",
-    "Repair": "state_repair",
-    "Verification": "verification",
-    "convert": "conversion",
-    "diff": "differences",
-    "inspect": "inspection",
-    "iterate_table": "table_reading",
-    "read_table": "table_reading",
-    "record": "record_creation",
-    "repair": "state_repair",
-    "tables_of": "table_reading",
-    "verify": "verification",
+_HOMES = {
+    ".bundle": "Checkpoint",
+    ".change_report": "ConversionReport",
+    ".conversion": "convert",
+    ".differences": "Differences diff",
+    ".errors": "CheckpointError DamagedCheckpointError",
+    ".inspection": "Inspection inspect",
+    ".record_creation": "record",
+    ".state_repair": "Repair repair",
+    ".table_reading": "iterate_table read_table tables_of",
+    ".verification": "Verification verify",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Imports a tool at its first use, as training needs few of them."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names.make_getattr(__name__, _HOMES)
 
 
 __all__ = [

@@ -11,8 +11,9 @@ command; `tf1` and `child_processes` serve it. `doctor` is the command that chec
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     from estimator_spec.legacy.installation import install, uninstall
@@ -21,18 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LegacyAttributeError", "LegacyImportError", "install", "restored", "uninstall"]
 
-_MODULES = {
-    "LegacyAttributeError": "stand_ins",
-    "LegacyImportError": "stand_ins",
-    "install": "installation",
-    "restored": "restoration",
-    "uninstall": "installation",
+_HOMES = {
+    ".installation": "install uninstall",
+    ".restoration": "restored",
+    ".stand_ins": "LegacyAttributeError LegacyImportError",
 }
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Imports a name at its first use: the tables are read without TensorFlow."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    __getattr__ = lazy_names.make_getattr(__name__, _HOMES)

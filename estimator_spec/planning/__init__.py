@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     from estimator_spec.planning.balance import Balance
@@ -18,35 +19,21 @@ if TYPE_CHECKING:
     from estimator_spec.planning.system import System
     from estimator_spec.planning.tables import Lookup, Table
 
-_MODULES = {
-    "Balance": "balance",
-    "DeviceGroup": "memory",
-    "Estimate": "memory",
-    "FeatureIds": "samples",
-    "Fix": "problems",
-    "IdSample": "samples",
-    "Lookup": "tables",
-    "MemoryUse": "memory",
-    "Place": "memory",
-    "Plan": "results",
-    "PlanError": "results",
-    "Problem": "problems",
-    "ProblemKind": "problems",
-    "SampledBatch": "samples",
-    "SparseCoreLimits": "sparse_core",
-    "System": "system",
-    "Table": "tables",
-    "plan": "planner",
-    "sample_ids": "sampling",
+_HOMES = {
+    ".balance": "Balance",
+    ".memory": "DeviceGroup Estimate MemoryUse Place",
+    ".planner": "plan",
+    ".problems": "Fix Problem ProblemKind",
+    ".results": "Plan PlanError",
+    ".samples": "FeatureIds IdSample SampledBatch",
+    ".sampling": "sample_ids",
+    ".sparse_core": "SparseCoreLimits",
+    ".system": "System",
+    ".tables": "Lookup Table",
 }
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Imports a name at its first use: the command reads its line without TensorFlow."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    __getattr__ = lazy_names.make_getattr(__name__, _HOMES)
 
 
 __all__ = [
