@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,8 +168,20 @@ def _variable(value: Any) -> Any:
     return tf1.Variable(value, trainable=False, use_resource=True)
 
 
-def measure(workload: workloads.Workload, all_sides: list[Side], steps: int) -> dict[str, float]:
-    """Returns the median microseconds of each op of each side, by the op's type."""
+def measure(
+    workload: workloads.Workload,
+    all_sides: list[Side],
+    steps: int,
+    between: Callable[[int], None] = lambda step: None,
+) -> dict[str, float]:
+    """Returns the median microseconds of each op of each side, by the op's type.
+
+    Args:
+        workload: what is looked up and updated.
+        all_sides: the sides.
+        steps: measured steps, which follow those that warm up.
+        between: called after each step, with its number.
+    """
     times: dict[str, list[float]] = collections.defaultdict(list)
     options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -178,12 +191,11 @@ def measure(workload: workloads.Workload, all_sides: list[Side], steps: int) -> 
             for update in updates if step % 2 else updates[::-1]:
                 metadata = tf1.RunMetadata()
                 session.run(update, {number: step % BATCHES}, options, metadata)
-                if step < WARM_UP:
-                    continue
-                for device in metadata.step_stats.dev_stats:
+                for device in metadata.step_stats.dev_stats if step >= WARM_UP else ():
                     for node in device.node_stats:
                         kind = profiling.kind_of(node.timeline_label)
                         times[kind].append(node.op_end_rel_micros - node.op_start_rel_micros)
+            between(step)
     return {kind: statistics.median(found) for kind, found in times.items()}
 
 
