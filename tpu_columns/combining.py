@@ -152,20 +152,54 @@ def combine(
     if entries.combiner == "sum":
         # A native lookup replaces the product: what a program fetches is a later op's.
         return tf.identity(summed) if driver_graphs.uses_native_kernels() else summed
-    totals = entries.totals
-    if totals is None or (entries.weights_from_user and totals.dtype != rows.dtype):
-        counted = tf.ones_like(row_indices, rows.dtype) if weights is None else weights
+    divisors = _divisors(entries, rows.dtype, by_product)
+    with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
+        return tf.math.divide_no_nan(summed, divisors)
+
+
+def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: Any) -> Any:
+    """Returns the gradient of the rows that `combine` gets, from that of its result.
+
+    Args:
+        gradient: floats, [B, D].
+        row_indices: int64, [N]: index of each entry among the rows.
+        entries: the N entries, none of them masked.
+        size: int64, scalar; number U of rows.
+
+    Returns:
+        Floats, [U, D].
+    """
+    if entries.combiner != "sum":
+        gradient = tf.math.divide_no_nan(gradient, _divisors(entries, gradient.dtype, True))
+    indices, shape = summing_matrix(row_indices, entries.segments, entries.num_rows, size)
+    weights = entries.weights
+    if weights is None:
+        weights = tf.ones_like(row_indices, gradient.dtype)
+    parts = [
+        sparse_matmul(indices, weights, shape, piece, transposed=False)
+        for piece in _split_columns(gradient)
+    ]
+    return parts[0] if len(parts) == 1 else tf.concat(parts, 1)
+
+
+def _divisors(entries: Entries, dtype: Any, by_product: bool) -> Any:
+    """Returns the divisors of 'mean' or 'sqrtn', [B, 1]."""
+    totals, weights = entries.totals, entries.weights
+    if totals is None or (entries.weights_from_user and totals.dtype != dtype):
+        if weights is None:
+            counted = tf.ones_like(entries.segments, dtype)
+        else:
+            counted = tf.cast(weights, dtype)
         if entries.combiner == "sqrtn" and weights is not None:
             counted = tf.square(counted)
         if by_product:
-            totals = sum_scalars(counted, segments, num_sums)
+            totals = sum_scalars(counted, entries.segments, entries.num_sums)
         else:
-            totals = tf.math.unsorted_segment_sum(counted, segments, num_sums)[:, tf.newaxis]
+            totals = tf.math.unsorted_segment_sum(counted, entries.segments, entries.num_sums)
+            totals = totals[:, tf.newaxis]
         totals = totals[:-1] if entries.masked else totals
-    totals = tf.cast(totals, rows.dtype)
-    divisors = tf.sqrt(totals) if entries.combiner == "sqrtn" else totals
-    with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
-        return tf.math.divide_no_nan(summed, divisors)
+    totals = tf.cast(totals, dtype)
+    return tf.sqrt(totals) if entries.combiner == "sqrtn" else totals
 
 
 def sum_rows(

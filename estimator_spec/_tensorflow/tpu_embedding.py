@@ -98,3 +98,28 @@ def ops_created_by(build: Callable[[], Any], prefix: str) -> list[Any]:
     before = len(graph.get_operations())
     build()
     return [op for op in graph.get_operations()[before:] if op.type.startswith(prefix)]
+
+
+def is_on_tpu(embedding: Any) -> bool:
+    """Returns whether a `TPUEmbedding` was made in the scope of a `TPUStrategy`."""
+    return bool(embedding._using_tpu)
+
+
+def is_built(embedding: Any) -> bool:
+    """Returns whether an embedding object has its variables."""
+    return bool(embedding._built)
+
+
+def feature_config(embedding: Any) -> Any:
+    """Returns the structure of features of an embedding object."""
+    return embedding._feature_config
+
+
+def table_configs(embedding: Any) -> list[Any]:
+    """Returns the tables of an embedding object, in the order of their first features."""
+    return list(embedding._table_config)
+
+
+def variables(embedding: Any) -> dict[str, dict[str, Any]]:
+    """Returns the variables of a built embedding object by table and slot, 'parameters' its own."""
+    return embedding._variables  # type: ignore[no-any-return]

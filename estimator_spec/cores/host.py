@@ -250,7 +250,7 @@ class HostCore:
                 elif self._spec.pipeline_execution_with_tensor_core:
                     ops.append(self._delay_update(key, update))
                 else:
-                    ops.append(host_updates.apply(update, self._optimizer(key), self._num_replicas))
+                    ops.append(self._apply(key, update))
         return tf.group(*ops, name="update_embeddings")
 
     def _update_native(self, factor: Any, rates: dict[Any, Any]) -> list[Any]:
@@ -505,7 +505,13 @@ class HostCore:
             rows = tf.nn.embedding_lookup(variable, ids)
             gathered = GatheredRows(variable, ids, rows, *turns)
             update = TableUpdate(gathered, gradient, rate, step, is_due)
-            return host_updates.apply(update, self._optimizer(key), self._num_replicas)
+            return self._apply(key, update)
+
+    def _apply(self, key: str, update: TableUpdate) -> Any:
+        """Returns the op that trains a table once."""
+        parameters = self._optimizer(key)
+        slots = host_updates.slot_variables(update.gathered.variable, parameters)
+        return host_updates.apply(update, slots, parameters, self._num_replicas)
 
 
 def _empty_like(values: list[Any]) -> list[Any]:

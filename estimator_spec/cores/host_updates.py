@@ -92,18 +92,19 @@ def separate_replicas(
 
 def apply(
     update: TableUpdate,
+    slots: dict[str, Any],
     parameters: optimizers.OptimizationParameters,
     num_replicas: int = 1,
 ) -> Any:
-    """Returns the op that trains one table once.
+    """Trains one table once, in a graph or eagerly; returns the op in a graph.
 
     Args:
         update: rows, gradient and learning rate of the step.
+        slots: the table's slot variables, by the optimizer's slot names.
         parameters: the table's optimizer.
         num_replicas: number of replicas.
     """
     gathered = update.gathered
-    slots = slot_variables(gathered.variable, parameters)
     if gathered.turns is not None:
         return _update_in_turns(update, slots, parameters, num_replicas)
     if update_rules.updates_all_rows(parameters):
@@ -205,10 +206,10 @@ def _gather_slots(slots: dict[str, Any], ids: Any) -> dict[str, Any]:
 
 
 def _scatter(variable: Any, slots: dict[str, Any], ids: Any, rows: Any, slot_rows: Any) -> Any:
-    writes = [variable.scatter_update(tf.IndexedSlices(rows, ids)).op]
+    writes = [variable.scatter_update(tf.IndexedSlices(rows, ids))]
     for name, slot in slots.items():
-        writes.append(slot.scatter_update(tf.IndexedSlices(slot_rows[name], ids)).op)
-    return tf.group(*writes)
+        writes.append(slot.scatter_update(tf.IndexedSlices(slot_rows[name], ids)))
+    return None if tf.executing_eagerly() else tf.group(*(write.op for write in writes))
 
 
 def _update_all_rows(
@@ -235,4 +236,4 @@ def _update_all_rows(
     with tf.control_dependencies([gathered.rows, table, *values.values()]):
         writes = [gathered.variable.assign(rows, read_value=False)]
         writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]
-    return tf.group(*writes)
+    return None if tf.executing_eagerly() else tf.group(*writes)

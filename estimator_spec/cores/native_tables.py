@@ -12,41 +12,18 @@ for a table, up to rounding where several features have a row.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import feature_uses, update_rules
+from estimator_spec.cores import feature_uses, native_calls
 from estimator_spec.cores.feature_uses import Use
-from estimator_spec.cores.update_rules import NativeRule
 from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.updates import dependencies
-from tpu_columns.kernels import loading
 
-_COMBINERS = ("sum", "mean", "sqrtn")
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
-
-
-@dataclasses.dataclass(frozen=True)
-class _Table:
-    """A variable with the rows of one or several tables.
-
-    Attributes:
-        variable: the rows, [V, D].
-        slots: its slot variables, in the rule's order.
-        rule: its update rule.
-        rate: learning rate, scalar.
-        needs_zeros: whether a gradient of zero changes rows.
-    """
-
-    variable: Any
-    slots: Sequence[Any]
-    rule: NativeRule
-    rate: Any
-    needs_zeros: bool
 
 
 class _Layer(NamedTuple):
@@ -68,7 +45,7 @@ class NativeTables:
     """
 
     def __init__(self) -> None:
-        self._tables: list[_Table] = []
+        self._tables: list[native_calls.TrainedTable] = []
         self._uses: list[Use] = []
         self._variables: list[int] = []  # number of each use's variable
         self._rows: Any = None  # those that the lookup read
@@ -92,10 +69,7 @@ class NativeTables:
         """
         self._variables += [len(self._tables)] * len(uses)
         self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
-        rule = update_rules.native_rule(parameters)
-        assert rule is not None
-        needs_zeros = not update_rules.keeps_rows_of_gradient_zero(parameters)
-        self._tables.append(_Table(variable, slots, rule, rate, needs_zeros))
+        self._tables.append(native_calls.trained_table(variable, slots, parameters, rate))
 
     def look_up(self, step: Any) -> None:
         """Creates the lookup of all tables, and connects the activations.
@@ -125,17 +99,18 @@ class NativeTables:
                 widths.append(self._width(use))
         with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
             feature_uses.record_sites(scope, self._uses)
-            outputs, self._rows = loading.load().tpu_columns_look_up_tables(
-                variables=[table.variable.handle for table in self._tables],
-                others=[value for value, _, _ in others],
-                **self._features(),
-                num_layers=len(widths),
-                widths=widths,
-                layer=[place_of_layer[use] for use in range(len(self._uses))],
-                column=[columns[use] for use in range(len(self._uses))],
-                layer_of_other=[layer for _, layer, _ in others],
-                column_of_other=[column for _, _, column in others],
-                width_of_other=[_num_columns(value) for value, _, _ in others],
+            outputs, self._rows = native_calls.look_up(
+                [table.variable for table in self._tables],
+                [self._feature(number) for number in range(len(self._uses))],
+                widths,
+                [
+                    native_calls.Output(place_of_layer[use], columns[use])
+                    for use in range(len(self._uses))
+                ],
+                [
+                    (value, native_calls.Output(layer, column), _num_columns(value))
+                    for value, layer, column in others
+                ],
             )
         # The outputs behind those of layers are single features.
         for layer, output in zip(layers, outputs, strict=False):
@@ -160,65 +135,31 @@ class NativeTables:
         for place, use in enumerate(self._uses):
             if gradients[place] is None and self._tables[self._variables[place]].needs_zeros:
                 gradients[place] = tf.zeros_like(use.activation)
-        ops = []
-        for rule in sorted({table.rule for table in self._tables}):
-            uses = [
-                place
-                for place, gradient in enumerate(gradients)
-                if gradient is not None and self._tables[self._variables[place]].rule == rule
-            ]
-            if not uses:
-                continue
-            widths: dict[Any, list[Any]] = {}
-            found = {place: _find_columns(gradients[place], widths) for place in uses}
-            variables = sorted({self._variables[place] for place in uses})
-            tables = [self._tables[number] for number in variables]
-            number_of = {number: i for i, number in enumerate(variables)}
-            with tf.name_scope("update_tables"):
-                ops.append(
-                    loading.load().tpu_columns_update_tables(
-                        variables=[table.variable.handle for table in tables],
-                        slots=[slot.handle for table in tables for slot in table.slots],
-                        rates=[table.rate for table in tables],
-                        factor=factor,
-                        step=tf.cast(step, tf.float32),
-                        gradients=[found[place][0] for place in uses],
-                        rows=self._rows,
-                        feature=uses,
-                        variable=[number_of[self._variables[place]] for place in uses],
-                        column=[found[place][1] for place in uses],
-                        rule=rule.name,
-                        constants=rule.constants,
-                        limits=rule.limits,
-                        decay_has_rate=rule.decay_has_rate,
-                    )
-                )
-        return ops
+        widths: dict[Any, list[Any]] = {}
+        found = {
+            place: _find_columns(gradient, widths)
+            for place, gradient in enumerate(gradients)
+            if gradient is not None
+        }
+        return native_calls.update(self._tables, self._variables, found, self._rows, factor, step)
 
     def _width(self, use: int) -> int:
         return _num_columns(self._tables[self._variables[use]].variable)
 
-    def _features(self) -> dict[str, Any]:
-        """Returns what the lookup has of each feature: see `native/look_up_tables.h`."""
-        ids, weights, steps = zip(*map(_ids, self._uses), strict=True)
-        sparse = [each for each in ids if isinstance(each, tf.SparseTensor)]
-        layouts = [use.layout for use in self._uses]
-        return {
-            "ids": [each.values if isinstance(each, tf.SparseTensor) else each for each in ids],
-            "indices": [each.indices for each in sparse],
-            "shapes": [each.dense_shape for each in sparse],
-            "weights": [each.values for each in weights if each is not None],
-            "variable": self._variables,
-            "first_row": [use.offset for use in self._uses],
-            "num_rows": [layout.num_rows for layout in layouts],
-            "num_shards": [1 if each.in_row_order else each.num_shards for each in layouts],
-            "mark": [feature_uses.mark(use).added for use in self._uses],
-            "mark_limit": feature_uses.MARK_LIMIT,
-            "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in self._uses],
-            "num_steps": steps,
-            "sparse": [int(isinstance(each, tf.SparseTensor)) for each in ids],
-            "weighted": [int(each is not None) for each in weights],
-        }
+    def _feature(self, number: int) -> native_calls.Feature:
+        """Returns what the lookup has of a feature."""
+        use = self._uses[number]
+        ids, weights, steps = _ids(use)
+        return native_calls.Feature(
+            self._variables[number],
+            ids,
+            None if weights is None else weights.values,
+            use.enqueued.combiner,
+            use.layout,
+            use.offset,
+            steps,
+            feature_uses.mark(use).added,
+        )
 
     def _connect_layer(self, layer: _Layer, output: Any) -> None:
         """Replaces a concatenation by an output, and its activations by slices of that.

@@ -438,13 +438,13 @@ def test_an_id_out_of_range_names_its_feature(key, wrong):
 @pytest.mark.parametrize("name", ["combiner", "num_steps", "weighted"])
 def test_attributes_of_another_length_are_refused(monkeypatch, name):
     """The lookup's op reads no attribute of a feature that isn't there."""
-    complete = native_tables.NativeTables._features
+    module = loading.load()
+    complete = module.tpu_columns_look_up_tables
 
-    def incomplete(tables):
-        features = complete(tables)
-        return {**features, name: list(features[name])[1:]}
+    def incomplete(**attributes):
+        return complete(**{**attributes, name: list(attributes[name])[1:]})
 
-    monkeypatch.setattr(native_tables.NativeTables, "_features", incomplete)
+    monkeypatch.setattr(module, "tpu_columns_look_up_tables", incomplete)
     with pytest.raises(tf.errors.InvalidArgumentError, match="has 4 elements, expected 5"):
         train(Program(2), ALL)
 

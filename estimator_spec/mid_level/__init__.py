@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow 2's mid-level API, `tf.tpu.experimental.embedding`, on any machine."""
+
+from estimator_spec.mid_level.embedding import TPUEmbedding
+
+__all__ = ["TPUEmbedding"]

@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding core on the host for an object of the mid-level API: its batches, lookups and updates.
+
+    enqueue ─▶ queue of batches ─▶ dequeue ─▶ activations ─▶ the program
+                                      │                         │
+                                 batch looked up ────▶ apply_gradients ─▶ tables, slots
+
+A batch passes through resources, as it passes through a TPU's queues: the three calls may be in
+different functions, and run eagerly or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.mid_level import optimizers, samples, tables
+from estimator_spec.mid_level.samples import Samples
+from estimator_spec.mid_level.state import HeldTensors, TensorQueue
+from estimator_spec.mid_level.tables import Lookup, Table
+
+tf1 = tf.compat.v1
+
+_NO_BATCH = (
+    "dequeue: no batch is enqueued. Each dequeue needs an enqueue before it; a TPU would wait "
+    "without end."
+)
+_NO_LOOKUP = (
+    "apply_gradients: no batch was dequeued before, or it was enqueued with training=False. Each "
+    "call of apply_gradients needs an enqueue with training=True and a dequeue of its own."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """What is known of a batch when a function is traced.
+
+    Attributes:
+        training: whether its gradients are applied.
+        weighted: whether each feature has weights.
+    """
+
+    training: bool
+    weighted: tuple[bool, ...]
+
+    @property
+    def dtypes(self) -> list[Any]:
+        """Types of the tensors of `flatten`."""
+        of_feature = [tf.int64, tf.int64, tf.int64]
+        return [
+            dtype
+            for weighted in self.weighted
+            for dtype in [*of_feature, *([tf.float32] * weighted)]
+        ]
+
+    def flatten(self, batch: Sequence[Samples]) -> list[Any]:
+        """Returns the tensors of a batch."""
+        return [tensor for each in batch for tensor in each if tensor is not None]
+
+    def unflatten(self, tensors: Sequence[Any]) -> list[Samples]:
+        """Returns the batch of tensors."""
+        found, begin = [], 0
+        for weighted in self.weighted:
+            end = begin + 3 + weighted
+            parts = [
+                tf.ensure_shape(tensor, [None]) for tensor in tensors[begin:end]
+            ]
+            found.append(Samples(*parts))
+            begin = end
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Update:
+    """What is known of a delayed update when a function is traced.
+
+    Attributes:
+        kind: of the batch.
+        native: whether native ops have looked it up.
+        has_gradient: whether each feature has a gradient.
+        num_replicas: number of batches.
+    """
+
+    kind: _Kind
+    native: bool
+    has_gradient: tuple[bool, ...]
+    num_replicas: int
+
+
+_Place = tuple[int, Any]  # replica and name of a call
+
+
+class HostEmbedding:
+    """Embedding core on the host for one embedding object.
+
+    Args:
+        feature_config: the structure of `FeatureConfig`s.
+        configs: the `TableConfig`s.
+        strategy: the strategy in whose scope the object was made.
+        pipelined: whether a step's lookup lacks the update of the step before.
+    """
+
+    def __init__(
+        self, feature_config: Any, configs: Sequence[Any], strategy: Any, pipelined: bool
+    ) -> None:
+        self.any_batch_size = False
+        self.strategy = strategy
+        self.num_replicas = int(strategy.num_replicas_in_sync)
+        self.features = tf.nest.flatten(feature_config)
+        self.paths = samples.paths(feature_config)
+        self.shapes = [feature.output_shape for feature in self.features]
+        self._configs = list(configs)
+        self._numbers = [
+            next(i for i, config in enumerate(configs) if config is feature.table)
+            for feature in self.features
+        ]
+        self._pipelined = pipelined
+        self._tables: list[Table] = []
+        self._queues: dict[tuple[_Place, _Kind], TensorQueue] = {}
+        self._looked_up: dict[tuple[_Place, _Kind, bool], HeldTensors] = {}
+        self._delayed: dict[_Update, HeldTensors] = {}
+        # The kinds of the last calls, and the shapes of their samples.
+        self._enqueued: dict[_Place, tuple[_Kind, list[Any]]] = {}
+        self._dequeued: dict[_Place, tuple[_Kind, bool]] = {}
+        self._warned: set[str] = set()
+
+    def set_variables(self, variables: Any) -> None:
+        """Sets the tables' variables and slots, by name of the table and of the slot."""
+        self._tables = [
+            tables.from_config(config, variables[config.name], optimizers.parameters_of)
+            for config in self._configs
+        ]
+
+    # Shapes.
+
+    def set_shapes(self, found: Sequence[Any]) -> None:
+        """Checks shapes of activations, and keeps those that weren't known.
+
+        Raises:
+            ValueError: one differs from what is known.
+        """
+        if self.any_batch_size:
+            return
+        for path, known, incoming in zip(self.paths, self.shapes, found, strict=True):
+            samples.check_shapes(path, known, incoming)
+        self.shapes = [
+            incoming if known.rank is None else known
+            for known, incoming in zip(self.shapes, found, strict=True)
+        ]
+
+    def shapes_of_inputs(self, shapes: Any, batch_size: int | None) -> list[Any] | None:
+        """Returns the shapes of activations for the arguments of `build`; None without any."""
+        if shapes is None:
+            shapes = batch_size
+        if shapes is None:
+            return None
+        if isinstance(shapes, int):
+            return [
+                tf.TensorShape([shapes, *([length] if length and rank is None else [])])
+                for length, rank in (
+                    (each.max_sequence_length, each.output_shape.rank) for each in self.features
+                )
+            ]
+        flat = _flat_shapes(shapes)
+        if len(flat) != len(self.features):
+            raise ValueError(
+                f"per_replica_input_shapes has {len(flat)} shapes for {len(self.features)} "
+                "features."
+            )
+        return [
+            samples.shape_of_input(path, shape, feature)
+            for path, shape, feature in zip(self.paths, flat, self.features, strict=True)
+        ]
+
+    def detect_shapes(self, inputs: Sequence[Any]) -> None:
+        """Takes the shapes of activations from the ids of a replica."""
+        found = map(samples.incoming_shape, self.paths, inputs, self.features)
+        self.set_shapes(list(found))
+
+    # The calls of a step.
+
+    def enqueue(
+        self, inputs: Sequence[Any], weights: Sequence[Any], training: bool, name: Any, replica: int
+    ) -> None:
+        """Adds a batch of one replica."""
+        for feature in self.features:
+            tables.check_combiner(feature.table)
+        if training:
+            self._check_trainable()
+        shapes = self.shapes
+        if self.any_batch_size:
+            incoming = map(samples.incoming_shape, self.paths, inputs, self.features)
+            shapes = [
+                found if feature.output_shape.rank is None else feature.output_shape
+                for found, feature in zip(incoming, self.features, strict=True)
+            ]
+        with tf.device(tables.DEVICE):
+            batch = [
+                samples.from_ids(*each)
+                for each in zip(self.paths, inputs, weights, self.features, shapes, strict=True)
+            ]
+        kind = _Kind(training, tuple(each.weights is not None for each in batch))
+        place = replica, name
+        if (place, kind) not in self._queues:
+            self._queues[place, kind] = TensorQueue(kind.dtypes, _NO_BATCH)
+        self._enqueued[place] = kind, shapes
+        self._queues[place, kind].put(kind.flatten(batch))
+
+    def dequeue(self, name: Any) -> list[Any]:
+        """Returns the activations of the current replica's next batch."""
+        place = self._place(self._enqueued, name)
+        if place not in self._enqueued:
+            raise RuntimeError(_NO_BATCH)
+        kind, shapes = self._enqueued[place]
+        batch = kind.unflatten(self._queues[place, kind].take())
+        if not kind.training:
+            self.flush()
+        native = self.num_replicas == 1 and tables.is_native(self._tables)
+        lookups = self._lookups(batch)
+        try:
+            sums, rows = tables.look_up(self._tables, lookups, native)
+        except tf.errors.InvalidArgumentError:
+            self._explain(lookups)
+            raise
+        if kind.training:
+            held = self._held(self._looked_up, (place, kind, native), kind, native)
+            held.put([*kind.flatten(batch), *([rows] if native else [])])
+        self._dequeued[place] = kind, native
+        found = []
+        with tf.device(tables.DEVICE):
+            for lookup, shape, value in zip(lookups, shapes, sums, strict=True):
+                width = int(self._tables[lookup.table].variable.shape[1])
+                target = tf.concat([lookup.samples.shape, [width]], 0)
+                value = tf.stop_gradient(tf.reshape(value, target))
+                found.append(tf.ensure_shape(value, shape.concatenate([width])))
+        return found
+
+    def apply_gradients(self, gradients: Sequence[Any], name: Any) -> None:
+        """Trains the tables of the batch that the current replica dequeued last."""
+        self._check_gradients(gradients)
+        place = self._place(self._dequeued, name)
+        kind, native = self._dequeued.get(place, (None, False))
+        if kind is None or not kind.training:
+            raise RuntimeError(_NO_LOOKUP)
+        held = self._looked_up[place, kind, native].take()
+        has_gradient = tuple(gradient is not None for gradient in gradients)
+        given = [
+            tf.reshape(gradient, [-1, feature.table.dim])
+            for gradient, feature in zip(gradients, self.features, strict=True)
+            if gradient is not None
+        ]
+        update = _Update(kind, native, has_gradient, self.num_replicas)
+        if self.num_replicas == 1:
+            self._update(update, [*held, *given])
+            return
+
+        def merge(strategy: Any, tensors: Any) -> None:
+            local = [strategy.experimental_local_results(tensor) for tensor in tensors]
+            by_replica = zip(*local, strict=True)
+            self._update(update, [tensor for one in by_replica for tensor in one])
+
+        tf.distribute.get_replica_context().merge_call(merge, args=([*held, *given],))
+
+    def flush(self) -> None:
+        """Applies the update that pipelining has delayed, if there is one."""
+        for update, held in self._delayed.items():
+            self._apply_delayed(update, held)
+
+    def forget_delayed(self) -> None:
+        """Drops the update that pipelining has delayed."""
+        for held in self._delayed.values():
+            held.clear()
+
+    def replicas_of_enqueue(self, device: str | None) -> list[int]:
+        """Returns the numbers of the replicas that a call of `enqueue` is for.
+
+        Raises:
+            ValueError: the device is none of the strategy.
+            RuntimeError: the call is in another strategy's replica.
+        """
+        if device is not None:
+            wanted = _device(device)
+            devices = list(map(_device, self.strategy.extended.worker_devices))
+            if wanted not in devices:
+                raise ValueError(
+                    f"Device {device} passed to enqueue is none of the strategy's, which are "
+                    f"{list(self.strategy.extended.worker_devices)}."
+                )
+            return [devices.index(wanted)]
+        replica = self.replica()
+        return list(range(self.num_replicas)) if replica is None else [replica]
+
+    def replica(self) -> int | None:
+        """Returns the number of the current replica; None if the call is for all replicas.
+
+        Raises:
+            RuntimeError: the call is in another strategy's replica.
+        """
+        strategy, context = tf.distribute.get_strategy(), tf.distribute.get_replica_context()
+        if context is None or self.num_replicas == strategy.num_replicas_in_sync == 1:
+            return 0 if self.num_replicas == 1 else None
+        if strategy is self.strategy:
+            return int(tf.get_static_value(context.replica_id_in_sync_group))
+        if strategy.num_replicas_in_sync == 1 and not tf.distribute.has_strategy():
+            return None
+        raise RuntimeError(
+            f"The embedding object was created under {type(self.strategy).__name__}, and is used "
+            f"in a replica of another strategy, {type(strategy).__name__}. Create it in the scope "
+            "of the strategy that runs the step."
+        )
+
+    def _place(self, known: Any, name: Any) -> _Place:
+        """Returns where a replica's batch is; a call without batches of its name has any."""
+        replica = self.replica()
+        if replica is None:
+            raise RuntimeError(
+                f"dequeue and apply_gradients belong to a replica, of which there are "
+                f"{self.num_replicas}. Call them in a function that strategy.run runs."
+            )
+        if (replica, name) in known:
+            return replica, name
+        others = [place for place in known if place[0] == replica]
+        return others[-1] if others else (replica, name)
+
+    def _lookups(self, batch: Sequence[Samples]) -> list[Lookup]:
+        return [
+            Lookup(number, each, self._configs[number].combiner)
+            for number, each in zip(self._numbers, batch, strict=True)
+        ]
+
+    def _held(self, held: Any, key: Any, kind: _Kind, native: bool) -> HeldTensors:
+        if key not in held:
+            held[key] = HeldTensors([*kind.dtypes, *([tf.variant] * native)], _NO_LOOKUP)
+        return held[key]  # type: ignore[no-any-return]
+
+    def _update(self, update: _Update, tensors: Sequence[Any]) -> None:
+        """Updates the tables, or delays it to the next step.
+
+        Args:
+            update: what is known of it.
+            tensors: those of the batch, what the lookup has read, and gradients, of each replica.
+        """
+        with tf.device(tables.DEVICE):
+            rates = optimizers.rates([config.optimizer for config in self._configs])
+        tensors = [*tensors, *rates]
+        if not self._pipelined:
+            self._train(update, tensors)
+            return
+        self.flush()
+        if update not in self._delayed:
+            dtypes = [tensor.dtype for tensor in tensors]
+            self._delayed[update] = HeldTensors(dtypes, _NO_LOOKUP)
+        self._delayed[update].put(tensors)
+
+    def _apply_delayed(self, update: _Update, held: HeldTensors) -> None:
+        if tf.executing_eagerly():
+            if bool(held.has_list()):
+                self._train(update, held.take())
+            return
+
+        def apply() -> Any:
+            self._train(update, held.take())
+            return tf.constant(True)
+
+        tf.cond(held.has_list(), apply, lambda: tf.constant(False))
+
+    def _train(self, update: _Update, tensors: Sequence[Any]) -> None:
+        num_rates = len(self._configs)
+        rates, rest = tensors[len(tensors) - num_rates :], tensors[: len(tensors) - num_rates]
+        size = len(rest) // update.num_replicas
+        replicas, gradients, rows = [], [], None
+        for replica in range(update.num_replicas):
+            mine = list(rest[replica * size : (replica + 1) * size])
+            count = len(update.kind.dtypes)
+            replicas.append(self._lookups(update.kind.unflatten(mine[:count])))
+            given = mine[count:]
+            if update.native:
+                rows = tf.ensure_shape(given.pop(0), [])
+            values = iter(given)
+            gradients.append(
+                [
+                    tf.ensure_shape(next(values), [None, feature.table.dim]) if has else None
+                    for has, feature in zip(update.has_gradient, self.features, strict=True)
+                ]
+            )
+        tables.train(self._tables, replicas, gradients, rates, rows)
+
+    def _check_trainable(self) -> None:
+        for config in self._configs:
+            optimizers.parameters_of(config.name, config.optimizer)
+
+    def _check_gradients(self, gradients: Sequence[Any]) -> None:
+        """Checks kinds and shapes of gradients; warns of those that are None."""
+        for path, gradient, feature, shape in zip(
+            self.paths, gradients, self.features, self.shapes, strict=True
+        ):
+            if gradient is None:
+                if path not in self._warned:
+                    self._warned.add(path)
+                    tf1.logging.warning(
+                        "No gradient passed for feature %s, sending zero gradient. This may not "
+                        "be correct behavior for certain optimizers like Adam.",
+                        path,
+                    )
+                continue
+            if not isinstance(gradient, tf.Tensor):
+                raise ValueError(f"found non-tensor type: {type(gradient)} at path {path}.")
+            expected = shape.concatenate([feature.table.dim])
+            if not gradient.shape.is_compatible_with(expected):
+                raise ValueError(
+                    f"Found gradient of shape {gradient.shape} at path {path}. Expected shape "
+                    f"{expected}."
+                )
+
+    def _explain(self, lookups: Sequence[Lookup]) -> None:
+        """Raises an error that names the feature of an id out of range, when run eagerly."""
+        if not tf.executing_eagerly():
+            return
+        for path, lookup in zip(self.paths, lookups, strict=True):
+            config, ids = self._configs[lookup.table], lookup.samples.ids.numpy()
+            wrong = ids[(ids < 0) | (ids >= config.vocabulary_size)]
+            if wrong.size:
+                raise ValueError(
+                    f"Feature {path}: id {wrong[0]} is not in [0, {config.vocabulary_size}), the "
+                    f"rows of table {config.name!r}. What a TPU does with it isn't defined: drop "
+                    "or map such ids in the input pipeline."
+                )
+
+
+def _device(name: str) -> tuple[str, int]:
+    """Returns type and number of a device."""
+    spec = tf.DeviceSpec.from_string(tf.DeviceSpec.from_string(name).to_string())
+    return str(spec.device_type).upper(), int(spec.device_index or 0)
+
+
+def _flat_shapes(shapes: Any) -> list[Any]:
+    """Returns the shapes in a structure; a list or tuple of numbers is one shape."""
+    if isinstance(shapes, dict):
+        return [each for key in sorted(shapes) for each in _flat_shapes(shapes[key])]
+    if isinstance(shapes, tf.TensorShape) or all(
+        each is None or isinstance(each, int) for each in shapes
+    ):
+        return [tf.TensorShape(shapes)]
+    return [each for value in shapes for each in _flat_shapes(value)]

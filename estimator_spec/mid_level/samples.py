@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converts features of the mid-level API to samples, and computes the shapes of activations.
+
+A sample is one row of an activation: an example of a batch, or a step of a sequence. The rules are
+those of TensorFlow's `TPUEmbedding.enqueue`:
+
+| ids            | shape             | activation without the table's dimension               |
+|----------------|-------------------|--------------------------------------------------------|
+| dense          | [B], [B, …, 1]    | the shape without the last dimension ([B] stays)       |
+| sparse         | [B, …, n]         | the same; [B, L] of rank 2 with `max_sequence_length`  |
+| ragged         | [B, n]            | [B]; [B, L] with `max_sequence_length`                 |
+| sparse, ragged | [B, n]            | an `output_shape` of more elements: steps of sequences |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+
+class Samples(NamedTuple):
+    """The N ids of a feature, and the samples that they belong to.
+
+    Attributes:
+        ids: int64, [N].
+        samples: int64, [N]: number of each id's sample.
+        shape: int64, [r]: shape of the activation without the table's dimension.
+        weights: float32, [N], or None for ones.
+    """
+
+    ids: Any
+    samples: Any
+    shape: Any
+    weights: Any = None
+
+
+def paths(structure: Any) -> list[str]:
+    """Returns the name of each leaf of a structure: keys and positions joined by slashes."""
+
+    def walk(value: Any, prefix: tuple[str, ...]) -> Iterator[str]:
+        if isinstance(value, dict):
+            items = [(str(key), value[key]) for key in sorted(value)]
+        elif isinstance(value, tuple) and hasattr(value, "_fields"):
+            items = list(zip(value._fields, value, strict=True))
+        elif isinstance(value, (list, tuple)):
+            items = [(str(place), each) for place, each in enumerate(value)]
+        else:
+            yield "/".join(prefix)
+            return
+        for key, each in items:
+            yield from walk(each, (*prefix, key))
+
+    found = list(walk(structure, ()))
+    count = len(tf.nest.flatten(structure))
+    return found if len(found) == count else [str(place) for place in range(count)]
+
+
+def incoming_shape(path: str, ids: Any, feature: Any) -> Any:
+    """Returns the shape of an activation that ids ask for, without the table's dimension.
+
+    Args:
+        path: the feature's name in errors.
+        ids: a tensor, SparseTensor or RaggedTensor.
+        feature: its `tf.tpu.experimental.embedding.FeatureConfig`.
+
+    Raises:
+        ValueError: a TPU has no lookup of such ids.
+    """
+    _check_kind(path, ids)
+    shape = ids.shape
+    is_sequence = _has_steps(feature)
+    if shape.rank is None:
+        raise ValueError(f"Feature {path}: the rank of its ids isn't known. Set their shape.")
+    if isinstance(ids, tf.RaggedTensor):
+        if shape.rank != 2:
+            raise ValueError(
+                f"Feature {path}: only rank 2 ragged tensor is supported, find rank {shape.rank}."
+            )
+        return tf.TensorShape([shape[0], *([feature.max_sequence_length] * is_sequence)])
+    if isinstance(ids, tf.SparseTensor):
+        if shape.rank < 2:
+            raise ValueError(
+                f"Feature {path}: only rank 2 and above sparse tensor is supported, find rank "
+                f"{shape.rank}."
+            )
+        if shape.rank == 2 and is_sequence:
+            return tf.TensorShape([shape[0], feature.max_sequence_length])
+        return shape[:-1]
+    if shape.rank < 1:
+        raise ValueError(
+            f"Feature {path}: only rank 1 and above dense tensor is supported, find rank 0."
+        )
+    if shape.rank > 1 and shape[-1] not in (1, None):
+        raise ValueError(
+            f"Feature {path}: Rank 2 or above dense tensor should have last dimension as 1, as the "
+            f"last dimension will always be reduced. Instead got the shape {shape}. Make several "
+            "ids of an example sparse or ragged."
+        )
+    return shape if shape.rank == 1 else shape[:-1]
+
+
+def shape_of_input(path: str, shape: Any, feature: Any) -> Any:
+    """Returns what `incoming_shape` does, of the shape of ids whose kind isn't known."""
+    shape = tf.TensorShape(shape)
+    if shape.rank is None or shape.rank < 1:
+        raise ValueError(
+            f"Feature {path}: received input tensor of shape {shape}. Rank must be 1 and above."
+        )
+    if shape.rank == 2 and shape[-1] != 1 and _has_steps(feature):
+        return tf.TensorShape([shape[0], feature.max_sequence_length])
+    return shape if shape.rank == 1 else shape[:-1]
+
+
+def check_shapes(path: str, known: Any, incoming: Any) -> None:
+    """Checks that ids fit the shape of the activations that is known.
+
+    Raises:
+        ValueError: they don't.
+    """
+    if known.rank is None or incoming.rank is None:
+        return
+    if incoming.rank in (1, 2) and known.rank > incoming.rank:
+        return  # steps of sequences, or samples in a list: `from_ids` checks them
+    if known.rank != incoming.rank or not known.is_compatible_with(incoming):
+        raise ValueError(
+            f"Inconsistent shape found for input feature {path}: its output shape is {known}, by "
+            f"the FeatureConfig, `build` or an earlier batch, but this batch asks for {incoming}. "
+            "All batches must have one shape, as on a TPU: drop incomplete ones."
+        )
+
+
+def from_ids(path: str, ids: Any, weights: Any, feature: Any, known: Any) -> Samples:
+    """Returns the samples of one feature of one replica.
+
+    Args:
+        path: the feature's name in errors.
+        ids: a tensor, SparseTensor or RaggedTensor of integers.
+        weights: None, or floats of the kind and places of sparse or ragged `ids`.
+        feature: its `FeatureConfig`.
+        known: shape of the activation without the table's dimension; may be unknown.
+
+    Raises:
+        ValueError: weights don't fit the ids, or ids don't fit the shape.
+    """
+    _check_kind(path, ids)
+    _check_weights(path, ids, weights)
+    if isinstance(ids, tf.SparseTensor):
+        rows, columns, shape = _sparse_places(ids)
+    elif isinstance(ids, tf.RaggedTensor):
+        rows = ids.value_rowids()
+        columns = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(ids.row_starts(), rows)
+        shape = tf.reshape(ids.nrows(tf.int64), [1])
+    else:
+        values = tf.reshape(tf.cast(ids, tf.int64), [-1])
+        shape = tf.shape(ids, tf.int64)
+        shape = shape if ids.shape.rank == 1 else shape[:-1]
+        samples = tf.range(tf.size(values, out_type=tf.int64))
+        return Samples(values, samples, _resolve(known, shape))
+    values = tf.cast(ids.values, tf.int64)
+    numbers = None if weights is None else tf.cast(weights.values, tf.float32)
+    length = _num_steps(path, ids, feature, known)
+    if length is None:
+        return Samples(values, rows, _resolve(known, shape), numbers)
+    if length is not None and not _has_steps(feature):
+        numbers = None  # as TensorFlow documents for such an output_shape
+    kept = columns < length
+    samples = tf.boolean_mask(rows * length + columns, kept)
+    if numbers is not None:
+        numbers = tf.boolean_mask(numbers, kept)
+    steps = tf.concat([shape, [length]], 0)
+    known = feature.output_shape if feature.output_shape.rank is not None else tf.TensorShape(None)
+    return Samples(tf.boolean_mask(values, kept), samples, _resolve(known, steps), numbers)
+
+
+def _sparse_places(ids: tf.SparseTensor) -> tuple[Any, Any, Any]:
+    """Returns the number of each id's sample, its place in it, and the shape of the samples."""
+    shape = ids.dense_shape[:-1]
+    rows = ids.indices[:, 0]
+    for axis in range(1, ids.shape.rank - 1):
+        rows = rows * shape[axis] + ids.indices[:, axis]
+    return rows, ids.indices[:, -1], shape
+
+
+def _num_steps(path: str, ids: Any, feature: Any, known: Any) -> int | None:
+    """Returns the number of steps of a sequence; None if each row of ids is one sample."""
+    if ids.shape.rank != 2:
+        return None
+    if _has_steps(feature):
+        return int(feature.max_sequence_length)
+    if known.rank is None or known.rank < 2:
+        return None
+    batch, dimensions = ids.shape[0], known.as_list()
+    if batch is None or dimensions[0] is None:
+        inner = dimensions[1:]
+        if None in inner:
+            raise ValueError(f"Feature {path}: output_shape {known} has unknown steps.")
+        return None if batch is None and dimensions[0] is not None else math.prod(inner)
+    total = math.prod(dimensions)
+    if total == batch:
+        return None
+    if total % batch:
+        raise ValueError(
+            f"Feature {path}: the {total} elements of output_shape {known} are no multiple of the "
+            f"{batch} rows of its ids."
+        )
+    return total // batch
+
+
+def _resolve(known: Any, shape: Any) -> Any:
+    """Returns the known shape as a tensor if it is defined but for one dimension, else `shape`."""
+    dimensions = [None] if known.rank is None else known.as_list()
+    if None not in dimensions:
+        return tf.constant(dimensions, tf.int64)
+    if known.rank is None or known.rank == shape.shape[0]:
+        return shape
+    if dimensions.count(None) == 1:
+        count = tf.reduce_prod(shape) // math.prod(n for n in dimensions if n is not None)
+        return tf.stack([count if n is None else tf.constant(n, tf.int64) for n in dimensions])
+    return shape
+
+
+def _has_steps(feature: Any) -> bool:
+    return feature.max_sequence_length > 0 and feature.output_shape.rank is None
+
+
+def _check_kind(path: str, ids: Any) -> None:
+    if not isinstance(ids, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+        raise ValueError(
+            f"Feature {path} is of unknown type {type(ids)}. Please only pass Tensor, SparseTensor "
+            "or RaggedTensor as input."
+        )
+    if not ids.dtype.is_integer:
+        raise ValueError(
+            f"Feature {path}: ids must be integers, but are {ids.dtype.name}. Convert them in the "
+            "input pipeline, for example with a lookup table."
+        )
+
+
+def _check_weights(path: str, ids: Any, weights: Any) -> None:
+    if weights is None:
+        return
+    if isinstance(ids, tf.Tensor):
+        raise ValueError(
+            f"Weight specified for dense input {path}, which is not allowed: it would always be 1. "
+            "Make ids and weights sparse or ragged."
+        )
+    kind = tf.SparseTensor if isinstance(ids, tf.SparseTensor) else tf.RaggedTensor
+    if not isinstance(weights, kind):
+        raise ValueError(
+            f"Weight for {path} is type {type(weights)} which does not match type input which is "
+            f"{kind.__name__}."
+        )
+
+
+def flat_weights(structure: Any, weights: Any, count: int) -> Sequence[Any]:
+    """Returns the weights of each feature, None for those without.
+
+    Raises:
+        ValueError, TypeError: weights don't have the structure of the features.
+    """
+    if weights is None:
+        return [None] * count
+    tf.nest.assert_same_structure(structure, weights)
+    return tf.nest.flatten(weights)  # type: ignore[no-any-return]
