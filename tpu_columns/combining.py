@@ -152,9 +152,9 @@ def combine(
     if entries.combiner == "sum":
         # A native lookup replaces the product: what a program fetches is a later op's.
         return tf.identity(summed) if driver_graphs.uses_native_kernels() else summed
-    divisors = _divisors(entries, rows.dtype, by_product)
+    found = divisors(entries, rows.dtype, by_product)
     with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
-        return tf.math.divide_no_nan(summed, divisors)
+        return tf.math.divide_no_nan(summed, found)
 
 
 def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: Any) -> Any:
@@ -170,7 +170,7 @@ def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: An
         Floats, [U, D].
     """
     if entries.combiner != "sum":
-        gradient = tf.math.divide_no_nan(gradient, _divisors(entries, gradient.dtype, True))
+        gradient = tf.math.divide_no_nan(gradient, divisors(entries, gradient.dtype))
     indices, shape = summing_matrix(row_indices, entries.segments, entries.num_rows, size)
     weights = entries.weights
     if weights is None:
@@ -182,8 +182,17 @@ def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: An
     return parts[0] if len(parts) == 1 else tf.concat(parts, 1)
 
 
-def _divisors(entries: Entries, dtype: Any, by_product: bool) -> Any:
-    """Returns the divisors of 'mean' or 'sqrtn', [B, 1]."""
+def divisors(entries: Entries, dtype: Any, by_product: bool = True) -> Any:
+    """Returns the divisors of 'mean' or 'sqrtn'.
+
+    Args:
+        entries: the entries.
+        dtype: type of the result.
+        by_product: whether weights are summed by a sparse product.
+
+    Returns:
+        Floats, [B, 1].
+    """
     totals, weights = entries.totals, entries.weights
     if totals is None or (entries.weights_from_user and totals.dtype != dtype):
         if weights is None:

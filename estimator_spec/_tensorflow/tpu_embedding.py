@@ -123,3 +123,58 @@ def table_configs(embedding: Any) -> list[Any]:
 def variables(embedding: Any) -> dict[str, dict[str, Any]]:
     """Returns the variables of a built embedding object by table and slot, 'parameters' its own."""
     return embedding._variables  # type: ignore[no-any-return]
+
+
+def initialize_base(embedding: Any, kind: type, features: Any, optimizer: Any) -> None:
+    """Calls the initializer of the base class of `TPUEmbeddingV2`, which needs no TPU.
+
+    It checks optimizers and names of tables.
+
+    Args:
+        embedding: an instance.
+        kind: TensorFlow's `TPUEmbeddingV2`.
+        features: structure of `FeatureConfig`s.
+        optimizer: optimizer of the tables without one.
+    """
+    super(kind, embedding).__init__(features, optimizer)  # type: ignore[misc]
+
+
+def add_variable(embedding: Any, name: str, shape: Any, initializer: Any) -> Any:
+    """Returns a new variable, which a checkpoint of an embedding object has by its name.
+
+    Args:
+        embedding: the object.
+        name: name of the variable.
+        shape: its shape.
+        initializer: its initializer.
+    """
+    # No public method of a trackable object takes a name with slashes and restores a variable
+    # when it is made.
+    return embedding._add_variable_with_custom_getter(
+        name=name,
+        shape=shape,
+        dtype=tf.float32,
+        initializer=initializer,
+        trainable=False,
+        getter=_get_variable,
+    )
+
+
+def _get_variable(
+    name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool, **more: Any
+) -> Any:
+    del more
+    return tf.Variable(
+        lambda: initializer(shape, dtype=dtype), trainable=trainable, name=name, shape=shape
+    )
+
+
+def create_slots(optimizer: Any, table: Any, create: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """Returns new slot variables by slot: those of a Keras optimizer, or what `create` makes.
+
+    Args:
+        optimizer: optimizer of the mid-level API.
+        table: the table's variable.
+        create: makes a variable of a slot's name and initializer.
+    """
+    return optimizer._create_slots(table, create)  # type: ignore[no-any-return]

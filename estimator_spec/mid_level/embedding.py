@@ -58,12 +58,10 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         self._host: HostEmbedding | None = None
         if tpu_embedding.is_on_tpu(self):
             return
-        strategy = tf.distribute.get_strategy()
-        check_strategy(strategy)
         self._host = HostEmbedding(
             feature_config,
             tpu_embedding.table_configs(self),
-            strategy,
+            tf.distribute.get_strategy(),
             pipeline_execution_with_tensor_core,
         )
 
@@ -117,6 +115,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
                 self._host.flush()
         return tpu_embedding.variables(self)
 
+    @tf.autograph.experimental.do_not_convert
     def enqueue(
         self,
         features: Any,
@@ -148,14 +147,15 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         tf.nest.assert_same_structure(structure, features)
         inputs = tf.nest.flatten(features)
         flat_weights = samples.flat_weights(structure, weights, len(inputs))
-        strategy = self._host.strategy
-        for replica in self._host.replicas_of_enqueue(device):
-            mine = [_local(strategy, value, replica) for value in inputs]
+        replicas = self._host.replicas
+        for replica in replicas.of_enqueue(device):
+            mine = [replicas.local(value, replica) for value in inputs]
             self._host.detect_shapes(mine)
             self._build_eagerly()
-            own_weights = [_local(strategy, value, replica) for value in flat_weights]
+            own_weights = [replicas.local(value, replica) for value in flat_weights]
             self._host.enqueue(mine, own_weights, bool(training), name, replica)
 
+    @tf.autograph.experimental.do_not_convert
     def dequeue(self, name: str | None = None) -> Any:
         """Returns the activations of the current replica's next batch.
 
@@ -177,6 +177,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
             tpu_embedding.feature_config(self), self._host.dequeue(name)
         )
 
+    @tf.autograph.experimental.do_not_convert
     def apply_gradients(self, gradients: Any, name: str | None = None) -> None:
         """Trains the tables by the gradients of the activations that were dequeued last.
 
@@ -226,28 +227,3 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         else:
             with tf.init_scope():
                 self._host.forget_delayed()
-
-
-def check_strategy(strategy: Any) -> None:
-    """Checks that all replicas of a strategy are in this process.
-
-    Raises:
-        RuntimeError: they aren't.
-    """
-    several = (
-        tf.distribute.MultiWorkerMirroredStrategy,
-        tf.distribute.ParameterServerStrategy,
-        tf.compat.v1.distribute.experimental.ParameterServerStrategy,
-    )
-    if isinstance(strategy, several):
-        raise RuntimeError(
-            f"An embedding object can't be created under {type(strategy).__name__}: without a TPU "
-            "its tables are of one process. Take MirroredStrategy, OneDeviceStrategy or none."
-        )
-
-
-def _local(strategy: Any, value: Any, replica: int) -> Any:
-    """Returns a replica's part of a value, or the value if all have the same."""
-    if not isinstance(value, tf.distribute.DistributedValues):
-        return value
-    return strategy.experimental_local_results(value)[replica]

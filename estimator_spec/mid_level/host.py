@@ -18,8 +18,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.mid_level import optimizers, samples, tables
+from estimator_spec.mid_level.replicas import DEVICE, Replicas
 from estimator_spec.mid_level.samples import Samples
-from estimator_spec.mid_level.state import HeldTensors, TensorQueue
+from estimator_spec.mid_level.state import DelayedCall, HeldTensors, TensorQueue
 from estimator_spec.mid_level.tables import Lookup, Table
 
 tf1 = tf.compat.v1
@@ -65,9 +66,7 @@ class _Kind:
         found, begin = [], 0
         for weighted in self.weighted:
             end = begin + 3 + weighted
-            parts = [
-                tf.ensure_shape(tensor, [None]) for tensor in tensors[begin:end]
-            ]
+            parts = [tf.ensure_shape(tensor, [None]) for tensor in tensors[begin:end]]
             found.append(Samples(*parts))
             begin = end
         return found
@@ -107,8 +106,7 @@ class HostEmbedding:
         self, feature_config: Any, configs: Sequence[Any], strategy: Any, pipelined: bool
     ) -> None:
         self.any_batch_size = False
-        self.strategy = strategy
-        self.num_replicas = int(strategy.num_replicas_in_sync)
+        self.replicas = Replicas(strategy)
         self.features = tf.nest.flatten(feature_config)
         self.paths = samples.paths(feature_config)
         self.shapes = [feature.output_shape for feature in self.features]
@@ -117,11 +115,10 @@ class HostEmbedding:
             next(i for i, config in enumerate(configs) if config is feature.table)
             for feature in self.features
         ]
-        self._pipelined = pipelined
+        self._delayed = DelayedCall(self._train) if pipelined else None
         self._tables: list[Table] = []
         self._queues: dict[tuple[_Place, _Kind], TensorQueue] = {}
         self._looked_up: dict[tuple[_Place, _Kind, bool], HeldTensors] = {}
-        self._delayed: dict[_Update, HeldTensors] = {}
         # The kinds of the last calls, and the shapes of their samples.
         self._enqueued: dict[_Place, tuple[_Kind, list[Any]]] = {}
         self._dequeued: dict[_Place, tuple[_Kind, bool]] = {}
@@ -197,7 +194,7 @@ class HostEmbedding:
                 found if feature.output_shape.rank is None else feature.output_shape
                 for found, feature in zip(incoming, self.features, strict=True)
             ]
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             batch = [
                 samples.from_ids(*each)
                 for each in zip(self.paths, inputs, weights, self.features, shapes, strict=True)
@@ -218,7 +215,7 @@ class HostEmbedding:
         batch = kind.unflatten(self._queues[place, kind].take())
         if not kind.training:
             self.flush()
-        native = self.num_replicas == 1 and tables.is_native(self._tables)
+        native = self.replicas.number == 1 and tables.is_native(self._tables)
         lookups = self._lookups(batch)
         try:
             sums, rows = tables.look_up(self._tables, lookups, native)
@@ -230,7 +227,7 @@ class HostEmbedding:
             held.put([*kind.flatten(batch), *([rows] if native else [])])
         self._dequeued[place] = kind, native
         found = []
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             for lookup, shape, value in zip(lookups, shapes, sums, strict=True):
                 width = int(self._tables[lookup.table].variable.shape[1])
                 target = tf.concat([lookup.samples.shape, [width]], 0)
@@ -252,74 +249,22 @@ class HostEmbedding:
             for gradient, feature in zip(gradients, self.features, strict=True)
             if gradient is not None
         ]
-        update = _Update(kind, native, has_gradient, self.num_replicas)
-        if self.num_replicas == 1:
-            self._update(update, [*held, *given])
-            return
-
-        def merge(strategy: Any, tensors: Any) -> None:
-            local = [strategy.experimental_local_results(tensor) for tensor in tensors]
-            by_replica = zip(*local, strict=True)
-            self._update(update, [tensor for one in by_replica for tensor in one])
-
-        tf.distribute.get_replica_context().merge_call(merge, args=([*held, *given],))
+        update = _Update(kind, native, has_gradient, self.replicas.number)
+        self.replicas.merge(lambda tensors: self._update(update, tensors), [*held, *given])
 
     def flush(self) -> None:
         """Applies the update that pipelining has delayed, if there is one."""
-        for update, held in self._delayed.items():
-            self._apply_delayed(update, held)
+        if self._delayed is not None:
+            self._delayed.make()
 
     def forget_delayed(self) -> None:
         """Drops the update that pipelining has delayed."""
-        for held in self._delayed.values():
-            held.clear()
-
-    def replicas_of_enqueue(self, device: str | None) -> list[int]:
-        """Returns the numbers of the replicas that a call of `enqueue` is for.
-
-        Raises:
-            ValueError: the device is none of the strategy.
-            RuntimeError: the call is in another strategy's replica.
-        """
-        if device is not None:
-            wanted = _device(device)
-            devices = list(map(_device, self.strategy.extended.worker_devices))
-            if wanted not in devices:
-                raise ValueError(
-                    f"Device {device} passed to enqueue is none of the strategy's, which are "
-                    f"{list(self.strategy.extended.worker_devices)}."
-                )
-            return [devices.index(wanted)]
-        replica = self.replica()
-        return list(range(self.num_replicas)) if replica is None else [replica]
-
-    def replica(self) -> int | None:
-        """Returns the number of the current replica; None if the call is for all replicas.
-
-        Raises:
-            RuntimeError: the call is in another strategy's replica.
-        """
-        strategy, context = tf.distribute.get_strategy(), tf.distribute.get_replica_context()
-        if context is None or self.num_replicas == strategy.num_replicas_in_sync == 1:
-            return 0 if self.num_replicas == 1 else None
-        if strategy is self.strategy:
-            return int(tf.get_static_value(context.replica_id_in_sync_group))
-        if strategy.num_replicas_in_sync == 1 and not tf.distribute.has_strategy():
-            return None
-        raise RuntimeError(
-            f"The embedding object was created under {type(self.strategy).__name__}, and is used "
-            f"in a replica of another strategy, {type(strategy).__name__}. Create it in the scope "
-            "of the strategy that runs the step."
-        )
+        if self._delayed is not None:
+            self._delayed.forget()
 
     def _place(self, known: Any, name: Any) -> _Place:
         """Returns where a replica's batch is; a call without batches of its name has any."""
-        replica = self.replica()
-        if replica is None:
-            raise RuntimeError(
-                f"dequeue and apply_gradients belong to a replica, of which there are "
-                f"{self.num_replicas}. Call them in a function that strategy.run runs."
-            )
+        replica = self.replicas.current_one()
         if (replica, name) in known:
             return replica, name
         others = [place for place in known if place[0] == replica]
@@ -343,29 +288,13 @@ class HostEmbedding:
             update: what is known of it.
             tensors: those of the batch, what the lookup has read, and gradients, of each replica.
         """
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             rates = optimizers.rates([config.optimizer for config in self._configs])
         tensors = [*tensors, *rates]
-        if not self._pipelined:
+        if self._delayed is None:
             self._train(update, tensors)
-            return
-        self.flush()
-        if update not in self._delayed:
-            dtypes = [tensor.dtype for tensor in tensors]
-            self._delayed[update] = HeldTensors(dtypes, _NO_LOOKUP)
-        self._delayed[update].put(tensors)
-
-    def _apply_delayed(self, update: _Update, held: HeldTensors) -> None:
-        if tf.executing_eagerly():
-            if bool(held.has_list()):
-                self._train(update, held.take())
-            return
-
-        def apply() -> Any:
-            self._train(update, held.take())
-            return tf.constant(True)
-
-        tf.cond(held.has_list(), apply, lambda: tf.constant(False))
+        else:
+            self._delayed.replace(update, tensors)
 
     def _train(self, update: _Update, tensors: Sequence[Any]) -> None:
         num_rates = len(self._configs)
@@ -420,20 +349,7 @@ class HostEmbedding:
         if not tf.executing_eagerly():
             return
         for path, lookup in zip(self.paths, lookups, strict=True):
-            config, ids = self._configs[lookup.table], lookup.samples.ids.numpy()
-            wrong = ids[(ids < 0) | (ids >= config.vocabulary_size)]
-            if wrong.size:
-                raise ValueError(
-                    f"Feature {path}: id {wrong[0]} is not in [0, {config.vocabulary_size}), the "
-                    f"rows of table {config.name!r}. What a TPU does with it isn't defined: drop "
-                    "or map such ids in the input pipeline."
-                )
-
-
-def _device(name: str) -> tuple[str, int]:
-    """Returns type and number of a device."""
-    spec = tf.DeviceSpec.from_string(tf.DeviceSpec.from_string(name).to_string())
-    return str(spec.device_type).upper(), int(spec.device_index or 0)
+            samples.check_ids(path, lookup.samples.ids.numpy(), self._configs[lookup.table])
 
 
 def _flat_shapes(shapes: Any) -> list[Any]:

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 
-
 class Samples(NamedTuple):
     """The N ids of a feature, and the samples that they belong to.
 
@@ -266,3 +265,23 @@ def flat_weights(structure: Any, weights: Any, count: int) -> Sequence[Any]:
         return [None] * count
     tf.nest.assert_same_structure(structure, weights)
     return tf.nest.flatten(weights)  # type: ignore[no-any-return]
+
+
+def check_ids(path: str, ids: Any, config: Any) -> None:
+    """Checks that ids are rows of their table.
+
+    Args:
+        path: the feature's name.
+        ids: an array.
+        config: the `TableConfig`.
+
+    Raises:
+        ValueError: one isn't.
+    """
+    wrong = ids[(ids < 0) | (ids >= config.vocabulary_size)]
+    if wrong.size:
+        raise ValueError(
+            f"Feature {path}: id {wrong[0]} is not in [0, {config.vocabulary_size}), the rows of "
+            f"table {config.name!r}. What a TPU does with it isn't defined: drop or map such ids "
+            "in the input pipeline."
+        )

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.mid_level import tables
+from estimator_spec.mid_level.replicas import DEVICE
 
 _MANY = 2**31 - 1
 
@@ -27,7 +28,7 @@ class TensorQueue:
 
     def put(self, tensors: Sequence[Any]) -> None:
         """Appends a list."""
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             self._queue.enqueue(list(tensors))
 
     def take(self) -> list[Any]:
@@ -36,7 +37,7 @@ class TensorQueue:
         Raises:
             RuntimeError: there is none. In a function running it raises InvalidArgumentError.
         """
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             with tf.control_dependencies(_check(self._queue.size() > 0, self._if_empty)):
                 found = self._queue.dequeue()
             return list(found) if isinstance(found, (list, tuple)) else [found]
@@ -59,12 +60,12 @@ class HeldTensors:
 
     def put(self, tensors: Sequence[Any]) -> None:
         """Replaces the list."""
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             self._assign(tf.raw_ops.OptionalFromValue(components=list(tensors)))
 
     def has_list(self) -> Any:
         """Returns whether there is a list, a bool scalar."""
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             return tf.raw_ops.OptionalHasValue(optional=self._variable.read_value())
 
     def take(self) -> list[Any]:
@@ -73,7 +74,7 @@ class HeldTensors:
         Raises:
             RuntimeError: there is none. In a function running it raises InvalidArgumentError.
         """
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             with tf.control_dependencies(_check(self.has_list(), self._if_empty)):
                 found = tf.raw_ops.OptionalGetValue(
                     optional=self._variable.read_value(),
@@ -88,11 +89,50 @@ class HeldTensors:
 
     def clear(self) -> None:
         """Removes the list, if there is one."""
-        with tf.device(tables.DEVICE):
+        with tf.device(DEVICE):
             self._assign(tf.raw_ops.OptionalNone())
 
     def _assign(self, optional: Any) -> None:
         self._variable.assign(optional, read_value=False)
+
+
+class DelayedCall:
+    """Call of a function that waits for the next one: the update of a pipelined step.
+
+    Args:
+        call: the function, of what is known when a function is traced, and of tensors.
+    """
+
+    def __init__(self, call: Callable[[Any, Sequence[Any]], None]) -> None:
+        self._call = call
+        self._held: dict[Hashable, HeldTensors] = {}
+
+    def replace(self, known: Hashable, tensors: Sequence[Any]) -> None:
+        """Makes the call that waits, if there is one, and lets another one wait."""
+        self.make()
+        if known not in self._held:
+            self._held[known] = HeldTensors([each.dtype for each in tensors], "No call waits.")
+        self._held[known].put(tensors)
+
+    def make(self) -> None:
+        """Makes the call that waits, if there is one."""
+        for known, held in self._held.items():
+            if not tf.executing_eagerly():
+                self._make_in_graph(known, held)
+            elif bool(held.has_list()):
+                self._call(known, held.take())
+
+    def forget(self) -> None:
+        """Drops the call that waits."""
+        for held in self._held.values():
+            held.clear()
+
+    def _make_in_graph(self, known: Hashable, held: HeldTensors) -> None:
+        def make() -> Any:
+            self._call(known, held.take())
+            return tf.constant(True)
+
+        tf.cond(held.has_list(), make, lambda: tf.constant(False))
 
 
 def _check(holds: Any, message: str) -> list[Any]:

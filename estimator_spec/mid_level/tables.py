@@ -17,6 +17,7 @@ from estimator_spec.cores.host_updates import GatheredRows, TableUpdate
 from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.mid_level.replicas import DEVICE
 from estimator_spec.mid_level.samples import Samples
 from tpu_columns import combining, optimizations
 from tpu_columns.combining import Entries
@@ -25,9 +26,6 @@ from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
-
-DEVICE = "/device:CPU:0"
-"""Where tables are and their ops run."""
 
 
 class Table(NamedTuple):
@@ -128,6 +126,18 @@ def quantize(rows: Any, config: Any) -> Any:
     rows = tf.clip_by_value(rows, config.lower, config.upper)
     quantum = (config.upper - config.lower) / (config.num_buckets - 1)
     return tf.floor((rows - config.lower) / quantum + 0.5) * quantum + config.lower
+
+
+def gains(lookup: Lookup) -> Any:
+    """Returns the factor of each id's row in its sample, float32 [N]: weight, by combiner."""
+    entries = lookup.entries()
+    weights = entries.weights
+    if weights is None:
+        weights = tf.ones_like(entries.ids, tf.float32)
+    if entries.combiner == "sum":
+        return weights
+    divisors = tf.gather(combining.divisors(entries, tf.float32)[:, 0], entries.segments)
+    return tf.math.divide_no_nan(weights, divisors)
 
 
 def _native_feature(tables: Sequence[Table], lookup: Lookup) -> native_calls.Feature:
@@ -265,7 +275,7 @@ def from_config(
 
     Args:
         config: the `TableConfig`.
-        variables: the table's variable as 'parameters', and its slots, by the mid-level API's names.
+        variables: its variable as 'parameters', and its slots, by the mid-level API's names.
         parameters_of: returns the parameters of a table's name and optimizer.
     """
     try:

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding core on the host for a `TPUEmbeddingV2`: lookups and updates of stacked tables.
+
+Nothing is kept between the calls: a lookup returns what its update needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_spec.mid_level import optimizers, samples, stacking, tables
+from estimator_spec.mid_level.replicas import DEVICE, Replicas
+from estimator_spec.mid_level.samples import Samples
+from estimator_spec.mid_level.state import DelayedCall
+from estimator_spec.mid_level.tables import Lookup, Table
+
+tf1 = tf.compat.v1
+
+CORES_PER_CHIP = 4
+"""SparseCores of a chip, of which TensorFlow takes four if it doesn't know them."""
+
+
+class StackedBatch(NamedTuple):
+    """Ids of the features of one stack of tables in a step: what a lookup hands to the update.
+
+    Attributes:
+        sample_ids: int64, [N]: number of each id's sample among those of all features.
+        token_ids: int64, [N]: row of the stacked variable.
+        gains: float32, [N]: factor of the row in its sample, by weight and combiner.
+        sample_count: number of samples.
+        rows: what the lookup of all stacks has read; empty before it, and without native ops.
+    """
+
+    sample_ids: Any
+    token_ids: Any
+    gains: Any
+    sample_count: Any
+    rows: Any
+
+
+class StackedEmbedding:
+    """Embedding core on the host for stacked tables.
+
+    Args:
+        feature_config: the structure of `FeatureConfig`s.
+        configs: the `TableConfig`s.
+        replicas: the replicas.
+        pipelined: whether a step's lookup lacks the update of the step before.
+        disable_stacking: whether each table has a variable of its own.
+
+    Attributes:
+        layouts: layout of each table, by its name.
+        stacks: the stacks.
+
+    Raises:
+        ValueError: a feature has no `output_shape`, or its samples can't be divided among the
+            SparseCores.
+        NotImplementedError: an optimizer has weight decay.
+    """
+
+    def __init__(
+        self,
+        feature_config: Any,
+        configs: Sequence[Any],
+        replicas: Replicas,
+        pipelined: bool,
+        disable_stacking: bool,
+    ) -> None:
+        self.replicas = replicas
+        self._features = tf.nest.flatten(feature_config)
+        self._paths = samples.paths(feature_config)
+        for path, feature in zip(self._paths, self._features, strict=True):
+            _check_shape(path, feature)
+        for config in configs:
+            if config.optimizer is not None:
+                optimizers.sparse_core_parameters(config.name, config.optimizer)
+        self.layouts = stacking.layouts(
+            configs, self._features, replicas.number, CORES_PER_CHIP, disable_stacking
+        )
+        self.stacks = stacking.stacks(configs, self.layouts)
+        self._delayed = DelayedCall(self._train) if pipelined else None
+        self._tables: list[Table] = []
+        self._warned: set[str] = set()
+
+    def set_variables(self, variables: Any) -> None:
+        """Sets the variables and slots of the stacks, by name of the stack and of the slot."""
+        self._tables = [
+            tables.from_config(
+                stack.configs[0], variables[stack.name], optimizers.sparse_core_parameters
+            )
+            for stack in self.stacks
+        ]
+
+    def prepare(self, inputs: Sequence[Any], weights: Sequence[Any]) -> dict[str, StackedBatch]:
+        """Returns the ids of a replica, by name of the stack."""
+        parts: dict[str, list[tuple[Samples, Any]]] = {stack.name: [] for stack in self.stacks}
+        counts = dict.fromkeys(parts, 0)
+        with tf.device(DEVICE):
+            for path, ids, own, feature in zip(
+                self._paths, inputs, weights, self._features, strict=True
+            ):
+                layout = self.layouts[feature.table.name]
+                found, gains = _with_gains(path, ids, own, feature)
+                _check_ids(path, found.ids, feature.table)
+                name = layout.stacked_table_name
+                rows = stacking.positions(layout, found.ids)
+                parts[name].append(
+                    (Samples(rows, found.samples + counts[name], found.shape), gains)
+                )
+                counts[name] += math.prod(feature.output_shape.as_list())
+            return {
+                name: StackedBatch(
+                    tf.concat([each.samples for each, _ in found], 0),
+                    tf.concat([each.ids for each, _ in found], 0),
+                    tf.concat([gains for _, gains in found], 0),
+                    tf.constant(counts[name], tf.int64),
+                    tf.zeros([0], tf.int32),
+                )
+                for name, found in parts.items()
+            }
+
+    def look_up(self, batch: Mapping[str, StackedBatch]) -> tuple[list[Any], Any]:
+        """Returns the activations of the features of a replica, and the batch for the update."""
+        native = self.replicas.number == 1 and tables.is_native(self._tables)
+        sums, rows = tables.look_up(self._tables, self._lookups(batch), native)
+        found = {stack.name: value for stack, value in zip(self.stacks, sums, strict=True)}
+        begins = dict.fromkeys(found, 0)
+        activations = []
+        with tf.device(DEVICE):
+            for feature in self._features:
+                name = self.layouts[feature.table.name].stacked_table_name
+                shape = [*feature.output_shape.as_list(), feature.table.dim]
+                count = math.prod(shape[:-1])
+                part = tf.slice(found[name], [begins[name], 0], [count, feature.table.dim])
+                activations.append(tf.stop_gradient(tf.reshape(part, shape)))
+                begins[name] += count
+        if native:
+            batch = {name: each._replace(rows=rows) for name, each in batch.items()}
+        return activations, dict(batch)
+
+    def apply_gradients(
+        self, gradients: Sequence[Any], preserved: Mapping[str, StackedBatch]
+    ) -> None:
+        """Trains the tables by the gradients of the current replica's activations."""
+        for stack in self.stacks:
+            for config in stack.configs:
+                optimizers.parameters_of(config.name, config.optimizer)
+        parts: dict[str, list[Any]] = {stack.name: [] for stack in self.stacks}
+        for path, gradient, feature in zip(self._paths, gradients, self._features, strict=True):
+            layout = self.layouts[feature.table.name]
+            found = self._gradient(path, gradient, feature)
+            padding = layout.unsharded_padded_shape[1] - feature.table.dim
+            if padding:
+                found = tf.pad(found, [[0, 0], [0, padding]])
+            parts[layout.stacked_table_name].append(found)
+        batch = [preserved[stack.name] for stack in self.stacks]
+        native = batch[0].rows.dtype == tf.variant
+        tensors = [tensor for each in batch for tensor in each[:4]]
+        tensors += [tf.concat(parts[stack.name], 0) for stack in self.stacks]
+        tensors += [batch[0].rows] * native
+        self.replicas.merge(lambda every: self._update(native, every), tensors)
+
+    def apply_delayed(self) -> None:
+        """Applies the update that pipelining has delayed, if there is one."""
+        if self._delayed is not None:
+            self._delayed.make()
+
+    def forget_delayed(self) -> None:
+        """Drops the update that pipelining has delayed."""
+        if self._delayed is not None:
+            self._delayed.forget()
+
+    def _lookups(self, batch: Mapping[str, StackedBatch]) -> list[Lookup]:
+        found = []
+        for number, stack in enumerate(self.stacks):
+            each = batch[stack.name]
+            shape = tf.reshape(tf.cast(each.sample_count, tf.int64), [1])
+            own = Samples(each.token_ids, each.sample_ids, shape, each.gains)
+            found.append(Lookup(number, own, "sum"))
+        return found
+
+    def _gradient(self, path: str, gradient: Any, feature: Any) -> Any:
+        """Returns the gradient of a feature as a matrix."""
+        shape = feature.output_shape.concatenate([feature.table.dim])
+        if gradient is None:
+            if path not in self._warned:
+                self._warned.add(path)
+                tf1.logging.warning(
+                    "No gradient passed for feature %s, sending zero gradient. This may not be "
+                    "correct behavior for certain optimizers like Adam.",
+                    path,
+                )
+            gradient = tf.zeros(shape)
+        if not isinstance(gradient, tf.Tensor):
+            raise ValueError(f"found non-tensor type: {type(gradient)} at path {path}.")
+        if not gradient.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"Found gradient of shape {gradient.shape} at path {path}. Expected shape {shape}."
+            )
+        return tf.reshape(gradient, [-1, feature.table.dim])
+
+    def _update(self, native: bool, tensors: Sequence[Any]) -> None:
+        configs = [stack.configs[0] for stack in self.stacks]
+        with tf.device(DEVICE):
+            rates = optimizers.rates([config.optimizer for config in configs])
+        if self._delayed is None:
+            self._train(native, [*tensors, *rates])
+        else:
+            self._delayed.replace(native, [*tensors, *rates])
+
+    def _train(self, native: bool, tensors: Sequence[Any]) -> None:
+        """Trains the tables by the tensors of all replicas, and the learning rates behind them."""
+        count = len(self.stacks)
+        size = 5 * count + native
+        replicas, gradients = [], []
+        for begin in range(0, size * self.replicas.number, size):
+            mine = tensors[begin : begin + size]
+            batch = {
+                stack.name: StackedBatch(
+                    *(tf.ensure_shape(each, [None]) for each in mine[4 * place : 4 * place + 3]),
+                    mine[4 * place + 3],
+                    None,
+                )
+                for place, stack in enumerate(self.stacks)
+            }
+            replicas.append(self._lookups(batch))
+            gradients.append(
+                [
+                    tf.ensure_shape(each, [None, stack.shape[1]])
+                    for each, stack in zip(mine[4 * count : 5 * count], self.stacks, strict=True)
+                ]
+            )
+        rows = tf.ensure_shape(tensors[5 * count], []) if native else None
+        tables.train(self._tables, replicas, gradients, tensors[-count:], rows)
+
+
+def count_ids(
+    feature_config: Any, features: Any, layouts: Mapping[str, Any], cores_per_chip: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns how many ids, and different ids, one SparseCore needs of another at most, by stack.
+
+    Args:
+        feature_config: the structure of `FeatureConfig`s.
+        features: the ids of one chip's batch, eager tensors.
+        layouts: layout of each table.
+        cores_per_chip: SparseCores of a chip, which share the samples of each feature.
+    """
+    found: dict[str, list[Any]] = {}
+    for path, ids, feature in zip(
+        samples.paths(feature_config),
+        tf.nest.flatten(features),
+        tf.nest.flatten(feature_config),
+        strict=True,
+    ):
+        _check_shape(path, feature)
+        layout = layouts[feature.table.name]
+        own = samples.from_ids(path, ids, None, feature, feature.output_shape)
+        rows = stacking.positions(layout, own.ids).numpy()
+        size = math.prod(feature.output_shape.as_list()) // cores_per_chip
+        source, place = divmod(own.samples.numpy(), size)
+        target = rows // layout.total_rows_per_sparse_core_shard
+        triples = np.stack([source, target, rows, place + 0 * rows], 1)
+        name = layout.stacked_table_name
+        number = np.full([len(rows), 1], len(found.setdefault(name, [])))
+        found[name].append(np.concatenate([triples, number], 1))
+    ids_of, unique_of = {}, {}
+    for name, parts in found.items():
+        every = np.unique(np.concatenate(parts), axis=0)
+        ids_of[name] = _most(every[:, :2])
+        unique_of[name] = _most(np.unique(every[:, :3], axis=0)[:, :2])
+    return ids_of, unique_of
+
+
+def _most(pairs: Any) -> int:
+    """Returns how often the most frequent row of a matrix is there."""
+    return int(np.unique(pairs, axis=0, return_counts=True)[1].max(initial=0))
+
+
+def _with_gains(path: str, ids: Any, weights: Any, feature: Any) -> tuple[Samples, Any]:
+    """Returns the samples of a feature, and each id's factor in its sample."""
+    dense = isinstance(ids, tf.Tensor)
+    found = samples.from_ids(path, ids, None if dense else weights, feature, feature.output_shape)
+    if dense and weights is not None:
+        if not isinstance(weights, tf.Tensor):
+            raise ValueError(f"Expect weight of {path} to be Tensor type but got {type(weights)}.")
+        found = found._replace(weights=tf.reshape(tf.cast(weights, tf.float32), [-1]))
+    tables.check_combiner(feature.table)
+    return found, tables.gains(Lookup(0, found, feature.table.combiner))
+
+
+def _check_shape(path: str, feature: Any) -> None:
+    shape = feature.output_shape
+    if not shape.is_fully_defined():
+        raise ValueError(
+            f"Feature {path}: TPUEmbeddingV2 needs a FeatureConfig with an output_shape of known "
+            f"size, that of a replica's activation without the table's dimension; got {shape}."
+        )
+    if math.prod(shape.as_list()) % CORES_PER_CHIP:
+        raise ValueError(
+            f"Feature {path}: the samples of output_shape {shape} can't be divided among the "
+            f"{CORES_PER_CHIP} SparseCores of a chip. Take a batch size that is a multiple."
+        )
+
+
+def _check_ids(path: str, ids: Any, config: Any) -> None:
+    """Raises an error that names the feature of an id out of range, when run eagerly."""
+    if not tf.executing_eagerly():
+        return
+    samples.check_ids(path, ids.numpy(), config)
