@@ -53,6 +53,7 @@ __all__ = [
     "average_losses",
     "feature_transformation_cache",
     "get_or_create_global_step_read",
+    "is_saving_model",
     "keras_is_loaded",
     "keras_learning_rate",
     "prefer_keras_package",
@@ -282,6 +283,14 @@ def sparse_core_layout_stacker(**arguments: Any) -> Any:
     from tensorflow.python.tpu import _pywrap_sparse_core_layout
 
     return _pywrap_sparse_core_layout.SparseCoreLayoutStacker(**arguments)
+
+
+def is_saving_model() -> bool:
+    """Returns whether functions are traced for a SavedModel, as TensorFlow's own objects ask."""
+    # No public name tells; a SavedModel can't have the queues of a training step.
+    from tensorflow.python.saved_model import save_context
+
+    return bool(save_context.in_save_context())
 
 
 def saveable_tensors(owner: Any, tensors: Mapping[str, Any], restore: Callable[..., Any]) -> Any:

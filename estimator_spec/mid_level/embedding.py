@@ -65,6 +65,14 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
             pipeline_execution_with_tensor_core,
         )
 
+    @classmethod
+    def of_any_batch_size(cls, feature_config: Any, optimizer: Any, pipelined: bool) -> Any:
+        """Returns an object whose batches may differ in size; it isn't for a TPU."""
+        made = cls(feature_config, optimizer, pipelined)
+        assert made._host is not None
+        made._host.any_batch_size = True
+        return made
+
     def build(
         self, per_replica_input_shapes: Any = None, per_replica_batch_size: int | None = None
     ) -> None:
@@ -94,7 +102,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         if shapes is not None:
             self._host.set_shapes(shapes)
         # The optimizers are checked by now; super() creates the variables in the scope's thread.
-        tables.outside_of_strategies(super().build)
+        tables.create_outside(super().build)
         self._host.set_variables(tpu_embedding.variables(self))
 
     @property
@@ -200,6 +208,24 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         self._check_built("apply_gradients")
         tf.nest.assert_same_structure(tpu_embedding.feature_config(self), gradients)
         self._host.apply_gradients(tf.nest.flatten(gradients), name)
+
+    def serve(self, features: Any, weights: Any = None) -> Any:
+        """Returns the activations of features by TensorFlow's own ops, for a SavedModel.
+
+        Args:
+            features: as in `enqueue`.
+            weights: as in `enqueue`.
+        """
+        found = tf.tpu.experimental.embedding.serving_embedding_lookup(
+            features, weights, self.embedding_tables, tpu_embedding.feature_config(self)
+        )
+
+        def without_last_axis(ids: Any, activation: Any) -> Any:
+            # Of dense ids [B, 1], which that function doesn't reduce.
+            is_matrix = isinstance(ids, tf.Tensor) and ids.shape.rank != 1
+            return tf.squeeze(activation, -2) if is_matrix else activation
+
+        return tf.nest.map_structure(without_last_axis, features, found)
 
     def _check_built(self, method: str) -> None:
         if not tpu_embedding.is_built(self):

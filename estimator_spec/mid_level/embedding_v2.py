@@ -123,7 +123,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
             return
         if tpu_embedding.is_built(self):
             return
-        tables.outside_of_strategies(super().build)
+        tables.create_outside(super().build)
         self._host.set_variables(tpu_embedding.variables(self))
 
     def _create_variables_and_slots(self) -> Any:

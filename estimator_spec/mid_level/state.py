@@ -23,7 +23,7 @@ class TensorQueue:
     """
 
     def __init__(self, dtypes: Sequence[Any], if_empty: str) -> None:
-        self._queue = tables.outside_of_strategies(lambda: tf.queue.FIFOQueue(_MANY, dtypes))
+        self._queue = tables.create_outside(lambda: tf.queue.FIFOQueue(_MANY, dtypes))
         self._if_empty = if_empty
 
     def put(self, tensors: Sequence[Any]) -> None:
@@ -54,7 +54,7 @@ class HeldTensors:
     def __init__(self, dtypes: Sequence[Any], if_empty: str) -> None:
         self._dtypes = list(dtypes)
         self._if_empty = if_empty
-        self._variable = tables.outside_of_strategies(
+        self._variable = tables.create_outside(
             lambda: tf.Variable(tf.raw_ops.OptionalNone(), trainable=False, dtype=tf.variant)
         )
 

@@ -114,7 +114,11 @@ def look_up(tables: Sequence[Table], lookups: Sequence[Lookup], native: bool) ->
 
 def _look_up_one(table: Table, lookup: Lookup) -> Any:
     entries = lookup.entries()
-    rows = tf.nn.embedding_lookup(table.variable, entries.ids)
+    # By the handle: a tf.custom_gradient around a dequeue must not see a trainable variable read.
+    rows = tf.raw_ops.ResourceGather(
+        resource=table.variable.handle, indices=entries.ids, dtype=tf.float32
+    )
+    rows = tf.ensure_shape(rows, [None, table.variable.shape[1]])
     if table.quantization is not None:
         rows = quantize(rows, table.quantization)
     row_indices = tf.range(tf.size(entries.ids, out_type=tf.int64))
@@ -240,13 +244,14 @@ def _train_one(
     host_updates.apply(update, dict(table.slots), parameters, num_replicas)
 
 
-def outside_of_strategies(make: Callable[[], Any]) -> Any:
+def create_outside(make: Callable[[], Any]) -> Any:
     """Returns the result of a function that creates variables, of which there is one copy each.
 
-    In a strategy's scope the function runs in a thread of its own: the scope is a thread's.
+    In the scope of a strategy, or while a tf.function is traced, it runs in a thread of its own:
+    both change how the current thread creates variables.
     """
-    if not tf.distribute.has_strategy():
-        with tf.init_scope(), tf.device(DEVICE):
+    if tf.executing_eagerly() and not tf.distribute.has_strategy():
+        with tf.device(DEVICE):
             return make()
     result: list[Any] = []
     errors: list[BaseException] = []
