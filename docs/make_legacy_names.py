@@ -26,7 +26,8 @@ run it again. -->
 
 - **TensorFlow 2.16 and newer** has no Estimator. All names refer to ours. The leftovers of its TPU
   embedding columns are replaced by ours as well, and `tf.compat.v1.tpu.CrossShardOptimizer` by a
-  subclass that works without a TPU.
+  subclass that works without a TPU. So are `TPUEmbedding` and `TPUEmbeddingV2` of
+  `tf.tpu.experimental.embedding`, and the layer of TensorFlow Recommenders that uses them.
 - **TensorFlow 2.15** has an Estimator of its own. `install()` leaves all of it in place, with the
   columns and parameter classes that belong to it. The spellings that 2.15 has lost, such as
   `tf.contrib.tpu`, refer to TensorFlow's own classes: the two implementations can't be mixed in a
@@ -57,6 +58,14 @@ _CASES = {
 
 Under `run --cpu` (or with the environment variable TPU_COLUMNS_CPU) these replace functions that
 need a TPU. The host is one replica.
+
+| name | places | now |
+|---|---|---|
+""",
+    names.When.WITH_SPARSE_CORE: """\
+## Names of SparseCore
+
+TensorFlow 2.15 doesn't have them.
 
 | name | places | now |
 |---|---|---|

@@ -36,6 +36,7 @@ WITHOUT_TENSORFLOW = ("migrate",)
 _COLUMN_CLASS = "only functions that return the class are public"
 _GRAPH = "no public method changes a graph"
 _CORE = "TPUEmbedding's public methods work in eager mode only"
+_OBJECT = "our subclass trains the object's tables, for which it has no public names"
 _KERAS = "Keras exports its functions for estimators as __internal__"
 _V1_COLUMN = "TF1's feature-column protocol was never exported"
 _V1 = "tensorflow.python.feature_column.feature_column."
@@ -83,6 +84,7 @@ KNOWN_PRIVATE = {
         "tensorflow.python.ops.lookup_ops": "the id tables of tensorflow.contrib.lookup",
         "tensorflow.python.ops.summary_ops_v2": "the signatures of tensorflow.contrib.summary",
         "tensorflow.python.ops.while_v2": "tf.while_loop chooses by a switch of all threads",
+        "tensorflow.python.saved_model.save_context": "a SavedModel can't have a step's queues",
         "tensorflow.python.saved_model.model_utils": "names of the Estimator's export modules",
         "tensorflow.python.tpu._pywrap_sparse_core_layout": "a C++ class without a public name",
         "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",
@@ -123,15 +125,19 @@ KNOWN_PRIVATE = {
         "._make_train_function": "the ops of a training step have no public name",
     },
     "estimator_spec/_tensorflow/tpu_embedding.py": {
+        "._add_variable_with_custom_getter": "no public method takes a name with slashes",
         "._built": _CORE,
         "._config_proto": _CORE,
         "._create_config_proto": _CORE,
+        "._create_slots": _OBJECT,
+        "._feature_config": _OBJECT,
         "._get_and_update_output_shapes_from_input": _CORE,
         "._hosts": _CORE,
         "._load": _CORE,
         "._retrieve": _CORE,
         "._slot_names": _CORE,
         "._table_config": _CORE,
+        "._using_tpu": _OBJECT,
         "._variables": "the public embedding_tables has the tables without their slots",
     },
 }

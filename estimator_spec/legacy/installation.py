@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.legacy import names, stand_ins
+from estimator_spec.legacy import names, recommenders, stand_ins
 from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
 from estimator_spec.legacy.undo import ReversibleChanges
@@ -113,7 +113,9 @@ def install(replace: bool = False) -> Installed:
 
     A second call changes nothing. TensorFlow's own names stay, except for leftovers of its
     Estimator: on TensorFlow 2.16 and newer its TPU embedding columns become ours, and
-    `tf.compat.v1.tpu.CrossShardOptimizer` becomes a subclass that works without a TPU too.
+    `tf.compat.v1.tpu.CrossShardOptimizer` becomes a subclass that works without a TPU too, and so
+    do `TPUEmbedding` and `TPUEmbeddingV2` of `tf.tpu.experimental.embedding`, and the layer of
+    TensorFlow Recommenders that uses them.
 
     Args:
         replace: replaces TensorFlow 2.15's own Estimator by ours. By default that one stays, and
@@ -165,6 +167,8 @@ def cases() -> Iterator[names.When]:
     yield names.When.ALWAYS
     if host_fallback.host_instead_of_tpu():
         yield names.When.ON_HOST
+    if hasattr(tf.tpu.experimental.embedding, "TPUEmbeddingV2"):
+        yield names.When.WITH_SPARSE_CORE
     if importlib.util.find_spec("tensorboard") is None:
         yield names.When.WITHOUT_TENSORBOARD
 
@@ -179,6 +183,8 @@ def _tensorflow_has_estimator() -> bool:
 def _install_names(state: State, changes: ReversibleChanges) -> None:
     """Adds the names of the table to TensorFlow's modules, and creates the removed modules."""
     table = getters_by_module(state)
+    if state.replace:
+        recommenders.replace_layer(changes)
     # Before the removed modules are created: afterwards they would be found.
     existing = set() if state.replace else {name for name in table if _exists(name)}
     kept = [name for name in table if name in existing or not is_removed(name)]

@@ -15,11 +15,13 @@ class When(enum.Enum):
 
     ON_HOST: programs written for a TPU run on the host (`run --cpu`).
     WITHOUT_TENSORBOARD: TensorBoard, which some names of TensorFlow need, isn't installed.
+    WITH_SPARSE_CORE: TensorFlow knows SparseCore; 2.15 doesn't.
     """
 
     ALWAYS = "always"
     ON_HOST = "on the host"
     WITHOUT_TENSORBOARD = "without TensorBoard"
+    WITH_SPARSE_CORE = "with SparseCore"
 
 
 class Row(NamedTuple):

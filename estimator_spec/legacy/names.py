@@ -40,6 +40,7 @@ def rows() -> tuple[Row, ...]:
         *contrib_names.CONTRIB,
         *contrib_names.MOVED,
         *tpu_names.ON_HOST,
+        *tpu_names.SPARSE_CORE,
         *contrib_names.SUMMARIES,
     )
 

@@ -51,7 +51,19 @@ EMBEDDINGS = parse_rows(
     # TensorFlow's has no CPU kernel; our subclass calls the wrapped optimizer on one replica.
     [estimator_spec.legacy.tpu_stand_ins]
     tf1.tpu tpu_py.tpu_optimizer contrib.tpu: CrossShardOptimizer
+
+    # TensorFlow's train on a TPU only; our subclass is TensorFlow's there.
+    [estimator_spec.mid_level]
+    tf2.tpu.experimental.embedding: TPUEmbedding
     """
+)
+
+SPARSE_CORE = parse_rows(
+    """
+    [estimator_spec.mid_level]
+    tf2.tpu.experimental.embedding: TPUEmbeddingV2
+    """,
+    When.WITH_SPARSE_CORE,
 )
 
 CONTRIB_TPU = parse_rows(

@@ -52,9 +52,9 @@ class ReversibleChanges:
 
         self._undo.callback(restore)
 
-    def add_finder(self, finder: Any) -> None:
-        """Appends a finder to `sys.meta_path`."""
-        sys.meta_path.append(finder)
+    def add_finder(self, finder: Any, first: bool = False) -> None:
+        """Adds a finder to `sys.meta_path`, behind or before all others."""
+        sys.meta_path.insert(0 if first else len(sys.meta_path), finder)
         self._undo.callback(sys.meta_path.remove, finder)
 
     def undo(self) -> None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_spec._tensorflow import tpu_embedding
 from estimator_spec.mid_level import samples, tables
 from estimator_spec.mid_level.host import HostEmbedding
+from estimator_spec.mid_level.replicas import warn_if_installed
 
 
 class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[misc]
@@ -58,6 +59,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         self._host: HostEmbedding | None = None
         if tpu_embedding.is_on_tpu(self):
             return
+        warn_if_installed("TPUEmbedding", type(self))
         self._host = HostEmbedding(
             feature_config,
             tpu_embedding.table_configs(self),

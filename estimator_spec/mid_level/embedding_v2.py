@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import tpu_embedding
 from estimator_spec.mid_level import samples, stacked, stacking, tables
-from estimator_spec.mid_level.replicas import Replicas
+from estimator_spec.mid_level.replicas import Replicas, warn_if_installed
 
 # TensorFlow 2.15 has none.
 _TENSORFLOWS: Any = getattr(tf.tpu.experimental.embedding, "TPUEmbeddingV2", object)
@@ -70,6 +70,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
                 sparse_core_embedding_config,
             )
             return
+        warn_if_installed("TPUEmbeddingV2", type(self))
         cloned = _clone(feature_config)
         tpu_embedding.initialize_base(self, _TENSORFLOWS, cloned, optimizer)
         config = sparse_core_embedding_config

@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert import target_support
 from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.optimizers import OptimizationParameters
 
@@ -50,7 +49,7 @@ def parameters_of(table: str, optimizer: Any) -> OptimizationParameters:
             f"one of {', '.join(_KINDS)}."
         )
     kind = _KINDS[name]
-    rules = target_support.find_support("tpu_embedding", kind).arguments
+    rules = _support("tpu_embedding", kind).arguments
     arguments = {}
     for argument, rule in rules.items():
         attribute = argument if rule.target_argument == "clipvalue" else rule.target_argument
@@ -81,7 +80,7 @@ def sparse_core_parameters(table: str, optimizer: Any) -> OptimizationParameters
             f"{table!r}."
         )
     defaults = {field.name: field.default for field in dataclasses.fields(found)}
-    rules = target_support.find_support("tpu_embedding_v2", found).arguments
+    rules = _support("tpu_embedding_v2", type(found)).arguments
     ignored = [
         name
         for name, rule in rules.items()
@@ -94,6 +93,14 @@ def sparse_core_parameters(table: str, optimizer: Any) -> OptimizationParameters
             ", ".join(ignored),
         )
     return dataclasses.replace(found, **{name: defaults[name] for name in ignored})
+
+
+def _support(target: str, kind: type) -> Any:
+    """Returns how the mid-level API supports an optimizer of ours."""
+    # At the first use: `install()` imports this module, and should not import all of `convert`.
+    from estimator_spec.convert import target_support
+
+    return target_support.find_support(target, kind)
 
 
 def rates(optimizers: list[Any]) -> list[Any]:

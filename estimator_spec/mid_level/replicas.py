@@ -12,6 +12,28 @@ DEVICE = "/device:CPU:0"
 """Where tables are and their ops run."""
 
 
+class _Warned:
+    """State of the warning of this process."""
+
+    logged = False
+
+
+def warn_if_installed(name: str, kind: type) -> None:
+    """Logs that tables are trained on the host, once in a process, if `install()` is why.
+
+    Args:
+        name: name of an embedding object's class in TensorFlow.
+        kind: the class.
+    """
+    installed = getattr(tf.tpu.experimental.embedding, name, None) is kind
+    if installed and not _Warned.logged:
+        _Warned.logged = True
+        tf.compat.v1.logging.warning(
+            "%s was created without a TPUStrategy: estimator_spec trains its tables on this host.",
+            name,
+        )
+
+
 class Replicas:
     """Replicas of a strategy, all of them in this process.
 
