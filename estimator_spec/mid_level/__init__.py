@@ -1,7 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow 2's mid-level API, `tf.tpu.experimental.embedding`, on any machine."""
+"""TensorFlow 2's mid-level API, `tf.tpu.experimental.embedding`, on any machine.
+
+| name                                              |                                              |
+|---------------------------------------------------|----------------------------------------------|
+| `TPUEmbedding`, `TPUEmbeddingV2`                  | TensorFlow's objects, trained without a TPU  |
+| `read_tables`, `load_tables`                      | their values, by table and slot              |
+| `save_for_estimator`                              | writes them as an Estimator's checkpoint     |
+| `recommenders.embedding_layer`                    | the layer of TensorFlow Recommenders         |
+"""
 
 from estimator_spec.mid_level.embedding import TPUEmbedding
 from estimator_spec.mid_level.embedding_v2 import TPUEmbeddingV2
+from estimator_spec.mid_level.moving import load_tables, read_tables, save_for_estimator
 
-__all__ = ["TPUEmbedding", "TPUEmbeddingV2"]
+__all__ = [
+    "TPUEmbedding",
+    "TPUEmbeddingV2",
+    "load_tables",
+    "read_tables",
+    "save_for_estimator",
+]

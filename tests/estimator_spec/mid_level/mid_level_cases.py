@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of the mid-level API, and what they compute, in NumPy float64.
 
-    python mid_level_cases.py REPLICAS EXAMPLES SEED     the same in a MirroredStrategy of logical CPUs
+python mid_level_cases.py REPLICAS EXAMPLES SEED     the same in a MirroredStrategy of logical CPUs
 """
 
 from __future__ import annotations
@@ -147,6 +147,11 @@ def cases(draw, v2=False):
     )
 
 
+def flat(rows):
+    """Returns the elements of all rows."""
+    return [each for row in rows for each in row]
+
+
 class Feature:
     """A feature of a case."""
 
@@ -193,9 +198,9 @@ class Feature:
             return tf.constant(ids, tf.int32), None
         if self.kind in ("ragged", "ragged steps", "shaped"):
             made = tf.RaggedTensor.from_row_lengths(
-                tf.constant(sum(ids, []), tf.int64), [len(row) for row in ids]
+                tf.constant(flat(ids), tf.int64), [len(row) for row in ids]
             )
-            return made, made.with_values(tf.constant(sum(weights, []))) if self.weighted else None
+            return made, made.with_values(tf.constant(flat(weights))) if self.weighted else None
         places = [
             [i // LENGTH, i % LENGTH, j] if self.kind == "cube" else [i, j]
             for i, row in enumerate(rows)
@@ -203,10 +208,10 @@ class Feature:
         ]
         shape = [BATCH, LENGTH, 3] if self.kind == "cube" else [BATCH, 3]
         indices = np.reshape(np.array(places, np.int64), [-1, len(shape)])
-        made = tf.SparseTensor(indices, tf.constant(sum(ids, []), tf.int64), shape)
+        made = tf.SparseTensor(indices, tf.constant(flat(ids), tf.int64), shape)
         if not self.weighted:
             return made, None
-        return made, tf.SparseTensor(indices, tf.constant(sum(weights, [])), shape)
+        return made, tf.SparseTensor(indices, tf.constant(flat(weights)), shape)
 
     def look_up(self, w, rows):
         """Returns activations and uses, as the oracle does."""
@@ -235,7 +240,10 @@ class Program:
         self.replicas = strategy.num_replicas_in_sync if strategy else 1
         self.step = tf.Variable(0.0)
         pairs = [(PLAIN + LIMITED)[number] for number in case.optimizers]
-        self.tables = [oracle.Table(*pair) for pair in zip(self.values, [p for _, p in pairs])]
+        self.tables = [
+            oracle.Table(value, parameters)
+            for value, (_, parameters) in zip(self.values, pairs, strict=True)
+        ]
         configs = [
             API.TableConfig(
                 ROWS,

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and assigns the tables of embedding objects, and writes them as an Estimator's checkpoint.
+
+An Estimator's checkpoint becomes one of an embedding object by
+`estimator_spec.checkpoints.convert(…, objects="tpu_embedding")`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec._tensorflow import tpu_embedding
+from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.embedding.optimizers import slot_names
+from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_optimizer, tables_and_features
+from estimator_spec.mid_level import stacking
+
+tf1 = tf.compat.v1
+
+_Values = dict[str, dict[str, Any]]
+
+
+def read_tables(embedding: Any) -> _Values:
+    """Returns the values of tables and slots, in the order of ids and without padding.
+
+    Args:
+        embedding: a `TPUEmbedding` or `TPUEmbeddingV2` of ours, off a TPU.
+
+    Returns:
+        By name of the table, then of the slot ('parameters' for the table itself): float32 [V, D].
+    """
+    found: _Values = {}
+    for table, where in _places(embedding).items():
+        found[table] = {}
+        for slot, variable in embedding.variables[where.variable].items():
+            value = variable.read_value()
+            if where.rows is not None:
+                value = tf.gather(value, where.rows)[:, : where.width]
+            found[table][slot] = value
+    return found
+
+
+def load_tables(embedding: Any, values: Mapping[str, Mapping[str, Any]]) -> None:
+    """Assigns values to tables and slots.
+
+    Args:
+        embedding: a `TPUEmbedding` or `TPUEmbeddingV2` of ours, off a TPU.
+        values: as `read_tables` returns them; tables and slots that aren't there stay.
+
+    Raises:
+        ValueError: there is no such table or slot, or it has another shape. Nothing is assigned.
+    """
+    places = _places(embedding)
+    assignments = []
+    for table, slots in values.items():
+        if table not in places:
+            raise ValueError(f"There is no table {table!r}; the object has {sorted(places)}.")
+        where = places[table]
+        variables = embedding.variables[where.variable]
+        for slot, value in slots.items():
+            if slot not in variables:
+                raise ValueError(
+                    f"Table {table!r} has no {slot!r}; its optimizer makes {sorted(variables)}."
+                )
+            value = tf.convert_to_tensor(value, tf.float32)
+            if tuple(value.shape) != where.shape:
+                raise ValueError(
+                    f"Table {table!r}: {slot!r} has the shape {where.shape}, and is given "
+                    f"{tuple(value.shape)}."
+                )
+            assignments.append((variables[slot], where, value))
+    for variable, where, value in assignments:
+        if where.rows is None:
+            variable.assign(value)
+        else:
+            padding = variable.shape[1] - where.width
+            rows = tf.pad(value, [[0, 0], [0, padding]])
+            variable.scatter_update(tf.IndexedSlices(rows, where.rows))
+
+
+def save_for_estimator(
+    prefix: str,
+    embedding: Any,
+    spec: EmbeddingConfigSpec,
+    global_step: int,
+    variable_names: Mapping[str, str] | None = None,
+    others: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a checkpoint that an Estimator of a spec restores, or a tool compares.
+
+    Args:
+        prefix: of the checkpoint, `model_dir/model.ckpt-7` for one. If its directory has no file
+            `checkpoint`, one is written that names it.
+        embedding: a `TPUEmbedding` or `TPUEmbeddingV2` of ours, off a TPU, whose tables have the
+            names of the spec's keys.
+        spec: the spec.
+        global_step: step of the checkpoint.
+        variable_names: full name of each table's variable by key, as
+            `estimator_spec.checkpoints.tables_of` returns them for a checkpoint of the Estimator;
+            None: the keys, as in specs without columns.
+        others: further values by name of the variable: those of the model.
+
+    Raises:
+        ValueError: the object lacks a table of the spec or a slot of its optimizer, or the
+            checkpoint exists.
+    """
+    if tf1.train.checkpoint_exists(prefix):
+        raise ValueError(f"The checkpoint {prefix} exists. Take another prefix, or remove it.")
+    names = dict(variable_names or {})
+    values = read_tables(embedding)
+    found = {name: tf.convert_to_tensor(value) for name, value in (others or {}).items()}
+    for key, config in tables_and_features(spec)[0].items():
+        if key not in values:
+            raise ValueError(f"The object has no table {key!r} of the spec, but {sorted(values)}.")
+        name, slots = names.get(key, key), values[key]
+        found[name] = slots["parameters"]
+        parameters = table_optimizer(spec, config)
+        if parameters is None:
+            continue
+        own = mid_level_slot_names(parameters)
+        for slot, full in slot_names(parameters, name).items():
+            if own.get(slot) not in slots:
+                raise ValueError(
+                    f"Table {key!r}: the object has no slot {slot!r} of the spec's "
+                    f"{type(parameters).__name__}; it has {sorted(slots)}."
+                )
+            found[full] = slots[own[slot]]
+    found["global_step"] = tf.constant(global_step, tf.int64)
+    directory = os.path.dirname(prefix)
+    if directory:
+        os.makedirs(directory, exist_ok=True)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(found),
+        shape_and_slices=[""] * len(found),
+        tensors=list(found.values()),
+    )
+    if not os.path.exists(os.path.join(directory, "checkpoint")):
+        tf1.train.update_checkpoint_state(directory, prefix)
+
+
+class _Place:
+    """Where a table is.
+
+    Attributes:
+        variable: key of its variables.
+        shape: its shape.
+        rows: rows of its variable, int64 [V]; None: all.
+    """
+
+    def __init__(self, variable: str, shape: tuple[int, int], rows: Any = None) -> None:
+        self.variable = variable
+        self.shape = shape
+        self.rows = rows
+
+    @property
+    def width(self) -> int:
+        """Columns of the table."""
+        return self.shape[1]
+
+
+def _places(embedding: Any) -> dict[str, _Place]:
+    """Returns where each table of an embedding object is, by its name."""
+    layouts = getattr(embedding, "embedding_layouts", None)
+    if layouts is None:
+        return {
+            config.name: _Place(config.name, (config.vocabulary_size, config.dim))
+            for config in tpu_embedding.table_configs(embedding)
+        }
+    found = {}
+    for name, layout in layouts.items():
+        rows, width = layout.unsharded_shape
+        ids = tf.range(rows, dtype=tf.int64)
+        places = stacking.positions(layout, ids)
+        found[name] = _Place(layout.stacked_table_name, (rows, width), places)
+    return found
