@@ -5,18 +5,25 @@
 |---------------------------------------------------|----------------------------------------------|
 | `TPUEmbedding`, `TPUEmbeddingV2`                  | TensorFlow's objects, trained without a TPU  |
 | `read_tables`, `load_tables`                      | their values, by table and slot              |
+| `read_sparse_core_checkpoint`                     | the same of a checkpoint of stacked tables   |
 | `save_for_estimator`                              | writes them as an Estimator's checkpoint     |
 | `recommenders.embedding_layer`                    | the layer of TensorFlow Recommenders         |
 """
 
 from estimator_spec.mid_level.embedding import TPUEmbedding
 from estimator_spec.mid_level.embedding_v2 import TPUEmbeddingV2
-from estimator_spec.mid_level.moving import load_tables, read_tables, save_for_estimator
+from estimator_spec.mid_level.moving import (
+    load_tables,
+    read_sparse_core_checkpoint,
+    read_tables,
+    save_for_estimator,
+)
 
 __all__ = [
     "TPUEmbedding",
     "TPUEmbeddingV2",
     "load_tables",
+    "read_sparse_core_checkpoint",
     "read_tables",
     "save_for_estimator",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import tpu_embedding
-from estimator_spec.mid_level import samples, stacked, stacking, tables
+from estimator_spec.mid_level import moving, samples, stacked, stacking, tables
 from estimator_spec.mid_level.replicas import Replicas, warn_if_installed
 
 # TensorFlow 2.15 has none.
@@ -291,8 +291,10 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
         return super()._trackable_children(save_type, **more)
 
     def _checkpoint_adapter(self, path: str) -> Any:
-        # Called before a checkpoint is restored.
+        # Called before a checkpoint is restored. TensorFlow's adapter lays tables out anew, but
+        # leaves their slots at initial values.
         if self._host is not None:
+            moving.check_layouts(path, self._host.layouts)
             self._host.forget_delayed()
         return super()._checkpoint_adapter(path)
 

@@ -21,6 +21,9 @@ from estimator_spec.mid_level import stacking
 
 tf1 = tf.compat.v1
 
+_LAYOUTS = "_sparse_core_table_layouts"
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+
 _Values = dict[str, dict[str, Any]]
 
 
@@ -42,6 +45,66 @@ def read_tables(embedding: Any) -> _Values:
                 value = tf.gather(value, where.rows)[:, : where.width]
             found[table][slot] = value
     return found
+
+
+def read_sparse_core_checkpoint(path: str, root: str = "embedding") -> _Values:
+    """Returns the tables and slots of a `TPUEmbeddingV2`'s checkpoint, of any number of chips.
+
+    Args:
+        path: prefix of a checkpoint that `tf.train.Checkpoint(embedding=…)` wrote.
+        root: the keyword.
+
+    Returns:
+        As `read_tables`, for `load_tables`.
+
+    Raises:
+        ValueError: the checkpoint has no such object under the root.
+    """
+    reader = tf.train.load_checkpoint(path)
+    names = reader.get_variable_to_shape_map()
+    layouts = _layouts_of(reader, root)
+    if not layouts:
+        raise ValueError(
+            f"{path} has no stacked tables of a TPUEmbeddingV2 under {root!r}. It has "
+            f"{sorted(names)[:5]}, …."
+        )
+    found: _Values = {}
+    for table, layout in layouts.items():
+        rows, width = layout.unsharded_shape
+        places = stacking.positions(layout, tf.range(rows, dtype=tf.int64)).numpy()
+        stack = f"{root}/{_escaped(layout.stacked_table_name)}"
+        found[table] = {}
+        for name in names:
+            start, _, rest = name.partition(_VALUE)
+            if rest or not name.endswith(_VALUE):
+                continue
+            if start == stack or start.startswith(f"{stack}.S"):
+                slot = start[len(stack) + 2 :] or "parameters"
+                if "." not in slot:
+                    found[table][slot] = tf.constant(reader.get_tensor(name)[places][:, :width])
+    return found
+
+
+def check_layouts(path: str, layouts: Mapping[str, Any]) -> None:
+    """Checks that a checkpoint has tables in the layouts of an object.
+
+    Raises:
+        ValueError: it hasn't.
+    """
+    reader = tf.train.load_checkpoint(path)
+    roots = {
+        name.split(f"/{_LAYOUTS}")[0]
+        for name in reader.get_variable_to_shape_map()
+        if _LAYOUTS in name
+    }
+    found = [_layouts_of(reader, root) for root in sorted(roots)]
+    if any(_same(each, layouts) for each in found):
+        return
+    has = "other layouts, of another number of chips" if found else "tables that aren't stacked"
+    raise ValueError(
+        f"The checkpoint {path} has {has}. Load it by estimator_spec.mid_level.load_tables, from "
+        "read_sparse_core_checkpoint, or from read_tables of a TPUEmbedding that has restored it."
+    )
 
 
 def load_tables(embedding: Any, values: Mapping[str, Mapping[str, Any]]) -> None:
@@ -178,3 +241,35 @@ def _places(embedding: Any) -> dict[str, _Place]:
         places = stacking.positions(layout, ids)
         found[name] = _Place(layout.stacked_table_name, (rows, width), places)
     return found
+
+
+def _layouts_of(reader: Any, root: str) -> dict[str, Any]:
+    """Returns the layouts of an object in a checkpoint by name of the table; {} if it has none."""
+    name = f"{root}/{_LAYOUTS}{_VALUE}"
+    if not reader.has_tensor(name):
+        return {}
+    return stacking.parse_layouts(bytes(reader.get_tensor(name)))
+
+
+def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Returns whether layouts have each row of each table at the same place."""
+
+    def places(layouts: Mapping[str, Any]) -> Any:
+        return {
+            table: (
+                each.stacked_table_name,
+                each.num_sparse_cores,
+                each.total_rows_per_sparse_core_shard,
+                each.sparse_core_shard_row_offset,
+                each.sparse_core_shard_rotation,
+                *each.unsharded_shape,
+            )
+            for table, each in layouts.items()
+        }
+
+    return bool(places(first) == places(second))
+
+
+def _escaped(name: str) -> str:
+    """Returns a name as keys of checkpoints have it."""
+    return name.replace(".", "..").replace("/", ".S")

@@ -73,6 +73,16 @@ def layouts(
     return found
 
 
+def parse_layouts(message: bytes) -> dict[str, Any]:
+    """Returns the layouts of a serialized `SparseCoreTableLayouts` by name of the table."""
+    stacker = private.sparse_core_layout_stacker(
+        num_partitions=1, sparse_cores_per_partition=1, disable_table_stacking=False
+    )
+    found = type(stacker.GetLayouts())()
+    found.ParseFromString(message)
+    return {layout.table_name: layout for layout in found.tables}
+
+
 def stacks(configs: Sequence[Any], found: dict[str, Any]) -> list[Stack]:
     """Returns the stacks of tables by name of the first table."""
     by_name: dict[str, list[Any]] = {}

@@ -165,26 +165,37 @@ def test_with_sparse_core(tmp_path, name):
 
 
 @pytest.mark.skipif(not HAS_V2, reason="this TensorFlow has no TPUEmbeddingV2")
-def test_other_numbers_of_chips(tmp_path):
-    """A checkpoint of another number of SparseCores is laid out anew when it is restored.
+@pytest.mark.parametrize("second", ["b", "b/c.d"])
+def test_other_numbers_of_chips(tmp_path, second):
+    """A checkpoint of another number of SparseCores isn't restored in part: load_tables takes it.
 
-    TensorFlow does so; it finds no slots of stacks whose names have slashes.
+    TensorFlow would lay the tables out anew, and leave their slots at initial values.
     """
     from estimator_spec.mid_level import stacked
 
-    ours = TPUEmbeddingV2(features([8], "b"), API.Adagrad(0.1))
+    ours = TPUEmbeddingV2(features([8], second), API.Adagrad(0.1))
     train_v2(ours)
     path = tf.train.Checkpoint(embedding=ours).save(str(tmp_path / "c"))
     before = stacked.CORES_PER_CHIP
     try:
         stacked.CORES_PER_CHIP = 8
-        wider = TPUEmbeddingV2(features([8], "b"), API.Adagrad(0.1))
+        wider = TPUEmbeddingV2(features([8], second), API.Adagrad(0.1))
     finally:
         stacked.CORES_PER_CHIP = before
-    wider.build()
-    tf.train.Checkpoint(embedding=wider).restore(path)
     assert {each.num_sparse_cores for each in wider.embedding_layouts.values()} == {8}
+    for each in (wider, TPUEmbeddingV2(features([8], "other"), API.Adagrad(0.1))):
+        with pytest.raises(ValueError, match="Load it by .*load_tables"):
+            tf.train.Checkpoint(embedding=each).restore(path)
+    plain = TPUEmbedding(features(None, second), API.Adagrad(0.1))
+    for each in (wider, plain):
+        mid_level.load_tables(each, mid_level.read_sparse_core_checkpoint(path))
     assert_same(logical(ours), logical(wider))
+    assert_same(logical(ours), values_of(plain))
+    path = tf.train.Checkpoint(embedding=plain).save(str(tmp_path / "plain"))
+    with pytest.raises(ValueError, match="aren't stacked"):
+        tf.train.Checkpoint(embedding=wider).restore(path)
+    with pytest.raises(ValueError, match="no stacked tables"):
+        mid_level.read_sparse_core_checkpoint(path)
 
 
 SPEC = es.EmbeddingConfigSpec(
@@ -358,9 +369,9 @@ def test_a_slot_that_is_missing(tmp_path):
     embedding = TPUEmbedding(features, API.SGD(0.1))
     with pytest.raises(ValueError, match="no slot 'accumulator'"):
         mid_level.save_for_estimator(str(tmp_path / "m"), embedding, SPEC, 1)
-    del features["f1"]
+    only = {"f0": API.FeatureConfig(API.TableConfig(13, 4, name="a"))}
     with pytest.raises(ValueError, match="no table 'b'"):
         mid_level.save_for_estimator(
-            str(tmp_path / "m"), TPUEmbedding(features, API.Adagrad(0.1)), SPEC, 1
+            str(tmp_path / "m"), TPUEmbedding(only, API.Adagrad(0.1)), SPEC, 1
         )
     assert not list(tmp_path.iterdir())
