@@ -130,7 +130,6 @@ KNOWN_PRIVATE = {
         "._config_proto": _CORE,
         "._create_config_proto": _CORE,
         "._create_slots": _OBJECT,
-        "._feature_config": _OBJECT,
         "._get_and_update_output_shapes_from_input": _CORE,
         "._hosts": _CORE,
         "._load": _CORE,

@@ -110,11 +110,6 @@ def is_built(embedding: Any) -> bool:
     return bool(embedding._built)
 
 
-def feature_config(embedding: Any) -> Any:
-    """Returns the structure of features of an embedding object."""
-    return embedding._feature_config
-
-
 def table_configs(embedding: Any) -> list[Any]:
     """Returns the tables of an embedding object, in the order of their first features."""
     return list(embedding._table_config)
@@ -125,7 +120,7 @@ def variables(embedding: Any) -> dict[str, dict[str, Any]]:
     return embedding._variables  # type: ignore[no-any-return]
 
 
-def initialize_base(embedding: Any, kind: type, features: Any, optimizer: Any) -> None:
+def initialize_base(embedding: Any, kind: Any, features: Any, optimizer: Any) -> None:
     """Calls the initializer of the base class of `TPUEmbeddingV2`, which needs no TPU.
 
     It checks optimizers and names of tables.
@@ -136,7 +131,7 @@ def initialize_base(embedding: Any, kind: type, features: Any, optimizer: Any) -
         features: structure of `FeatureConfig`s.
         optimizer: optimizer of the tables without one.
     """
-    super(kind, embedding).__init__(features, optimizer)  # type: ignore[misc]
+    super(kind, embedding).__init__(features, optimizer)  # type: ignore[misc, arg-type]
 
 
 def add_variable(embedding: Any, name: str, shape: Any, initializer: Any) -> Any:

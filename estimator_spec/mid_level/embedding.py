@@ -55,13 +55,15 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         optimizer: Any,
         pipeline_execution_with_tensor_core: bool = False,
     ) -> None:
+        # TensorFlow puts wrappers in the place of lists and dictionaries, also of those inside.
+        structure = tf.nest.map_structure(lambda feature: feature, feature_config)
         super().__init__(feature_config, optimizer, pipeline_execution_with_tensor_core)
         self._host: HostEmbedding | None = None
         if tpu_embedding.is_on_tpu(self):
             return
         warn_if_installed("TPUEmbedding", type(self))
         self._host = HostEmbedding(
-            feature_config,
+            structure,
             tpu_embedding.table_configs(self),
             tf.distribute.get_strategy(),
             pipeline_execution_with_tensor_core,
@@ -153,7 +155,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         if self._host is None:
             super().enqueue(features, weights, training, name, device)
             return
-        structure = tpu_embedding.feature_config(self)
+        structure = self._host.structure
         tf.nest.assert_same_structure(structure, features)
         inputs = tf.nest.flatten(features)
         flat_weights = samples.flat_weights(structure, weights, len(inputs))
@@ -183,9 +185,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         if self._host is None:
             return super().dequeue(name)
         self._check_built("dequeue")
-        return tf.nest.pack_sequence_as(
-            tpu_embedding.feature_config(self), self._host.dequeue(name)
-        )
+        return tf.nest.pack_sequence_as(self._host.structure, self._host.dequeue(name))
 
     @tf.autograph.experimental.do_not_convert
     def apply_gradients(self, gradients: Any, name: str | None = None) -> None:
@@ -208,7 +208,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
             super().apply_gradients(gradients, name)
             return
         self._check_built("apply_gradients")
-        tf.nest.assert_same_structure(tpu_embedding.feature_config(self), gradients)
+        tf.nest.assert_same_structure(self._host.structure, gradients)
         self._host.apply_gradients(tf.nest.flatten(gradients), name)
 
     def serve(self, features: Any, weights: Any = None) -> Any:
@@ -218,8 +218,9 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
             features: as in `enqueue`.
             weights: as in `enqueue`.
         """
+        assert self._host is not None
         found = tf.tpu.experimental.embedding.serving_embedding_lookup(
-            features, weights, self.embedding_tables, tpu_embedding.feature_config(self)
+            features, weights, self.embedding_tables, self._host.structure
         )
 
         def without_last_axis(ids: Any, activation: Any) -> Any:

@@ -72,10 +72,11 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
             return
         warn_if_installed("TPUEmbeddingV2", type(self))
         cloned = _clone(feature_config)
+        structure = tf.nest.map_structure(lambda feature: feature, cloned)
         tpu_embedding.initialize_base(self, _TENSORFLOWS, cloned, optimizer)
         config = sparse_core_embedding_config
         self._host = stacked.StackedEmbedding(
-            cloned,
+            structure,
             tpu_embedding.table_configs(self),
             Replicas(strategy),
             pipeline_execution_with_tensor_core,
@@ -180,7 +181,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
         """
         if self._host is None:
             return super().enqueue(features, weights, device)
-        structure = tpu_embedding.feature_config(self)
+        structure = self._host.structure
         tf.nest.assert_same_structure(structure, features)
         inputs = tf.nest.flatten(features)
         flat_weights = samples.flat_weights(structure, weights, len(inputs))
@@ -209,7 +210,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
         with tf.init_scope():
             self.build()
         activations, preserved = self._host.look_up(partitioned_tensors)
-        structure = tpu_embedding.feature_config(self)
+        structure = self._host.structure
         return tf.nest.pack_sequence_as(structure, activations), preserved
 
     @tf.autograph.experimental.do_not_convert
@@ -234,7 +235,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
                 "apply_gradients called on unbuilt TPUEmbeddingV2 object. Please either call the "
                 "embedding lookup method first or manually call the build method."
             )
-        tf.nest.assert_same_structure(tpu_embedding.feature_config(self), gradients)
+        tf.nest.assert_same_structure(self._host.structure, gradients)
         self._host.apply_gradients(tf.nest.flatten(gradients), preserved_outputs)
 
     @classmethod

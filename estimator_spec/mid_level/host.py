@@ -107,6 +107,7 @@ class HostEmbedding:
     ) -> None:
         self.any_batch_size = False
         self.replicas = Replicas(strategy)
+        self.structure = feature_config
         self.features = tf.nest.flatten(feature_config)
         self.paths = samples.paths(feature_config)
         self.shapes = [feature.output_shape for feature in self.features]

@@ -79,7 +79,6 @@ def sparse_core_parameters(table: str, optimizer: Any) -> OptimizationParameters
             f"{' and '.join(given)} are not supported yet by TPUEmbeddingV2. But found in table "
             f"{table!r}."
         )
-    defaults = {field.name: field.default for field in dataclasses.fields(found)}
     rules = _support("tpu_embedding_v2", type(found)).arguments
     ignored = [
         name
@@ -92,7 +91,9 @@ def sparse_core_parameters(table: str, optimizer: Any) -> OptimizationParameters
             table,
             ", ".join(ignored),
         )
-    return dataclasses.replace(found, **{name: defaults[name] for name in ignored})
+    heeded: Any = found  # each subclass is a dataclass
+    defaults = {field.name: field.default for field in dataclasses.fields(heeded)}
+    return dataclasses.replace(heeded, **{name: defaults[name] for name in ignored})  # type: ignore[no-any-return]
 
 
 def _support(target: str, kind: type) -> Any:

@@ -58,5 +58,5 @@ def embedding_layer(base: Any) -> Any:
         "_create_tpu_embedding_mid_level_api": create,
         "call": call,
     }
-    layer = type(base.__name__, (base,), members)
+    layer: Any = type(base.__name__, (base,), members)
     return layer

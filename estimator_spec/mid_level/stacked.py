@@ -72,6 +72,7 @@ class StackedEmbedding:
         disable_stacking: bool,
     ) -> None:
         self.replicas = replicas
+        self.structure = feature_config
         self._features = tf.nest.flatten(feature_config)
         self._paths = samples.paths(feature_config)
         for path, feature in zip(self._paths, self._features, strict=True):
@@ -220,14 +221,11 @@ class StackedEmbedding:
         replicas, gradients = [], []
         for begin in range(0, size * self.replicas.number, size):
             mine = tensors[begin : begin + size]
-            batch = {
-                stack.name: StackedBatch(
-                    *(tf.ensure_shape(each, [None]) for each in mine[4 * place : 4 * place + 3]),
-                    mine[4 * place + 3],
-                    None,
-                )
-                for place, stack in enumerate(self.stacks)
-            }
+            batch = {}
+            for place, stack in enumerate(self.stacks):
+                *ids, sample_count = mine[4 * place : 4 * place + 4]
+                sample_ids, token_ids, gains = (tf.ensure_shape(each, [None]) for each in ids)
+                batch[stack.name] = StackedBatch(sample_ids, token_ids, gains, sample_count, None)
             replicas.append(self._lookups(batch))
             gradients.append(
                 [
