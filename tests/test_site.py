@@ -41,6 +41,7 @@ MODULES = [
     "estimator_spec.export",
     "estimator_spec.heads",
     "estimator_spec.heads.first_generation",
+    "estimator_spec.mid_level",
     "estimator_spec.planning",
     "estimator_spec.run_config",
 ]

@@ -7,7 +7,7 @@
 | `read_tables`, `load_tables`                      | their values, by table and slot              |
 | `read_sparse_core_checkpoint`                     | the same of a checkpoint of stacked tables   |
 | `save_for_estimator`                              | writes them as an Estimator's checkpoint     |
-| `recommenders.embedding_layer`                    | the layer of TensorFlow Recommenders         |
+| `embedding_layer`                                 | the layer of TensorFlow Recommenders         |
 """
 
 from estimator_spec.mid_level.embedding import TPUEmbedding
@@ -18,10 +18,12 @@ from estimator_spec.mid_level.moving import (
     read_tables,
     save_for_estimator,
 )
+from estimator_spec.mid_level.recommenders import embedding_layer
 
 __all__ = [
     "TPUEmbedding",
     "TPUEmbeddingV2",
+    "embedding_layer",
     "load_tables",
     "read_sparse_core_checkpoint",
     "read_tables",

@@ -169,7 +169,7 @@ def test_with_sparse_core(tmp_path, name):
 def test_other_numbers_of_chips(tmp_path, second):
     """A checkpoint of another number of SparseCores isn't restored in part: load_tables takes it.
 
-    TensorFlow would lay the tables out anew, and leave their slots at initial values.
+    TensorFlow's adapter lays the tables out anew, and leaves their slots at initial values.
     """
     from estimator_spec.mid_level import stacked
 
