@@ -61,9 +61,10 @@ class Replicas:
                 "none."
             )
         self._strategy = strategy
+        alone = not tf.distribute.has_strategy()
+        self._name = "no strategy" if alone else f"another {type(strategy).__name__}"
         self.number = int(strategy.num_replicas_in_sync)
         # The default strategy has no list of devices.
-        alone = not tf.distribute.has_strategy()
         self.devices = [DEVICE] if alone else list(strategy.extended.worker_devices)
 
     def of_enqueue(self, device: str | None) -> list[int]:
@@ -133,9 +134,8 @@ class Replicas:
         if not tf.distribute.has_strategy():
             return None
         raise RuntimeError(
-            f"The embedding object was created under {type(self._strategy).__name__}, and is used "
-            f"in a replica of another strategy, {type(strategy).__name__}. Create it in the scope "
-            "of the strategy that runs the step."
+            f"The embedding object was created under {self._name}, and is used in a replica of "
+            f"{type(strategy).__name__}. Create it in the scope of the strategy that runs the step."
         )
 
 
