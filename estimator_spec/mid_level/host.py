@@ -11,6 +11,7 @@ different functions, and run eagerly or not.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,8 @@ from estimator_spec.mid_level.state import DelayedCall, HeldTensors, TensorQueue
 from estimator_spec.mid_level.tables import Lookup, Table
 
 tf1 = tf.compat.v1
+
+_MOST_WAITING = 1000
 
 _NO_BATCH = (
     "dequeue: no batch is enqueued. Each dequeue needs an enqueue before it; a TPU would wait "
@@ -123,6 +126,8 @@ class HostEmbedding:
         # The kinds of the last calls, and the shapes of their samples.
         self._enqueued: dict[_Place, tuple[_Kind, list[Any]]] = {}
         self._dequeued: dict[_Place, tuple[_Kind, bool]] = {}
+        # Kinds of batches that were enqueued eagerly; functions may have dequeued some.
+        self._waiting: dict[_Place, collections.deque[tuple[_Kind, list[Any]]]] = {}
         self._warned: set[str] = set()
 
     def set_variables(self, variables: Any) -> None:
@@ -205,6 +210,9 @@ class HostEmbedding:
         if (place, kind) not in self._queues:
             self._queues[place, kind] = TensorQueue(kind.dtypes, _NO_BATCH)
         self._enqueued[place] = kind, shapes
+        if tf.executing_eagerly():
+            waiting = self._waiting.setdefault(place, collections.deque(maxlen=_MOST_WAITING))
+            waiting.append((kind, shapes))
         self._queues[place, kind].put(kind.flatten(batch))
 
     def dequeue(self, name: Any) -> list[Any]:
@@ -212,7 +220,7 @@ class HostEmbedding:
         place = self._place(self._enqueued, name)
         if place not in self._enqueued:
             raise RuntimeError(_NO_BATCH)
-        kind, shapes = self._enqueued[place]
+        kind, shapes = self._next(place)
         batch = kind.unflatten(self._queues[place, kind].take())
         if not kind.training:
             self.flush()
@@ -262,6 +270,18 @@ class HostEmbedding:
         """Drops the update that pipelining has delayed."""
         if self._delayed is not None:
             self._delayed.forget()
+
+    def _next(self, place: _Place) -> tuple[_Kind, list[Any]]:
+        """Returns the kind of the batch that is dequeued next, and its shapes.
+
+        A function that is traced dequeues the kind that was enqueued last: its own.
+        """
+        waiting = self._waiting.get(place)
+        while tf.executing_eagerly() and waiting:
+            found = waiting.popleft()
+            if not self._queues[place, found[0]].is_empty():
+                return found
+        return self._enqueued[place]
 
     def _place(self, known: Any, name: Any) -> _Place:
         """Returns where a replica's batch is; a call without batches of its name has any."""

@@ -164,14 +164,20 @@ def from_ids(path: str, ids: Any, weights: Any, feature: Any, known: Any) -> Sam
     length = _num_steps(path, ids, feature, known)
     if length is None:
         return Samples(values, rows, _resolve(known, shape), numbers)
-    if length is not None and not _has_steps(feature):
-        numbers = None  # as TensorFlow documents for such an output_shape
+    if not _has_steps(feature):
+        known = feature.output_shape if feature.output_shape.rank is not None else known
+        if numbers is not None:  # ignored in steps, as TensorFlow documents for an output_shape
+            numbers = tf.where(length > 1, tf.ones_like(numbers), numbers)
+    else:
+        known = tf.TensorShape(None)
+    length = tf.convert_to_tensor(length, tf.int64)
+    is_row = tf.logical_and(length == 1, not _has_steps(feature))
+    columns = tf.where(is_row, tf.zeros_like(columns), columns)
     kept = columns < length
     samples = tf.boolean_mask(rows * length + columns, kept)
     if numbers is not None:
         numbers = tf.boolean_mask(numbers, kept)
     steps = tf.concat([shape, [length]], 0)
-    known = feature.output_shape if feature.output_shape.rank is not None else tf.TensorShape(None)
     return Samples(tf.boolean_mask(values, kept), samples, _resolve(known, steps), numbers)
 
 
@@ -184,8 +190,11 @@ def _sparse_places(ids: tf.SparseTensor) -> tuple[Any, Any, Any]:
     return rows, ids.indices[:, -1], shape
 
 
-def _num_steps(path: str, ids: Any, feature: Any, known: Any) -> int | None:
-    """Returns the number of steps of a sequence; None if each row of ids is one sample."""
+def _num_steps(path: str, ids: Any, feature: Any, known: Any) -> Any:
+    """Returns the number of steps of a sequence; None if each row of ids is one sample.
+
+    It is a tensor, which may be 1, if the number of rows isn't known.
+    """
     if ids.shape.rank != 2:
         return None
     if _has_steps(feature):
@@ -193,19 +202,21 @@ def _num_steps(path: str, ids: Any, feature: Any, known: Any) -> int | None:
     if known.rank is None or known.rank < 2:
         return None
     batch, dimensions = ids.shape[0], known.as_list()
-    if batch is None or dimensions[0] is None:
-        inner = dimensions[1:]
-        if None in inner:
-            raise ValueError(f"Feature {path}: output_shape {known} has unknown steps.")
-        return None if batch is None and dimensions[0] is not None else math.prod(inner)
+    if None in dimensions[1:]:
+        raise ValueError(f"Feature {path}: output_shape {known} has unknown steps.")
+    if dimensions[0] is None:
+        return math.prod(dimensions[1:])
     total = math.prod(dimensions)
+    words = f"Feature {path}: the {total} elements of output_shape {known} are no multiple of the "
+    if batch is None:
+        count = ids.nrows(tf.int64) if isinstance(ids, tf.RaggedTensor) else ids.dense_shape[0]
+        check = tf.debugging.Assert(total % count == 0, [f"{words}rows of its ids:", count])
+        with tf.control_dependencies([] if tf.executing_eagerly() else [check]):
+            return total // count
     if total == batch:
         return None
     if total % batch:
-        raise ValueError(
-            f"Feature {path}: the {total} elements of output_shape {known} are no multiple of the "
-            f"{batch} rows of its ids."
-        )
+        raise ValueError(f"{words}{batch} rows of its ids.")
     return total // batch
 
 

@@ -31,6 +31,10 @@ class TensorQueue:
         with tf.device(DEVICE):
             self._queue.enqueue(list(tensors))
 
+    def is_empty(self) -> bool:
+        """Returns whether there is no list; eagerly only."""
+        return not int(self._queue.size())
+
     def take(self) -> list[Any]:
         """Removes the first list, and returns it.
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from hypothesis import given
 
-import mid_level_cases
+import mid_level_replicas
 from mid_level_cases import HAS_V2, Program, cases
 
 
@@ -33,7 +33,7 @@ def test_random_programs_of_replicas(replicas):
     """Replicas of a MirroredStrategy train one copy of each table, as the cores of a TPU do."""
     # TensorFlow takes several logical CPUs before its first op only.
     done = subprocess.run(
-        [sys.executable, mid_level_cases.__file__, str(replicas), "4", "1"],
+        [sys.executable, mid_level_replicas.__file__, str(replicas), "4", "1"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

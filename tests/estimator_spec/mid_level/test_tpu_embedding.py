@@ -78,6 +78,32 @@ def test_batches_are_first_in_first_out():
     assert rows_of(embedding, config).tolist() == [1, 1, 3, 3, 5]
 
 
+def test_batches_of_both_kinds_wait_in_one_line():
+    """A batch for evaluation that was enqueued after one for training is dequeued after it."""
+    embedding, _ = one()
+    for id_, training in ((1, True), (2, False), (3, True)):
+        embedding.enqueue({"x": tf.constant([id_])}, training=training)
+    assert [embedding.dequeue()["x"].numpy()[0, 0] for _ in range(3)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_rows_of_an_unknown_number(rows):
+    """In a function, rows of an unknown number are steps or samples, by their number in a run."""
+    embedding, _ = one(output_shape=[2, 2])
+
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int64)])
+    def look_up(ids):
+        embedding.enqueue({"x": ids}, training=False)
+        return embedding.dequeue()
+
+    ids = [[1, 2, 3], [4]] if rows == 2 else [[1], [2], [4, 4], []]
+    expected = [[[2, 3], [5, 0]], [[2, 3], [5, 0]]][rows == 4]
+    found = look_up(tf.ragged.constant(ids, dtype=tf.int64))["x"]
+    assert found.numpy()[..., 0].tolist() == expected
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no multiple"):
+        look_up(tf.ragged.constant([[1], [2], [3]], dtype=tf.int64))
+
+
 def test_calls_in_functions_of_their_own():
     """enqueue, dequeue and apply_gradients may be in different tf.functions."""
     embedding, config = one()
