@@ -65,7 +65,8 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
             )
         self._host: stacked.StackedEmbedding | None = None
         strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, tf.distribute.TPUStrategy):
+        of_tpu = (tf.distribute.TPUStrategy, tf.distribute.experimental.TPUStrategy)
+        if isinstance(strategy, of_tpu):
             super().__init__(
                 feature_config,
                 optimizer,
