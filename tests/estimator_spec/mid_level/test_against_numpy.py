@@ -28,7 +28,9 @@ def test_random_programs_of_sparse_core(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [2, 4])
+@pytest.mark.parametrize(
+    "replicas", [2, pytest.param(4, marks=pytest.mark.nightly("two are with every change"))]
+)
 def test_random_programs_of_replicas(replicas):
     """Replicas of a MirroredStrategy train one copy of each table, as the cores of a TPU do."""
     # TensorFlow takes several logical CPUs before its first op only.
