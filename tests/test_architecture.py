@@ -83,6 +83,7 @@ KNOWN_PRIVATE = {
         "tensorflow.python.ops.lookup_ops": "the id tables of tensorflow.contrib.lookup",
         "tensorflow.python.ops.summary_ops_v2": "the signatures of tensorflow.contrib.summary",
         "tensorflow.python.ops.while_v2": "tf.while_loop chooses by a switch of all threads",
+        "tensorflow.python.saved_model.loader_impl": "the public loader replaces no inputs",
         "tensorflow.python.saved_model.model_utils": "names of the Estimator's export modules",
         "tensorflow.python.tpu._pywrap_sparse_core_layout": "a C++ class without a public name",
         "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",

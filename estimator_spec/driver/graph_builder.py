@@ -96,8 +96,8 @@ def start(estimator: EstimatorMethods, graph: tf.Graph, mode: str | None = None)
         ValueError: the estimator didn't create a global step.
     """
     tf1.set_random_seed(estimator._config.tf_random_seed)
-    estimator._create_and_assert_global_step(graph)
-    if mode == ModeKeys.TRAIN:
+    step = estimator._create_and_assert_global_step(graph)
+    if mode == ModeKeys.TRAIN and step is not None:  # the model_fn may load it from a SavedModel
         private.get_or_create_global_step_read(graph)
 
 

@@ -105,6 +105,18 @@ CONTRIB = parse_rows(
       crf_binary_score crf_decode crf_log_likelihood crf_log_norm crf_sequence_score crf_unary_score
       viterbi_decode
 
+    [estimator_spec.driver.predictor]
+    contrib.predictor contrib.predictor.predictor_factories:
+      from_contrib_estimator from_estimator from_saved_model
+    contrib.predictor.predictor: Predictor
+    contrib.predictor.saved_model_predictor: SavedModelPredictor
+    contrib.predictor.core_estimator_predictor: CoreEstimatorPredictor
+
+    [estimator_spec.legacy.contrib_factorization]
+    contrib.factorization contrib.factorization.python.ops.clustering_ops:
+      COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
+    contrib.factorization contrib.factorization.python.ops.kmeans: KMeansClustering
+
     [tensorflow.autograph]
     contrib.autograph: set_verbosity to_code to_graph trace
 

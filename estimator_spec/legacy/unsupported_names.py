@@ -20,11 +20,11 @@ UNSUPPORTED = parse_table(
       boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory
     estimator_py.canned.boosted_trees contrib.boosted_trees contrib.tensor_forest: *
 
-    [Use scikit-learn: sklearn.cluster.MiniBatchKMeans, sklearn.mixture.GaussianMixture.]
-    estimator estimator.experimental estimator_py.estimator_lib estimator_py.canned.kmeans \
-      contrib.factorization:
-      KMeans KMeansClustering
-    estimator_py.canned.kmeans contrib.factorization: *
+    [TensorFlow had it in tf.compat.v1.estimator.experimental only, under the name KMeans.]
+    estimator estimator_v2.experimental estimator_py.estimator_lib: KMeans KMeansClustering
+
+    [Use scikit-learn: sklearn.mixture.GaussianMixture, sklearn.decomposition.]
+    contrib.factorization: *
 
     [Build the network in a model_fn: sequence_input_layer or tf.keras.layers, and a head of \
      estimator_spec.heads.]
@@ -159,9 +159,6 @@ UNSUPPORTED = parse_table(
     [Train with estimator_spec.train_and_evaluate.]
     contrib.learn: *
 
-    [Use tf.saved_model.load(path).signatures.]
-    contrib.predictor: *
-
     [Copy the function from TensorFlow 1.15's sources; TensorFlow Addons had some of them.]
     contrib.opt contrib.crf contrib.seq2seq: *
 
@@ -193,8 +190,8 @@ def is_listed(module: str, name: str) -> bool:
 def advice(module: str, name: str) -> str:
     """Returns advice on a removed name that isn't restored.
 
-    >>> advice('tensorflow.contrib', 'predictor')
-    'Use tf.saved_model.load(path).signatures.'
+    >>> advice('tensorflow.contrib', 'distributions')
+    'Install tensorflow_probability.'
 
     Args:
         module: the module's full name, in any spelling.
