@@ -156,9 +156,15 @@ SAVED_MODELS = Kind(
     close=("",),
     takes_donor=True,
 )
+OP_NAMES = Kind(
+    "run_op_names.py",
+    ("dnn_regressor", "linear_classes", "combined_binary"),
+    "op_names_",
+    sources=("side.py", "programs/canned_models.py"),
+)
 KINDS = (
     *(SIDE, CANNED, KERAS_MODELS, NAN_ROWS, MIRRORED, TPU_CHECKPOINTS),
-    *(KMEANS, SAVED_MODELS),
+    *(KMEANS, SAVED_MODELS, OP_NAMES),
 )
 # Answers of the reference's heads, to drawn cases of each head and to fixed ones.
 HEADS = Kind(

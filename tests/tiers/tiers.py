@@ -58,6 +58,7 @@ VERSIONED = (
     "reference/test_against_the_reference.py::*[[]optimizers]",
     "reference/test_canned.py::*[[]2_dnn_binary]",
     "reference/test_canned.py::*[[]1_linear_binary]",
+    "reference/test_op_names.py",
     "test_readme.py",
     "test_startup.py",
 )
