@@ -96,6 +96,11 @@ CONTRIB = parse_rows(
       MultiRNNCell RNNCell ResidualWrapper
     contrib.rnn contrib.rnn.python.ops.rnn: stack_bidirectional_dynamic_rnn
 
+    [estimator_spec.legacy.contrib_fused_rnn]
+    contrib.rnn contrib.rnn.python.ops.fused_rnn_cell:
+      FusedRNNCell FusedRNNCellAdaptor TimeReversedFusedRNN
+    contrib.rnn contrib.rnn.python.ops.lstm_ops: LSTMBlockFusedCell
+
     [tensorflow.compat.v1.nn]
     contrib.rnn contrib.rnn.python.ops.core_rnn:
       static_bidirectional_rnn static_rnn static_state_saving_rnn
