@@ -75,6 +75,16 @@ UNSUPPORTED = parse_table(
      Warm-start from the old checkpoint, or use `python -m estimator_spec checkpoint convert`.]
     estimator_py.tools.checkpoint_converter: *
 
+    [It is a part of TensorFlow's model_to_estimator. Call estimator_spec.model_to_estimator; the \
+     weights of examples are the feature `sample_weights`.]
+    estimator_py.keras_lib: FormattedKeyError standardize_sample_weights
+
+    [It was the decorator by which TensorFlow published its Estimator's names. Leave it out.]
+    estimator_py.estimator_export: T estimator_export
+
+    [It counted uses of the Estimator inside of Google. Leave it out.]
+    estimator_py.tools.analytics: track_numerical_issues track_usage
+
     [It is a helper of TensorFlow's own tests. Read event files with \
      tf.compat.v1.train.summary_iterator.]
     estimator_py.hooks.fake_summary_writer: *

@@ -47,6 +47,7 @@ VERSIONED = (
     "estimator_spec/heads/test_in_estimators.py",
     "estimator_spec/keras_models/test_model_to_estimator.py::test_metrics*",
     "estimator_spec/keras_models/test_model_to_estimator.py::test_training*",
+    "estimator_spec/legacy/test_estimator_api.py",
     "estimator_spec/legacy/test_installation.py",
     "estimator_spec/legacy/test_tpu_stand_ins.py",
     "estimator_spec/updates/test_native_ops.py::test_updates_equal*",
