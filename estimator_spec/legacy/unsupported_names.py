@@ -14,7 +14,8 @@ _TF_SLIM = "Install tf_slim (pip install 'tpu-columns[contrib]'); tensorflow.con
 # The headings are the advice. `*` is every other name of a module.
 UNSUPPORTED = parse_table(
     f"""
-    [Train boosted trees by a library of them: tensorflow_decision_forests, xgboost or lightgbm.]
+    [TensorFlow lost boosted trees with 2.9, and has no kernels of their ops. Train them by a \
+     library of trees: ydf, xgboost or lightgbm.]
     estimator estimator_py.estimator_lib estimator_py.canned.boosted_trees contrib.estimator:
       BoostedTreesClassifier BoostedTreesEstimator BoostedTreesRegressor
       boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory
