@@ -64,7 +64,7 @@ def test_mini_batches(tmp_path, steps):
 
 def test_predictions(tmp_path):
     """Indices, distances and the score are those of the centers."""
-    kmeans = KMeans(5, tmp_path, use_mini_batch=False)
+    kmeans = KMeans(5, tmp_path, seed=1, use_mini_batch=False)
     kmeans.train(all_points)
     centers = kmeans.cluster_centers()
     distances = np.linalg.norm(POINTS[:, None] - centers[None], axis=-1)
@@ -75,7 +75,7 @@ def test_predictions(tmp_path):
 
 def test_one_batch(tmp_path):
     """The first centers take a batch; where it was the only one, the next training has a step."""
-    kmeans = KMeans(5, tmp_path, use_mini_batch=False)
+    kmeans = KMeans(5, tmp_path, seed=1, use_mini_batch=False)
     kmeans.train(all_points)
     first = kmeans.cluster_centers()
     assert {tuple(center) for center in first} <= {tuple(point) for point in POINTS}
@@ -128,7 +128,7 @@ def test_seeds(tmp_path, initial):
 
     def first_centers(name, of_config, seed):
         config = estimator_spec.RunConfig(model_dir=str(tmp_path / name), tf_random_seed=of_config)
-        kmeans = KMeans(3, None, initial, seed=seed, config=config)
+        kmeans = KMeans(8, None, initial, seed=seed, config=config)
         kmeans.train(input_fn, steps=1)
         return kmeans.cluster_centers().tolist()
 
