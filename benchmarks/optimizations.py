@@ -29,7 +29,6 @@ WORKLOADS = {
     Optimization.LOOKUPS.value: "grid/10ids-sparse-1e5",
     Optimization.INPUT_LAYERS.value: "small-300",
     Optimization.NATIVE_KERNELS.value: "grid/10ids-dense-1e6",
-    Optimization.GRADIENT_SUMS.value: "grid/10ids-dense-1e5",
     Optimization.FUSED_ADAM.value: "adam/1id-dense-1e5",
     Optimization.DIRECT_SUMS.value: "evaluate/10ids",
     Optimization.INITIAL_VALUES.value: "grid/1id-dense-1e6",

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import driver_graphs, eager_tables, one_id_columns, optimizations
+from tpu_columns import driver_graphs, eager_tables, optimizations
 from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.layer_inputs import check_features_of
 from tpu_columns.optimizations import Optimization
@@ -163,26 +163,20 @@ def _input_layer(
     """Builds an input layer from few ops; see `input_layer`."""
     columns = sorted(columns, key=lambda column: column.name)
     collections = _variable_collections(weight_collections)
-    tensors: dict[str, tf.Tensor | None] = {}
+    tensors: dict[str, tf.Tensor] = {}
     with tf1.variable_scope(None, default_name="input_layer"):
         builder = private.LazyBuilder(features)
-        together = one_id_columns.OneIdColumns(columns, builder)
         for column in columns:
             with tf1.variable_scope(None, default_name=private.scope_name(column)) as scope:
-                if column in together:
-                    table = column._input_layer_table(collections, trainable)
-                    tensors[column.name] = together.gather(column, table)
-                else:
-                    tensor = private.dense_tensor(column, builder, collections, trainable)
-                    tensors[column.name] = _flat(column, tensor)
+                tensor = private.dense_tensor(column, builder, collections, trainable)
+                tensors[column.name] = _flat(column, tensor)
                 if cols_to_vars is not None:
                     variables = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope.name)
                     cols_to_vars[column] = variables
         if cols_to_output_tensors is not None:
-            tensors |= together.split()
             cols_to_output_tensors.update((column, tensors[column.name]) for column in columns)
-        _check_batch_sizes(tensors, together.batch_size)
-        return together.join(tensors)
+        _check_batch_sizes(tensors)
+        return tf.concat(list(tensors.values()), 1)
 
 
 def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
@@ -193,17 +187,13 @@ def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tensor, [tf.shape(tensor)[0], elements])
 
 
-def _check_batch_sizes(tensors: dict[str, Any], batch_size: int | None) -> None:
+def _check_batch_sizes(tensors: dict[str, tf.Tensor]) -> None:
     """Checks that all columns have the same number of rows, where the graph knows the numbers.
 
     Args:
-        tensors: [batch, ...] by column name; None where `batch_size` is known instead.
-        batch_size: number of rows of the columns without a tensor.
+        tensors: [batch, ...] by column name.
     """
-    sizes = {
-        name: batch_size if tensor is None else tensor.shape.as_list()[0]
-        for name, tensor in tensors.items()
-    }
+    sizes = {name: tensor.shape.as_list()[0] for name, tensor in tensors.items()}
     known = {name: size for name, size in sizes.items() if size is not None}
     if len(set(known.values())) > 1:
         raise ValueError(

@@ -20,7 +20,6 @@ class Optimization(enum.Enum):
     LOOKUPS = "TPU_COLUMNS_FAST_LOOKUPS"
     INPUT_LAYERS = "TPU_COLUMNS_FAST_INPUT_LAYERS"
     NATIVE_KERNELS = "TPU_COLUMNS_NATIVE_KERNELS"
-    GRADIENT_SUMS = "TPU_COLUMNS_GRADIENT_SUMS"
     FUSED_ADAM = "TPU_COLUMNS_FUSED_ADAM"
     DIRECT_SUMS = "TPU_COLUMNS_DIRECT_SUMS"
     JOINED_TRANSFERS = "TPU_COLUMNS_JOINED_TRANSFERS"
@@ -34,7 +33,6 @@ class Optimization(enum.Enum):
 REWRITES = frozenset(
     {
         Optimization.NATIVE_KERNELS,
-        Optimization.GRADIENT_SUMS,
         Optimization.FUSED_ADAM,
         Optimization.DIRECT_SUMS,
         Optimization.JOINED_TRANSFERS,

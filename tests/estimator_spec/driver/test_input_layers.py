@@ -9,7 +9,6 @@ import tensorflow as tf
 
 import estimator_spec
 import tpu_columns
-from tpu_columns import one_id_columns
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -20,12 +19,6 @@ OPTIMIZERS = {
     "Adam": lambda: tf1.train.AdamOptimizer(0.1),
     "Momentum": lambda: tf1.train.MomentumOptimizer(0.01, 0.9),
 }
-
-
-@pytest.fixture(autouse=True)
-def join_few(monkeypatch):
-    """Lets two columns be looked up together."""
-    monkeypatch.setattr(one_id_columns, "MIN_COLUMNS", 2)
 
 
 def train(directory, optimizer, highest=ROWS):
