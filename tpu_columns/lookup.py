@@ -71,7 +71,7 @@ def pooled_lookup(
             ids = tf.sparse.reshape(ids, flat)
             weights = None if weights is None else tf.sparse.reshape(weights, flat)
         if is_native:
-            result = native_lookup.look_up(table, ids, weights, combiner, safe=safe, trained=unique)
+            result = native_lookup.look_up(table, ids, weights, combiner, safe=safe)
         elif safe:
             batch = entries.from_sparse_safe(ids, weights, combiner, trained=unique)
             result = _gather_and_combine(table, batch, unique)
@@ -79,6 +79,8 @@ def pooled_lookup(
             batch = entries.from_sparse(ids, weights, combiner)
             result = _gather_and_combine(table, batch, unique)
         if leading is not None:
+            if isinstance(result, native_lookup.Pending):
+                result = native_lookup.join([result])
             depth = result.shape[-1]
             result = tf.reshape(
                 result, tf.concat([leading, tf.shape(result, out_type=tf.int64)[1:]], 0)
@@ -110,7 +112,7 @@ def dense_lookup(
     combiner = check_combiner(combiner) or "mean"
     if native_lookup.can_look_up(table, None):
         with tf.name_scope("dense_lookup"):
-            return native_lookup.look_up(table, ids, None, combiner, safe=True, trained=unique)
+            return native_lookup.look_up(table, ids, None, combiner, safe=True)
     missing = ids < 0
     if _is_low_precision(table):
         places = tf.where(~missing)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lookups by an op of `kernels/cpp/`, with its gradient.
 
-    ids, weights ─▶ LookUpTables ─▶ sums [B, D] ─▶ model ─▶ gradient of the sums
-                        │                                        │
-               rows that were read ────▶ RowGradients ◀──────────┘
-                                              │
-                              slices of the table's gradient: distinct ids, a row for each
+    ids, weights ─▶ LookUpTables ─▶ layer [B, 26·D] ─▶ model ─▶ gradient of the layer
+                        │                                           │
+               rows that were read ──────▶ RowGradients ◀───────────┘
+                                                │  (one for each table)
+                                slices of a table's gradient: distinct ids, a row for each
 
 The op reads rows where they are, and sums them in the order of TensorFlow's lookups, whose
 numbers it has. An optimizer gets slices, as from TensorFlow's gathers.
@@ -13,12 +13,14 @@ numbers it has. An optimizer gets slices, as from TensorFlow's gathers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import contextvars
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import driver_graphs, lookup_errors
+from tpu_columns import driver_graphs, lookup_errors, placement
 from tpu_columns.kernels import devices, loading
 
 OP = "TpuColumnsLookUpTables"
@@ -26,6 +28,10 @@ GRADIENT_OP = "TpuColumnsRowGradients"
 
 COMBINERS = ("sum", "mean", "sqrtn")
 """Combiners by the op's number of each."""
+
+_defers: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "tpu_columns.native_lookup", default=False
+)
 
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
@@ -98,6 +104,33 @@ def can_look_up(table: Any, weights: tf.SparseTensor | None) -> bool:
     )
 
 
+class Pending:
+    """Result of a lookup that `join` makes together with others.
+
+    Args:
+        table: the variable.
+        feature: what is looked up there.
+
+    Attributes:
+        shape: static shape of the result.
+    """
+
+    def __init__(self, table: Any, feature: Feature) -> None:
+        self.table = table
+        self.feature = feature
+        self.shape = tf.TensorShape([feature.ids.shape[0], table.shape[1]])
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[None]:
+    """Makes `look_up` return `Pending` within the context, for `join`."""
+    token = _defers.set(True)
+    try:
+        yield
+    finally:
+        _defers.reset(token)
+
+
 def look_up(
     table: Any,
     ids: Any,
@@ -105,8 +138,7 @@ def look_up(
     combiner: str,
     *,
     safe: bool,
-    trained: bool,
-) -> tf.Tensor:
+) -> Any:
     """Looks up ids, and combines the rows of each row of ids.
 
     Args:
@@ -115,19 +147,47 @@ def look_up(
         weights: floats with the indices of sparse `ids`, or None for ones.
         combiner: 'mean', 'sqrtn' or 'sum'.
         safe: as in `lookup.pooled_lookup`; true for dense ids.
-        trained: whether an optimizer may update the table.
 
     Returns:
-        Floats, [B, D].
+        Floats, [B, D]; or a `Pending` of them.
     """
-    num_rows, width = (int(size) for size in table.shape.as_list())
     if ids.dtype not in (tf.int32, tf.int64):
         ids = tf.cast(ids, tf.int64)
     names = lookup_errors.names_of_scope() or lookup_errors.Names(table.op.name, "ids")
-    feature = Feature(0, ids, weights, combiner, names, num_rows, safe)
-    (sums,), _ = call([table], [feature], [width], trained=trained)
-    sums.set_shape([ids.shape[0], width])
-    return sums
+    feature = Feature(0, ids, weights, combiner, names, int(table.shape[0]), safe)
+    pending = Pending(table, feature)
+    return pending if _defers.get() else join([pending])
+
+
+def join(parts: Sequence[Any]) -> tf.Tensor:
+    """Returns results of lookups and other matrices side by side, which one op writes there.
+
+    Args:
+        parts: `Pending`, or floats [B, columns] with a static number of columns.
+
+    Returns:
+        Floats, [B, sum of columns].
+    """
+    if not any(isinstance(part, Pending) for part in parts):
+        return tf.concat(list(parts), 1)
+    looked_up = [part for part in parts if isinstance(part, Pending)]
+    # Resource variables come first among the op's inputs.
+    order = sorted(looked_up, key=lambda part: not _is_resource(part.table))
+    number_of = {part: number for number, part in enumerate(order)}
+    features, others, column = [], [], 0
+    for part in parts:
+        width = int(part.shape[1])
+        if isinstance(part, Pending):
+            features.append(part.feature._replace(variable=number_of[part], column=column))
+        else:
+            others.append(Other(part, 0, column, width))
+        column += width
+    tables = [part.table for part in order]
+    trained = placement.updates_tables()
+    (layer,), _ = call(tables, features, [column], others, trained=trained)
+    for part in parts:
+        layer.set_shape([part.shape[0], None])
+    return layer
 
 
 def call(
@@ -141,7 +201,7 @@ def call(
     """Calls the op.
 
     Args:
-        tables: variables, all of them resource variables, or none.
+        tables: variables, first the resource variables.
         features: what is looked up.
         widths: columns of the matrices that it returns.
         others: what it copies into them.
@@ -150,8 +210,8 @@ def call(
     Returns:
         Matrices, float32 [B, width] each; and the rows that were read, for an update.
     """
-    handles = [table.handle for table in tables if hasattr(table, "handle")]
-    values = [] if handles else [tf.convert_to_tensor(table) for table in tables]
+    handles = [table.handle for table in tables if _is_resource(table)]
+    values = [tf.convert_to_tensor(table) for table in tables[len(handles) :]]
     sparse = [each.ids for each in features if isinstance(each.ids, tf.SparseTensor)]
     weights = [each.weights.values for each in features if each.weights is not None]
     layers, rows = loading.load().tpu_columns_look_up_tables(
@@ -193,29 +253,29 @@ def _gradient(op: Any, *gradients: Any) -> list[Any]:
         tf.zeros_like(output) if gradient is None else tf.convert_to_tensor(gradient)
         for output, gradient in zip(op.outputs[:-1], gradients[:-1], strict=True)
     ]
-    variables, layers = op.get_attr("variable"), op.get_attr("layer")
-    num_tables = op.get_attr("num_variables") + op.get_attr("num_tables")
-    others = slice(num_tables, num_tables + op.get_attr("num_others"))
-    # Distinct rows are found by table, in the order of the tables' first features.
-    order = list(dict.fromkeys(variables))
-    shapes = [_static_shape(table) for table in op.inputs[:num_tables]]
-    ids, sums = loading.load().tpu_columns_row_gradients(
-        gradients=[of_layers[layer] for layer in layers],
-        rows=op.outputs[-1],
-        num_tables=len(order),
-        column=op.get_attr("column"),
-        widths=[shapes[number][1] for number in order],
-    )
     found: list[Any] = [None] * len(op.inputs)
-    for number, rows, values in zip(order, ids, sums, strict=True):
-        found[number] = tf.IndexedSlices(values, rows, tf.constant(shapes[number], tf.int32))
-    found[others] = [
-        tf.slice(of_layers[layer], [0, column], [-1, width])
-        for layer, column, width in zip(
-            *(op.get_attr(f"{name}_of_other") for name in ("layer", "column", "width")), strict=True
+    # Each feature has slices of its own, as norms of a gradient's values depend on that.
+    features = zip(*map(op.get_attr, ("variable", "layer", "column")), strict=True)
+    for feature, (number, layer, column) in enumerate(features):
+        shape = _static_shape(op.inputs[number])
+        ids, sums = loading.load().tpu_columns_row_gradients(
+            gradient=of_layers[layer],
+            rows=op.outputs[-1],
+            feature=feature,
+            column=column,
+            width=shape[1],
         )
-    ]
+        found[number] = tf.IndexedSlices(sums, ids, tf.constant(shape, tf.int32))
+    num_tables = op.get_attr("num_variables") + op.get_attr("num_tables")
+    places = (op.get_attr(f"{name}_of_other") for name in ("layer", "column", "width"))
+    others = zip(*places, strict=True)
+    for number, (layer, column, width) in enumerate(others, num_tables):
+        found[number] = tf.slice(of_layers[layer], [0, column], [-1, width])
     return found
+
+
+def _is_resource(table: Any) -> bool:
+    return hasattr(table, "handle")
 
 
 def _static_shape(table: Any) -> list[int]:

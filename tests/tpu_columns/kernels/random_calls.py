@@ -85,9 +85,9 @@ class Calls:
             return value
         if isinstance(value, (bool, str)):
             return value
-        if name in ("num_layers", "num_tables"):  # TensorFlow itself makes as many outputs
+        if name == "num_layers":  # TensorFlow itself makes as many outputs
             return int(random.integers(1, 5))
-        if name == "widths":
+        if name in ("width", "widths"):
             return int(random.choice(np.array(SIZES)))
         if isinstance(value, int):
             return int(random.choice(np.array(NUMBERS, object)))
@@ -151,12 +151,13 @@ class Calls:
         """Looks up the features of two variables, and sums the gradients of their rows."""
         arguments, features = self._lookup_of_tables(random)
         layers, rows = self._ops.tpu_columns_look_up_tables(**arguments)
+        feature = int(random.integers(len(features)))
         gradients = {
-            "gradients": [np.asarray(layers[each["layer"]]) for each in features],
+            "gradient": np.asarray(layers[features[feature]["layer"]]),
             "rows": rows,
-            "num_tables": len({each["variable"] for each in features}),
-            "column": [each["column"] for each in features],
-            "widths": [WIDTH] * len({each["variable"] for each in features}),
+            "feature": feature,
+            "column": features[feature]["column"],
+            "width": WIDTH,
         }
         self._run(self._ops.tpu_columns_row_gradients, random, gradients)
 

@@ -40,7 +40,7 @@ def test_wrong_widths_are_refused_in_a_graph(widths):
     look_up = loading.load().tpu_columns_look_up_tables
     names = "variable first_row num_rows num_shards safe combiner num_steps sparse weighted"
     attributes = {name: [0] for name in names.split()} | {"num_rows": [1], "num_shards": [1]}
-    attributes |= dict.fromkeys(("column_name", "key", "weight_key"), ["''"])
+    attributes |= {name: ["''"] for name in ("column_name", "key", "weight_key")}
     others = {f"{name}_of_other": [] for name in ("layer", "column", "width")}
     with tf.Graph().as_default():
         table = tf.Variable(tf.ones([1, 2]), dtype=tf.float32)

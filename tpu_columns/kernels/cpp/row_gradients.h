@@ -34,9 +34,10 @@ inline void AddGradients(const Entries& entries, const float* gradient, int64_t 
 //
 // places: of the gradient of each of the table's features, among `gradients` and `columns`.
 // columns: where a feature's gradient begins.
-inline Status SumGradients(const TableRows& rows, const std::vector<Entries>& entries,
-                           const std::vector<int64_t>& places, const OpInputList& gradients,
-                           const std::vector<int64_t>& columns, int64_t width, float* sums) {
+template <typename Tensors>
+Status SumGradients(const TableRows& rows, const std::vector<Entries>& entries,
+                    const std::vector<int64_t>& places, const Tensors& gradients,
+                    const std::vector<int64_t>& columns, int64_t width, float* sums) {
   std::fill_n(sums, rows.distinct.size() * width, 0.0f);
   const int32_t* next = rows.index.data();
   for (size_t i = 0; i < places.size(); ++i) {
@@ -55,81 +56,66 @@ inline Status SumGradients(const TableRows& rows, const std::vector<Entries>& en
 }
 
 REGISTER_OP("TpuColumnsRowGradients")
-    .Input("gradients: num_gradients * float")
+    .Input("gradient: float")
     .Input("rows: variant")
-    .Output("ids: num_tables * int64")
-    .Output("sums: num_tables * float")
-    .Attr("num_gradients: int >= 1")
-    .Attr("num_tables: int >= 1")
-    .Attr("column: list(int)")
-    .Attr("widths: list(int)")
+    .Output("ids: int64")
+    .Output("sums: float")
+    .Attr("feature: int")
+    .Attr("column: int")
+    .Attr("width: int")
     .SetShapeFn([](InferenceContext* c) {
-      std::vector<int64_t> widths;
-      TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
-      TF_RETURN_IF_ERROR(CheckSizes({&widths}, c->num_outputs() / 2));
-      TF_RETURN_IF_ERROR(CheckWidths(widths));
-      for (size_t place = 0; place < widths.size(); ++place) {
-        const DimensionHandle rows = c->UnknownDim();
-        c->set_output(place, c->Vector(rows));
-        c->set_output(widths.size() + place, c->Matrix(rows, widths[place]));
-      }
+      int64_t width;
+      TF_RETURN_IF_ERROR(c->GetAttr("width", &width));
+      TF_RETURN_IF_ERROR(CheckWidths({width}));
+      const DimensionHandle rows = c->UnknownDim();
+      c->set_output(0, c->Vector(rows));
+      c->set_output(1, c->Matrix(rows, width));
       return tensorflow::Status();
     })
     .Doc(R"doc(
-Sums the gradients of the rows of tables that TpuColumnsLookUpTables has read.
+Sums the gradients of the rows that a feature of TpuColumnsLookUpTables has read. No other feature has
+its variable.
 
-gradients: of the sums of each feature of the lookup, in columns from `column` on.
+gradient: of the feature's sums, in columns from `column` on.
 rows: of the lookup.
-ids: distinct rows of each table, in the order of the tables' first features.
+ids: distinct rows.
 sums: gradients of these rows.
-widths: columns of each table.
+feature: number of the feature.
+width: number of columns of its table.
 )doc");
 
 class RowGradientsOp : public OpKernel {
  public:
   explicit RowGradientsOp(OpKernelConstruction* context) : OpKernel(context) {
-    int num_gradients, num_tables;
-    OP_REQUIRES_OK(context, context->GetAttr("num_gradients", &num_gradients));
-    OP_REQUIRES_OK(context, context->GetAttr("num_tables", &num_tables));
+    OP_REQUIRES_OK(context, context->GetAttr("feature", &feature_));
     OP_REQUIRES_OK(context, context->GetAttr("column", &column_));
-    OP_REQUIRES_OK(context, context->GetAttr("widths", &widths_));
-    OP_REQUIRES_OK(context, CheckSizes({&column_}, num_gradients));
-    OP_REQUIRES_OK(context, CheckSizes({&widths_}, num_tables));
-    OP_REQUIRES_OK(context, CheckWidths(widths_));
-    OP_REQUIRES_OK(context, CheckWidths(column_));
+    OP_REQUIRES_OK(context, context->GetAttr("width", &width_));
+    OP_REQUIRES_OK(context, CheckWidths({width_, column_}));
   }
 
   void Compute(OpKernelContext* context) override {
-    OpInputList gradients;
-    OP_REQUIRES_OK(context, context->input_list("gradients", &gradients));
     StepRows* rows;
     OP_REQUIRES_OK(context, FindStepRows(context, &rows));
-    const int64_t num_tables = widths_.size();
+    // Each feature is a table of its own, in the order of features.
     OP_REQUIRES(context,
-                rows->num_tables() == num_tables && rows->entries.size() == column_.size(),
-                InvalidArgument("the lookup has ", rows->entries.size(), " features of ",
-                                rows->num_tables(), " tables"));
-    int64_t num_ids = 0;
-    for (const Entries& each : rows->entries) num_ids += each.count;
-    const bool are_many = num_ids >= kManyIds;
-    OP_REQUIRES_OK(context, ForEach(context, num_tables, are_many, [&](int64_t number) {
-      const TableRows& table = rows->Rows(number);
-      const int64_t count = table.distinct.size();
-      Tensor *ids, *sums;
-      TensorShape shape;
-      TF_RETURN_IF_ERROR(TensorShape::BuildTensorShape({count, widths_[number]}, &shape));
-      TF_RETURN_IF_ERROR(context->allocate_output(number, TensorShape({count}), &ids));
-      TF_RETURN_IF_ERROR(context->allocate_output(num_tables + number, shape, &sums));
-      int64_t* to = ids->flat<int64_t>().data();
-      for (const int64_t row : table.distinct) *to++ = row - table.begin;
-      const std::vector<int64_t> places(table.features.begin(), table.features.end());
-      return SumGradients(table, rows->entries, places, gradients, column_, widths_[number],
-                          sums->flat<float>().data());
-    }));
+                feature_ >= 0 && feature_ < rows->num_tables() &&
+                    rows->num_tables() == static_cast<int64_t>(rows->entries.size()),
+                InvalidArgument("the lookup has no feature ", feature_, " with its own variable"));
+    const TableRows& table = rows->Rows(feature_);
+    const int64_t count = table.distinct.size();
+    Tensor *ids, *sums;
+    TensorShape shape;
+    OP_REQUIRES_OK(context, TensorShape::BuildTensorShape({count, width_}, &shape));
+    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({count}), &ids));
+    OP_REQUIRES_OK(context, context->allocate_output(1, shape, &sums));
+    std::copy(table.distinct.begin(), table.distinct.end(), ids->flat<int64_t>().data());
+    const std::vector<Tensor> gradients{context->input(0)};
+    OP_REQUIRES_OK(context, SumGradients(table, rows->entries, {0}, gradients, {column_}, width_,
+                                         sums->flat<float>().data()));
   }
 
  private:
-  std::vector<int64_t> column_, widths_;
+  int64_t feature_, column_, width_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TpuColumnsRowGradients").Device(tensorflow::DEVICE_CPU),
