@@ -21,9 +21,11 @@ def is_building() -> bool:
 def uses_native_kernels() -> bool:
     """Returns whether lookups in the default graph are native ops, if there are any."""
     graph = tf.compat.v1.get_default_graph()
+    current = placement.current()
     return (
         is_building()
-        and placement.updates_tables()
+        and current is not None
+        and current.mode is not placement.Mode.SERVE  # other programs load exports
         and not graph.building_function
         and private.control_flow_context(graph) is None
         and not tf.distribute.has_strategy()

@@ -10,10 +10,9 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import driver_graphs, eager_tables, native_lookup, optimizations
+from tpu_columns import driver_graphs, eager_tables, native_lookup
 from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.layer_inputs import check_features_of
-from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -145,8 +144,7 @@ def _takes_few_ops(columns: list[Any]) -> bool:
     TensorFlow's raises the errors of columns that aren't dense, or have the same name.
     """
     return (
-        driver_graphs.is_building()
-        and optimizations.is_used(Optimization.INPUT_LAYERS)
+        driver_graphs.uses_native_kernels()
         and all(isinstance(column, private.DenseColumnV1) for column in columns)
         and len({column.name for column in columns}) == len(columns)
     )

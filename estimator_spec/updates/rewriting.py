@@ -21,12 +21,12 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import adam, dependencies, direct_sums, kernels, native_ops
 from tpu_columns.kernels import loading
-from tpu_columns.optimizations import REWRITES, Optimization
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
 # Whether a process can run native kernels is for the driver to decide.
-_TENSORFLOW_OPS_ONLY = REWRITES - {Optimization.NATIVE_KERNELS}
+_TENSORFLOW_OPS_ONLY = frozenset(Optimization) - {Optimization.NATIVE_KERNELS}
 
 
 def optimize_training_graph(
@@ -42,10 +42,10 @@ def optimize_training_graph(
     Returns:
         The op to run instead of `train_op`: another op only if `train_op` itself was replaced.
     """
+    if Optimization.UPDATES not in chosen:
+        return train_op
     step = dependencies.collect_ancestors(train_op)
-    replaced: dict[Any, Any] = {}
-    if Optimization.FUSED_ADAM in chosen:
-        replaced |= adam.fuse_adam(graph, step)
+    replaced = adam.fuse_adam(graph, step)
     if Optimization.NATIVE_KERNELS in chosen and loading.load() is not None:
         updates = [
             op
@@ -78,7 +78,7 @@ def optimize_inference_graph(
         graph: a finished graph for evaluation, prediction or export; it is changed.
         chosen: the optimizations to apply.
     """
-    if Optimization.DIRECT_SUMS in chosen:
+    if Optimization.LOOKUPS in chosen:
         direct_sums.sum_from_tables(graph)
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import traces
-from estimator_spec.cores import host, native_tables
+from estimator_spec.cores import host
 from tpu_columns import Hardware, Mode, lookup_errors, optimizations, placement
 from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization

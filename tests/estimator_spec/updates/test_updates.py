@@ -10,7 +10,6 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import updates
-from tpu_columns import environment
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -216,10 +215,10 @@ def test_the_switches(tmp_path, monkeypatch):
     """The argument takes precedence over the environment; the default is True."""
     assert _ops_of_training(tmp_path / "1")
     assert not _ops_of_training(tmp_path / "2", fast_updates=False)
-    monkeypatch.setenv(environment.FAST_UPDATES, "0")
+    monkeypatch.setenv(Optimization.UPDATES.value, "0")
     assert not _ops_of_training(tmp_path / "3")
     assert _ops_of_training(tmp_path / "4", fast_updates=True)
-    monkeypatch.setenv(environment.FAST_UPDATES, "maybe")
+    monkeypatch.setenv(Optimization.UPDATES.value, "maybe")
     with pytest.raises(ValueError, match="FAST_UPDATES='maybe' must be 0 or 1"):
         _ops_of_training(tmp_path / "5")
 
