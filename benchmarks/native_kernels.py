@@ -130,8 +130,12 @@ def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[li
         "num_rows": [feature.rows for feature in features],
         "num_shards": [1] * len(features),
         # Other revisions had marks.
-        **{"mark": zeros, "mark_limit": 1},
-        **{"safe": zeros, "column_name": names, "key": names, "weight_key": names},
+        "mark": zeros,
+        "mark_limit": 1,
+        "safe": zeros,
+        "column_name": names,
+        "key": names,
+        "weight_key": names,
         "trains": True,
         "combiner": [1] * len(features),  # mean
         "num_steps": [0] * len(features),
