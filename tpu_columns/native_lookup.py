@@ -4,7 +4,7 @@
     ids, weights ─▶ LookUpTables ─▶ layer [B, 26·D] ─▶ model ─▶ gradient of the layer
                         │                                           │
                rows that were read ──────▶ RowGradients ◀───────────┘
-                                                │  (one for each table)
+                                                │  (one for each column)
                                 slices of a table's gradient: distinct ids, a row for each
 
 The op reads rows where they are, and sums them in the order of TensorFlow's lookups, whose
