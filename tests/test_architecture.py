@@ -63,6 +63,7 @@ KNOWN_PRIVATE = {
         _INTERNAL + "SequenceDenseColumn": "exported for the Keras outside of TensorFlow only",
         _INTERNAL + "deserialize_feature_column": "exported for the Keras outside of TensorFlow",
         _INTERNAL + "serialize_feature_column": "exported for the Keras outside of TensorFlow",
+        "._get_control_flow_context": "no public name tells that a graph of TF1 is in a condition",
         "._features": "TensorFlow's transformation caches refuse ragged features",
         "._get_dense_tensor": _V1_COLUMN,
         "._get_sequence_dense_tensor": _V1_COLUMN,

@@ -19,15 +19,33 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import feature_uses, update_rules
-from estimator_spec.cores.feature_uses import Use
+from estimator_spec.cores import enqueue, update_rules
 from estimator_spec.cores.update_rules import NativeRule
 from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.updates import dependencies
+from tpu_columns import lookup_errors, native_lookup
 from tpu_columns.kernels import loading
+from tpu_columns.partition import RowPartition
 
-_COMBINERS = ("sum", "mean", "sqrtn")
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
+
+
+class Use(NamedTuple):
+    """A feature of a table that a native op looks up.
+
+    Attributes:
+        feature: its key.
+        enqueued: its ids.
+        activation: the tensor of the model that gets the result.
+        layout: layout of the feature's table.
+        offset: first row of the table in its variable.
+    """
+
+    feature: str
+    enqueued: enqueue.Enqueued
+    activation: Any
+    layout: RowPartition
+    offset: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,10 +106,10 @@ class NativeTables:
             slots: its slot variables, in the rule's order.
             parameters: its optimizer, which has a native rule.
             rate: learning rate, scalar.
-            uses: features of the tables; their places are replaced.
+            uses: features of the tables.
         """
         self._variables += [len(self._tables)] * len(uses)
-        self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
+        self._uses += uses
         rule = update_rules.native_rule(parameters)
         assert rule is not None
         needs_zeros = not update_rules.keeps_rows_of_gradient_zero(parameters)
@@ -107,36 +125,30 @@ class NativeTables:
         columns = dict.fromkeys(range(len(self._uses)), 0)
         place_of_layer = dict.fromkeys(range(len(self._uses)), 0)
         widths: list[int] = []
-        others: list[tuple[Any, int, int]] = []
+        others: list[native_lookup.Other] = []
         for layer in layers:
             begin = 0
             for position, value in enumerate(_parts(layer.concat)):
+                width = _num_columns(value)
                 if position in layer.uses:
                     use = layer.uses[position]
                     place_of_layer[use], columns[use] = len(widths), begin
                 else:
-                    others.append((value, len(widths), begin))
-                begin += _num_columns(value)
+                    others.append(native_lookup.Other(value, len(widths), begin, width))
+                begin += width
             widths.append(begin)
         joined = {use for layer in layers for use in layer.uses.values()}
         for use in range(len(self._uses)):
             if use not in joined:
                 place_of_layer[use] = len(widths)
                 widths.append(self._width(use))
-        with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
-            feature_uses.record_sites(scope, self._uses)
-            outputs, self._rows = loading.load().tpu_columns_look_up_tables(
-                variables=[table.variable.handle for table in self._tables],
-                others=[value for value, _, _ in others],
-                **self._features(),
-                num_layers=len(widths),
-                widths=widths,
-                layer=[place_of_layer[use] for use in range(len(self._uses))],
-                column=[columns[use] for use in range(len(self._uses))],
-                layer_of_other=[layer for _, layer, _ in others],
-                column_of_other=[column for _, _, column in others],
-                width_of_other=[_num_columns(value) for value, _, _ in others],
-            )
+        features = [
+            _feature(use, self._variables[i], place_of_layer[i], columns[i])
+            for i, use in enumerate(self._uses)
+        ]
+        with tf.name_scope("look_up_tables"), tf.control_dependencies([step]):
+            tables = [table.variable for table in self._tables]
+            outputs, self._rows = native_lookup.call(tables, features, widths, others, trained=True)
         # The outputs behind those of layers are single features.
         for layer, output in zip(layers, outputs, strict=False):
             output.set_shape(layer.concat.outputs[0].shape)
@@ -198,28 +210,6 @@ class NativeTables:
     def _width(self, use: int) -> int:
         return _num_columns(self._tables[self._variables[use]].variable)
 
-    def _features(self) -> dict[str, Any]:
-        """Returns what the lookup has of each feature: see `native/look_up_tables.h`."""
-        ids, weights, steps = zip(*map(_ids, self._uses), strict=True)
-        sparse = [each for each in ids if isinstance(each, tf.SparseTensor)]
-        layouts = [use.layout for use in self._uses]
-        return {
-            "ids": [each.values if isinstance(each, tf.SparseTensor) else each for each in ids],
-            "indices": [each.indices for each in sparse],
-            "shapes": [each.dense_shape for each in sparse],
-            "weights": [each.values for each in weights if each is not None],
-            "variable": self._variables,
-            "first_row": [use.offset for use in self._uses],
-            "num_rows": [layout.num_rows for layout in layouts],
-            "num_shards": [1 if each.in_row_order else each.num_shards for each in layouts],
-            "mark": [feature_uses.mark(use).added for use in self._uses],
-            "mark_limit": feature_uses.MARK_LIMIT,
-            "combiner": [_COMBINERS.index(use.enqueued.combiner) for use in self._uses],
-            "num_steps": steps,
-            "sparse": [int(isinstance(each, tf.SparseTensor)) for each in ids],
-            "weighted": [int(each is not None) for each in weights],
-        }
-
     def _connect_layer(self, layer: _Layer, output: Any) -> None:
         """Replaces a concatenation by an output, and its activations by slices of that.
 
@@ -230,6 +220,25 @@ class NativeTables:
         graph_surgery.replace_output(layer.concat.outputs[0], output)
         for position, use in layer.uses.items():
             graph_surgery.replace_input(self._uses[use].activation.op, slices[position])
+
+
+def _feature(use: Use, variable: int, layer: int, column: int) -> native_lookup.Feature:
+    """Returns what the lookup has of a feature."""
+    ids, weights, steps = _ids(use)
+    layout = use.layout
+    return native_lookup.Feature(
+        variable,
+        ids,
+        weights,
+        use.enqueued.combiner,
+        lookup_errors.Names(use.feature, use.feature),
+        layout.num_rows,
+        first_row=use.offset,
+        num_shards=1 if layout.in_row_order else layout.num_shards,
+        num_steps=steps,
+        layer=layer,
+        column=column,
+    )
 
 
 def _ids(use: Use) -> tuple[Any, tf.SparseTensor | None, int]:

@@ -84,10 +84,10 @@ def run(
     runner_hooks = [*all_hooks, *(chief_hooks if config.is_chief else ())]
     watch = StepWatch(config)
     steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, watch, skip_hooks)
-    if Optimization.INITIAL_VALUES in optimizations:
+    if Optimization.MEMORY in optimizations:
         initial_values.replace_large_constants(graph)
     # In a cluster other processes may update variables during a save.
-    in_place = Optimization.SAVES_IN_PLACE in optimizations and not roles.is_distributed(config)
+    in_place = Optimization.MEMORY in optimizations and not roles.is_distributed(config)
     before_saves = saving.disable_copy_on_read(graph) if in_place else None
 
     shared = config.is_chief and not roles.trains_alone(config)

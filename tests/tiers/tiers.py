@@ -20,6 +20,7 @@ VERSIONED = (
     "tpu_columns/test_feature_layers.py",
     "tpu_columns/test_log_messages.py",
     "tpu_columns/test_lookup.py",
+    "tpu_columns/test_native_lookup.py",
     "tpu_columns/kernels/test_libraries.py",
     "tpu_columns/kernels/test_random_calls.py",
     "estimator_spec/canned/test_arguments.py",
