@@ -246,7 +246,8 @@ def sanitizers(session: nox.Session) -> None:
     }
     session.run("python", "-m", "estimator_spec", "kernels", "build", "--timeout=1800", env=env)
     paths = ("updates/test_native_ops.py", "cores/test_native_tables.py")
-    tests = ["tests/tpu_columns/kernels", *(f"tests/estimator_spec/{path}" for path in paths)]
+    tests = ["tests/tpu_columns/kernels", "tests/tpu_columns/test_native_lookup.py"]
+    tests += [f"tests/estimator_spec/{path}" for path in paths]
     session.run("pytest", "-q", *tests, *session.posargs, env=env)
 
 

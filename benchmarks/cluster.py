@@ -186,7 +186,7 @@ def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -
         path = "" if side.startswith("reference") else str(ROOT)
         environment = environment | {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
         if side == "ours-unjoined":
-            environment["TPU_COLUMNS_JOINED_TRANSFERS"] = "0"
+            environment["TPU_COLUMNS_FAST_UPDATES"] = "0"
         if side == "ours-unlocked":
             environment["TPU_COLUMNS_LOCKED_UPDATES"] = "0"
         if side.startswith("reference"):

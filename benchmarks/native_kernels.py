@@ -117,8 +117,10 @@ def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[li
     tables = [_variable(tf.zeros(shape)).handle for shape in shapes]
     slots = [_variable(tf.fill(shape, 0.1)).handle for shape in shapes]
     none, zeros = [], [0] * len(features)
+    names = ["''"] * len(features)
     arguments = {
         "variables": tables,
+        "tables": none,
         "ids": ids,
         "indices": none,
         "shapes": none,
@@ -127,8 +129,14 @@ def build_steps(workload: workloads.Workload, all_sides: list[Side]) -> tuple[li
         "first_row": zeros,
         "num_rows": [feature.rows for feature in features],
         "num_shards": [1] * len(features),
+        # Other revisions had marks.
         "mark": zeros,
         "mark_limit": 1,
+        "safe": zeros,
+        "column_name": names,
+        "key": names,
+        "weight_key": names,
+        "trains": True,
         "combiner": [1] * len(features),  # mean
         "num_steps": [0] * len(features),
         "sparse": zeros,

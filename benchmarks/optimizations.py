@@ -26,13 +26,10 @@ PREFIX = "TPU_COLUMNS_"
 # Workloads by switch; with reference variables, as programs of TensorFlow 1 have, except on the
 # host core.
 WORKLOADS = {
-    Optimization.LOOKUPS.value: "grid/10ids-sparse-1e5",
-    Optimization.INPUT_LAYERS.value: "small-300",
+    Optimization.LOOKUPS.value: "serve/10ids",
     Optimization.NATIVE_KERNELS.value: "grid/10ids-dense-1e6",
-    Optimization.GRADIENT_SUMS.value: "grid/10ids-dense-1e5",
-    Optimization.FUSED_ADAM.value: "adam/1id-dense-1e5",
-    Optimization.DIRECT_SUMS.value: "evaluate/10ids",
-    Optimization.INITIAL_VALUES.value: "grid/1id-dense-1e6",
+    Optimization.UPDATES.value: "adam/1id-dense-1e5",
+    Optimization.MEMORY.value: "grid/1id-dense-1e6",
     Optimization.SKIPPED_HOOKS.value: "huge/1id",
     Optimization.STACKED_TABLES.value: "small-300",
     "TPU_COLUMNS_PLAIN": "grid/10ids-dense-1e5",

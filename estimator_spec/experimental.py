@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from estimator_spec.canned.kmeans import KMeansClustering as KMeans
+from estimator_spec.canned.saved_model_estimator import SavedModelEstimator
 from estimator_spec.driver.early_stopping import (
     make_early_stopping_hook,
     make_stop_at_checkpoint_step_hook,
@@ -17,6 +19,8 @@ from estimator_spec.user_functions.logit_fn import call_logit_fn
 
 __all__ = [
     "InMemoryEvaluatorHook",
+    "KMeans",
+    "SavedModelEstimator",
     "build_raw_supervised_input_receiver_fn",
     "call_logit_fn",
     "make_early_stopping_hook",

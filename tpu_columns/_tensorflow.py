@@ -89,6 +89,14 @@ def features_of(cache: Any) -> dict[Any, Any]:
     return getattr(cache, "_features", {})
 
 
+def control_flow_context(graph: tf.Graph) -> Any:
+    """Returns the TF1 `tf.cond` or `tf.while_loop` context that is being built, or None.
+
+    No public name tells it.
+    """
+    return graph._get_control_flow_context()
+
+
 def variable_shape(column: Any) -> tf.TensorShape:
     """Returns the shape of one row of a dense column of TF1; the protocol has no public name."""
     return column._variable_shape
@@ -110,6 +118,7 @@ __all__ = [
     "VocabularyFileCategoricalColumn",
     "VocabularyListCategoricalColumn",
     "WeightedCategoricalColumn",
+    "control_flow_context",
     "dense_tensor",
     "deserialize_feature_column",
     "features_of",

@@ -163,7 +163,7 @@ class _AllEntries:
 
 def dense_ids(
     column: Any, cache: Any, state_manager: Any, max_width: int, rule: IdRule | None = None
-) -> tuple[tf.Tensor, tf.Tensor] | None:
+) -> tf.Tensor | None:
     """Returns the ids of a dense feature with few entries per row, without making it sparse.
 
     Args:
@@ -174,10 +174,8 @@ def dense_ids(
         rule: the policy for invalid ids, or None.
 
     Returns:
-        ids: int64, [batch, n]; 0 where the id is missing.
-        missing: bool, [batch, n]; true where the entry is -1 or '', or not in the vocabulary
-            (without a rule), or an id that the rule drops.
-        None instead of both, if the feature is sparse, wider or weighted.
+        int64, [batch, n]; negative where the entry is -1 or '', or not in the vocabulary (without a
+        rule), or an id that the rule drops. None if the feature is sparse, wider or weighted.
     """
     if not maps_entries(column):
         return None
@@ -190,13 +188,12 @@ def dense_ids(
     if rule is not None:
         ids = _map_entries(column, entries, state_manager)
         return rule.apply_dense(ids, tf.equal(entries, _ignored_entry(entries)))
-    ids = negative_if_missing(column, entries, state_manager)
-    return tf.maximum(ids, 0), ids < 0
+    return negative_if_missing(column, entries, state_manager)
 
 
 def dense_sequence_ids(
     column: Any, cache: Any, state_manager: Any, max_steps: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
+) -> tuple[tf.Tensor, tf.Tensor] | None:
     """Returns the ids of a dense feature with few steps per row, without making it sparse.
 
     Args:
@@ -206,10 +203,9 @@ def dense_sequence_ids(
         max_steps: maximum number of steps.
 
     Returns:
-        ids: int64, [batch, time]; 0 where the id is missing.
-        missing: bool, [batch, time]; true where the entry is -1 or '', or not in the vocabulary.
+        ids: int64, [batch, time]; negative where the entry is -1 or '', or not in the vocabulary.
         steps: bool, [batch, time]; false where the entry is -1 or ''.
-        None instead of all, if the feature is sparse, longer or weighted, or has several ids a
+        None instead of both, if the feature is sparse, longer or weighted, or has several ids a
         step.
     """
     if not isinstance(column, private.SequenceCategoricalColumn):
@@ -219,7 +215,7 @@ def dense_sequence_ids(
     if found is None:
         return None
     entries = cache.get(inner.key, state_manager)
-    return *found, tf.not_equal(entries, _ignored_entry(entries))
+    return found, tf.not_equal(entries, _ignored_entry(entries))
 
 
 def maps_entries(column: Any) -> bool:

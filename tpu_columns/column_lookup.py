@@ -48,7 +48,7 @@ def look_up(
         if dense is not None:
             variable = inputs.table()
             with lookup_scope(column_name, feature):
-                return lookup.dense_lookup(variable, *dense, combiner, unique=updates_tables())
+                return lookup.dense_lookup(variable, dense, combiner, unique=updates_tables())
     ids, weights = ids_and_weights(column_name, categorical_column, feature, inputs, rule)
     # As in TensorFlow, only matrices of ids are looked up without checks.
     safe = safe or ids.shape.rank not in (1, 2)

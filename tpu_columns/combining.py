@@ -7,14 +7,12 @@ which take several times as long from TensorFlow 2.20 on: see `benchmarks/ops.py
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import sys
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import driver_graphs, optimizations, placement
+from tpu_columns import optimizations
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -83,9 +81,8 @@ def record_sum(rows: Any, ids: Any, entries: Entries, table: Any) -> None:
         entries: entries of the sum.
         table: a variable, or several.
     """
-    is_one_product = _num_blocks(rows) == 1
     shape = getattr(table, "shape", None)
-    if is_one_product and isinstance(shape, tf.TensorShape) and not tf.executing_eagerly():
+    if isinstance(shape, tf.TensorShape) and not tf.executing_eagerly():
         size = tf.compat.dimension_value(shape[0])
         summed = SummedGather(rows, ids, entries.segments, entries.num_sums, size)
         tf1.get_default_graph().get_collection_ref(_SUMS).append(summed)
@@ -118,16 +115,13 @@ def rows_to_read(
     return rows, row_indices if extra_ids is None else tf.slice(row_indices, [0], tf.shape(ids))
 
 
-def combine(
-    rows: Any, row_indices: Any, entries: Entries, trained: bool = False, size: Any = None
-) -> Any:
+def combine(rows: Any, row_indices: Any, entries: Entries, size: Any = None) -> Any:
     """Combines gathered rows to one vector per row of the batch; formulas: see `pooled_lookup`.
 
     Args:
         rows: floats, [U, D].
         row_indices: int64, [N]: index in `rows` of each entry.
         entries: the N entries.
-        trained: whether the rows need gradients.
         size: int64, scalar; U, if a tensor of it exists.
 
     Returns:
@@ -137,10 +131,8 @@ def combine(
     by_product = optimizations.is_used(Optimization.LOOKUPS)
     if weights is not None:
         weights = tf.cast(weights, rows.dtype)
-    rows_only = by_product and trained and not entries.weights_from_user
     if by_product:
-        with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
-            summed = sum_rows(rows, row_indices, segments, num_sums, weights, size)
+        summed = sum_rows(rows, row_indices, segments, num_sums, weights, size)
     else:
         gathered = tf.gather(rows, row_indices)
         if weights is not None:
@@ -150,11 +142,8 @@ def combine(
         # Its gradient is a concatenation; that of a strided slice takes twenty times as long.
         summed, _ = tf.split(summed, tf.stack([tf.cast(entries.num_rows, tf.int64), 1]))
     if entries.combiner == "sum":
-        # A native lookup replaces the product: what a program fetches is a later op's.
-        return tf.identity(summed) if driver_graphs.uses_native_kernels() else summed
-    found = divisors(entries, rows.dtype, by_product)
-    with gradient_of_rows_only() if rows_only else contextlib.nullcontext():
-        return tf.math.divide_no_nan(summed, found)
+        return summed
+    return tf.math.divide_no_nan(summed, divisors(entries, rows.dtype, by_product))
 
 
 def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: Any) -> Any:
@@ -175,11 +164,7 @@ def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: An
     weights = entries.weights
     if weights is None:
         weights = tf.ones_like(row_indices, gradient.dtype)
-    parts = [
-        sparse_matmul(indices, weights, shape, piece, transposed=False)
-        for piece in _split_columns(gradient)
-    ]
-    return parts[0] if len(parts) == 1 else tf.concat(parts, 1)
+    return sparse_matmul(indices, weights, shape, gradient, transposed=False)
 
 
 def divisors(entries: Entries, dtype: Any, by_product: bool = True) -> Any:
@@ -233,23 +218,7 @@ def sum_rows(
     weights = (
         tf.ones_like(row_indices, rows.dtype) if weights is None else tf.cast(weights, rows.dtype)
     )
-    products = split_products(indices, weights, shape, rows)
-    return products[0] if len(products) == 1 else tf.concat(products, 1)
-
-
-def split_products(indices: Any, weights: Any, shape: Any, rows: Any) -> list[Any]:
-    """Multiplies the transpose of a sparse matrix by rows, in blocks of their columns.
-
-    Args:
-        indices: as in `sparse_matmul`.
-        weights: floats, [N].
-        shape: int64, [2].
-        rows: floats, [shape[0], D].
-
-    Returns:
-        Floats, [shape[1], d], the widths d of which add up to D.
-    """
-    return [sparse_matmul(indices, weights, shape, piece) for piece in _split_columns(rows)]
+    return sparse_matmul(indices, weights, shape, rows)
 
 
 def summing_matrix(
@@ -291,30 +260,6 @@ def sum_scalars(numbers: Any, segments: Any, num_rows: Any) -> Any:
     return sparse_matmul(indices, numbers, shape, tf.ones([1, 1], numbers.dtype), transposed=False)
 
 
-@tf.RegisterGradient("TpuColumnsSumOfRows")
-def _gradient_of_rows(op: Any, gradient: Any) -> tuple[None, None, None, Any]:
-    indices, values, shape, _ = op.inputs
-    transposed = op.get_attr("adjoint_a")
-    return None, None, None, sparse_matmul(indices, values, shape, gradient, not transposed)
-
-
-@tf.RegisterGradient("TpuColumnsQuotientOfRows")
-def _gradient_of_quotient(op: Any, gradient: Any) -> tuple[Any, None]:
-    return tf.math.divide_no_nan(gradient, op.inputs[1]), None
-
-
-def gradient_of_rows_only() -> contextlib.AbstractContextManager[Any]:
-    """Overrides gradients of sums and quotients in the driver's graphs by those of rows only.
-
-    Weights and divisors have none: a dozen ops fewer for each sum, and for each quotient.
-    """
-    kinds = {
-        "SparseTensorDenseMatMul": "TpuColumnsSumOfRows",
-        "DivNoNan": "TpuColumnsQuotientOfRows",
-    }
-    return driver_graphs.override_gradients(kinds)
-
-
 def sparse_matmul(
     indices: Any, values: Any, shape: Any, dense: Any, transposed: bool = True
 ) -> Any:
@@ -336,15 +281,6 @@ def sparse_matmul(
     )
 
 
-def not_inferred(tensor: Any) -> Any:
-    """Returns a tensor whose value shape inference doesn't look for; it isn't a constant.
-
-    TensorFlow searches the graph behind a tensor that says an output's shape, at each op that reads
-    it: with 1,000 ops and as many tables behind each, that takes longer than making them.
-    """
-    return tf1.placeholder_with_default(tensor, tensor.shape)
-
-
 def zip_int32(first: Any, second: Any = None) -> Any:
     """Returns int32 pairs [N, 2] of int64 below 2³¹, [N]; faster than `tf.stack`.
 
@@ -358,44 +294,3 @@ def zip_int32(first: Any, second: Any = None) -> Any:
         second = tf.bitwise.left_shift(second, tf.constant(32, tf.int64))
         first = tf.bitwise.bitwise_or(first, second)
     return tf.bitcast(first, tf.int32)
-
-
-def _num_blocks(rows: Any) -> int:
-    """Returns the number of blocks of less than 32 columns, which the product's kernel is fast for.
-
-    From 32 columns on the kernel calls Eigen for each row, which takes ten times as long from
-    TensorFlow 2.20 on (42 µs, where 16 columns take 3).
-    """
-    # After disable_v2_behavior() the elements of a shape are `Dimension` objects.
-    width = tf.compat.dimension_value(rows.shape[1])
-    if not width or width < 32 or not _SLOW_FROM_32_COLUMNS:
-        return 1
-    if driver_graphs.uses_native_kernels():  # which have no such limit
-        return 1
-    return int(-(-width // 31))
-
-
-def _split_columns(rows: Any) -> list[Any]:
-    """Splits rows into `_num_blocks` parts of about equal width."""
-    count = _num_blocks(rows)
-    if count == 1:
-        return [rows]
-    width = tf.compat.dimension_value(rows.shape[1])
-    ends = [width * place // count for place in range(count + 1)]
-    # `tf.split` calls Eigen for each row, too.
-    parts = itertools.pairwise(ends)
-    blocks = [tf.slice(rows, [0, begin], [-1, end - begin]) for begin, end in parts]
-    if not driver_graphs.is_building() or not placement.updates_tables():
-        return blocks
-    # Each slice's own gradient would be of the width of all, with zeros, and they would be added.
-    with driver_graphs.override_gradients({"IdentityN": "TpuColumnsBlocksOfColumns"}):
-        return list(tf.raw_ops.IdentityN(input=[*blocks, rows])[:-1])
-
-
-@tf.RegisterGradient("TpuColumnsBlocksOfColumns")
-def _gradient_of_blocks(op: Any, *gradients: Any) -> list[Any]:
-    *of_blocks, _ = gradients
-    return [None] * len(of_blocks) + [tf.concat(of_blocks, 1)]
-
-
-_SLOW_FROM_32_COLUMNS = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20)

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overrides gradients in graphs that the driver builds, which alone may have such ops.
+"""What graphs of the driver may have, and graphs of other programs not.
 
-Other programs may save their graphs, and load them where these gradients aren't registered.
+Those may be saved, and loaded where our ops and their gradients aren't registered.
 """
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any
-
 import tensorflow as tf
 
+from tpu_columns import _tensorflow as private
 from tpu_columns import optimizations, placement
 from tpu_columns.optimizations import Optimization
 
@@ -21,23 +19,15 @@ def is_building() -> bool:
 
 
 def uses_native_kernels() -> bool:
-    """Returns whether the driver will replace lookups of the default graph by native kernels."""
+    """Returns whether lookups in the default graph are native ops, if there are any."""
     graph = tf.compat.v1.get_default_graph()
+    current = placement.current()
     return (
         is_building()
-        and placement.updates_tables()
+        and current is not None
+        and current.mode is not placement.Mode.SERVE  # other programs load exports
         and not graph.building_function
+        and private.control_flow_context(graph) is None
         and not tf.distribute.has_strategy()
         and optimizations.is_used(Optimization.NATIVE_KERNELS)
     )
-
-
-def override_gradients(kinds: dict[str, str]) -> contextlib.AbstractContextManager[Any]:
-    """Overrides gradients of ops that are made within, in the driver's graphs only.
-
-    Args:
-        kinds: name of the registered gradient by type of op.
-    """
-    if not is_building():
-        return contextlib.nullcontext()
-    return tf.compat.v1.get_default_graph().gradient_override_map(kinds)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 
 PLAIN = "TPU_COLUMNS_PLAIN"  # 1: TensorFlow's own ops, no optimization
-FAST_UPDATES = "TPU_COLUMNS_FAST_UPDATES"  # 0: no finished graph is rewritten
 LOCKED_UPDATES = "TPU_COLUMNS_LOCKED_UPDATES"  # 0: processes of a cluster update at once
 CPU = "TPU_COLUMNS_CPU"  # 1 or auto: programs written for a TPU run on the host
 CACHE = "TPU_COLUMNS_CACHE"  # directory of compiled kernels

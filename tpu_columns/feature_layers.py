@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import driver_graphs, eager_tables, one_id_columns, optimizations
-from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
+from tpu_columns import driver_graphs, eager_tables, native_lookup
+from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.layer_inputs import check_features_of
-from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -144,8 +144,7 @@ def _takes_few_ops(columns: list[Any]) -> bool:
     TensorFlow's raises the errors of columns that aren't dense, or have the same name.
     """
     return (
-        driver_graphs.is_building()
-        and optimizations.is_used(Optimization.INPUT_LAYERS)
+        driver_graphs.uses_native_kernels()
         and all(isinstance(column, private.DenseColumnV1) for column in columns)
         and len({column.name for column in columns}) == len(columns)
     )
@@ -163,26 +162,30 @@ def _input_layer(
     """Builds an input layer from few ops; see `input_layer`."""
     columns = sorted(columns, key=lambda column: column.name)
     collections = _variable_collections(weight_collections)
-    tensors: dict[str, tf.Tensor | None] = {}
+    tensors: list[Any] = []
     with tf1.variable_scope(None, default_name="input_layer"):
         builder = private.LazyBuilder(features)
-        together = one_id_columns.OneIdColumns(columns, builder)
         for column in columns:
             with tf1.variable_scope(None, default_name=private.scope_name(column)) as scope:
-                if column in together:
-                    table = column._input_layer_table(collections, trainable)
-                    tensors[column.name] = together.gather(column, table)
-                else:
+                with _lookups_joined(column):
                     tensor = private.dense_tensor(column, builder, collections, trainable)
-                    tensors[column.name] = _flat(column, tensor)
+                tensors.append(_flat(column, tensor))
                 if cols_to_vars is not None:
                     variables = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope.name)
                     cols_to_vars[column] = variables
+        _check_batch_sizes(columns, tensors)
+        layer = native_lookup.join(tensors)
         if cols_to_output_tensors is not None:
-            tensors |= together.split()
-            cols_to_output_tensors.update((column, tensors[column.name]) for column in columns)
-        _check_batch_sizes(tensors, together.batch_size)
-        return together.join(tensors)
+            if any(isinstance(tensor, native_lookup.Pending) for tensor in tensors):
+                tensors = tf.split(layer, [int(tensor.shape[1]) for tensor in tensors], 1)
+            cols_to_output_tensors.update(zip(columns, tensors, strict=True))
+        return layer
+
+
+def _lookups_joined(column: Any) -> contextlib.AbstractContextManager[None]:
+    """Defers the lookup of a column that returns it as it is."""
+    is_ours = type(column) in (EmbeddingColumn, SharedEmbeddingColumn)
+    return native_lookup.deferring() if is_ours else contextlib.nullcontext()
 
 
 def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
@@ -193,17 +196,15 @@ def _flat(column: Any, tensor: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tensor, [tf.shape(tensor)[0], elements])
 
 
-def _check_batch_sizes(tensors: dict[str, Any], batch_size: int | None) -> None:
+def _check_batch_sizes(columns: list[Any], tensors: list[Any]) -> None:
     """Checks that all columns have the same number of rows, where the graph knows the numbers.
 
     Args:
-        tensors: [batch, ...] by column name; None where `batch_size` is known instead.
-        batch_size: number of rows of the columns without a tensor.
+        columns: the columns.
+        tensors: [batch, ...] of each.
     """
-    sizes = {
-        name: batch_size if tensor is None else tensor.shape.as_list()[0]
-        for name, tensor in tensors.items()
-    }
+    pairs = zip(columns, tensors, strict=True)
+    sizes = {column.name: tensor.shape.as_list()[0] for column, tensor in pairs}
     known = {name: size for name, size in sizes.items() if size is not None}
     if len(set(known.values())) > 1:
         raise ValueError(

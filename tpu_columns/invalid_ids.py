@@ -126,25 +126,22 @@ class IdRule:
                 return tf.sparse.retain(ids, valid), kept
             return ids.with_values(self._replace(ids.values, valid)), weights
 
-    def apply_dense(self, ids: tf.Tensor, missing: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns a matrix of ids without invalid ids, and the entries that are missing now.
+    def apply_dense(self, ids: tf.Tensor, missing: tf.Tensor) -> tf.Tensor:
+        """Returns a matrix of ids without invalid ids; negative where one is missing.
 
         Args:
             ids: integers, [B, n].
             missing: bool, [B, n]: entries that aren't ids.
-
-        Returns:
-            ids: integers, [B, n]; 0 where an id is missing.
-            missing: bool, [B, n].
         """
         with tf.name_scope("invalid_ids"):
             # Missing entries aren't counted.
             ids = tf1.where(missing, tf.zeros_like(ids), ids)
             valid = self._find_valid(ids)
-            if self.policy != "drop":
+            if self.policy == "drop":
+                missing |= ~valid
+            else:
                 ids = self._replace(ids, valid)
-                return tf1.where(missing, tf.zeros_like(ids), ids), missing
-            return tf1.where(valid, ids, tf.zeros_like(ids)), missing | ~valid
+            return tf1.where(missing, tf.fill(tf.shape(ids), tf.constant(-1, ids.dtype)), ids)
 
     def _find_valid(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns which ids are valid; in training, adds a summary of the number of others."""

@@ -9,12 +9,11 @@ training step. UniqueWithCounts prevents that.
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import combining, entries, optimizations, row_gradients, storage
+from tpu_columns import combining, entries, native_lookup, optimizations, storage
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -57,24 +56,31 @@ def pooled_lookup(
         ValueError: the combiner is unknown.
     """
     combiner = check_combiner(combiner) or "mean"
+    is_native = native_lookup.can_look_up(table, weights)
     is_plain = not optimizations.is_used(Optimization.LOOKUPS) or _is_low_precision(table)
-    if is_plain and not isinstance(table, storage.QuantizedTable):
+    if is_plain and not is_native and not isinstance(table, storage.QuantizedTable):
         return _plain_lookup(table, ids, weights, combiner, safe)
     with tf.name_scope("pooled_lookup"):
         rank = ids.shape.rank
-        if safe and weights is None and rank == 2 and ids.shape[1] == 1:
+        is_single = safe and weights is None and rank == 2 and ids.shape[1] == 1
+        if is_single and not is_native:
             return _look_up_single_ids(table, ids, unique)
         leading = None if rank == 2 else ids.dense_shape[:-1]
         if leading is not None:
             flat = [tf.reduce_prod(leading), ids.dense_shape[-1]]
             ids = tf.sparse.reshape(ids, flat)
             weights = None if weights is None else tf.sparse.reshape(weights, flat)
-        if safe:
+        if is_native:
+            result = native_lookup.look_up(table, ids, weights, combiner, safe=safe)
+        elif safe:
             batch = entries.from_sparse_safe(ids, weights, combiner, trained=unique)
+            result = _gather_and_combine(table, batch, unique)
         else:
             batch = entries.from_sparse(ids, weights, combiner)
-        result = _gather_and_combine(table, batch, unique)
+            result = _gather_and_combine(table, batch, unique)
         if leading is not None:
+            if isinstance(result, native_lookup.Pending):
+                result = native_lookup.join([result])
             depth = result.shape[-1]
             result = tf.reshape(
                 result, tf.concat([leading, tf.shape(result, out_type=tf.int64)[1:]], 0)
@@ -85,21 +91,15 @@ def pooled_lookup(
 
 
 def dense_lookup(
-    table: Any,
-    ids: tf.Tensor,
-    missing: tf.Tensor,
-    combiner: str | None = "mean",
-    *,
-    unique: bool = True,
+    table: Any, ids: tf.Tensor, combiner: str | None = "mean", *, unique: bool = True
 ) -> tf.Tensor:
     """Looks up a narrow matrix of ids, with the result of `pooled_lookup`.
 
-    A row is gathered for each entry, missing or not, so n should be at most `MAX_DENSE_WIDTH`.
+    A row may be gathered for each entry, missing or not, so n should be at most `MAX_DENSE_WIDTH`.
 
     Args:
         table: as in `pooled_lookup`, [rows, D].
-        ids: integers, [B, n]; 0 where an id is missing.
-        missing: bool, [B, n].
+        ids: integers, [B, n]; negative where an id is missing.
         combiner: as in `pooled_lookup`.
         unique: as in `pooled_lookup`.
 
@@ -110,12 +110,17 @@ def dense_lookup(
         ValueError: the combiner is unknown, or n isn't known statically.
     """
     combiner = check_combiner(combiner) or "mean"
+    if native_lookup.can_look_up(table, None):
+        with tf.name_scope("dense_lookup"):
+            return native_lookup.look_up(table, ids, None, combiner, safe=True)
+    missing = ids < 0
     if _is_low_precision(table):
         places = tf.where(~missing)
         shape = tf.shape(ids, out_type=tf.int64)
         sparse = tf.SparseTensor(places, tf.gather_nd(ids, places), shape)
         return _plain_lookup(table, sparse, None, combiner, safe=True)
     with tf.name_scope("dense_lookup"):
+        ids = tf.maximum(ids, 0)
         if ids.shape[1] == 1 and not unique:
             rows = gather_rows(table, tf.reshape(ids, [-1]))
             # TF1's `where` selects whole rows; TF2's broadcasts, which takes twice as long.
@@ -164,7 +169,6 @@ def sequence_lookup(
 def dense_sequence_lookup(
     table: Any,
     ids: tf.Tensor,
-    missing: tf.Tensor,
     steps: tf.Tensor,
     max_sequence_length: int,
     *,
@@ -176,8 +180,7 @@ def dense_sequence_lookup(
 
     Args:
         table: as in `pooled_lookup`, [rows, D].
-        ids: integers, [B, T] with T known statically; 0 where an id is missing.
-        missing: bool, [B, T].
+        ids: integers, [B, T] with T known statically; negative where an id is missing.
         steps: bool, [B, T]; whether the input has an entry, in the vocabulary or not.
         max_sequence_length: L > 0; steps from L on are dropped.
         unique: as in `pooled_lookup`.
@@ -188,8 +191,7 @@ def dense_sequence_lookup(
     """
     with tf.name_scope("sequence_lookup"):
         count = min(ids.shape[1], max_sequence_length)
-        single = [tf.reshape(value[:, :count], [-1, 1]) for value in (ids, missing)]
-        rows = dense_lookup(table, *single, unique=unique)
+        rows = dense_lookup(table, tf.reshape(ids[:, :count], [-1, 1]), unique=unique)
         found = tf.reshape(rows, [-1, count, rows.shape[-1]])
         found.set_shape([ids.shape[0], None, None])
         if count < max_sequence_length:
@@ -256,37 +258,33 @@ def _plain_lookup(
 def _look_up_single_ids(table: Any, ids: tf.SparseTensor, unique: bool) -> tf.Tensor:
     """Looks up at most one id per row: its embedding or zeros, with any combiner."""
     column = tf.sparse.to_dense(ids, tf.constant(-1, ids.dtype), validate_indices=False)
-    column = tf.reshape(column, [-1, 1])  # the kernel's result has no static shape
-    return dense_lookup(table, tf.maximum(column, 0), column < 0, unique=unique)
+    # The kernel's result has no static shape.
+    return dense_lookup(table, tf.reshape(column, [-1, 1]), unique=unique)
 
 
 def _gather_and_combine(table: Any, batch: combining.Entries, unique: bool) -> tf.Tensor:
     ids, row_indices = combining.rows_to_read(batch.ids, unique, batch.extra_ids)
-    rows = gather_rows(table, ids, unique)
+    rows = gather_rows(table, ids)
     if not unique:
         combining.record_sum(rows, ids, batch, table)
     size = tf.size(ids, out_type=tf.int64)
-    return combining.combine(rows, row_indices, batch, trained=unique, size=size)
+    return combining.combine(rows, row_indices, batch, size=size)
 
 
-def gather_rows(table: Any, ids: tf.Tensor, unique: bool = False) -> tf.Tensor:
+def gather_rows(table: Any, ids: tf.Tensor) -> tf.Tensor:
     """Gathers rows of a table in any storage.
 
     Args:
         table: as in `pooled_lookup`, [rows, D].
         ids: integers, [n].
-        unique: whether the ids are unique, and the table is trained.
 
     Returns:
         Floats, [n, D].
     """
-    if isinstance(table, storage.QuantizedTable):
+    if isinstance(table, (storage.QuantizedTable, storage.ShardedTable)):
         return table.gather(ids)
-    with row_gradients.without_reshapes() if unique else contextlib.nullcontext():
-        if isinstance(table, storage.ShardedTable):
-            return table.gather(ids, unique)
-        # The rows of a variable with a partitioner lie by div, as TensorFlow's columns read them.
-        return tf1.nn.embedding_lookup(table, ids, partition_strategy="div")
+    # The rows of a variable with a partitioner lie by div, as TensorFlow's columns read them.
+    return tf1.nn.embedding_lookup(table, ids, partition_strategy="div")
 
 
 def truncate_steps(sequence: tf.SparseTensor, count: int) -> tf.SparseTensor:

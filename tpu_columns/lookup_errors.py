@@ -15,15 +15,17 @@ tf1 = tf.compat.v1
 # Python objects.
 LOOKUP_SITES = ("tpu_columns", "lookup_sites")
 
-# Messages of ResourceGather, ResourceGatherNd and SparseTensorDenseMatMul, and of
-# `estimator_spec/updates/native/`.
+# Whole messages of our own ops (`kernels/cpp/features.h`): of bad ids, and of missing weights.
+_OUT_OF_RANGE_HERE = re.compile(r"Column (?:'|\").*: id .* enlarge its num_buckets\.")
+_COUNTS_DIFFER_HERE = re.compile(r"Column (?:'|\").*: feature .* make ids and weights sparse\.")
+# Messages of ResourceGather, ResourceGatherNd and SparseTensorDenseMatMul.
 _OUT_OF_RANGE = re.compile(
     r"= (-?\d+) is not in \[0, "
     r"|= \[(-?\d+)\] does not index into"
     r"|k \((-?\d+)\) from index\[\d+,1\] out of"
 )
-# Messages of SparseTensorDenseMatMul, Select, of elementwise ops, of SparseReorder (indicator
-# columns), and of `estimator_spec/updates/native/`, which add the feature's mark.
+# Messages of SparseTensorDenseMatMul, Select, of elementwise ops, and of SparseReorder (indicator
+# columns).
 _COUNTS_DIFFER = re.compile(
     r"rows of a_indices does not match number of entries in a_values"
     r"|must have the same size and shape"
@@ -39,28 +41,18 @@ _REFUSED = re.compile(r"assertion failed: \[(Column .*?:)\] \[(-?\d+)")
 _NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
-class Marked(NamedTuple):
-    """Marking of ids out of range in a lookup of several columns at once.
+class Names(NamedTuple):
+    """What errors of a lookup name.
 
     Attributes:
-        added: what is added to the id; the sum tells the column.
-        limit: before, the id is clipped to ± this limit.
+        column: name of the column.
+        feature_key: key of its ids in the features dict.
+        weight_key: key of its weights, or None.
     """
 
-    added: int
-    limit: int
-
-    def read(self, marked: int) -> str | None:
-        """Returns the id that was marked, for a message; None: it was marked otherwise.
-
-        >>> Marked(-4000, 1000).read(-3993), Marked(-4000, 1000).read(-3000)
-        ('7', '1000 or more')
-        """
-        number = marked - self.added
-        if abs(number) > self.limit:
-            return None
-        ends = {self.limit: " or more", -self.limit: " or less"}
-        return f"{number}{ends.get(number, '')}"
+    column: str
+    feature_key: str
+    weight_key: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,19 +61,13 @@ class LookupSite:
 
     Attributes:
         scope: name scope of the lookup's ops, with its closing slash.
-        column_name: name of the column.
-        feature_key: key of its ids in the features dict.
+        names: what errors name.
         num_rows: vocabulary size.
-        marked: how ids out of range are marked, if several columns have the same scope.
-        weight_key: key of its weights, or None.
     """
 
     scope: str
-    column_name: str
-    feature_key: str
+    names: Names
     num_rows: int
-    marked: Marked | None = None
-    weight_key: str | None = None
 
 
 class IdOutOfRangeError(tf.errors.InvalidArgumentError, ValueError):
@@ -112,34 +98,35 @@ def check_counts(
         WeightCountError: the numbers differ.
     """
     if weights is not None and not ids.values.shape.is_compatible_with(weights.values.shape):
-        raise _weight_count_error(column_name, feature_key, weight_key)
+        raise _weight_count_error(Names(column_name, feature_key, weight_key))
 
 
-def _weight_count_error(
-    column_name: str, feature_key: str, weight_key: str | None
-) -> WeightCountError:
-    weights = f"its weights, feature {weight_key!r}," if weight_key else "weights"
+def _weight_count_error(names: Names) -> WeightCountError:
+    weights = f"its weights, feature {names.weight_key!r}," if names.weight_key else "weights"
     return WeightCountError(
         None,
         None,
-        f"Column {column_name!r}: feature {feature_key!r} must have a weight for each id, but its "
-        f"ids and {weights} differ in number. Dense weights of 0 count as missing, as dense ids of "
-        "-1 do: give no id the weight 0, or make ids and weights sparse.",
+        f"Column {names.column!r}: feature {names.feature_key!r} must have a weight for each id, "
+        f"but its ids and {weights} differ in number. Dense weights of 0 count as missing, as "
+        "dense ids of -1 do: give no id the weight 0, or make ids and weights sparse.",
     )
 
 
 def record_site(
-    scope: str,
-    column_name: str,
-    feature_key: str,
-    num_rows: int,
-    marked: Marked | None = None,
-    weight_key: str | None = None,
+    scope: str, column_name: str, feature_key: str, num_rows: int, weight_key: str | None = None
 ) -> None:
     """Records a lookup in the default graph; does nothing in eager mode."""
     if not tf.executing_eagerly():
         sites = tf1.get_default_graph().get_collection_ref(LOOKUP_SITES)
-        sites.append(LookupSite(scope, column_name, feature_key, num_rows, marked, weight_key))
+        sites.append(LookupSite(scope, Names(column_name, feature_key, weight_key), num_rows))
+
+
+def names_of_scope() -> Names | None:
+    """Returns what errors of a lookup name, if it was recorded around the current name scope."""
+    graph = tf1.get_default_graph()
+    scope = f"{graph.get_name_scope()}/"
+    sites = reversed(graph.get_collection_ref(LOOKUP_SITES))
+    return next((site.names for site in sites if scope.startswith(site.scope)), None)
 
 
 def explain(
@@ -163,6 +150,12 @@ def explain(
             f"{text} {refused.group(2)}. Correct the input, or choose a policy other than "
             "invalid_ids='error'.",
         )
+    here = _COUNTS_DIFFER_HERE.search(error.message or "")
+    if here:
+        return WeightCountError(error.node_def, error.op, here.group())
+    here = _OUT_OF_RANGE_HERE.search(error.message or "")
+    if here:
+        return IdOutOfRangeError(error.node_def, error.op, here.group())
     match = _OUT_OF_RANGE.search(error.message or "")
     counts_differ = not match and _COUNTS_DIFFER.search(error.message or "")
     if not match and not counts_differ:
@@ -172,24 +165,18 @@ def explain(
         nodes.append(error.op.name)
     for site in graph.get_collection(LOOKUP_SITES):
         # The op may be a gradient's, whose name has the scope behind `gradients/`.
-        is_of_site = site.marked is None or f"(mark {site.marked.added})" in error.message
-        if counts_differ and is_of_site and any(f"/{site.scope}" in f"/{node}" for node in nodes):
-            return _weight_count_error(site.column_name, site.feature_key, site.weight_key)
+        if counts_differ and any(f"/{site.scope}" in f"/{node}" for node in nodes):
+            return _weight_count_error(site.names)
         if match and any(node.startswith(site.scope) for node in nodes):
-            number: str | None = match.group(match.lastindex or 0)
-            if site.marked is not None:
-                number = site.marked.read(int(str(number)))
-            if number is None:  # another column's
-                continue
             return IdOutOfRangeError(
                 error.node_def,
                 error.op,
-                f"Column {site.column_name!r}: id {number} of feature "
-                f"{site.feature_key!r} is outside of the vocabulary, whose size is "
+                f"Column {site.names.column!r}: id {match.group(match.lastindex or 0)} of feature "
+                f"{site.names.feature_key!r} is outside of the vocabulary, whose size is "
                 f"{site.num_rows} (valid: 0 to {site.num_rows - 1}). Correct the input, give the "
                 "categorical column a default_value, or enlarge its num_buckets.",
             )
     weighted = [found for node in nodes if (found := _WEIGHTED_SCOPE.search(node))]
     if counts_differ and weighted:
-        return _weight_count_error(*weighted[0].groups())
+        return _weight_count_error(Names(*weighted[0].groups()))
     return None

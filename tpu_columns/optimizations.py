@@ -17,29 +17,13 @@ class Optimization(enum.Enum):
     `docs/speed.md` says what each does and gains.
     """
 
-    LOOKUPS = "TPU_COLUMNS_FAST_LOOKUPS"
-    INPUT_LAYERS = "TPU_COLUMNS_FAST_INPUT_LAYERS"
     NATIVE_KERNELS = "TPU_COLUMNS_NATIVE_KERNELS"
-    GRADIENT_SUMS = "TPU_COLUMNS_GRADIENT_SUMS"
-    FUSED_ADAM = "TPU_COLUMNS_FUSED_ADAM"
-    DIRECT_SUMS = "TPU_COLUMNS_DIRECT_SUMS"
-    JOINED_TRANSFERS = "TPU_COLUMNS_JOINED_TRANSFERS"
-    INITIAL_VALUES = "TPU_COLUMNS_INITIAL_VALUES"
-    SKIPPED_HOOKS = "TPU_COLUMNS_SKIP_HOOKS"
+    LOOKUPS = "TPU_COLUMNS_FAST_LOOKUPS"
+    UPDATES = "TPU_COLUMNS_FAST_UPDATES"
     STACKED_TABLES = "TPU_COLUMNS_STACKED_TABLES"
-    SAVES_IN_PLACE = "TPU_COLUMNS_SAVES_IN_PLACE"
+    MEMORY = "TPU_COLUMNS_LESS_MEMORY"
+    SKIPPED_HOOKS = "TPU_COLUMNS_SKIP_HOOKS"
 
-
-# Those that rewrite a finished graph.
-REWRITES = frozenset(
-    {
-        Optimization.NATIVE_KERNELS,
-        Optimization.GRADIENT_SUMS,
-        Optimization.FUSED_ADAM,
-        Optimization.DIRECT_SUMS,
-        Optimization.JOINED_TRANSFERS,
-    }
-)
 
 _current: contextvars.ContextVar[frozenset[Optimization] | None] = contextvars.ContextVar(
     "tpu_columns.optimizations", default=None
@@ -55,29 +39,27 @@ def choose(
 
     Args:
         plain: whether all are off; None leaves it to the environment variable TPU_COLUMNS_PLAIN.
-        fast_updates: whether `REWRITES` may be on; None leaves it to TPU_COLUMNS_FAST_UPDATES.
+        fast_updates: whether `UPDATES` is on; None leaves it to its variable.
         stacked_tables: whether `STACKED_TABLES` is on; None leaves it to its variable.
 
     Raises:
         ValueError: an environment variable isn't a boolean, or `plain` and another argument are
             true.
     """
-    for name, value in (("fast_updates", fast_updates), ("stacked_tables", stacked_tables)):
+    arguments = {
+        Optimization.UPDATES: ("fast_updates", fast_updates),
+        Optimization.STACKED_TABLES: ("stacked_tables", stacked_tables),
+    }
+    for name, value in arguments.values():
         if plain and value:
             raise ValueError(
                 f"plain=True turns off all optimizations, and {name}=True turns some on; set one."
             )
     if plain is None:
         plain = environment.is_on(environment.PLAIN, default=False)
-    if fast_updates is None:
-        fast_updates = environment.is_on(environment.FAST_UPDATES)
-    chosen = frozenset(each for each in Optimization if environment.is_on(each.value))
-    if plain:
-        return frozenset()
-    if stacked_tables is not None:
-        chosen -= {Optimization.STACKED_TABLES}
-        chosen |= {Optimization.STACKED_TABLES} if stacked_tables else set()
-    return chosen if fast_updates else chosen - REWRITES
+    chosen = {each: environment.is_on(each.value) for each in Optimization}
+    chosen |= {each: value for each, (_, value) in arguments.items() if value is not None}
+    return frozenset() if plain else frozenset(each for each, is_on in chosen.items() if is_on)
 
 
 @contextlib.contextmanager

@@ -55,7 +55,6 @@ Table = Any
 # Tuples, so that TensorFlow leaves these collections out of exported graphs.
 _LAYOUTS = ("tpu_columns", "layouts")
 _DTYPE = ("tpu_columns", "dtype of tables")
-_UNIQUE_IDS = ("tpu_columns", "unique ids of shards")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,12 +126,11 @@ class ShardedTable:
         """Shape of the whole table, [rows, D]."""
         return tf.TensorShape([self.layout.num_rows, self.shards[0].shape[1]])
 
-    def gather(self, ids: tf.Tensor, unique: bool = False) -> tf.Tensor:
+    def gather(self, ids: tf.Tensor) -> tf.Tensor:
         """Gathers rows.
 
         Args:
             ids: integers, [n].
-            unique: whether the ids differ; recorded in the graph for the ids of each shard.
 
         Returns:
             Floats, [n, D]; differentiable.
@@ -144,13 +142,9 @@ class ShardedTable:
         text = tf.strings.format(f"ids = {{}} is not in [0, {size})", tf.reduce_sum(wrong))
         with tf.control_dependencies([tf1.Assert(tf.reduce_all(inside), [text])]):
             ids = tf.identity(ids)
-        rows = tf1.nn.embedding_lookup(
+        return tf1.nn.embedding_lookup(
             list(self.shards), ids, partition_strategy=self.layout.strategy
         )
-        if unique and not tf.executing_eagerly():
-            recorded = tf1.get_default_graph().get_collection_ref(_UNIQUE_IDS)
-            recorded.extend(_ids_of_shards(rows))
-        return rows
 
     def split(self, ids: tf.Tensor, rows: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Splits ids and what belongs to them by shard.
@@ -173,28 +167,6 @@ class ShardedTable:
         owners = tf.cast(owners, tf.int32)
         parts = (tf.dynamic_partition(value, owners, count) for value in (local, rows))
         return list(zip(*parts, strict=True))
-
-
-def _ids_of_shards(rows: Any) -> Iterator[str]:
-    """Yields the names of the tensors of each shard's ids in an `embedding_lookup`."""
-    op = rows.op
-    while op.type in ("Identity", "Reshape"):
-        op = op.inputs[0].op
-    for value in op.inputs if op.type in ("DynamicStitch", "ParallelDynamicStitch") else ():
-        gather = value.op
-        while gather.type in ("Identity", "Reshape"):
-            gather = gather.inputs[0].op
-        if gather.type in ("ResourceGather", "GatherV2"):
-            yield gather.inputs[1].name
-
-
-def has_unique_ids(ids: Any) -> bool:
-    """Returns whether `ShardedTable.gather` recorded that the ids in a tensor differ.
-
-    Args:
-        ids: a tensor of a graph.
-    """
-    return ids.name in ids.graph.get_collection(_UNIQUE_IDS)
 
 
 @dataclasses.dataclass(frozen=True)

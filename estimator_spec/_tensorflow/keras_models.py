@@ -27,6 +27,12 @@ def package_of(model: Any) -> Any:
     return None
 
 
+def is_of_private_keras(model: Any) -> bool:
+    """Returns whether a model is of `tensorflow.python.keras`, TensorFlow's old copy of Keras."""
+    homes = [base.__module__.split(".")[:3] for base in type(model).__mro__]
+    return ["tensorflow", "python", "keras"] in homes
+
+
 def is_functional(model: Any) -> bool:
     """Returns whether a model is a graph of layers, with names for its inputs and outputs."""
     return bool(model._is_graph_network)

@@ -88,6 +88,8 @@ _MODULES = {
     "lookup_ops": "tensorflow.python.ops.lookup_ops",
     # Signatures and directories of exports: the Estimator's export modules had them.
     "model_utils": "tensorflow.python.saved_model.model_utils",
+    # Graphs of a SavedModel with other inputs: the public loader replaces none.
+    "saved_model_loader": "tensorflow.python.saved_model.loader_impl",
     # The signatures of tensorflow.contrib.summary (`family`, the step of the graph) are not public.
     "summary_ops": "tensorflow.python.ops.summary_ops_v2",
     # How many replicas a computation is built for: tensorflow.contrib.tpu had it, no public name.

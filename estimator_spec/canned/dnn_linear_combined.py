@@ -122,7 +122,7 @@ def _make_model_fn(head: Head, parts: list[Part]) -> ModelFn:
             mode=mode,
             labels=labels,
             train_op_fn=train_op_fn,
-            logits=tf.add_n(logits),
+            logits=tf.add_n(logits, name="add"),
         )
 
     return model_fn

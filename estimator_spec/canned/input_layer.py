@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state
 from estimator_spec.canned.column_state import ScopedState
 from estimator_spec.common.feature_columns import scope_name, sorted_columns
-from tpu_columns import categorical, column_lookup, column_types, tables
+from tpu_columns import categorical, column_lookup, column_types, native_lookup, tables
 from tpu_columns.layer_inputs import (
     LayerInputs,
     check_features_of,
@@ -60,8 +61,11 @@ def build(features: dict[str, Any], feature_columns: Any, shared_scope: str | No
     with tf1.variable_scope(LAYER):
         for column in columns:
             with tf1.variable_scope(scope_name(column)):
-                tensors.append(dense_values(column, features, cache, state))
-        return tf.concat(tensors, 1)
+                # Only such a column returns its lookup as it is.
+                joins = is_looked_up_fast(column)
+                with native_lookup.deferring() if joins else contextlib.nullcontext():
+                    tensors.append(dense_values(column, features, cache, state))
+        return native_lookup.join(tensors)
 
 
 def dense_values(column: Any, features: dict[str, Any], cache: Any, state: ScopedState) -> Any:

@@ -48,7 +48,11 @@ class LinearOutput(NamedTuple):
 
 
 def build(
-    features: dict[str, Any], feature_columns: Any, units: int, sparse_combiner: str
+    features: dict[str, Any],
+    feature_columns: Any,
+    units: int,
+    sparse_combiner: str,
+    op_scope: str = "linear/linear_model/linear/linear_model",
 ) -> LinearOutput:
     """Builds a linear model.
 
@@ -61,6 +65,7 @@ def build(
         units: number of logits.
         sparse_combiner: 'sum', 'mean' or 'sqrtn': how the weights of several ids of one column and
             example are combined.
+        op_scope: what the names of ops have between the layer's and their own, as in TensorFlow.
 
     Returns:
         Logits and variables.
@@ -77,7 +82,7 @@ def build(
     state = column_state.ScopedState()
     sums: list[Any] = []
     weights: list[Any] = []
-    with tf1.variable_scope(LAYER):
+    with tf1.variable_scope(LAYER), tf.name_scope(op_scope):
         for column in columns:
             with tf1.variable_scope(scope_name(column)):
                 if isinstance(column, private.CategoricalColumn):
@@ -89,7 +94,8 @@ def build(
                     weights.append(_zeros(WEIGHTS, [values.shape[1], units]))
                     sums.append(tf.matmul(values, weights[-1], name="weighted_sum"))
         bias = _zeros(BIAS, [units])
-        logits = tf.nn.bias_add(tf.add_n(sums), bias, name="weighted_sum")
+        total = tf.add_n(sums, name="weighted_sum_no_bias")
+        logits = tf.nn.bias_add(total, bias, name="weighted_sum")
     return LinearOutput(logits, bias, weights)
 
 

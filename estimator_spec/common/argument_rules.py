@@ -372,6 +372,43 @@ _REAL = Rule(_is_real, "{name} must be a number, or None", TypeError)
 _NUMBER = Rule(_is_real, "{name} must be a number", TypeError, optional=False)
 _POSITIVE = (_WHOLE._replace(optional=False), _ABOVE_ZERO)
 
+_KMEANS = {
+    "num_clusters": (
+        Rule(
+            lambda number: tf.is_tensor(number) or _is_whole(number),
+            "{name} must be int, a whole number",
+            TypeError,
+            optional=False,
+        ),
+        Rule(lambda number: tf.is_tensor(number) or number > 0, "{name} should be > 0"),
+    ),
+    "initial_clusters": (
+        Rule(
+            lambda given: given is not None,
+            "{name} must be 'random', 'kmeans_plus_plus', an array or a function",
+            TypeError,
+            optional=False,
+        ),
+        Rule(
+            lambda given: not isinstance(given, str) or given in ("random", "kmeans_plus_plus"),
+            "Unsupported initialization algorithm '{value}': {name} must be 'random', "
+            "'kmeans_plus_plus', an array or a function",
+        ),
+    ),
+    "distance_metric": (
+        Rule(
+            lambda metric: metric in ("squared_euclidean", "cosine"),
+            "Unsupported distance metric '{value}': {name} must be 'squared_euclidean' or 'cosine'",
+            optional=False,
+        ),
+    ),
+    "seed": (_WHOLE,),
+    "use_mini_batch": (FLAG,),
+    "mini_batch_steps_per_iteration": _POSITIVE,
+    "kmeans_plus_plus_num_retries": (_WHOLE._replace(optional=False),),
+    "relative_tolerance": (_REAL,),
+}
+
 _INPUT_OF_ARRAYS = {
     "batch_size": _POSITIVE,
     "num_epochs": (_REAL,),
@@ -433,4 +470,5 @@ RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
         "head": (*_CANNED_V1["head"], _OF_SECOND_GENERATION),
     },
     "CannedEstimatorV1": _CANNED_V1,
+    "KMeansClustering": _KMEANS,
 }

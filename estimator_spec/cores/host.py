@@ -27,7 +27,6 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import (
     enqueue,
-    feature_uses,
     host_updates,
     native_tables,
     stacked_tables,
@@ -130,7 +129,7 @@ class HostCore:
             self._users[feature.table_id].append(name)
         self._stacks: dict[str, StackedTable] = {}  # by the key of the first table
         # Variables of the native ops by the key of their first table, and their features.
-        self._native: dict[str, tuple[Any, list[feature_uses.Use]]] = {}
+        self._native: dict[str, tuple[Any, list[native_tables.Use]]] = {}
         self._step: Any = None
         self._num_replicas = 0
 
@@ -375,28 +374,23 @@ class HostCore:
         self._stacks[first] = StackedTable(members, width, parameters)
         return self._stacks[first].variable
 
-    def _uses(self, keys: list[str], offsets: list[int]) -> list[feature_uses.Use]:
+    def _uses(self, keys: list[str], offsets: list[int]) -> list[native_tables.Use]:
         """Returns the features of the tables of a variable.
 
         Args:
             keys: the tables.
             offsets: first row of each in the variable.
         """
-        users = [
-            (key, offset, feature)
-            for key, offset in zip(keys, offsets, strict=True)
-            for feature in self._users[key]
-        ]
         return [
-            feature_uses.Use(
+            native_tables.Use(
                 feature,
                 self._enqueued[feature][0],
                 self._activations[feature][0],
                 self._partitions[key],
                 offset,
-                place,
             )
-            for place, (key, offset, feature) in enumerate(users)
+            for key, offset in zip(keys, offsets, strict=True)
+            for feature in self._users[key]
         ]
 
     def _look_up_table(self, key: str, variable: Any) -> GatheredRows:
@@ -435,7 +429,7 @@ class HostCore:
             self._combined[key] = []
             for use, batch, own in zip(uses, batches, indices, strict=True):
                 feature, replica, enqueued, activation = use
-                value = combining.combine(source, own, batch, self._training, size)
+                value = combining.combine(source, own, batch, size)
                 if enqueued.max_sequence_length:
                     value = tf.reshape(value, [-1, *activation.shape.as_list()[1:]])
                 graph_surgery.replace_input(activation.op, value)

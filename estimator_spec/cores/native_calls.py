@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls the native ops that look up and update many tables, in graphs of any kind and eagerly.
+"""Calls the native op that updates many tables, in graphs of any kind and eagerly.
 
 `native_tables` calls them for a model of the driver, `estimator_spec.mid_level` for the objects of
 TensorFlow's mid-level API.
@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.cores import feature_uses, update_rules
+from estimator_spec.cores import update_rules
 from estimator_spec.cores.update_rules import NativeRule
 from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from tpu_columns.kernels import loading
-from tpu_columns.partition import RowPartition
-
-_COMBINERS = ("sum", "mean", "sqrtn")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,95 +55,6 @@ def trained_table(
     return TrainedTable(variable, slots, rule, rate, needs_zeros)
 
 
-class Feature(NamedTuple):
-    """Ids of a feature.
-
-    Attributes:
-        variable: number of the variable that has its table.
-        ids: int32 or int64: a SparseTensor of rank 2, or a matrix in which 0 is padding.
-        weights: floats, [N], of the ids of a SparseTensor; None: ones.
-        combiner: 'mean', 'sqrtn' or 'sum'.
-        layout: layout of its table.
-        offset: first row of the table in the variable.
-        num_steps: steps of a sequence; 0: none.
-        mark: number added to ids out of range in an error.
-    """
-
-    variable: int
-    ids: Any
-    weights: Any
-    combiner: str
-    layout: RowPartition
-    offset: int = 0
-    num_steps: int = 0
-    mark: int = 0
-
-
-class Output(NamedTuple):
-    """Columns of an output of `look_up`.
-
-    Attributes:
-        number: number of the output.
-        column: first column.
-    """
-
-    number: int
-    column: int
-
-
-def look_up(
-    variables: Sequence[Any],
-    features: Sequence[Feature],
-    widths: Sequence[int],
-    places: Sequence[Output],
-    others: Sequence[tuple[Any, Output, int]] = (),
-) -> tuple[list[Any], Any]:
-    """Looks up features.
-
-    Args:
-        variables: rows of one or several tables each, float32 [V, D].
-        features: the features.
-        widths: number of columns of each output.
-        places: where each feature's sums are written.
-        others: matrices that are copied to an output, where, and their widths.
-
-    Returns:
-        outputs: float32, [B, width] each.
-        rows: the rows that were read, for `update` of the same step.
-    """
-    sparse = [each.ids for each in features if isinstance(each.ids, tf.SparseTensor)]
-    layouts = [each.layout for each in features]
-    outputs, rows = loading.load().tpu_columns_look_up_tables(
-        variables=[variable.handle for variable in variables],
-        others=[value for value, _, _ in others],
-        ids=[
-            each.ids.values if isinstance(each.ids, tf.SparseTensor) else each.ids
-            for each in features
-        ],
-        indices=[each.indices for each in sparse],
-        shapes=[each.dense_shape for each in sparse],
-        weights=[each.weights for each in features if each.weights is not None],
-        variable=[each.variable for each in features],
-        first_row=[each.offset for each in features],
-        num_rows=[layout.num_rows for layout in layouts],
-        num_shards=[1 if each.in_row_order else each.num_shards for each in layouts],
-        mark=[each.mark for each in features],
-        mark_limit=feature_uses.MARK_LIMIT,
-        combiner=[_COMBINERS.index(each.combiner) for each in features],
-        num_steps=[each.num_steps for each in features],
-        sparse=[int(isinstance(each.ids, tf.SparseTensor)) for each in features],
-        weighted=[int(each.weights is not None) for each in features],
-        num_layers=len(widths),
-        widths=list(widths),
-        layer=[place.number for place in places],
-        column=[place.column for place in places],
-        layer_of_other=[place.number for _, place, _ in others],
-        column_of_other=[place.column for _, place, _ in others],
-        width_of_other=[width for _, _, width in others],
-    )
-    return outputs, rows
-
-
 def update(
     tables: Sequence[TrainedTable],
     variables: Sequence[int],
@@ -162,7 +70,7 @@ def update(
         variables: number of each feature's table.
         gradients: by number of a feature, a matrix and the column of it with which the gradient of
             the feature's sums begins; features without a gradient aren't there.
-        rows: those that the lookup read.
+        rows: those that `tpu_columns.native_lookup.call` has read.
         factor: scalar that multiplies gradients.
         step: global step, scalar.
     """

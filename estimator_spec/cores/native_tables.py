@@ -18,12 +18,31 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import feature_uses, native_calls
-from estimator_spec.cores.feature_uses import Use
+from estimator_spec.cores import enqueue, native_calls
 from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.updates import dependencies
+from tpu_columns import lookup_errors, native_lookup
+from tpu_columns.partition import RowPartition
 
 _VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
+
+
+class Use(NamedTuple):
+    """A feature of a table that a native op looks up.
+
+    Attributes:
+        feature: its key.
+        enqueued: its ids.
+        activation: the tensor of the model that gets the result.
+        layout: layout of the feature's table.
+        offset: first row of the table in its variable.
+    """
+
+    feature: str
+    enqueued: enqueue.Enqueued
+    activation: Any
+    layout: RowPartition
+    offset: int
 
 
 class _Layer(NamedTuple):
@@ -65,10 +84,10 @@ class NativeTables:
             slots: its slot variables, in the rule's order.
             parameters: its optimizer, which has a native rule.
             rate: learning rate, scalar.
-            uses: features of the tables; their places are replaced.
+            uses: features of the tables.
         """
         self._variables += [len(self._tables)] * len(uses)
-        self._uses += [use._replace(place=len(self._uses) + i) for i, use in enumerate(uses)]
+        self._uses += uses
         self._tables.append(native_calls.trained_table(variable, slots, parameters, rate))
 
     def look_up(self, step: Any) -> None:
@@ -81,37 +100,30 @@ class NativeTables:
         columns = dict.fromkeys(range(len(self._uses)), 0)
         place_of_layer = dict.fromkeys(range(len(self._uses)), 0)
         widths: list[int] = []
-        others: list[tuple[Any, int, int]] = []
+        others: list[native_lookup.Other] = []
         for layer in layers:
             begin = 0
             for position, value in enumerate(_parts(layer.concat)):
+                width = _num_columns(value)
                 if position in layer.uses:
                     use = layer.uses[position]
                     place_of_layer[use], columns[use] = len(widths), begin
                 else:
-                    others.append((value, len(widths), begin))
-                begin += _num_columns(value)
+                    others.append(native_lookup.Other(value, len(widths), begin, width))
+                begin += width
             widths.append(begin)
         joined = {use for layer in layers for use in layer.uses.values()}
         for use in range(len(self._uses)):
             if use not in joined:
                 place_of_layer[use] = len(widths)
                 widths.append(self._width(use))
-        with tf.name_scope("look_up_tables") as scope, tf.control_dependencies([step]):
-            feature_uses.record_sites(scope, self._uses)
-            outputs, self._rows = native_calls.look_up(
-                [table.variable for table in self._tables],
-                [self._feature(number) for number in range(len(self._uses))],
-                widths,
-                [
-                    native_calls.Output(place_of_layer[use], columns[use])
-                    for use in range(len(self._uses))
-                ],
-                [
-                    (value, native_calls.Output(layer, column), _num_columns(value))
-                    for value, layer, column in others
-                ],
-            )
+        features = [
+            _feature(use, self._variables[i], place_of_layer[i], columns[i])
+            for i, use in enumerate(self._uses)
+        ]
+        with tf.name_scope("look_up_tables"), tf.control_dependencies([step]):
+            tables = [table.variable for table in self._tables]
+            outputs, self._rows = native_lookup.call(tables, features, widths, others, trained=True)
         # The outputs behind those of layers are single features.
         for layer, output in zip(layers, outputs, strict=False):
             output.set_shape(layer.concat.outputs[0].shape)
@@ -146,21 +158,6 @@ class NativeTables:
     def _width(self, use: int) -> int:
         return _num_columns(self._tables[self._variables[use]].variable)
 
-    def _feature(self, number: int) -> native_calls.Feature:
-        """Returns what the lookup has of a feature."""
-        use = self._uses[number]
-        ids, weights, steps = _ids(use)
-        return native_calls.Feature(
-            self._variables[number],
-            ids,
-            None if weights is None else weights.values,
-            use.enqueued.combiner,
-            use.layout,
-            use.offset,
-            steps,
-            feature_uses.mark(use).added,
-        )
-
     def _connect_layer(self, layer: _Layer, output: Any) -> None:
         """Replaces a concatenation by an output, and its activations by slices of that.
 
@@ -171,6 +168,25 @@ class NativeTables:
         graph_surgery.replace_output(layer.concat.outputs[0], output)
         for position, use in layer.uses.items():
             graph_surgery.replace_input(self._uses[use].activation.op, slices[position])
+
+
+def _feature(use: Use, variable: int, layer: int, column: int) -> native_lookup.Feature:
+    """Returns what the lookup has of a feature."""
+    ids, weights, steps = _ids(use)
+    layout = use.layout
+    return native_lookup.Feature(
+        variable,
+        ids,
+        weights,
+        use.enqueued.combiner,
+        lookup_errors.Names(use.feature, use.feature),
+        layout.num_rows,
+        first_row=use.offset,
+        num_shards=1 if layout.in_row_order else layout.num_shards,
+        num_steps=steps,
+        layer=layer,
+        column=column,
+    )
 
 
 def _ids(use: Use) -> tuple[Any, tf.SparseTensor | None, int]:

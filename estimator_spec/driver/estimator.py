@@ -76,8 +76,8 @@ class Estimator:
         params: hyperparameters for `model_fn` and `input_fn`. A deep copy is kept.
         warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel that
             initializes the trainable variables of a new model.
-        fast_updates: whether the ops that update and read rows of tables, and the ops of their
-            gradients, may be replaced by faster ones with the same results. None: yes, unless the
+        fast_updates: whether the optimizer's ops that update tables may be replaced by faster ones
+            with the same results, and those that a cluster sends joined. None: yes, unless the
             environment variable TPU_COLUMNS_FAST_UPDATES is 0. Training in loops (`host_replicas`,
             a TPU) keeps the optimizer's ops.
         plain: whether all optimizations are off: lookups and updates by TensorFlow's own ops, all
@@ -564,7 +564,7 @@ class Estimator:
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
             if not (built.loop or built.has_replicas):
                 train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
-                if device_function is not None and Optimization.JOINED_TRANSFERS in chosen:
+                if device_function is not None and Optimization.UPDATES in chosen:
                     updates.join_transfers(graph, train_op)
                 if locks:
                     train_op = updates.lock_updates(graph, train_op)

@@ -96,8 +96,8 @@ def start(estimator: EstimatorMethods, graph: tf.Graph, mode: str | None = None)
         ValueError: the estimator didn't create a global step.
     """
     tf1.set_random_seed(estimator._config.tf_random_seed)
-    estimator._create_and_assert_global_step(graph)
-    if mode == ModeKeys.TRAIN:
+    step = estimator._create_and_assert_global_step(graph)
+    if mode == ModeKeys.TRAIN and step is not None:  # the model_fn may load it from a SavedModel
         private.get_or_create_global_step_read(graph)
 
 
@@ -153,15 +153,16 @@ def usable_optimizations(
 
     Args:
         estimator: has the optimizations.
-        mode: mode of the graph. Only training has native kernels: other programs load exports.
+        mode: mode of the graph.
     """
     chosen = estimator._optimizations
-    # Other processes of a cluster run ops, too, and need not have loaded the kernels.
     if Optimization.NATIVE_KERNELS not in chosen:
         return chosen
+    # Other processes of a cluster train, too, and other programs load exports: they need not have
+    # loaded the kernels.
     can_have_them = (
-        mode is placement.Mode.TRAIN
-        and not roles.is_distributed(estimator.config)
+        mode is not placement.Mode.SERVE
+        and not (mode is placement.Mode.TRAIN and roles.is_distributed(estimator.config))
         and loading.load() is not None
     )
     return chosen if can_have_them else chosen - {Optimization.NATIVE_KERNELS}

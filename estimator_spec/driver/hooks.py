@@ -95,6 +95,16 @@ class IteratorInitializer(SkippableHook):
         session.run(self._initializer)
 
 
+class BatchTaker(SkippableHook):
+    """Hook that may take batches from the input before the first step.
+
+    Attributes:
+        took_batches: whether it did: then it is no error if there is none left for a step.
+    """
+
+    took_batches = False
+
+
 class FinalOps(SkippableHook, tf1.train.FinalOpsHook):
     """Fetches values at the end of a session; takes TensorFlow's arguments."""
 

@@ -32,13 +32,13 @@ tf1 = tf.compat.v1
 
 # The first one writes the variables: a training graph has all of them.
 _MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
-_TAGS = {
+TAGS = {
     ModeKeys.TRAIN: [tf1.saved_model.tag_constants.TRAINING],
     # TensorFlow exports no public constant for this one.
     ModeKeys.EVAL: ["eval"],
     ModeKeys.PREDICT: [tf1.saved_model.tag_constants.SERVING],
 }
-_TRAIN_OP_COLLECTION = "saved_model_train_op"  # the name that TensorFlow's loaders expect
+TRAIN_OP_COLLECTION = "saved_model_train_op"  # the name that TensorFlow's loaders expect
 _ATTEMPTS = 10
 _PART = re.compile(r"/part_\d+$")
 
@@ -84,7 +84,7 @@ def export(
     ):
         for mode in modes:
             with tf.Graph().as_default() as graph:
-                receiver, spec = _build_model(estimator, graph, input_receiver_fn_map[mode], mode)
+                receiver, spec = build_model(estimator, graph, input_receiver_fn_map[mode], mode)
                 meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
                 with tf1.Session(config=estimator._session_config) as session:
                     losses = _restore(meta_graph["saver"], session, checkpoint, mode)
@@ -110,10 +110,17 @@ def _find_checkpoint(estimator: EstimatorMethods, checkpoint_path: str | None) -
     return checkpoint
 
 
-def _build_model(
+def build_model(
     estimator: EstimatorMethods, graph: tf.Graph, input_receiver_fn: Callable[[], Any], mode: str
 ) -> tuple[Any, EstimatorSpec]:
-    """Builds the receivers and the model of a mode in the default graph, and returns both."""
+    """Builds the receivers and the model of a mode in the default graph, and returns both.
+
+    Args:
+        estimator: starts the graph and calls the user's `model_fn`.
+        graph: the default graph.
+        input_receiver_fn: returns the receivers.
+        mode: one of `ModeKeys`.
+    """
     graph_builder.start(estimator, graph)
     estimator._before_receivers()
     with graph_builder.user_code(estimator, placement.Mode.SERVE):
@@ -137,9 +144,9 @@ def _meta_graph(
     if isinstance(saver, tf.train.Checkpoint):
         saver = private.saver_of_objects(saver)
     if spec.train_op is not None:
-        tf1.add_to_collection(_TRAIN_OP_COLLECTION, spec.train_op)
+        tf1.add_to_collection(TRAIN_OP_COLLECTION, spec.train_op)
     return {
-        "tags": _TAGS[mode],
+        "tags": TAGS[mode],
         "signature_def_map": signatures,
         "assets_collection": tf1.get_collection(tf1.GraphKeys.ASSET_FILEPATHS),
         "main_op": local_init_op,

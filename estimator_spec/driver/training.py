@@ -84,10 +84,10 @@ def run(
     runner_hooks = [*all_hooks, *(chief_hooks if config.is_chief else ())]
     watch = StepWatch(config)
     steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, watch, skip_hooks)
-    if Optimization.INITIAL_VALUES in optimizations:
+    if Optimization.MEMORY in optimizations:
         initial_values.replace_large_constants(graph)
     # In a cluster other processes may update variables during a save.
-    in_place = Optimization.SAVES_IN_PLACE in optimizations and not roles.is_distributed(config)
+    in_place = Optimization.MEMORY in optimizations and not roles.is_distributed(config)
     before_saves = saving.disable_copy_on_read(graph) if in_place else None
 
     shared = config.is_chief and not roles.trains_alone(config)
@@ -110,7 +110,7 @@ def run(
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
     ):
         try:
-            _run_steps(session, steps, input_fn, built.loop)
+            _run_steps(session, steps, input_fn, built)
         finally:
             watch.closing()
     # Not inside the block: the end of the input leaves it by an exception.
@@ -118,7 +118,10 @@ def run(
 
 
 def _run_steps(
-    session: tf1.train.MonitoredSession, steps: StepRunner, input_fn: Callable[..., Any], loop: bool
+    session: tf1.train.MonitoredSession,
+    steps: StepRunner,
+    input_fn: Callable[..., Any],
+    built: BuiltGraph,
 ) -> None:
     """Runs steps until a hook requests a stop or the input ends."""
     some = False
@@ -126,9 +129,10 @@ def _run_steps(
         try:
             steps.run(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
-            if some:
+            takers = [h for h in built.first_hooks if isinstance(h, hooks_lib.BatchTaker)]
+            if some or any(hook.took_batches for hook in takers):
                 raise  # The session treats this as the end of the input.
-            raise input_pipeline.empty_input_error(input_fn, "train", loop) from end
+            raise input_pipeline.empty_input_error(input_fn, "train", built.loop) from end
         some = True
     if not some:
         tf1.logging.warning(

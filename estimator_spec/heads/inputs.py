@@ -105,7 +105,7 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
     check_labels_given(labels)
     dimension = expected_labels_dimension
     shape = f"[D0, D1, ... DN, {dimension}]"
-    with tf.name_scope("labels"):
+    with tf.name_scope("labels") as scope:
         if isinstance(labels, (tf.SparseTensor, tf.compat.v1.SparseTensorValue)):
             raise ValueError(
                 "SparseTensor labels are not supported. Labels must be a Tensor of shape "
@@ -131,7 +131,7 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
         expected = tf.concat([tf.shape(logits)[:-1], [dimension]], 0)
         message = f"labels shape must be {shape}"
         _check_known_shape("Labels", labels, _known_shape(logits, dimension), message)
-        return _with_shape(labels, expected, message)
+        return tf.identity(_with_shape(labels, expected, message), scope)
 
 
 def _with_last_dimension(tensor: Any, logits: Any, may_lack_it: bool) -> Any:
@@ -232,7 +232,7 @@ def example_weights(
         return 1.0
     if isinstance(weight_column, str):
         weight_column = tf.feature_column.numeric_column(weight_column, shape=(1,))
-    with tf.name_scope("weights"):
+    with tf.name_scope("weights") as scope:
         key = weight_column.key
         features = features or {}
         if key not in features:
@@ -267,4 +267,4 @@ def example_weights(
         else:
             known = _known_shape(logits, 1)
             _check_known_shape(f"Weights (feature {key!r})", weights, known, message)
-        return _with_shape(weights, expected, message)
+        return tf.identity(_with_shape(weights, expected, message), scope)

@@ -119,10 +119,16 @@ def _check_keras_2(model: Any) -> Any:
     """Returns the Keras package of a model.
 
     Raises:
-        ValueError: it is a model of Keras 3, or no Keras model.
+        ValueError: it is a model of Keras 3 or of TensorFlow's private copy, or no Keras model.
     """
     package = keras_models.package_of(model)
     name = type(model).__name__
+    if keras_models.is_of_private_keras(model):
+        raise ValueError(
+            f"The model {model.name!r} is of tensorflow.python.keras, a private copy of an old "
+            "Keras for TensorFlow's own code. Import Keras as tf.keras: replace `from "
+            "tensorflow.python.keras` by `from tensorflow.keras` (or `tf_keras`) in the program."
+        )
     if package is None:
         raise ValueError(f"keras_model must be a compiled Keras model, got {model!r}, a {name}.")
     if int(package.__version__.partition(".")[0]) > 2:

@@ -52,6 +52,15 @@ CANNED = (
         estimator_v1.experimental contrib.estimator estimator_py.canned.linear:
           linear_logit_fn_builder
 
+        [estimator_spec.canned.kmeans]
+        estimator_v1.experimental: KMeans=KMeansClustering
+        estimator_py.canned.kmeans: KMeansClustering
+
+        [estimator_spec.canned.saved_model_estimator]
+        estimator_py.canned.saved_model_estimator contrib.estimator \
+          contrib.estimator.python.estimator.saved_model_estimator:
+          SavedModelEstimator
+
         [estimator_spec.canned.optimizers]
         estimator_py.canned.optimizers:
           get_optimizer_instance=tf1_optimizer get_optimizer_instance_v2=keras_optimizer

@@ -96,6 +96,11 @@ CONTRIB = parse_rows(
       MultiRNNCell RNNCell ResidualWrapper
     contrib.rnn contrib.rnn.python.ops.rnn: stack_bidirectional_dynamic_rnn
 
+    [estimator_spec.legacy.contrib_fused_rnn]
+    contrib.rnn contrib.rnn.python.ops.fused_rnn_cell:
+      FusedRNNCell FusedRNNCellAdaptor TimeReversedFusedRNN
+    contrib.rnn contrib.rnn.python.ops.lstm_ops: LSTMBlockFusedCell
+
     [tensorflow.compat.v1.nn]
     contrib.rnn contrib.rnn.python.ops.core_rnn:
       static_bidirectional_rnn static_rnn static_state_saving_rnn
@@ -104,6 +109,18 @@ CONTRIB = parse_rows(
     contrib.crf contrib.crf.python.ops.crf:
       crf_binary_score crf_decode crf_log_likelihood crf_log_norm crf_sequence_score crf_unary_score
       viterbi_decode
+
+    [estimator_spec.driver.predictor]
+    contrib.predictor contrib.predictor.predictor_factories:
+      from_contrib_estimator from_estimator from_saved_model
+    contrib.predictor.predictor: Predictor
+    contrib.predictor.saved_model_predictor: SavedModelPredictor
+    contrib.predictor.core_estimator_predictor: CoreEstimatorPredictor
+
+    [estimator_spec.legacy.contrib_factorization]
+    contrib.factorization contrib.factorization.python.ops.clustering_ops:
+      COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
+    contrib.factorization contrib.factorization.python.ops.kmeans: KMeansClustering
 
     [tensorflow.autograph]
     contrib.autograph: set_verbosity to_code to_graph trace

@@ -14,17 +14,18 @@ _TF_SLIM = "Install tf_slim (pip install 'tpu-columns[contrib]'); tensorflow.con
 # The headings are the advice. `*` is every other name of a module.
 UNSUPPORTED = parse_table(
     f"""
-    [Train boosted trees by a library of them: tensorflow_decision_forests, xgboost or lightgbm.]
+    [TensorFlow lost boosted trees with 2.9, and has no kernels of their ops. Train them by a \
+     library of trees: ydf, xgboost or lightgbm.]
     estimator estimator_py.estimator_lib estimator_py.canned.boosted_trees contrib.estimator:
       BoostedTreesClassifier BoostedTreesEstimator BoostedTreesRegressor
       boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory
     estimator_py.canned.boosted_trees contrib.boosted_trees contrib.tensor_forest: *
 
-    [Use scikit-learn: sklearn.cluster.MiniBatchKMeans, sklearn.mixture.GaussianMixture.]
-    estimator estimator.experimental estimator_py.estimator_lib estimator_py.canned.kmeans \
-      contrib.factorization:
-      KMeans KMeansClustering
-    estimator_py.canned.kmeans contrib.factorization: *
+    [TensorFlow had it in tf.compat.v1.estimator.experimental only, under the name KMeans.]
+    estimator estimator_v2.experimental estimator_py.estimator_lib: KMeans KMeansClustering
+
+    [Use scikit-learn: sklearn.mixture.GaussianMixture, sklearn.decomposition.]
+    contrib.factorization: *
 
     [Build the network in a model_fn: sequence_input_layer or tf.keras.layers, and a head of \
      estimator_spec.heads.]
@@ -74,6 +75,16 @@ UNSUPPORTED = parse_table(
     [It renamed slot variables of the first generation's canned estimators for the second's. \
      Warm-start from the old checkpoint, or use `python -m estimator_spec checkpoint convert`.]
     estimator_py.tools.checkpoint_converter: *
+
+    [It is a part of TensorFlow's model_to_estimator. Call estimator_spec.model_to_estimator; the \
+     weights of examples are the feature `sample_weights`.]
+    estimator_py.keras_lib: FormattedKeyError standardize_sample_weights
+
+    [It was the decorator by which TensorFlow published its Estimator's names. Leave it out.]
+    estimator_py.estimator_export: T estimator_export
+
+    [It counted uses of the Estimator inside of Google. Leave it out.]
+    estimator_py.tools.analytics: track_numerical_issues track_usage
 
     [It is a helper of TensorFlow's own tests. Read event files with \
      tf.compat.v1.train.summary_iterator.]
@@ -159,9 +170,6 @@ UNSUPPORTED = parse_table(
     [Train with estimator_spec.train_and_evaluate.]
     contrib.learn: *
 
-    [Use tf.saved_model.load(path).signatures.]
-    contrib.predictor: *
-
     [Copy the function from TensorFlow 1.15's sources; TensorFlow Addons had some of them.]
     contrib.opt contrib.crf contrib.seq2seq: *
 
@@ -193,8 +201,8 @@ def is_listed(module: str, name: str) -> bool:
 def advice(module: str, name: str) -> str:
     """Returns advice on a removed name that isn't restored.
 
-    >>> advice('tensorflow.contrib', 'predictor')
-    'Use tf.saved_model.load(path).signatures.'
+    >>> advice('tensorflow.contrib', 'distributions')
+    'Install tensorflow_probability.'
 
     Args:
         module: the module's full name, in any spelling.

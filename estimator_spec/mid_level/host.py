@@ -293,8 +293,8 @@ class HostEmbedding:
 
     def _lookups(self, batch: Sequence[Samples]) -> list[Lookup]:
         return [
-            Lookup(number, each, self._configs[number].combiner)
-            for number, each in zip(self._numbers, batch, strict=True)
+            Lookup(number, each, self._configs[number].combiner, path)
+            for number, each, path in zip(self._numbers, batch, self.paths, strict=True)
         ]
 
     def _held(self, held: Any, key: Any, kind: _Kind, native: bool) -> HeldTensors:

@@ -182,7 +182,7 @@ class StackedEmbedding:
             each = batch[stack.name]
             shape = tf.reshape(tf.cast(each.sample_count, tf.int64), [1])
             own = Samples(each.token_ids, each.sample_ids, shape, each.gains)
-            found.append(Lookup(number, own, "sum"))
+            found.append(Lookup(number, own, "sum", stack.name))
         return found
 
     def _gradient(self, path: str, gradient: Any, feature: Any) -> Any:

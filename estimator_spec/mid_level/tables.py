@@ -19,11 +19,10 @@ from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.mid_level.replicas import DEVICE
 from estimator_spec.mid_level.samples import Samples
-from tpu_columns import combining, optimizations
+from tpu_columns import combining, lookup_errors, native_lookup, optimizations
 from tpu_columns.combining import Entries
 from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
-from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
 
@@ -51,11 +50,13 @@ class Lookup(NamedTuple):
         table: number of its table.
         samples: its ids.
         combiner: 'mean', 'sum' or 'sqrtn'.
+        name: name of the feature in errors.
     """
 
     table: int
     samples: Samples
     combiner: str
+    name: str = "features"
 
     @property
     def num_samples(self) -> Any:
@@ -104,11 +105,11 @@ def look_up(tables: Sequence[Table], lookups: Sequence[Lookup], native: bool) ->
         if not native:
             return [_look_up_one(tables[each.table], each) for each in lookups], None
         widths = [int(tables[each.table].variable.shape[1]) for each in lookups]
-        return native_calls.look_up(
+        return native_lookup.call(
             [table.variable for table in tables],
-            [_native_feature(tables, each) for each in lookups],
+            [_native_feature(tables, each, place) for place, each in enumerate(lookups)],
             widths,
-            [native_calls.Output(place, 0) for place in range(len(lookups))],
+            trained=True,
         )
 
 
@@ -144,13 +145,20 @@ def gains(lookup: Lookup) -> Any:
     return tf.math.divide_no_nan(weights, divisors)
 
 
-def _native_feature(tables: Sequence[Table], lookup: Lookup) -> native_calls.Feature:
-    samples = lookup.samples
-    count = lookup.num_samples
-    ids = tf.SparseTensor(samples.samples[:, tf.newaxis], samples.ids, tf.reshape(count, [1]))
-    num_rows = int(tables[lookup.table].variable.shape[0])
-    return native_calls.Feature(
-        lookup.table, ids, samples.weights, lookup.combiner, RowPartition("div", num_rows, 1)
+def _native_feature(tables: Sequence[Table], lookup: Lookup, place: int) -> native_lookup.Feature:
+    """Returns a feature of the native lookup, whose sums are its own output."""
+    samples, count = lookup.samples, lookup.num_samples
+    places = samples.samples[:, tf.newaxis]
+    shape = tf.reshape(count, [1])
+    weights = samples.weights
+    return native_lookup.Feature(
+        lookup.table,
+        tf.SparseTensor(places, samples.ids, shape),
+        None if weights is None else tf.SparseTensor(places, weights, shape),
+        lookup.combiner,
+        lookup_errors.Names(lookup.name, lookup.name),
+        int(tables[lookup.table].variable.shape[0]),
+        layer=place,
     )
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tpu_columns import native_lookup
+
 tf1 = tf.compat.v1
 
 # Ops that don't write the variable they take.
@@ -27,6 +29,7 @@ _READERS = frozenset(
         "ResourceGatherNd",
         "VarIsInitializedOp",
         "VariableShape",
+        native_lookup.OP,
     }
 )
 _CHANGES = re.compile("Apply|Scatter|AssignAdd|AssignSub")

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies
+from tpu_columns import native_lookup
 
 tf1 = tf.compat.v1
 
@@ -87,6 +88,15 @@ def inputs_by_name(op: Any) -> dict[str, Any]:
     return dict(zip(names, op.inputs, strict=True))
 
 
+def are_unique(ids: Any) -> bool:
+    """Returns whether the ids in a tensor are known to differ."""
+    while ids.op.type in _SAME_IDS:
+        ids = ids.op.inputs[0]
+    if ids.op.type == native_lookup.GRADIENT_OP:
+        return True
+    return ids.op.type in _UNIQUE and ids.value_index == 0
+
+
 def is_sum_of_equal_ids(op: Any) -> bool:
     """Returns whether an op sums the gradients of equal ids, as optimizers do before an update."""
     return op.type == "UnsortedSegmentSum" and op.inputs[1].op.type == "Unique"
@@ -137,6 +147,11 @@ def may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
     before_updates |= ancestors
     return False
 
+
+# Ops that don't change ids.
+_SAME_IDS = frozenset({"Reshape", "Identity"})
+# UniqueV2 and UniqueWithCountsV2 may compare whole rows.
+_UNIQUE = frozenset({"Unique", "UniqueWithCounts"})
 
 # Names that some ops have for an argument.
 _CANONICAL_NAMES = {"ref": "var", "resource": "var", "updates": "grad", "alpha": "lr"}

@@ -23,7 +23,7 @@ def test_saves_copy_no_table(switch, low, high):
     """A training that saves takes the memory of table and slot once; with the switch off, twice."""
     done = subprocess.run(
         [sys.executable, COMMAND, "--rows", "1000000", "--cores", "default"],
-        env={**os.environ, "TPU_COLUMNS_SAVES_IN_PLACE": switch},
+        env={**os.environ, "TPU_COLUMNS_LESS_MEMORY": switch},
         check=True,
         capture_output=True,
         text=True,

@@ -130,7 +130,42 @@ MIRRORED = Kind("run_mirrored.py", ("mirrored",), sources=("side.py",), close=("
 TPU_CHECKPOINTS = Kind(
     "write_tpu_checkpoint.py", ("div", "mod"), "tpu_checkpoint_", files=("*",), close=("",)
 )
-KINDS = (SIDE, CANNED, KERAS_MODELS, NAN_ROWS, MIRRORED, TPU_CHECKPOINTS)
+KMEANS = Kind(
+    "run_kmeans.py",
+    (
+        "full_batch",
+        "full_batch_cosine",
+        "mini_batch",
+        "mini_batch_cosine",
+        "several_steps",
+        "columns",
+    ),
+    "kmeans_",
+    sources=(*_SIDE, "run_side.py"),
+    files=("checkpoint", "model.ckpt-*.index", "model.ckpt-*.data*"),
+    close=("",),
+    takes_donor=True,
+    continues=True,
+)
+SAVED_MODELS = Kind(
+    "run_saved_models.py",
+    ("classifier", "regressor"),
+    "saved_model_",
+    sources=(*_SIDE, "run_side.py"),
+    files=("saved/*", "saved/assets/*", "saved/variables/*"),
+    close=("",),
+    takes_donor=True,
+)
+OP_NAMES = Kind(
+    "run_op_names.py",
+    ("dnn_regressor", "linear_classes", "combined_binary"),
+    "op_names_",
+    sources=("side.py", "programs/canned_models.py"),
+)
+KINDS = (
+    *(SIDE, CANNED, KERAS_MODELS, NAN_ROWS, MIRRORED, TPU_CHECKPOINTS),
+    *(KMEANS, SAVED_MODELS, OP_NAMES),
+)
 # Answers of the reference's heads, to drawn cases of each head and to fixed ones.
 HEADS = Kind(
     "head_process.py",

@@ -75,7 +75,7 @@ def test_native_ops_are_in_the_fast_graph(monkeypatch, use_resource):
     """Native ops look up and update the tables of a model that they support, unless turned off."""
     model = _supported_by_native_ops(use_resource)
     prefix = "TpuColumnsResource" if use_resource else "TpuColumns"
-    wanted = {"TpuColumnsUnique", f"{prefix}LookUp", f"{prefix}Update"}
+    wanted = {"TpuColumnsLookUpTables", "TpuColumnsRowGradients", f"{prefix}Update"}
     for native in NATIVE_KERNELS:
         monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, native)
         kinds = random_model.train(model, fast=True).kinds

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tpu_columns
-from tpu_columns import lookup_errors
+from tpu_columns import lookup_errors, optimizations
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -263,6 +264,7 @@ def test_only_training_looks_for_repeated_ids(mode):
     with (
         tf.Graph().as_default() as graph,
         tpu_columns.placement.running(mode, tpu_columns.Hardware.CPU),
+        optimizations.using(frozenset(Optimization) - {Optimization.NATIVE_KERNELS}),
     ):
         column = tpu_columns.embedding_column(_identity("f", 5), 3)
         tpu_columns.input_layer({"f": tf.sparse.from_dense([[1, 2], [2, 0]])}, [column])

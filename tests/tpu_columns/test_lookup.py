@@ -161,8 +161,7 @@ def test_tables_of_other_dtypes(dtype, combiner, dense):
         table = tf.Variable(tf.cast(TABLE, dtype))
         with tf.GradientTape() as tape:
             if ours and dense:
-                given = tf.maximum(ids, 0), tf.constant(ids < 0)
-                value = lookup.dense_lookup(table, *given, combiner)
+                value = lookup.dense_lookup(table, tf.constant(ids), combiner)
             elif ours:
                 value = lookup.pooled_lookup(table, batch, None, combiner)
             else:
@@ -186,10 +185,12 @@ def test_weights_have_gradients(combiner, driven):
                 mode = placement.Mode.TRAIN, placement.Hardware.CPU
                 stack.enter_context(placement.running(*mode))
             batch = tf.SparseTensor(ids.indices.numpy(), ids.values.numpy(), [4, 2])
-            weights = tf.constant([0.5, 2.0, 1.5, 3.0, 1.0])
-            given = tf.SparseTensor(batch.indices, weights, batch.dense_shape)
-            value = function(tf.constant(TABLE), batch, given, combiner=combiner)
+            weights = tf1.get_variable("w", initializer=[0.5, 2.0, 1.5, 3.0, 1.0])
+            table = tf1.get_variable("table", initializer=TABLE)
+            given = tf.SparseTensor(batch.indices, tf.identity(weights), batch.dense_shape)
+            value = function(table, batch, given, combiner=combiner)
             gradient = tf.convert_to_tensor(tf.gradients(tf.reduce_sum(value**2), weights)[0])
+            session.run(tf1.global_variables_initializer())
             found.append(session.run(gradient))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
     assert np.abs(found[0]).max() > 0.01
@@ -253,9 +254,7 @@ def test_a_variable_with_a_partitioner(combiner, unique):
             partitioner=tf1.fixed_size_partitioner(3),
         )
         pooled = lookup.pooled_lookup(table, sparse(rows, np.int64), None, combiner, unique=unique)
-        dense = lookup.dense_lookup(
-            table, tf.constant([[2], [6]]), tf.constant([[False], [False]]), combiner, unique=unique
-        )
+        dense = lookup.dense_lookup(table, tf.constant([[2], [6]]), combiner, unique=unique)
         session.run(tf1.global_variables_initializer())
         found = session.run([pooled, dense])
     expected = oracle([[(id_, 1.0) for id_ in row] for row in rows], combiner)
@@ -291,7 +290,7 @@ def test_dense_sequences_equal_sparse_ones(rows, length, unique):
     entries = np.array(rows, np.int64)
     places = np.argwhere(entries > -2)
     in_places = tf.SparseTensor(places, entries[tuple(places.T)], entries.shape)
-    dense = np.maximum(entries, 0), entries < 0, entries > -2
+    dense = entries, entries > -2
 
     def both(table):
         yield lookup.sequence_lookup(table, in_places, None, "mean", length, unique=unique)
@@ -344,7 +343,7 @@ def test_matrices_of_unknown_width(behavior):
     try:
         with tf.Graph().as_default(), pytest.raises(ValueError, match="columns of ids must be"):
             ids = tf1.placeholder(tf.int64, [None, None])
-            lookup.dense_lookup(tf.constant(TABLE), ids, ids < 0, "mean")
+            lookup.dense_lookup(tf.constant(TABLE), ids, "mean")
     finally:
         tf1.enable_v2_tensorshape()
 

@@ -17,12 +17,9 @@ PREFIX = "TpuColumns"
 """With it the types of our ops begin."""
 
 OPS = (
-    "tpu_columns_look_up",
     "tpu_columns_look_up_tables",
-    "tpu_columns_product",
-    "tpu_columns_resource_look_up",
     "tpu_columns_resource_update",
-    "tpu_columns_unique",
+    "tpu_columns_row_gradients",
     "tpu_columns_update",
     "tpu_columns_update_tables",
 )

@@ -61,7 +61,7 @@ def _make_model_fn(head: Any, parts: list[Part]) -> ModelFn:
             mode=mode,
             labels=labels,
             train_op_fn=train_op_fn,
-            logits=tf.add_n(logits),
+            logits=tf.add_n(logits, name="add"),
         )
 
     return model_fn

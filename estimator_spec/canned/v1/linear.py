@@ -40,7 +40,9 @@ def linear_logit_fn_builder(
     dnn.check_units(units)
 
     def linear_logit_fn(features: dict[str, Any]) -> Any:
-        output = linear_model.build(features, feature_columns, units, sparse_combiner)
+        output = linear_model.build(
+            features, feature_columns, units, sparse_combiner, op_scope="linear_model/linear_model"
+        )
         linear.summarize(output)
         return output.logits
 

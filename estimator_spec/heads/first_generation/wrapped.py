@@ -124,7 +124,8 @@ class WrappedHead(HeadV1):
             if self._loss_reduction == tf1.losses.Reduction.SUM:
                 total = tf.reduce_sum(batch.unreduced_loss * batch.weights)
                 weights = broadcast_weights(batch.unreduced_loss, batch.weights)
-                mean_loss = tf.math.divide_no_nan(total, tf.reduce_sum(weights))
+                # Programs log it by this name, such as `dnn/head/truediv`.
+                mean_loss = tf.math.divide_no_nan(total, tf.reduce_sum(weights), "truediv")
         add_loss_summaries(loss, regularization_losses, self.name, mean_loss)
         return TPUEstimatorSpec(mode, predictions, loss, train_op)
 

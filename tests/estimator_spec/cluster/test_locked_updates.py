@@ -46,7 +46,7 @@ def by_optimizer(optimizer, use_resource=True):
     scope = tf1.variable_scope("model", use_resource=use_resource)
     with scope, storage.storing(TableStorage("mod", SERVERS)):
         table = tables.get_table("table", (ROWS, WIDTH), initializer)
-    loss = tf.reduce_sum(table.gather(random_ids(ROWS, BATCH), unique=True))
+    loss = tf.reduce_sum(table.gather(random_ids(ROWS, BATCH)))
     return optimizer.minimize(loss)
 
 

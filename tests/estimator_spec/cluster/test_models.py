@@ -47,7 +47,7 @@ def test_joined_transfers_change_no_number(cluster, tmp_path, core):
         options = {"program": "dlrm_program", "max_steps": 30, "core": core}
         made = cluster(model_dir, servers=2, **options)
         for variables in made.environments.values():
-            variables["TPU_COLUMNS_JOINED_TRANSFERS"] = switch
+            variables["TPU_COLUMNS_FAST_UPDATES"] = switch
         made.run()
         assert ("Joined the tensors" in made.output("chief 0")) == (switch == "1")
         prefix = tf.train.latest_checkpoint(str(model_dir))

@@ -320,6 +320,16 @@ except ValueError as error:
 """
 
 
+def test_a_model_of_tensorflows_private_keras_is_refused():
+    """A model of `tensorflow.python.keras` is refused with the import to use instead."""
+    private = importlib.import_module("tensorflow.python.keras.models")
+    layers = importlib.import_module("tensorflow.python.keras.layers")
+    model = private.Sequential([layers.Dense(1, input_shape=(2,))], name="mine")
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"'mine' is of tensorflow.python.keras.*as tf.keras"):
+        estimator_spec.model_to_estimator(model)
+
+
 @pytest.mark.slow
 def test_a_model_of_keras_3_is_refused(tmp_path):
     """A model of Keras 3 is refused by name, with the variable that selects tf_keras."""

@@ -10,6 +10,7 @@ import pytest
 import estimator_spec
 from estimator_spec import canned
 from estimator_spec.canned import v1
+from estimator_spec.experimental import KMeans, SavedModelEstimator
 
 CANNED = "tensorflow_estimator.python.estimator.canned"
 
@@ -29,6 +30,10 @@ def installed():
         ("tensorflow_estimator.estimator", "BaselineEstimator", v1.BaselineEstimator),
         ("tensorflow.compat.v1.estimator", "DNNClassifier", v1.DNNClassifier),
         ("tensorflow.contrib.estimator", "LinearEstimator", v1.LinearEstimator),
+        ("tensorflow.compat.v1.estimator.experimental", "KMeans", KMeans),
+        (f"{CANNED}.kmeans", "KMeansClustering", KMeans),
+        ("tensorflow.contrib.estimator", "SavedModelEstimator", SavedModelEstimator),
+        (f"{CANNED}.saved_model_estimator", "SavedModelEstimator", SavedModelEstimator),
         ("tensorflow.contrib.estimator", "dnn_logit_fn_builder", v1.dnn_logit_fn_builder),
         ("tensorflow.python.estimator.estimator_lib", "DNNRegressor", v1.DNNRegressor),
         (f"{CANNED}.dnn", "DNNClassifier", v1.DNNClassifier),
@@ -53,7 +58,7 @@ def test_spellings(module, name, ours):
     [
         ("tensorflow.estimator", "BoostedTreesClassifier", "xgboost"),
         ("tensorflow.estimator.experimental", "RNNClassifier", "sequence_input_layer"),
-        ("tensorflow.compat.v1.estimator.experimental", "KMeans", "MiniBatchKMeans"),
+        ("tensorflow.estimator.experimental", "KMeans", "compat.v1.estimator.experimental"),
         ("tensorflow.estimator.experimental", "LinearSDCA", "Ftrl"),
         ("tensorflow.contrib.timeseries", "ARRegressor", "tfp.sts"),
         ("tensorflow.contrib.factorization", "GMM", "GaussianMixture"),

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.legacy import contrib, contrib_crf, contrib_metrics, contrib_rnn
+from estimator_spec.legacy import (
+    contrib,
+    contrib_crf,
+    contrib_fused_rnn,
+    contrib_metrics,
+    contrib_rnn,
+)
 
 tf1 = tf.compat.v1
 RANDOM = np.random.RandomState(0)
@@ -165,3 +171,100 @@ def test_stacked_rnns():
     assert "stack_bidirectional_rnn/cell_1/bidirectional_rnn/bw" in scopes
     with pytest.raises(ValueError, match="as many backward"):
         contrib_rnn.stack_bidirectional_dynamic_rnn([1], [], None)
+
+
+def lstm(inputs, kernel, bias, peepholes, clip):
+    """Returns outputs and the last state of an LSTM over [time, batch, depth]."""
+    units = kernel.shape[1] // 4
+    cell = hidden = np.zeros([inputs.shape[1], units], np.float32)
+    outputs = []
+
+    def sigmoid(x):
+        return 1 / (1 + np.exp(-x))
+
+    for step in inputs:
+        joined = np.concatenate([step, hidden], 1) @ kernel + bias
+        i, c, f, o = np.split(joined, 4, 1)
+        w_i, w_f, w_o = peepholes
+        new = sigmoid(i + w_i * cell) * np.tanh(c) + sigmoid(f + 1 + w_f * cell) * cell
+        cell = np.clip(new, -clip, clip)
+        hidden = sigmoid(o + w_o * cell) * np.tanh(cell)
+        outputs.append(hidden)
+    return np.stack(outputs), (cell, hidden)
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+@pytest.mark.parametrize(("peephole", "clip"), [(False, None), (True, 0.3)])
+def test_fused_lstm(peephole, clip, as_list):
+    """A fused LSTM computes the formula; each cell has a scope of its own for all its calls."""
+    x = RANDOM.normal(size=(5, 3, 4)).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        inputs = tf.unstack(x) if as_list else x
+        cell = contrib_fused_rnn.LSTMBlockFusedCell(2, cell_clip=clip, use_peephole=peephole)
+        outputs, state = cell(inputs, dtype=tf.float32)
+        cell(inputs, initial_state=state)
+        backward = contrib_fused_rnn.LSTMBlockFusedCell(2)
+        reverse = contrib_fused_rnn.TimeReversedFusedRNN(backward)(inputs, dtype=tf.float32)
+        ahead = backward(inputs[::-1], dtype=tf.float32)
+        variables = {v.op.name: v for v in tf1.global_variables()}
+        scopes = {name.partition("/")[0] for name in variables}
+        assert scopes == {"lstm_fused_cell", "lstm_fused_cell_1"}
+        assert len(variables) == (7 if peephole else 4)
+        session.run(tf1.global_variables_initializer())
+        values = {
+            name.rpartition("/")[2]: session.run(variable)
+            for name, variable in variables.items()
+            if "_1/" not in name
+        }
+        names = ("w_i_diag", "w_f_diag", "w_o_diag")
+        peepholes = [values.get(name, np.zeros(2, np.float32)) for name in names]
+        wanted = lstm(x, values["kernel"], values["bias"], peepholes, clip or np.inf)
+        found = session.run((outputs, state))
+        np.testing.assert_allclose(np.stack(found[0]), wanted[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(np.stack(found[1]), np.stack(wanted[1]), rtol=1e-5, atol=1e-6)
+        backward_outputs, ahead_outputs = session.run((reverse[0], ahead[0]))
+        np.testing.assert_array_equal(np.stack(backward_outputs), np.stack(ahead_outputs)[::-1])
+
+
+def test_lengths_of_fused_lstms():
+    """Steps beyond a sequence's end are zero and change no state; an empty one keeps its first."""
+    x = RANDOM.normal(size=(5, 3, 4)).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        cell = contrib_fused_rnn.LSTMBlockFusedCell(2)
+        first = (tf.ones([3, 2]), -tf.ones([3, 2]))
+        lengths = np.array([5, 0, 3])
+        outputs, state = cell(x, initial_state=first, sequence_length=lengths)
+        short, state_of_short = cell(x[:3], initial_state=first)
+        session.run(tf1.global_variables_initializer())
+        outputs, state, short, state_of_short = session.run((outputs, state, short, state_of_short))
+    assert not outputs[3:, 2].any() and not outputs[:, 1].any()
+    np.testing.assert_array_equal(outputs[:3, 2], short[:, 2])
+    np.testing.assert_array_equal(state.c[2], state_of_short.c[2])
+    assert (state.c[1].tolist(), state.h[1].tolist()) == ([1, 1], [-1, -1])
+
+
+def test_wrong_inputs_of_fused_lstms():
+    """Inputs of unknown depth, a missing state and one that is no pair are refused."""
+    cell = contrib_fused_rnn.LSTMBlockFusedCell(2)
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match=r"\[time, batch, depth\] with a known depth"):
+            cell(tf1.placeholder(tf.float32, [None, None, None]), dtype=tf.float32)
+        with pytest.raises(ValueError, match="Either initial_state or dtype"):
+            cell(tf.ones([2, 3, 4]))
+        with pytest.raises(ValueError, match="must be a pair"):
+            cell(tf.ones([2, 3, 4]), initial_state=[1, 2, 3])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_adapted_cells(dynamic):
+    """A cell of `tf.compat.v1.nn.rnn_cell` runs over a tensor or a list, with the same outputs."""
+    x = RANDOM.normal(size=(5, 3, 4)).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        network = contrib_fused_rnn.FusedRNNCellAdaptor(contrib_rnn.GRUCell(2), dynamic)
+        whole, _ = network(tf.constant(x), dtype=tf.float32)
+        with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
+            listed, _ = network(tf.unstack(x), dtype=tf.float32)
+        session.run(tf1.global_variables_initializer())
+        whole, listed = session.run((whole, listed))
+    assert isinstance(listed, list)
+    np.testing.assert_allclose(whole, np.stack(listed), rtol=1e-6)

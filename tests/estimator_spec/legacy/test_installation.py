@@ -256,7 +256,7 @@ def test_an_import_that_fails_says_what_to_use(
     ("module", "name", "advice"),
     [
         ("estimator", "BoostedTreesRegressor", "lightgbm"),
-        ("estimator.experimental", "KMeans", "scikit-learn"),
+        ("estimator.experimental", "KMeans", "compat.v1.estimator.experimental"),
         ("contrib.tpu", "keras_to_tpu_model", "TPUStrategy"),
         ("contrib", "ffmpeg", "TensorFlow 1.15"),
     ],

@@ -10,6 +10,7 @@ It is run by `python -m estimator_spec run`, in a process of its own. Whatever t
 |-----------------|--------------------------------------------------------------------------------|
 | mnist_contrib   | `tf.contrib` ended with TensorFlow 1.15: compared with what 1.15.5 itself said |
 | word2vec_shards | the same                                                                       |
+| slots_predictor | the same                                                                       |
 | tfrecord_hosts  | `params['context']` and CrossShardOptimizer work on a TPU only                 |
 | dlrm_dict_mode  | tables in dictionaries are looked up on a TPU only                             |
 | tagger_contrib  | `tf.contrib` ended with TensorFlow 1.15                                        |
@@ -77,6 +78,7 @@ ALL = {
         Program("housing_exporters", UNEDITED["housing_exporters"]),
         Program("executor_clients", UNEDITED["executor_clients"]),
         Program("tagger_contrib", "--model_dir OUT"),
+        Program("slots_predictor", "--model_dir OUT"),
         Program("wide_deep_census", UNEDITED["wide_deep_census"]),
         Program("iris_premade", UNEDITED["iris_premade"]),
         Program("housing_keras", UNEDITED["housing_keras"]),
@@ -96,7 +98,9 @@ some_programs = pytest.mark.parametrize(
     ],
 )
 every_program_of_the_reference = pytest.mark.parametrize("name", UNEDITED)
-every_program_of_tf1 = pytest.mark.parametrize("name", ["mnist_contrib", "word2vec_shards"])
+every_program_of_tf1 = pytest.mark.parametrize(
+    "name", ["mnist_contrib", "word2vec_shards", "slots_predictor"]
+)
 
 
 class Runs:
@@ -293,8 +297,9 @@ def test_same_exports_as_the_reference(ours: Runs, reference: Reference, name: s
 def test_same_as_tensorflow_1(ours: Runs, name: str) -> None:
     """Programs that import `tensorflow.contrib` say what TensorFlow 1.15.5 said.
 
-    With `use_tpu=False` there: `python3.7 mnist_contrib.py --model_dir OUT --tpu= --nouse_tpu`, and
-    `python3.7 word2vec_shards.py --model_dir OUT --nouse_tpu`.
+    With `use_tpu=False` there: `python3.7 mnist_contrib.py --model_dir OUT --tpu= --nouse_tpu`,
+    `python3.7 word2vec_shards.py --model_dir OUT --nouse_tpu`, and without an option
+    `python3.7 slots_predictor.py --model_dir OUT`.
     """
     expected = json.loads((TF1_RESULTS / f"{name}.json").read_text())
     assert_same(ours(name).results, expected, 1e-4)

@@ -178,10 +178,10 @@ def test_an_error_that_nothing_handles_is_not_raised(run, text):
 
 def test_errors_of_handled_imports_have_advice(run):
     """The error that a program catches says what to use instead."""
-    failing = "try:\n    from tensorflow.contrib import predictor\n"
+    failing = "try:\n    from tensorflow.contrib import quantize\n"
     error = run(f"{failing}except ImportError as e:\n    error = e")["error"]
     assert isinstance(error, LegacyImportError)
-    assert "saved_model.load" in str(error)
+    assert "model_optimization" in str(error)
 
 
 def test_uninstall_removes_stand_ins():

@@ -18,7 +18,7 @@ fc = tf.feature_column
 ROWS = 9
 
 
-def _layer(features, combiner="mean", weighted=False, width=3, mode=tpu_columns.Mode.EVAL):
+def _layer(features, combiner="mean", weighted=False, width=3, mode=tpu_columns.Mode.SERVE):
     column = fc.categorical_column_with_identity("f", ROWS)
     if weighted:
         column = fc.weighted_categorical_column(column, "w")
@@ -123,12 +123,12 @@ def test_a_shared_table():
             [fc.categorical_column_with_identity(key, ROWS) for key in "ab"], 3
         )
         features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3]])}
-        with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
+        with tpu_columns.placement.running(tpu_columns.Mode.SERVE, tpu_columns.Hardware.CPU):
             tpu_columns.input_layer(features, columns)
         assert updates.sum_from_tables(graph) == 0, "one id a row is gathered"
         features["b"] = tf.constant([[3, 4]])
     with tf.Graph().as_default() as graph:
         features = {"a": tf.constant([[1, 2]]), "b": tf.constant([[3, 4]])}
-        with tpu_columns.placement.running(tpu_columns.Mode.EVAL, tpu_columns.Hardware.CPU):
+        with tpu_columns.placement.running(tpu_columns.Mode.SERVE, tpu_columns.Hardware.CPU):
             tpu_columns.input_layer(features, columns)
         assert updates.sum_from_tables(graph) == 2

@@ -10,15 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import estimator_spec as es
 import forking_python
 import tpu_columns
 import traces
 from estimator_spec.updates import kernels, native_ops, optimize_training_graph
-from tpu_columns import Hardware, IdOutOfRangeError, Mode, combining, optimizations, placement
+from tpu_columns import Hardware, IdOutOfRangeError, Mode, optimizations, placement
 from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
@@ -40,62 +38,6 @@ def ops():
     return loading.load()
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 9)), st.booleans())
-def test_distinct_ids_are_those_of_unique(ids, is_long):
-    """Distinct ids and places are those of `tf.unique`, in its order."""
-    ids = np.array(ids, np.int64 if is_long else np.int32)
-    found = loading.load().tpu_columns_unique(ids)
-    expected = tf.unique(ids, tf.int64)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-        assert one.dtype == other.dtype
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.data(), st.sampled_from([1, 3, 16, 40]), st.booleans(), st.booleans())
-def test_products_are_those_of_tensorflow(data, width, transposed, ones):
-    """Products and lookups have the bits of TensorFlow's gather and sparse product."""
-    count = data.draw(st.integers(0, 12))
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    sums, num_ids = 5, 4
-    rows = tf.constant(rng.normal(size=[num_ids, width]).astype(np.float32))
-    places, segments = rng.integers(0, num_ids, count), rng.integers(0, sums, count)
-    pairs, shape = combining.summing_matrix(
-        tf.constant(places), tf.constant(segments), sums, num_ids, transposed
-    )
-    values = np.ones(count) if ones else rng.normal(size=count)
-    values = tf.constant(values.astype(np.float32))
-    expected = tf.raw_ops.SparseTensorDenseMatMul(
-        a_indices=pairs, a_values=values, a_shape=shape, b=rows, adjoint_a=transposed
-    )
-    ops = loading.load()
-    product = ops.tpu_columns_product(pairs, values, shape, rows, adjoint=transposed)
-    ids = tf.constant([3, 1, 0, 2])
-    table = tf.gather(rows, tf.argsort(ids))
-    look_up = ops.tpu_columns_look_up(table, ids, pairs, values, shape, adjoint=transposed)
-    variable = tf.Variable(table)
-    from_variable = ops.tpu_columns_resource_look_up(
-        variable.handle, ids, pairs, values, shape, adjoint=transposed
-    )
-    for found in (product, look_up, from_variable):
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-    if ones:
-        np.testing.assert_array_equal(product, expected)
-
-
-def test_pairs_outside_of_the_matrix_are_errors(ops):
-    """Indices beyond the rows or the sums, or ids beyond the table, raise and read nothing."""
-    rows, values, shape = tf.ones([2, 3]), tf.ones([1]), tf.constant([2, 2], tf.int64)
-    for pair in ([2, 0], [0, 2], [-1, 0], [0, -1]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="outside of the matrix"):
-            ops.tpu_columns_product([pair], values, shape, rows, adjoint=True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"= 2 is not in \[0, 2\)"):
-        ops.tpu_columns_look_up(rows, [2], [[0, 0]], values, [1, 2], adjoint=True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="does not match number"):
-        ops.tpu_columns_product([[0, 0]], tf.ones([2]), shape, rows, adjoint=True)
-
-
 def test_updates_don_t_change_values_read_before(ops):
     """A value that a program has read keeps its numbers when the variable is updated in place."""
     table, slot = tf.Variable(tf.ones([4, 2])), tf.Variable(tf.fill([4, 2], 3.0))
@@ -113,11 +55,8 @@ def update(ops, table, slots, hyperparameters, rule):
         hyperparameters=hyperparameters,
         ids=[1],
         gradients=[tf.ones([1, 2])],
-        pairs=tf.zeros([0, 2], tf.int32),
-        values=[],
         rule=rule,
         sums=False,
-        adjoint=False,
     )
 
 
@@ -440,36 +379,20 @@ def run(ids, train_op):
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_is_the_same(name, use_resource):
-    """Native ops train tables and slots as TensorFlow's own; meta graphs have the original ops.
-
-    A program that imports the meta graph needs no native ops.
-    """
+    """Native ops train tables and slots as TensorFlow's own."""
     with tf.Graph().as_default():
         plain, _ = run(*build(OPTIMIZERS[name], frozenset(), use_resource))
     with tf.Graph().as_default() as graph:
         ids, train_op = build(OPTIMIZERS[name], ALL, use_resource)
-        replaced = optimize_training_graph(graph, train_op, ALL)
-        meta_graph = tf1.train.export_meta_graph()
-        fast, ran = run(ids, replaced)
-    with tf.Graph().as_default() as graph:
-        tf1.train.import_meta_graph(meta_graph)
-        # The name that the driver runs has the update, too.
-        imported = [graph.get_operation_by_name(op.name) for op in (*ids, replaced)]
-        assert not any(op.type.startswith("TpuColumns") for op in graph.get_operations())
-        again, _ = run(imported[:-1], imported[-1])
-    assert plain.keys() == fast.keys() == again.keys()
-    for found in (fast, again):
-        for variable, value in plain.items():
-            np.testing.assert_allclose(
-                found[variable], value, rtol=5e-6, atol=1e-6, err_msg=variable
-            )
+        fast, ran = run(ids, optimize_training_graph(graph, train_op, ALL))
+    assert plain.keys() == fast.keys()
+    for variable, value in plain.items():
+        np.testing.assert_allclose(fast[variable], value, rtol=5e-6, atol=1e-6, err_msg=variable)
     prefix = "TpuColumnsResource" if use_resource else "TpuColumns"
-    is_native = name != "adam"  # which is fused
-    assert ran["TpuColumnsUnique"] and not ran["UniqueWithCounts"]
-    assert ran[f"{prefix}Update"] == (len(CASES) if is_native else 0)
-    # Weights that may be trained have a gradient, which reads the rows, too.
-    unweighted = [kind for kind, _ in CASES if kind != "weighted"]
-    assert not is_native or ran[f"{prefix}LookUp"] == len(unweighted)
+    assert ran["TpuColumnsLookUpTables"] == ran["TpuColumnsRowGradients"] == len(CASES)
+    # Adam is fused.
+    assert ran[f"{prefix}Update"] == (len(CASES) if name != "adam" else 0)
+    assert not any(kind.startswith(("Unique", "UnsortedSegment", "Sparse")) for kind in ran)
 
 
 def model_fn(features, labels, mode, params):
@@ -521,7 +444,7 @@ def test_an_estimator_trains_by_them(tmp_path, monkeypatch, core):
     """An estimator trains by native ops, unless their variable is 0."""
     ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
     native, kinds = train(tmp_path / "native", ids, core)
-    names = ["LookUpTables", "UpdateTables"] if core else ["ResourceLookUp", "ResourceUpdate"]
+    names = ["LookUpTables", "UpdateTables" if core else "ResourceUpdate"]
     assert {f"TpuColumns{name}" for name in names} <= kinds
     monkeypatch.setenv(NATIVE.value, "0")
     plain, kinds = train(tmp_path / "plain", ids, core)
@@ -529,18 +452,6 @@ def test_an_estimator_trains_by_them(tmp_path, monkeypatch, core):
     assert plain.keys() == native.keys()
     for name, value in plain.items():
         np.testing.assert_allclose(native[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
-
-
-def test_meta_files_of_an_estimator(tmp_path):
-    """The `.meta` file of a checkpoint has no native ops."""
-    ids = np.random.default_rng(1).integers(0, ROWS, [BATCH, WIDTH])
-    _, kinds = train(tmp_path, ids, core=False)
-    assert "TpuColumnsResourceUpdate" in kinds
-    meta_graph = tf1.MetaGraphDef()
-    meta_graph.ParseFromString((tmp_path / "model.ckpt-6.meta").read_bytes())
-    kinds = {node.op for node in meta_graph.graph_def.node}
-    assert "ResourceSparseApplyAdagrad" in kinds
-    assert not any(kind.startswith("TpuColumns") for kind in kinds)
 
 
 @pytest.mark.parametrize("core", [False, True])

@@ -131,8 +131,8 @@ def test_a_transfer_for_each_stage():
     _, _, before = build(False)
     _, _, after = build(True)
     for number in range(2):
-        # The ids and the gradient of each table; its rows.
-        assert before[WORKER, server(number)] == 2 * TABLES
+        # The ids of each table, for lookup and update, and the gradient; its rows.
+        assert before[WORKER, server(number)] == 3 * TABLES
         assert before[server(number), WORKER] == TABLES
         assert after[WORKER, server(number)] == 4
         assert after[server(number), WORKER] == 2

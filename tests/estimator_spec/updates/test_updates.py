@@ -9,42 +9,12 @@ import tensorflow as tf
 
 import estimator_spec
 import tpu_columns
-import traces
 from estimator_spec import updates
-from estimator_spec.updates import kernels
-from tpu_columns import environment
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
 ALL = frozenset(Optimization)
-
-
-def _trained(fast):
-    """Trains a table with repeated ids; returns the variables and the types of the ops that ran."""
-    rng = np.random.default_rng(3)
-    indices = [[row, place] for row in range(6) for place in range(3)]
-    with tf.Graph().as_default() as graph, tf1.Session() as session:
-        tf1.set_random_seed(1)
-        with tf1.variable_scope("", use_resource=True):
-            column = tpu_columns.embedding_column(
-                tf.feature_column.categorical_column_with_identity("a", 20), 4
-            )
-            # Fed, so that TensorFlow doesn't fold the search for repeated ids away.
-            values = tf1.placeholder_with_default(tf.constant(rng.integers(0, 8, 18)), [18])
-            ids = tf.SparseTensor(indices, values, [6, 3])
-            layer = tpu_columns.input_layer({"a": ids}, [column])
-            loss = tf.reduce_mean(tf.square(layer - 1.0))
-            train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss)
-        if fast:
-            train_op = updates.optimize_training_graph(graph, train_op)
-        session.run(tf1.global_variables_initializer())
-        metadata = tf1.RunMetadata()
-        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
-        for _ in range(5):
-            session.run(train_op, options=options, run_metadata=metadata)
-        ran = set(traces.kinds(metadata))
-        return {v.op.name: session.run(v) for v in tf1.global_variables()}, ran
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
@@ -139,36 +109,6 @@ def test_a_slot_that_is_read_in_between():
         session.run(train_op)
         np.testing.assert_allclose(session.run(m)[:2], [[0, 0], [0.1, 0.1]], rtol=1e-6)
         assert "ResourceApplyAdam" not in [op.type for op in graph.get_operations()]
-
-
-def test_the_second_search_is_left_out():
-    """Ids that a lookup made unique aren't searched again: bitwise equal values."""
-    plain, ran_plainly = _trained(False)
-    fast, ran = _trained(True)
-    for variable, value in plain.items():
-        np.testing.assert_array_equal(fast[variable], value, err_msg=variable)
-    assert "UnsortedSegmentSum" in ran_plainly
-    assert not {"Unique", "UnsortedSegmentSum"} & ran
-    assert "ResourceSparseApplyAdagrad" in ran
-
-
-def test_gradients_are_not_reshaped_to_the_shape_they_have():
-    """An update uses the gradient of a lookup's unique rows without summing it again."""
-    with tf.Graph().as_default() as graph, tf1.Session() as session:
-        table = tf1.Variable(tf.ones([5, 2]), use_resource=True)
-        ids, _ = tf.unique(tf1.placeholder_with_default(tf.constant([1, 3, 1]), [3]))
-        loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
-        train_op = tf1.train.AdagradOptimizer(0.5, 0.44).minimize(loss)
-        (update,) = [op for op in graph.get_operations() if op.type == "ResourceSparseApplyAdagrad"]
-        updates.optimize_training_graph(graph, train_op)
-        assert kernels.inputs_by_name(update)["grad"].op.type not in (
-            "Reshape",
-            "UnsortedSegmentSum",
-        )
-        session.run(tf1.global_variables_initializer())
-        session.run(train_op)
-        # 1 - 0.5 · 2 / √(0.44 + 2²)
-        np.testing.assert_allclose(session.run(table)[1], [0.525421, 0.525421], rtol=1e-5)
 
 
 def test_ids_that_may_repeat_are_summed():
@@ -275,10 +215,10 @@ def test_the_switches(tmp_path, monkeypatch):
     """The argument takes precedence over the environment; the default is True."""
     assert _ops_of_training(tmp_path / "1")
     assert not _ops_of_training(tmp_path / "2", fast_updates=False)
-    monkeypatch.setenv(environment.FAST_UPDATES, "0")
+    monkeypatch.setenv(Optimization.UPDATES.value, "0")
     assert not _ops_of_training(tmp_path / "3")
     assert _ops_of_training(tmp_path / "4", fast_updates=True)
-    monkeypatch.setenv(environment.FAST_UPDATES, "maybe")
+    monkeypatch.setenv(Optimization.UPDATES.value, "maybe")
     with pytest.raises(ValueError, match="FAST_UPDATES='maybe' must be 0 or 1"):
         _ops_of_training(tmp_path / "5")
 

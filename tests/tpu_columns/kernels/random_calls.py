@@ -45,10 +45,8 @@ class Calls:
             tf.Variable(tf.ones([0, WIDTH])),
         ]
         self._kinds = (
-            self._unique,
-            self._product,
-            self._look_up,
             self._update,
+            self._row_gradients,
             self._tables,
             self._tables,
         )
@@ -89,7 +87,7 @@ class Calls:
             return value
         if name == "num_layers":  # TensorFlow itself makes as many outputs
             return int(random.integers(1, 5))
-        if name == "widths":
+        if name in ("width", "widths"):
             return int(random.choice(np.array(SIZES)))
         if isinstance(value, int):
             return int(random.choice(np.array(NUMBERS, object)))
@@ -121,39 +119,6 @@ class Calls:
     def _ids(self, random: Any, shape: Any) -> np.ndarray:
         return random.integers(0, ROWS, shape).astype(random.choice([np.int32, np.int64]))
 
-    def _pairs(self, random: Any, sums: int, inputs: int) -> Arguments:
-        count = int(random.integers(0, 9)) if inputs else 0
-        columns = [random.integers(0, sums, count), random.integers(0, max(inputs, 1), count)]
-        return {
-            "pairs": np.stack(columns, 1).astype(np.int32),
-            "values": random.normal(size=count).astype(np.float32),
-        }
-
-    def _unique(self, random: Any) -> None:
-        ids = self._ids(random, [int(random.integers(0, 99))])
-        self._run(self._ops.tpu_columns_unique, random, {"ids": ids})
-
-    def _product(self, random: Any) -> None:
-        arguments = {
-            **self._pairs(random, BATCH, 5),
-            "shape": np.array([BATCH, 5]),
-            "rows": random.normal(size=[5, int(random.integers(0, 9))]).astype(np.float32),
-            "adjoint": bool(random.integers(8) == 0),
-        }
-        self._run(self._ops.tpu_columns_product, random, arguments)
-
-    def _look_up(self, random: Any) -> None:
-        ids = self._ids(random, [5])
-        arguments = {**self._pairs(random, BATCH, 5), "shape": np.array([BATCH, 5]), "ids": ids}
-        arguments["adjoint"] = bool(random.integers(8) == 0)
-        if random.integers(2):
-            table = np.ones([ROWS, WIDTH], np.float32)
-            self._run(self._ops.tpu_columns_look_up, random, {**arguments, "table": table})
-        else:
-            table = self._variables[0].handle
-            function = self._ops.tpu_columns_resource_look_up
-            self._run(function, random, {**arguments, "table": table})
-
     def _update(self, random: Any) -> None:
         rule, slots, hyperparameters = (
             ("adagrad", 1, 1),
@@ -163,11 +128,11 @@ class Calls:
             ("momentum", 1, 3),
             ("centered_rms_prop", 3, 4),
         )[random.integers(6)]
-        ids = np.unique(self._ids(random, [5]))
         sums = bool(random.integers(2))
-        rows = 4 if sums else len(ids)
-        first = int(random.integers(0, rows + 1))
-        gradients = random.normal(size=[rows, WIDTH]).astype(np.float32)
+        ids = self._ids(random, [5])
+        ids = ids if sums else np.unique(ids)
+        first = int(random.integers(0, len(ids) + 1))
+        gradients = random.normal(size=[len(ids), WIDTH]).astype(np.float32)
         powers = [-0.5] if rule.startswith("ftrl") else []
         values = [*np.full(min(hyperparameters, 3), 0.1), *powers]
         values += [0.1] * (hyperparameters - len(values))
@@ -177,12 +142,24 @@ class Calls:
             "hyperparameters": [np.array(value, np.float32) for value in values],
             "ids": ids,
             "gradients": [gradients[:first], gradients[first:]],
-            **self._pairs(random, len(ids), rows),
             "rule": rule,
             "sums": sums,
-            "adjoint": False,
         }
         self._run(self._ops.tpu_columns_resource_update, random, arguments)
+
+    def _row_gradients(self, random: Any) -> None:
+        """Looks up the features of two variables, and sums the gradients of their rows."""
+        arguments, features = self._lookup_of_tables(random)
+        layers, rows = self._ops.tpu_columns_look_up_tables(**arguments)
+        feature = int(random.integers(len(features)))
+        gradients = {
+            "gradient": np.asarray(layers[features[feature]["layer"]]),
+            "rows": rows,
+            "feature": feature,
+            "column": features[feature]["column"],
+            "width": WIDTH,
+        }
+        self._run(self._ops.tpu_columns_row_gradients, random, gradients)
 
     def _tables(self, random: Any) -> None:
         """Looks up the features of two variables, and updates them."""
@@ -235,7 +212,10 @@ class Calls:
                     "first_row": 0,
                     "num_rows": ROWS,
                     "num_shards": int(random.integers(1, 4)),
-                    "mark": -int(random.integers(9)),
+                    "safe": int(kind != "steps" and random.integers(2)),
+                    "column_name": "'a'",
+                    "key": "'b'",
+                    "weight_key": "''",
                     "combiner": int(random.integers(3)),
                     # One step: as many sums as the other features of the layer have.
                     "num_steps": int(kind == "steps"),
@@ -248,15 +228,18 @@ class Calls:
             widths[layer] += WIDTH
         arguments: Arguments = {
             "variables": [variable.handle for variable in self._variables[:2]],
+            "tables": [],
             "others": [np.ones([BATCH, 2], np.float32)],
             **inputs,
-            "mark_limit": 1 << 20,
+            "trains": bool(random.integers(2)),
             "widths": widths,
             "num_layers": 2,
             "layer_of_other": [1],
             "column_of_other": [0],
             "width_of_other": [2],
         }
+        if random.integers(3) == 0:
+            arguments |= {"variables": [], "tables": [v.numpy() for v in self._variables[:2]]}
         arguments |= {name: [each[name] for each in features] for name in features[0]}
         # A layer without features has no number of rows.
         arguments["others"] += [np.ones([BATCH, 0], np.float32)]

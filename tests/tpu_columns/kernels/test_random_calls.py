@@ -38,8 +38,9 @@ def test_ten_thousand_random_calls():
 def test_wrong_widths_are_refused_in_a_graph(widths):
     """The op's function of shapes checks the attribute before it sets a shape."""
     look_up = loading.load().tpu_columns_look_up_tables
-    names = "variable first_row num_rows num_shards mark combiner num_steps sparse weighted"
+    names = "variable first_row num_rows num_shards safe combiner num_steps sparse weighted"
     attributes = {name: [0] for name in names.split()} | {"num_rows": [1], "num_shards": [1]}
+    attributes |= {name: ["''"] for name in ("column_name", "key", "weight_key")}
     others = {f"{name}_of_other": [] for name in ("layer", "column", "width")}
     with tf.Graph().as_default():
         table = tf.Variable(tf.ones([1, 2]), dtype=tf.float32)
@@ -47,12 +48,13 @@ def test_wrong_widths_are_refused_in_a_graph(widths):
         def call(widths):
             return look_up(
                 variables=[table.handle],
+                tables=[],
                 others=[],
                 ids=[tf.zeros([1, 1], tf.int64)],
                 indices=[],
                 shapes=[],
                 weights=[],
-                mark_limit=9,
+                trains=True,
                 layer=[0],
                 column=[0],
                 widths=widths,
@@ -64,20 +66,6 @@ def test_wrong_widths_are_refused_in_a_graph(widths):
         assert call([2])[0][0].shape.as_list() == [None, 2]
         with pytest.raises(ValueError, match="an attribute has|columns"):
             call(widths)
-
-
-def test_a_table_of_another_dtype_is_refused():
-    """A lookup checks the dtype of a variable, which its handle doesn't show."""
-    look_up = loading.load().tpu_columns_resource_look_up
-
-    def call(dtype):
-        pairs, values = tf.zeros([1, 2], tf.int32), tf.ones([1])
-        table = tf.Variable(tf.ones([3, 2], dtype))
-        return look_up(table.handle, [0], pairs, values, tf.constant([1, 1], tf.int64), False)
-
-    assert call(tf.float32).shape == [1, 2]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a table is not float"):
-        call(tf.int64)
 
 
 def update_tables(variables, slots, rows):
@@ -127,12 +115,10 @@ def test_a_variable_given_twice_is_refused():
         session.run(tf.compat.v1.global_variables_initializer())
 
         def update(slot):
-            pairs, values = tf.zeros([0, 2], tf.int32), tf.zeros([0])
             tables = {"table": first.op.outputs[0], "slots": [slot.op.outputs[0]]}
-            matrix = {"pairs": pairs, "values": values, "sums": False, "adjoint": False}
-            rows = {"ids": [0], "gradients": [tf.ones([1, 2])]}
+            rows = {"ids": [0], "gradients": [tf.ones([1, 2])], "sums": False}
             function = loading.load().tpu_columns_update
-            op = function(hyperparameters=[0.1], rule="adagrad", **tables, **rows, **matrix)
+            op = function(hyperparameters=[0.1], rule="adagrad", **tables, **rows)
             session.run(op, options=tf.compat.v1.RunOptions(timeout_in_ms=60_000))
 
         update(second)

@@ -13,9 +13,30 @@ namespace tpu_columns {
 namespace {
 
 struct Feature {
-  int64_t variable, first_row, num_rows, num_shards, mark, combiner, num_steps, column;
+  int64_t variable, first_row, num_rows, num_shards, combiner, num_steps, column;
+  bool safe;
+  std::string column_name, key, weight_key;  // as messages have them
   int sparse = -1;    // number among the sparse features
   int weighted = -1;  // number among the weighted features
+
+  // Returns whether some weights may be left out.
+  bool drops_weights() const { return safe && weighted >= 0; }
+
+  Status IdError(int64_t id) const {
+    return InvalidArgument("Column ", column_name, ": id ", id, " of feature ", key,
+                           " is outside of the vocabulary, whose size is ", num_rows,
+                           " (valid: 0 to ", num_rows - 1, "). Correct the input, give the ",
+                           "categorical column a default_value, or enlarge its num_buckets.");
+  }
+
+  Status WeightsError() const {
+    const std::string weights =
+        weight_key == "''" ? "weights" : "its weights, feature " + weight_key + ",";
+    return InvalidArgument("Column ", column_name, ": feature ", key,
+                           " must have a weight for each id, but its ids and ", weights,
+                           " differ in number. Dense weights of 0 count as missing, as dense ids ",
+                           "of -1 do: give no id the weight 0, or make ids and weights sparse.");
+  }
 
   // Returns the number of sums of a row of ids.
   int64_t steps() const { return std::max<int64_t>(num_steps, 1); }
@@ -34,24 +55,33 @@ struct Feature {
 class Features {
  public:
   explicit Features(OpKernelConstruction* context) {
-    std::vector<int64_t> variable, first_row, num_rows, num_shards, mark, combiner, num_steps;
-    std::vector<int64_t> column, sparse, weighted;
-    int num_variables;
+    std::vector<int64_t> variable, first_row, num_rows, num_shards, combiner, num_steps;
+    std::vector<int64_t> column, sparse, weighted, safe;
+    std::vector<std::string> column_name, key, weight_key;
+    int num_variables, num_tables;
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables));
+    OP_REQUIRES_OK(context, context->GetAttr("num_tables", &num_tables));
     OP_REQUIRES_OK(context, context->GetAttr("variable", &variable));
     OP_REQUIRES_OK(context, context->GetAttr("first_row", &first_row));
     OP_REQUIRES_OK(context, context->GetAttr("num_rows", &num_rows));
     OP_REQUIRES_OK(context, context->GetAttr("num_shards", &num_shards));
-    OP_REQUIRES_OK(context, context->GetAttr("mark", &mark));
-    OP_REQUIRES_OK(context, context->GetAttr("mark_limit", &mark_limit_));
+    OP_REQUIRES_OK(context, context->GetAttr("safe", &safe));
+    OP_REQUIRES_OK(context, context->GetAttr("column_name", &column_name));
+    OP_REQUIRES_OK(context, context->GetAttr("key", &key));
+    OP_REQUIRES_OK(context, context->GetAttr("weight_key", &weight_key));
     OP_REQUIRES_OK(context, context->GetAttr("combiner", &combiner));
     OP_REQUIRES_OK(context, context->GetAttr("num_steps", &num_steps));
     OP_REQUIRES_OK(context, context->GetAttr("column", &column));
     OP_REQUIRES_OK(context, context->GetAttr("sparse", &sparse));
     OP_REQUIRES_OK(context, context->GetAttr("weighted", &weighted));
-    OP_REQUIRES_OK(context, CheckSizes({&first_row, &num_rows, &num_shards, &mark, &combiner,
-                                        &num_steps, &column, &sparse, &weighted},
+    OP_REQUIRES_OK(context, CheckSizes({&first_row, &num_rows, &num_shards, &combiner, &num_steps,
+                                        &column, &sparse, &weighted, &safe},
                                        variable.size()));
+    for (const auto* names : {&column_name, &key, &weight_key}) {
+      OP_REQUIRES(context, names->size() == variable.size(),
+                  InvalidArgument("there are ", names->size(), " names of ", variable.size(),
+                                  " features"));
+    }
     int num_sparse_inputs, num_weighted_inputs;
     tensorflow::DataTypeVector dtypes;
     OP_REQUIRES_OK(context, context->GetAttr("num_sparse", &num_sparse_inputs));
@@ -61,15 +91,17 @@ class Features {
     const auto is_count = [](int64_t value) { return value >= 0 && value < int64_t{1} << 61; };
     int num_sparse = 0, num_weighted = 0;
     for (size_t place = 0; place < variable.size(); ++place) {
-      Feature found{variable[place], first_row[place], num_rows[place],  num_shards[place],
-                    mark[place],     combiner[place],  num_steps[place], column[place]};
+      Feature found{variable[place],    first_row[place],   num_rows[place],
+                    num_shards[place],  combiner[place],    num_steps[place],
+                    column[place],      safe[place] != 0,   column_name[place],
+                    key[place],         weight_key[place]};
       OP_REQUIRES(context,
-                  found.variable >= 0 && found.variable < num_variables &&
+                  found.variable >= 0 && found.variable - num_variables < num_tables &&
                       is_count(found.first_row) && is_count(found.num_rows) &&
                       found.num_shards >= 1 && found.num_steps >= 0 &&
                       found.num_steps < int64_t{1} << 31 && is_count(found.column) &&
-                      found.combiner >= 0 && found.combiner <= 2 && is_count(-found.mark) &&
-                      !(found.num_steps && weighted[place]),
+                      found.combiner >= 0 && found.combiner <= 2 &&
+                      !(found.num_steps && (weighted[place] || found.safe)),
                   InvalidArgument("attributes of feature ", place, " are out of range"));
       if (sparse[place]) found.sparse = num_sparse++;
       if (weighted[place]) found.weighted = num_weighted++;
@@ -77,7 +109,7 @@ class Features {
     }
     OP_REQUIRES(context,
                 dtypes.size() == all.size() && num_sparse == num_sparse_inputs &&
-                    num_weighted == num_weighted_inputs && is_count(mark_limit_),
+                    num_weighted == num_weighted_inputs,
                 InvalidArgument("attributes of ", all.size(), " features, of which ", num_sparse,
                                 " are sparse and ", num_weighted, " weighted, differ from the ",
                                 "inputs: ", dtypes.size(), ", ", num_sparse_inputs, " and ",
@@ -142,23 +174,23 @@ class Features {
     }
     if (feature.weighted >= 0) {
       const Tensor& found = weights[feature.weighted];
-      if (found.NumElements() != count) {
-        // tpu_columns/lookup_errors.py reads this message, and that of an id out of range.
-        return InvalidArgument(
-            "Number of rows of a_indices does not match number of entries in a_values (mark ",
-            feature.mark, ")");
-      }
+      if (found.NumElements() != count) return feature.WeightsError();
       entries->weight_tensor = found;
       entries->weights = found.flat<float>().data();
     }
     entries->rows.resize(count);
     entries->sums.resize(count);
+    if (feature.drops_weights()) entries->kept_weights.resize(count);
     const auto read = [&](const auto* values) {
-      return feature.num_steps ? ReadIds<true>(feature, values, count, width, places, entries)
-                               : ReadIds<false>(feature, values, count, width, places, entries);
+      if (feature.safe) return ReadIds<false, true>(feature, values, count, width, places, entries);
+      return feature.num_steps
+                 ? ReadIds<true, false>(feature, values, count, width, places, entries)
+                 : ReadIds<false, false>(feature, values, count, width, places, entries);
     };
     TF_RETURN_IF_ERROR(values.dtype() == tensorflow::DT_INT64 ? read(values.flat<int64_t>().data())
                                                               : read(values.flat<int32_t>().data()));
+    if (feature.drops_weights()) entries->weights = entries->kept_weights.data();
+    if (feature.safe) FindEmptySums(is_sparse ? 0 : width, entries);
     const bool has_single_ids = !is_sparse && (width == 1 || feature.num_steps);
     if (feature.combiner && !has_single_ids) SetDivisors(feature, entries);
     return tensorflow::Status();
@@ -190,7 +222,7 @@ class Features {
   }
 
   // Reads dense ids, `width` of each row, or sparse ones, whose indices are `places`.
-  template <bool kHasSteps, typename Id>
+  template <bool kHasSteps, bool kIsSafe, typename Id>
   Status ReadIds(const Feature& feature, const Id* ids, int64_t count, int64_t width,
                  const Tensor* places, Entries* entries) const {
     const int64_t* indices = places ? places->flat<int64_t>().data() : nullptr;
@@ -198,6 +230,9 @@ class Features {
     const int64_t num_rows = entries->num_sums / feature.steps();
     int64_t* rows = entries->rows.data();
     int32_t* sums = entries->sums.data();
+    const float* weights = feature.drops_weights() ? entries->weights : nullptr;
+    const bool needs_weight = feature.combiner != 0;
+    float* kept_weights = entries->kept_weights.data();
     int64_t found = 0, row = 0, end_of_row = width;
     for (int64_t place = 0; place < count; ++place) {
       const int64_t id = ids[place];
@@ -216,19 +251,27 @@ class Features {
         if (step < 0 || step >= feature.num_steps) continue;
         sum = row * feature.num_steps + step;
       }
-      const bool is_padding = !places && id == 0;
-      if ((id < 0 || id >= feature.num_rows) && !is_padding) {
-        const int64_t bounded = std::min(std::max(id, -mark_limit_), mark_limit_);
-        return InvalidArgument("indices[", place, "] = ", bounded + feature.mark,
-                               " is not in [0, ", feature.num_rows, ")");
-      }
+      const bool is_padding =
+          kIsSafe ? id < 0 || (weights && needs_weight && !(weights[place] > 0))
+                  : !places && id == 0;
+      if ((id < 0 || id >= feature.num_rows) && !is_padding) return feature.IdError(id);
       // No branch: processors guess wrong where padding is.
       rows[found] = feature.row(id);
       sums[found] = sum;
+      if (kIsSafe && weights) kept_weights[found] = weights[place];
       found += !is_padding;
     }
     entries->count = found;
     return tensorflow::Status();
+  }
+
+  // Finds out whether a sum has no entry. `width` is the number of ids of each row, or 0.
+  static void FindEmptySums(int64_t width, Entries* entries) {
+    if (width > 0 && entries->count == entries->num_sums * width) return;
+    std::vector<char> has_entry(entries->num_sums, 0);
+    for (int64_t place = 0; place < entries->count; ++place) has_entry[entries->sums[place]] = 1;
+    entries->has_empty_sum = !std::all_of(has_entry.begin(), has_entry.end(),
+                                          [](char has) { return has; });
   }
 
   static void SetDivisors(const Feature& feature, Entries* entries) {
@@ -249,7 +292,6 @@ class Features {
     }
   }
 
-  int64_t mark_limit_ = 0;
 };
 
 }  // namespace

@@ -6,5 +6,6 @@
 // TensorFlow's headers takes most of the time.
 
 #include "look_up_tables.h"
-#include "one_table.h"
+#include "row_gradients.h"
+#include "update_table.h"
 #include "update_tables.h"

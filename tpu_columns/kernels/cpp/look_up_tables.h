@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Op that looks up and combines rows of many tables at once; see
+// Op that looks up and combines rows of one or many tables; see tpu_columns/native_lookup.py and
 // estimator_spec/cores/native_tables.py.
 //
 // It reads each row where it is and adds it where a layer of the model has it: there are no
@@ -17,27 +17,21 @@
 namespace tpu_columns {
 namespace {
 
-inline Status CheckWidths(const std::vector<int64_t>& widths) {
-  for (const int64_t width : widths) {
-    if (width < 0 || width >= int64_t{1} << 61) {
-      return InvalidArgument("a layer has ", width, " columns");
-    }
-  }
-  return tensorflow::Status();
-}
-
 // Attributes of a lookup with one element for each feature; `sparse` and `weighted` are 0 or 1.
 //
-// variable: number of the variable that has the feature's table.
+// variable: number of the variable that has the feature's table, among `variables` and `tables`.
 // first_row, num_rows, num_shards: first row of the table in its variable, its rows, and the shards
 //   in which they are in order; id i is row i / num_shards of shard i % num_shards.
-// mark: not positive; an id out of range is clipped to ± `mark_limit`, then `mark` is added; the sum
-//   in the error tells feature and id.
+// safe: 1: negative ids are padding, and of weighted means those whose weight isn't positive; if a row
+//   has no other ids, row 0 of the table is trained with a gradient of zero, as
+//   tf.nn.safe_embedding_lookup_sparse does. 0: zeros of dense ids are padding.
+// column_name, key, weight_key: of messages, quoted; '' if the weights have no name.
 // combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
-// num_steps: of a sequence, how many of its steps are looked up, each of which has a sum of its
-//   own; otherwise 0.
+// num_steps: of a sequence, which isn't safe, how many of its steps are looked up, each of which has
+//   a sum of its own; otherwise 0.
 REGISTER_OP("TpuColumnsLookUpTables")
     .Input("variables: num_variables * resource")
+    .Input("tables: num_tables * float")
     .Input("others: num_others * float")
     .Input("ids: Ids")
     .Input("indices: num_sparse * int64")
@@ -46,7 +40,8 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .Output("layers: num_layers * float")
     .Output("rows: variant")
     .Attr("Ids: list({int32, int64}) >= 1")
-    .Attr("num_variables: int >= 1")
+    .Attr("num_variables: int >= 0")
+    .Attr("num_tables: int >= 0")
     .Attr("num_others: int >= 0")
     .Attr("num_sparse: int >= 0")
     .Attr("num_weighted: int >= 0")
@@ -55,12 +50,15 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .Attr("first_row: list(int)")
     .Attr("num_rows: list(int)")
     .Attr("num_shards: list(int)")
-    .Attr("mark: list(int)")
-    .Attr("mark_limit: int")
+    .Attr("safe: list(int)")
+    .Attr("column_name: list(string)")
+    .Attr("key: list(string)")
+    .Attr("weight_key: list(string)")
     .Attr("combiner: list(int)")
     .Attr("num_steps: list(int)")
     .Attr("sparse: list(int)")
     .Attr("weighted: list(int)")
+    .Attr("trains: bool")
     .Attr("widths: list(int)")
     .Attr("layer: list(int)")
     .Attr("column: list(int)")
@@ -82,12 +80,14 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .Doc(R"doc(
 Combines rows of tables, in the columns of matrices.
 
-ids: of each feature: a matrix whose zeros are padding, or the values of a sparse tensor.
+tables: values of variables, after `variables`.
+ids: of each feature: a matrix, or the values of a sparse tensor.
 indices, shapes: the other parts of the sparse tensors, in the order of their features.
 weights: of the weighted features, which are sparse, and no sequences.
 others: matrices to copy into layers.
 layers: matrices with a row for each row of ids, or for each step of a sequence.
-rows: the rows that are read, for TpuColumnsUpdateTables.
+rows: the rows that are read, for TpuColumnsUpdateTables and TpuColumnsRowGradients.
+trains: whether the tables are trained.
 widths: numbers of columns of the layers.
 layer, column: of each feature: the layer that has its sums, and the first column.
 layer_of_other, column_of_other: the same of each of `others`.
@@ -98,6 +98,7 @@ class LookUpTablesOp : public OpKernel {
  public:
   explicit LookUpTablesOp(OpKernelConstruction* context) : OpKernel(context), features_(context) {
     OP_REQUIRES_OK(context, context->GetAttr("widths", &widths_));
+    OP_REQUIRES_OK(context, context->GetAttr("trains", &trains_));
     OP_REQUIRES_OK(context, context->GetAttr("layer", &layer_));
     OP_REQUIRES_OK(context, context->GetAttr("layer_of_other", &layer_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("column_of_other", &column_of_other_));
@@ -128,9 +129,15 @@ class LookUpTablesOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    LockedVariables tables;
-    if (!tables.Lock(context, 0, num_variables_, /*to_write=*/false)) return;
-    OpInputList others;
+    LockedVariables variables;
+    if (!variables.Lock(context, 0, num_variables_, /*to_write=*/false)) return;
+    OpInputList others, values;
+    OP_REQUIRES_OK(context, context->input_list("tables", &values));
+    std::vector<const Tensor*> tables;
+    int64_t num_bytes = 0;
+    for (int place = 0; place < num_variables_; ++place) tables.push_back(&variables[place]);
+    for (const Tensor& each : values) tables.push_back(&each);
+    for (const Tensor* each : tables) num_bytes += each->TotalBytes();
     OP_REQUIRES_OK(context, context->input_list("others", &others));
     const int64_t num_features = features_.all.size();
     std::vector<int64_t> num_rows(widths_.size(), -1);
@@ -147,10 +154,10 @@ class LookUpTablesOp : public OpKernel {
     // Places of ids are 32-bit numbers.
     OP_REQUIRES(context, num_ids < int64_t{1} << 29,
                 InvalidArgument("too many ids in a step: ", num_ids));
-    const bool are_many = AreMany(num_ids, tables);
+    const bool are_many = AreMany(num_ids, num_bytes);
     OP_REQUIRES_OK(context, ForEach(context, num_features, are_many, [&](int64_t place) {
       const Feature& feature = features_.all[place];
-      Tensor& table = tables[feature.variable];
+      const Tensor& table = *tables[feature.variable];
       const int64_t stride = widths_[layer_[place]];
       Entries& entries = rows->entries[place];
       TF_RETURN_IF_ERROR(Check(table, feature, stride));
@@ -167,7 +174,7 @@ class LookUpTablesOp : public OpKernel {
     Tensor* element;
     OP_REQUIRES_OK(context, context->allocate_output(widths_.size(), TensorShape({}), &element));
     element->scalar<tensorflow::Variant>()() = StepRowsElement{rows};
-    if (!are_many) return;
+    if (!are_many || !trains_) return;
     // Half of the threads, as the model needs some at the same time.
     const auto* workers = context->device()->tensorflow_cpu_worker_threads();
     for (int64_t thread = 0; thread < workers->num_threads / 2; ++thread) {
@@ -287,6 +294,7 @@ class LookUpTablesOp : public OpKernel {
   std::shared_ptr<FreeStepRows> free_rows_;
   std::vector<int64_t> widths_, layer_, layer_of_other_, column_of_other_, width_of_other_;
   int num_variables_;
+  bool trains_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TpuColumnsLookUpTables").Device(tensorflow::DEVICE_CPU),

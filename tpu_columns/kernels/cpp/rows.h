@@ -172,6 +172,16 @@ inline Status CheckSizes(std::initializer_list<const std::vector<int64_t>*> attr
   return tensorflow::Status();
 }
 
+// Checks numbers of columns: so far from the largest integer that sums of two don't overflow.
+inline Status CheckWidths(const std::vector<int64_t>& widths) {
+  for (const int64_t width : widths) {
+    if (width < 0 || width >= int64_t{1} << 61) {
+      return InvalidArgument("a layer has ", width, " columns");
+    }
+  }
+  return tensorflow::Status();
+}
+
 // Locked variables of type float32, which an op reads or writes.
 class LockedVariables {
  public:

@@ -59,9 +59,9 @@ struct SharedWork {
   tensorflow::BlockingCounter unfinished{1};
 };
 
-// Returns whether several threads pay for a number of ids.
-bool AreMany(int64_t num_ids, LockedVariables& variables) {
-  return num_ids >= (variables.num_bytes() > kCacheBytes ? kManyIds : kManyCachedIds);
+// Returns whether several threads pay for a number of ids of tables of `num_bytes`.
+inline bool AreMany(int64_t num_ids, int64_t num_bytes) {
+  return num_ids >= (num_bytes > kCacheBytes ? kManyIds : kManyCachedIds);
 }
 
 // Calls `work` for 0 to `count` - 1, in parallel if `is_parallel`; returns the first failure.

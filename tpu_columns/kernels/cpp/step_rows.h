@@ -22,6 +22,8 @@ struct Entries {
   std::vector<int32_t> sums;        // place of each entry's sum
   const float* weights = nullptr;   // of each entry; null: all are 1
   Tensor weight_tensor;             // has their memory
+  std::vector<float> kept_weights;  // or this, if some entries are left out by weight
+  bool has_empty_sum = false;       // of a safe lookup: then row 0 of the table is trained, too
   std::vector<float> divisors;      // of each sum; empty: all are 1
   int64_t num_sums = 0;
 
@@ -33,7 +35,7 @@ struct TableRows {
   std::vector<int> features;  // which read it
   int64_t begin, end;         // rows of the table in its variable
   std::vector<int64_t> distinct;
-  std::vector<int32_t> index;  // of the entries of all features: place in `distinct`
+  std::vector<int32_t> index;  // of the entries of all features, and of row 0: place in `distinct`
 
   void Find(const std::vector<Entries>& entries) {
     std::vector<int64_t> rows;  // of all entries
@@ -41,6 +43,8 @@ struct TableRows {
       const Entries& each = entries[feature];
       rows.insert(rows.end(), each.rows.begin(), each.rows.begin() + each.count);
     }
+    const auto has_empty_sum = [&](int feature) { return entries[feature].has_empty_sum; };
+    if (std::any_of(features.begin(), features.end(), has_empty_sum)) rows.push_back(begin);
     const int64_t count = rows.size();
     index.resize(count);
     if (end - begin <= 4 * count) {
@@ -69,6 +73,7 @@ class StepRows {
     for (Entries& each : entries) {
       each.weights = nullptr;
       each.weight_tensor = Tensor();
+      each.has_empty_sum = false;
       each.divisors.clear();
     }
     for (const auto& table : tables_) {
@@ -151,6 +156,17 @@ struct StepRowsElement {
   void Encode(tensorflow::VariantTensorData*) const {}
   bool Decode(tensorflow::VariantTensorData) { return false; }
 };
+
+// Finds the rows of a lookup in the input `rows` of an op.
+inline Status FindStepRows(OpKernelContext* context, StepRows** rows) {
+  const Tensor* element;
+  TF_RETURN_IF_ERROR(context->input("rows", &element));
+  if (element->dims() != 0) return InvalidArgument("rows must be a scalar");
+  const auto* found = element->scalar<tensorflow::Variant>()().get<StepRowsElement>();
+  if (!found) return InvalidArgument("rows must be those of TpuColumnsLookUpTables");
+  *rows = found->rows.get();
+  return tensorflow::Status();
+}
 
 }  // namespace
 }  // namespace tpu_columns

@@ -9,8 +9,7 @@
 #ifndef TPU_COLUMNS_UPDATE_TABLES_H_
 #define TPU_COLUMNS_UPDATE_TABLES_H_
 
-#include "shared_work.h"
-#include "step_rows.h"
+#include "row_gradients.h"
 #include "update_rules.h"
 
 namespace tpu_columns {
@@ -97,16 +96,14 @@ class UpdateTablesOp : public OpKernel {
     OpInputList rates, gradients;
     OP_REQUIRES_OK(context, context->input_list("rates", &rates));
     OP_REQUIRES_OK(context, context->input_list("gradients", &gradients));
-    const Tensor *factor, *step, *element;
+    const Tensor *factor, *step;
     OP_REQUIRES_OK(context, context->input("factor", &factor));
     OP_REQUIRES_OK(context, context->input("step", &step));
     OP_REQUIRES(context, factor->NumElements() == 1 && step->NumElements() == 1,
                 InvalidArgument("factor and step must be scalars"));
-    OP_REQUIRES_OK(context, context->input("rows", &element));
-    OP_REQUIRES(context, element->dims() == 0, InvalidArgument("rows must be a scalar"));
-    const auto* found = element->scalar<tensorflow::Variant>()().get<StepRowsElement>();
-    OP_REQUIRES(context, found, InvalidArgument("rows must be those of TpuColumnsLookUpTables"));
-    StepRows& rows = *found->rows;
+    StepRows* found;
+    OP_REQUIRES_OK(context, FindStepRows(context, &found));
+    StepRows& rows = *found;
     // Places of the features of each table among ours: of those that have a gradient.
     std::vector<int64_t> place_of_feature(rows.entries.size(), -1);
     int64_t num_ids = 0;
@@ -117,7 +114,7 @@ class UpdateTablesOp : public OpKernel {
       place_of_feature[feature] = place;
       num_ids += rows.entries[feature].count;
     }
-    const bool are_many = AreMany(num_ids, variables);
+    const bool are_many = AreMany(num_ids, variables.num_bytes());
     OP_REQUIRES_OK(context, ForEach(context, rows.num_tables(), are_many, [&](int64_t number) {
       const TableRows& table = rows.Description(number);
       TableRows trained{{}, table.begin, table.end};
@@ -177,27 +174,13 @@ class UpdateTablesOp : public OpKernel {
                 const Hyperparameters& h, const Limits& limits, Tensor* table,
                 const std::array<float*, kMaxSlots>& slots) {
     const int64_t width = table->dim_size(1);
-    for (size_t i = 0; i < places.size(); ++i) {
-      const Tensor& gradient = gradients[places[i]];
-      const int64_t num_sums = entries[rows.features[i]].num_sums;
-      const int64_t stride = gradient.dims() ? gradient.dim_size(gradient.dims() - 1) : 0;
-      if (column_[places[i]] + width > stride || gradient.NumElements() != num_sums * stride ||
-          rows.end > table->dim_size(0)) {
-        return InvalidArgument("table ", table->shape().DebugString(), ", ", num_sums,
-                               " sums and gradient ", gradient.shape().DebugString(), " differ");
-      }
+    if (rows.end > table->dim_size(0)) {
+      return InvalidArgument("table ", table->shape().DebugString(), " has less than ", rows.end,
+                             " rows");
     }
     const int64_t num_rows = rows.distinct.size();
-    std::vector<float> sums(num_rows * width, 0.0f);
-    const int32_t* next = rows.index.data();
-    for (size_t i = 0; i < places.size(); ++i) {
-      const Tensor& gradient = gradients[places[i]];
-      const Entries& each = entries[rows.features[i]];
-      const int64_t stride = gradient.dim_size(gradient.dims() - 1);
-      const float* from = gradient.flat<float>().data() + column_[places[i]];
-      AddGradients(each, from, stride, width, next, sums.data());
-      next += each.count;
-    }
+    std::vector<float> sums(num_rows * width);
+    TF_RETURN_IF_ERROR(SumGradients(rows, entries, places, gradients, column_, width, sums.data()));
     if (factor != 1.0f) {
       for (float& sum : sums) sum *= factor;
     }
@@ -206,25 +189,6 @@ class UpdateTablesOp : public OpKernel {
     UpdateRows(rule_->rule, h, limits, table->flat<float>().data(), slots, rows.distinct,
                gradients_of_rows, width);
     return tensorflow::Status();
-  }
-
-  // Adds the gradients of one feature.
-  static void AddGradients(const Entries& entries, const float* gradient, int64_t stride,
-                           int64_t width, const int32_t* index, float* sums) {
-    std::vector<float> divided(width);
-    const bool divides = !entries.divisors.empty();
-    int64_t last_sum = -1;
-    for (int64_t place = 0; place < entries.count; ++place) {
-      const int64_t sum = entries.sums[place];
-      if (sum != last_sum) {  // entries of one sum follow each other
-        last_sum = sum;
-        const int64_t later = sum + kAhead;
-        if (later < entries.num_sums) Prefetch(gradient + later * stride, width);
-        if (divides) Divide(divided.data(), gradient + sum * stride, entries.divisors[sum], width);
-      }
-      const float* row = divides ? divided.data() : gradient + sum * stride;
-      AddScaled(sums + index[place] * width, row, entries.weight(place), width);
-    }
   }
 
   std::vector<int64_t> feature_, variable_, column_;
