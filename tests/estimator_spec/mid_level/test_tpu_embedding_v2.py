@@ -232,7 +232,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=f"Feature x: id {wrong} is not in"):
             embedding({"x": tf.constant([1, 2, 3, wrong], tf.int64), "y": IDS["y"]})
     look_up = tf.function(lambda x: embedding({"x": x, "y": IDS["y"]})[0])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not in|is outside"):
         look_up(tf.constant([1, 2, 3, 10]))
     with pytest.raises(ValueError, match="Found gradient of shape"):
         embedding.apply_gradients({**ONES, "x": tf.ones([5, 2])}, embedding(IDS)[1])
