@@ -281,7 +281,7 @@ def test_what_is_refused(feature, ids, weights, words):
 
 
 def test_an_id_out_of_range_in_a_function():
-    """In a tf.function an id out of range is an error that has the id, and with our ops the name."""
+    """In a tf.function an id out of range is an error with the id, and by our ops the feature."""
     embedding, _ = one()
 
     @tf.function
