@@ -82,7 +82,9 @@ def _write(
     shown: str,
 ) -> Comparison:
     script = next((word for word in program if not word.startswith("-")), program[0])
-    sources = written.plan_program(use, checkpoint, os.path.basename(script), shown)
+    sources = written.plan_program(
+        use, checkpoint, os.path.basename(script), shown, options.embeddings
+    )
     found = batches.read_batches(use, options.batches)
     if found:
         found.append(batches.edge_batch(found[0], _words(use, sources)))
