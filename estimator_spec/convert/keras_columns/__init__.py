@@ -15,6 +15,7 @@ from estimator_spec.convert.keras_columns import (
     assembly,
     canned_models,
     distributed,
+    keras_layers,
     live,
     trained_values,
 )
@@ -81,6 +82,7 @@ def to_keras(
         RuntimeError: Keras has another backend than TensorFlow.
         ValueError: a column can't move, two have the same name, or a vocabulary is missing.
     """
+    keras_layers.check_versions()
     if embeddings not in distributed.EMBEDDINGS:
         names = " or ".join(map(repr, distributed.EMBEDDINGS))
         raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")
