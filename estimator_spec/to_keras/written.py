@@ -105,7 +105,7 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
         module.compile_model(model)
         if plan.optimizer is not None:
             missing = trained_values.load_slots(
-                model, sources.checkpoint, sources.found, plan.slots
+                model, sources.checkpoint, sources.found, plan.slots, plan.slot_factors
             )
             for name in missing:
                 plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")

@@ -114,7 +114,9 @@ def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None)
     if plan.targets is not None:
         live.compile_model(plan, model)
         if plan.optimizer is not None and checkpoint is not None:
-            missing = trained_values.load_slots(model, checkpoint, found, plan.slots)
+            missing = trained_values.load_slots(
+                model, checkpoint, found, plan.slots, plan.slot_factors
+            )
             for name in missing:
                 plan.differ("the optimizer", name, "has no slots in the checkpoint: initial values")
     model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)

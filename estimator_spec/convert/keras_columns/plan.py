@@ -119,6 +119,7 @@ class Plan:
         optimizer: expression of the optimizer, or None.
         slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
         lookups: results of a `DistributedEmbedding` by scope and name of the column.
+        slot_factors: by a part's scope, what its slots are multiplied by, where it isn't 1.
         linear_layers: layers of the weights of a linear model, by name of the column.
         inline_words: the longest vocabulary that is written into the source; None: any.
         scope: variable scope of the columns that are being added; '' if it is unknown.
@@ -143,6 +144,7 @@ class Plan:
     class_names: tuple[str, ...] | None = None
     optimizer: Any = None
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    slot_factors: dict[str, float] = dataclasses.field(default_factory=dict)
     lookups: dict[tuple[str, str], Item] = dataclasses.field(default_factory=dict)
     linear_layers: dict[str, str] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None

@@ -80,6 +80,7 @@ def load_slots(
     checkpoint: Any,
     found: Mapping[Variable, str],
     slots: Mapping[str, Mapping[str, str]],
+    factors: Mapping[str, float],
 ) -> list[str]:
     """Assigns the checkpoint's slots and step to the optimizer of a compiled model.
 
@@ -88,6 +89,7 @@ def load_slots(
         checkpoint: as for `find_variables`.
         found: result of `find_variables`.
         slots: by the scope of variables, how the names of their slots end, by Keras' names.
+        factors: by the scope, what slots are multiplied by, where it isn't 1.
 
     Returns:
         The names of variables whose slots the checkpoint hasn't; they have initial values.
@@ -104,7 +106,8 @@ def load_slots(
             weight = _weight(model, variable)
             if not weight.trainable:
                 continue
-            for slot, ending in slots.get(name.partition("/")[0], {}).items():
+            scope = name.partition("/")[0]
+            for slot, ending in slots.get(scope, {}).items():
                 sources = _slot_names(name, ending, opened.variables)
                 path = f"/{weight.path.replace('/', '_')}_{slot}"
                 matches = [target for key, target in targets.items() if key.endswith(path)]
@@ -112,7 +115,7 @@ def load_slots(
                     missing.append(name)
                 else:
                     parts = [opened.value(source).astype(np.float32) for source in sources]
-                    matches[0].assign(np.concatenate(parts))
+                    matches[0].assign(np.concatenate(parts) * factors.get(scope, 1.0))
     return missing
 
 
