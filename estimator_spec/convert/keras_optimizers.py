@@ -76,9 +76,24 @@ def sparse_core_optimizer(
         fallback: the result if SparseCore has no exact counterpart: keras_rs refuses it
             there, with an error that names it.
     """
-    optimizers = load_extra("keras", "keras-rs").optimizers
     if parameters is None or fallback is None:
         return "sgd"
+    found = sparse_core_arguments(parameters)
+    if found is None:
+        return fallback
+    name, arguments = found
+    arguments["learning_rate"] = (
+        load_optimizer_classes().EmbeddingRate(rate) if callable(rate) else rate
+    )
+    return getattr(load_extra("keras", "keras-rs").optimizers, name)(**arguments)
+
+
+def sparse_core_arguments(parameters: OptimizationParameters) -> tuple[str, dict[str, Any]] | None:
+    """Returns the Keras optimizer that is the same on SparseCore, by name and arguments, or None.
+
+    Args:
+        parameters: the table's optimizer.
+    """
     support = target_support.find_support("tpu_embedding_v2", parameters)
     exact = all(rule.holds(parameters) for rule in support.arguments.values())
     # Keras has no such arguments, and keras_rs keeps TensorFlow's defaults.
@@ -86,14 +101,11 @@ def sparse_core_optimizer(
     exact &= all(getattr(parameters, n, value) == value for n, value in unsupported.items())
     name = _ON_SPARSE_CORE.get(type(parameters))
     if name is None or not exact:
-        return fallback
+        return None
     arguments = target_support.target_arguments(parameters, support)
     for argument in unsupported:
         arguments.pop(argument, None)
-    arguments["learning_rate"] = (
-        load_optimizer_classes().EmbeddingRate(rate) if callable(rate) else rate
-    )
-    return getattr(optimizers, name)(**arguments)
+    return name, arguments
 
 
 _ON_SPARSE_CORE = {

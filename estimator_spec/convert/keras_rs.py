@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns import Hardware, LookupDevice
 
-_DEFAULT, _AUTO = "default_device", "auto"
+DEFAULT_DEVICE, AUTO = "default_device", "auto"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,10 @@ def to_distributed_embedding(
                 resolved.parameters(table), resolved.learning_rate(table), by_table[table]
             ),
             combiner=resolved.combiner(table),
-            placement=_placement(resolved, table),
+            placement=placement(
+                table in resolved.on_tensor_core,
+                [resolved.columns.get(key) for key in resolved.features_of(table)],
+            ),
         )
         for table, config in resolved.tables.items()
     }
@@ -316,16 +319,18 @@ def _optimizers(
     return by_table
 
 
-def _placement(resolved: ResolvedSpec, table: str) -> str:
-    devices = {
-        resolved.columns[key].embedding_lookup_device
-        for key in resolved.features_of(table)
-        if key in resolved.columns
-    }
+def placement(on_tensor_core: bool, columns: Iterable[Any]) -> str:
+    """Returns keras_rs' placement of a table.
+
+    Args:
+        on_tensor_core: whether the tensor core looks the table up.
+        columns: its columns, with None for a feature without one.
+    """
+    devices = {column.embedding_lookup_device for column in columns if column is not None}
     elsewhere = {LookupDevice.CPU, LookupDevice.TPU_TENSOR_CORE}
-    if table in resolved.on_tensor_core or (devices and devices <= elsewhere):
-        return _DEFAULT
-    return _AUTO
+    if on_tensor_core or (devices and devices <= elsewhere):
+        return DEFAULT_DEVICE
+    return AUTO
 
 
 def _feature(

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from estimator_spec.driver import input_pipeline
 from estimator_spec.to_keras.first_use import Use
-from estimator_spec.user_functions.batches import call_input_fn
 
 tf1 = tf.compat.v1
 
@@ -62,10 +61,7 @@ def read_batches(use: Use, number: int) -> list[Batch]:
     found: list[Batch] = []
     with tf.Graph().as_default():
         tf1.train.get_or_create_global_step()
-        result = call_input_fn(
-            use.input_fn, use.mode, use.estimator.params, use.estimator.config, None
-        )
-        features, labels, hooks = input_pipeline.parse_result(result, use.input_fn)
+        features, labels, hooks = input_pipeline.read(use.estimator, use.input_fn, use.mode)
         if not isinstance(features, Mapping):
             raise ValueError(f"The features of input_fn must be a dict, got {type(features)}.")
         features = {key: value for key, value in features.items() if value is not None}

@@ -25,6 +25,7 @@ writes into DIR, which must be new or empty:
 examples:
   to-keras census.py --model_dir=/models/census --output census_keras
   to-keras --checkpoint /models/census/model.ckpt-900 --output census_keras census.py
+  to-keras ctr.py --embeddings distributed --output ctr_keras
   to-keras --run-option=--cpu --output out -- train.py --steps=100
 
 Options of the command may come before SCRIPT or after the program's arguments. All that the program
@@ -59,6 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--checkpoint", metavar="PATH", help="the trained model (default: the latest in model_dir)")
     add("--estimator", type=int, default=1, metavar="N", help="the program's N-th (default: 1)")
     add("--batches", type=int, default=2, metavar="N", help="of the program's input (default: 2)")
+    add(
+        "--embeddings",
+        choices=("layers", "distributed"),
+        default="layers",
+        help="tpu_columns' embeddings: a layer each, or one keras_rs.layers.DistributedEmbedding",
+    )
     add(
         "--tolerance",
         action="append",

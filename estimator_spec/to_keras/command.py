@@ -16,6 +16,7 @@ from estimator_spec.common import local_files
 from estimator_spec.common.terminal import format_table
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
+from estimator_spec.convert.keras_columns import keras_layers
 from estimator_spec.legacy import run as run_program
 from estimator_spec.to_keras import batches, first_use, proof, report, written
 
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
 
 
 def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
+    keras_layers.check_versions()
     rules = [parse_rule(text) for text in options.tolerance]
     output = os.path.abspath(options.output)
     if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
@@ -82,7 +84,9 @@ def _write(
     shown: str,
 ) -> Comparison:
     script = next((word for word in program if not word.startswith("-")), program[0])
-    sources = written.plan_program(use, checkpoint, os.path.basename(script), shown)
+    sources = written.plan_program(
+        use, checkpoint, os.path.basename(script), shown, options.embeddings
+    )
     found = batches.read_batches(use, options.batches)
     if found:
         found.append(batches.edge_batch(found[0], _words(use, sources)))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from estimator_spec.common.canned_model import CannedModel
+from estimator_spec.convert.keras_columns import distributed
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.tpu_estimator import TPUEstimator
 from estimator_spec.legacy import run
@@ -25,6 +26,7 @@ class Use(NamedTuple):
         estimator: the estimator.
         model: its model, if it is a canned one.
         columns: the columns of an estimator with a model_fn of the user's.
+        spec: the specification of a TPUEstimator, or None.
         input_fn: the input of this use, or None for an export.
         mode: mode of the input.
     """
@@ -32,6 +34,7 @@ class Use(NamedTuple):
     estimator: Any
     model: CannedModel | None
     columns: tuple[Any, ...]
+    spec: Any
     input_fn: Callable[..., Any] | None
     mode: str
 
@@ -80,20 +83,21 @@ def _stop_at(
     number: int, seen: list[Any], specs: dict[int, Any], estimator: Any, method: str, given: Any
 ) -> None:
     model = getattr(estimator, "canned_model", None)
-    columns = () if model is not None else _columns_of(estimator, specs.get(id(estimator)))
+    spec = specs.get(id(estimator))
+    columns = () if model is not None else _columns_of(estimator, spec)
     if model is None and not columns:
         return
     if all(known is not estimator for known in seen):
         seen.append(estimator)
     if len(seen) == number and estimator is seen[-1]:
         mode = _MODES.get(method, ModeKeys.PREDICT)
-        raise _Stop(Use(estimator, model, columns, given, mode))
+        raise _Stop(Use(estimator, model, columns, spec, given, mode))
 
 
 def _columns_of(estimator: Any, spec: Any) -> tuple[Any, ...]:
     """Returns the columns of a specification, or of the hyperparameters."""
     if spec is not None and spec.feature_columns is not None:
-        return (*spec.feature_columns, *(spec.tensor_core_feature_columns or ()))
+        return tuple(distributed.columns_of(spec))
     params = estimator.params
     values = params.values() if isinstance(params, Mapping) else ()
     found: dict[str, Any] = {}

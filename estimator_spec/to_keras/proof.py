@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 from estimator_spec.compare.values import describe_gap
 from estimator_spec.convert.keras_columns import assembly
+from estimator_spec.convert.keras_columns.dense import is_sequence
 from estimator_spec.to_keras.batches import Batch, as_tensor
 from estimator_spec.to_keras.first_use import Use
 from estimator_spec.to_keras.written import Sources
@@ -93,9 +95,19 @@ def _columns(
     import keras  # of the written model
 
     if use.model is None:
+        columns = assembly.check_columns(use.columns)
+        expected = _run(functools.partial(_feature_layers, columns), sources, batch)
         found = model(inputs)
-        found = found["sequence_input"] if isinstance(found, dict) else found
-        yield "all columns", _run(_own_columns(use), sources, batch)["columns"], found
+        found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
+        for name, values in expected.items():
+            if name == "sequence_length":
+                yield name, values, found[name]
+                continue
+            steps = name == "sequence_input"
+            own = [column for column in columns if is_sequence(column) == steps]
+            old, new = _by_column(own, values), _by_column(own, found[name])
+            for column in own:
+                yield column.name, old[column.name], new[column.name]
         return
     for part in use.model.parts:
         if part.scope == "baseline":
@@ -109,11 +121,8 @@ def _columns(
                 yield f"linear {column.name}", expected[column.name], outputs
             continue
         values = keras.Model(model.inputs, model.get_layer("input_layer").output)(inputs)
-        first = 0
-        for column in columns:
-            size = expected[column.name].shape[1]
-            yield column.name, expected[column.name], values[:, first : first + size]
-            first += size
+        for name, part in _by_column(columns, values).items():
+            yield name, expected[name], part
 
 
 def _part_columns(part: Any, columns: list[Any]) -> Any:
@@ -136,11 +145,24 @@ def _part_columns(part: Any, columns: list[Any]) -> Any:
     return build
 
 
-def _own_columns(use: Use) -> Any:
-    columns = list(use.columns)
-    if assembly.layer_of(columns) == "sequence_input_layer":
-        return lambda features: {"columns": tpu_columns.sequence_input_layer(features, columns)[0]}
-    return lambda features: {"columns": tpu_columns.input_layer(features, columns)}
+def _feature_layers(columns: list[Any], features: Any) -> dict[str, Any]:
+    """Returns what the feature layers return, by the names of the model's outputs."""
+    sequences = [column for column in columns if is_sequence(column)]
+    others = [column for column in columns if not is_sequence(column)]
+    tensors = {}
+    if others:
+        tensors["input_layer"] = tpu_columns.input_layer(features, others)
+    if sequences:
+        steps, lengths = tpu_columns.sequence_input_layer(features, sequences)
+        tensors.update(sequence_input=steps, sequence_length=lengths)
+    return tensors
+
+
+def _by_column(columns: list[Any], values: Any) -> dict[str, Any]:
+    """Returns the part of each column of concatenated ones."""
+    sizes = [assembly.dense_size(column) for column in columns]
+    parts = np.split(np.asarray(values), np.cumsum(sizes)[:-1], axis=-1)
+    return dict(zip([column.name for column in columns], parts, strict=True))
 
 
 def _run(build: Any, sources: Sources, batch: Batch) -> dict[str, np.ndarray]:

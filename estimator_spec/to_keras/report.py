@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from estimator_spec import checkpoints
 from estimator_spec.common.html_page import Bar, Page
 from estimator_spec.compare import page
 from estimator_spec.compare.comparison import Comparison
@@ -31,10 +32,22 @@ TensorFlow.
 _REST = """\
 ## Where the rest begins
 
-The program's `model_fn` is its own: `build_model` returns what its feature layer returns
-(`input_layer` and the like). Write the layers that follow it in Keras 3, and load their variables
-from the checkpoint by `tf.train.load_checkpoint(...)`.
+The program's `model_fn` is its own: `build_model` returns what feature layers of the columns above
+return, {outputs}, in the order of the columns' names. Features that `model_fn` reads without these
+columns aren't in it. Write the layers that follow in Keras 3:
+
+```python
+import keras
+import model                     # model.py of this directory
+
+columns = keras.models.load_model(model.WEIGHTS)
+outputs = keras.layers.Dense(1)({tensor})   # your layers, as in your model_fn
+trained = keras.Model(columns.input, outputs)
+```
+
+Their values are in the checkpoint (`tf.train.load_checkpoint({checkpoint!r}).get_tensor(name)`):
 """
+_OTHER = ("global_step", "beta1_power", "beta2_power")
 
 _COLUMNS = ("column", "made by", "read by", "layers")
 _DIFFERENCES = ("where", "what", "how it differs")
@@ -58,9 +71,24 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
         *result.notes,
         "## Where each value comes from",
         _table(("in Keras", "in the checkpoint"), variables),
-        _USE.strip() if use.model is not None else _REST.strip(),
+        *([_USE.strip()] if use.model is not None else _rest(sources)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _rest(sources: Sources) -> list[str]:
+    """Returns what is left to write, with the variables that no column has."""
+    names = ", ".join(f"`{name}`" for name in sources.plan.outputs)
+    moved = set(sources.found.values())
+    rows = [
+        (f"`{entry.name}`", str(list(entry.shape)))
+        for entry in checkpoints.inspect(sources.checkpoint).entries
+        if entry.kind != "slot" and entry.name not in moved and entry.name not in _OTHER
+    ]
+    first = next(iter(sources.plan.outputs))
+    tensor = f'columns.output["{first}"]' if len(sources.plan.outputs) > 1 else "columns.output"
+    text = _REST.strip().format(outputs=names, tensor=tensor, checkpoint=sources.shown)
+    return [text, _table(("variable", "shape"), rows)]
 
 
 def make_page(sources: Sources, result: Comparison) -> Page:

@@ -16,6 +16,7 @@ from estimator_spec.common import local_files
 from estimator_spec.convert.keras_columns import (
     assembly,
     canned_models,
+    distributed,
     source,
     trained_values,
 )
@@ -44,7 +45,9 @@ class Sources(NamedTuple):
     shown: str = ""
 
 
-def plan_program(use: Use, checkpoint: str, program: str, shown: str) -> Sources:
+def plan_program(
+    use: Use, checkpoint: str, program: str, shown: str, embeddings: str = distributed.LAYERS
+) -> Sources:
     """Plans the model of an estimator and its files; writes nothing.
 
     Args:
@@ -52,6 +55,7 @@ def plan_program(use: Use, checkpoint: str, program: str, shown: str) -> Sources
         checkpoint: its checkpoint, or a directory with the latest one.
         program: name of the program.
         shown: what the user calls the checkpoint.
+        embeddings: one of `distributed.EMBEDDINGS`.
 
     Raises:
         ValueError: something has no Keras counterpart, or no source.
@@ -59,10 +63,13 @@ def plan_program(use: Use, checkpoint: str, program: str, shown: str) -> Sources
     """
     plan = Plan(inline_words=_INLINE_WORDS)
     if use.model is not None:
-        canned_models.add_canned_model(plan, use.model)
+        canned_models.add_canned_model(plan, use.model, embeddings)
         title = f"{program}'s {type(use.estimator).__name__}"
     else:
-        assembly.add_layer(plan, list(use.columns), None, 1, "sum")
+        columns = assembly.check_columns(use.columns)
+        if embeddings == distributed.DISTRIBUTED:
+            distributed.add_embeddings(plan, columns, use.spec)
+        assembly.add_layer(plan, columns, None, 1, "sum")
         title = f"the feature columns of {program}"
     texts = {"model.py": source.write_model(plan, title), "serve.py": source.write_serving(plan)}
     found = trained_values.find_variables(plan, checkpoint)
@@ -98,7 +105,7 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
         module.compile_model(model)
         if plan.optimizer is not None:
             missing = trained_values.load_slots(
-                model, sources.checkpoint, sources.found, plan.slots
+                model, sources.checkpoint, sources.found, plan.slots, plan.slot_factors
             )
             for name in missing:
                 plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")

@@ -11,8 +11,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec.convert.keras_columns import assembly, canned_models, live, trained_values
+from estimator_spec.convert.keras_columns import (
+    assembly,
+    canned_models,
+    distributed,
+    keras_layers,
+    live,
+    trained_values,
+)
 from estimator_spec.convert.keras_columns.plan import Difference, Origin, Plan
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +45,7 @@ def to_keras(
     layer: str | None = None,
     units: int = 1,
     sparse_combiner: str = "sum",
+    embeddings: str = distributed.LAYERS,
     variable_names: Mapping[str, str] | None = None,
 ) -> Any:
     """Returns a Keras 3 model of feature columns, with trained tables if there is a checkpoint.
@@ -45,16 +54,20 @@ def to_keras(
     is the functional Keras model behind the reading of features, which can be saved.
 
     Args:
-        source: feature columns of `tf.feature_column` or `tpu_columns`; or a canned estimator,
-            whose model is returned with its predictions as outputs, and compiled with its loss,
-            metrics and optimizer, so that `fit` goes on from the checkpoint.
+        source: feature columns of `tf.feature_column` or `tpu_columns`; an `EmbeddingConfigSpec`
+            of columns; or a canned estimator, whose model is returned with its predictions as
+            outputs, and compiled with its loss, metrics and optimizer, so that `fit` goes on from
+            the checkpoint.
         checkpoint: prefix of a checkpoint, or a directory, whose latest one is taken. None: the
             estimator's `model_dir`; of columns, tables have initial values.
         layer: 'input_layer' for dense columns, concatenated in the order of their names;
             'linear_model' for logits; 'sequence_input_layer' for sequences and their lengths. None:
-            the one that fits the columns.
+            the one that fits the columns, and both if some are sequences.
         units: logits of a linear model.
         sparse_combiner: of a linear model: how the weights of several ids are combined.
+        embeddings: 'layers': each embedding column has its own layer. 'distributed': those of
+            `tpu_columns` have one `keras_rs.layers.DistributedEmbedding`, which SparseCore trains
+            if there is one, with the optimizers of the spec.
         variable_names: names of the checkpoint's variables by name of the layer, where they
             aren't found by the names of the columns.
 
@@ -69,14 +82,22 @@ def to_keras(
         RuntimeError: Keras has another backend than TensorFlow.
         ValueError: a column can't move, two have the same name, or a vocabulary is missing.
     """
+    keras_layers.check_versions()
+    if embeddings not in distributed.EMBEDDINGS:
+        names = " or ".join(map(repr, distributed.EMBEDDINGS))
+        raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")
     plan = Plan()
     model = getattr(source, "canned_model", None)
     if model is None:
-        assembly.add_layer(plan, source, layer, units, sparse_combiner)
+        spec = source if isinstance(source, EmbeddingConfigSpec) else None
+        columns = assembly.check_columns(source if spec is None else distributed.columns_of(spec))
+        if embeddings == distributed.DISTRIBUTED:
+            distributed.add_embeddings(plan, columns, spec)
+        assembly.add_layer(plan, columns, layer, units, sparse_combiner)
     else:
         if layer is not None:
             raise ValueError(f"layer={layer!r} is for columns; an estimator has its own layers.")
-        canned_models.add_canned_model(plan, model)
+        canned_models.add_canned_model(plan, model, embeddings)
         checkpoint = source.model_dir if checkpoint is None else checkpoint
     return _make(plan, checkpoint, variable_names)
 
@@ -93,7 +114,9 @@ def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None)
     if plan.targets is not None:
         live.compile_model(plan, model)
         if plan.optimizer is not None and checkpoint is not None:
-            missing = trained_values.load_slots(model, checkpoint, found, plan.slots)
+            missing = trained_values.load_slots(
+                model, checkpoint, found, plan.slots, plan.slot_factors
+            )
             for name in missing:
                 plan.differ("the optimizer", name, "has no slots in the checkpoint: initial values")
     model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)

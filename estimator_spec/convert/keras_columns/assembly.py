@@ -14,6 +14,7 @@ from estimator_spec.convert.keras_columns.dense import (
     add_dense,
     add_origin,
     is_sequence,
+    lengths_of,
     look_up,
 )
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
@@ -21,6 +22,8 @@ from estimator_spec.convert.keras_columns.kind import class_name, count, unknown
 from estimator_spec.convert.keras_columns.plan import Plan, Variable
 
 LAYERS = ("input_layer", "linear_model", "sequence_input_layer")
+# For columns of which some are sequences.
+_BOTH = "input_layer and sequence_input_layer"
 
 
 def add_layer(
@@ -32,7 +35,8 @@ def add_layer(
         plan: an empty plan.
         columns: feature columns.
         layer: one of `LAYERS`; None: 'linear_model' if a column is categorical only,
-            'sequence_input_layer' if all are sequences, else 'input_layer'.
+            'sequence_input_layer' if all are sequences, both layers if some are, else
+            'input_layer'.
         units: outputs of a linear model.
         sparse_combiner: of a linear model.
 
@@ -42,6 +46,12 @@ def add_layer(
     columns = check_columns(columns)
     if layer is None:
         layer = layer_of(columns)
+    if layer == _BOTH:
+        sequences = [column for column in columns if is_sequence(column)]
+        others = [column for column in columns if column not in sequences]
+        plan.outputs["input_layer"] = add_input_layer(plan, others)
+        _add_sequences(plan, sequences)
+        return
     if layer not in LAYERS:
         raise ValueError(f"layer must be one of {', '.join(LAYERS)} or None, got {layer!r}.")
     if layer == "linear_model":
@@ -162,22 +172,18 @@ def dense_size(column: Any) -> int:
 
 def _add_sequences(plan: Plan, columns: list[Any]) -> None:
     tensors = []
-    lengths: str | None = None
     for column in columns:
         if not is_sequence(column):
             raise ValueError(
                 f"Column {column.name!r} is no sequence, which sequence_input_layer takes only. "
                 "Use a column made by a function with sequence_ in its name."
             )
-        known = set(plan.inputs)
         tensors.append(add_dense(column, plan))
-        added = [name for name in plan.inputs if name not in known]
-        lengths = lengths or next(name for name in added if name.endswith("_lengths"))
     plan.outputs["sequence_input"] = _concatenated(plan, tensors, "sequence_input")
-    plan.outputs["sequence_length"] = Name(str(lengths))
+    plan.outputs["sequence_length"] = lengths_of(columns[0], plan)
 
 
-def _concatenated(plan: Plan, tensors: list[Name], name: str) -> Name:
+def _concatenated(plan: Plan, tensors: list[Any], name: str) -> Name:
     if len(tensors) == 1:
         return plan.layer(name, Call(call("keras.layers.Identity", name=name), (tensors[0],)))
     return plan.layer(name, Call(call("keras.layers.Concatenate", name=name), (tensors,)))
@@ -191,4 +197,6 @@ def layer_of(columns: list[Any]) -> str:
         class_name(column) in CATEGORICAL and class_name(column) != "BucketizedColumn"
         for column in columns
     )
-    return "linear_model" if only_categorical else "input_layer"
+    if only_categorical:
+        return "linear_model"
+    return _BOTH if any(map(is_sequence, columns)) else "input_layer"

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common.canned_model import CannedModel, ModelPart
-from estimator_spec.convert.keras_columns import assembly, head_outputs, optimizers
+from estimator_spec.convert.keras_columns import assembly, distributed, head_outputs, optimizers
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
 from estimator_spec.convert.keras_columns.plan import FEATURES, Input, Plan, Variable
 from estimator_spec.heads.description import describe
@@ -35,13 +35,26 @@ _ACTIVATIONS = {
 }
 
 
-def add_canned_model(plan: Plan, model: CannedModel) -> None:
+_DEEP_SCOPE = "dnn/input_from_feature_columns/input_layer"
+
+
+def add_canned_model(plan: Plan, model: CannedModel, embeddings: str = distributed.LAYERS) -> None:
     """Plans the model of a canned estimator.
+
+    Args:
+        plan: an empty plan.
+        model: the model.
+        embeddings: one of `distributed.EMBEDDINGS`, for the hidden layers' columns.
 
     Raises:
         ValueError: a column, the head or an activation has no Keras counterpart.
     """
     head = describe(model.head)
+    if embeddings == distributed.DISTRIBUTED:
+        plan.scope = _DEEP_SCOPE
+        deep = [column for part in model.parts if part.scope == "dnn" for column in part.columns]
+        distributed.add_embeddings(plan, deep)
+        plan.scope = ""
     logits = [_PARTS[part.scope](plan, part, head.logits_dimension) for part in model.parts]
     total = logits[0]
     if len(logits) > 1:
@@ -58,7 +71,7 @@ def _add_linear(plan: Plan, part: ModelPart, units: int) -> Name:
 
 
 def _add_deep(plan: Plan, part: ModelPart, units: int) -> Name:
-    plan.scope = "dnn/input_from_feature_columns/input_layer"
+    plan.scope = _DEEP_SCOPE
     tensor = assembly.add_input_layer(plan, part.columns)
     plan.scope = ""
     activation = _activation(part.layers.activation_fn)

@@ -16,7 +16,7 @@ from estimator_spec.convert.keras_columns.categorical import (
     read_ids,
     read_numbers,
 )
-from estimator_spec.convert.keras_columns.expressions import Call, Name, call, render
+from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call, render
 from estimator_spec.convert.keras_columns.kind import (
     Ids,
     Kind,
@@ -27,7 +27,7 @@ from estimator_spec.convert.keras_columns.kind import (
 from estimator_spec.convert.keras_columns.plan import Input, Origin, Plan, Variable, feature
 
 
-def add_dense(column: Any, plan: Plan) -> Name:
+def add_dense(column: Any, plan: Plan) -> Name | Item:
     """Adds a dense column to a plan.
 
     Returns:
@@ -45,8 +45,8 @@ def add_dense(column: Any, plan: Plan) -> Name:
     if kind is None:
         raise unknown_column(column)
     before = len(plan.layers)
-    tensor: Name = kind.convert(column, plan)
-    added = [expression for _, expression in plan.layers[before:]]
+    tensor: Name | Item = kind.convert(column, plan)
+    added = [expression for _, expression in plan.layers[before:]] or [tensor]
     add_origin(plan, column, kind, added)
     return tensor
 
@@ -68,6 +68,8 @@ def add_origin(plan: Plan, column: Any, kind: Kind, added: list[Any]) -> None:
 
 def _constructor(expression: Any) -> str | None:
     """Returns the source of a layer without the tensors that it is called with."""
+    if isinstance(expression, Item):
+        return "a table of `keras_rs.layers.DistributedEmbedding`"
     while isinstance(expression, Call) and isinstance(expression.function, Call):
         expression = expression.function
     text = render(expression, width=10**6)
@@ -153,20 +155,19 @@ def _shared_v1(column: Any, plan: Plan) -> Name:
     return _look_up(column, plan, table)
 
 
-def _tpu_embedding(column: Any, plan: Plan) -> Name:
-    name = column.name
-    sources = (
-        f"{scope_name(column)}/embedding_weights",
-        f"{column.get_embedding_var_name()}/embedding_weights",
-    )
-    return _look_up(column, plan, Table(name, column.dimension, column.combiner, sources))
+def _tpu(column: Any, plan: Plan) -> Name | Item:
+    found = plan.lookups.get((plan.scope, column.name))
+    return found or _look_up(column, plan, tpu_table(column))
 
 
-def _tpu_shared(column: Any, plan: Plan) -> Name:
+def tpu_table(column: Any) -> Table:
+    """Returns the table of a TPU embedding column."""
     name = column.get_embedding_var_name()
-    sources = (name, f"{name}/embedding_weights")
-    table = Table(name, column.dimension, column.combiner, sources, is_shared=True)
-    return _look_up(column, plan, table)
+    if class_name(column) == "tpu_columns.SharedEmbeddingColumn":
+        sources = (name, f"{name}/embedding_weights")
+        return Table(name, column.dimension, column.combiner, sources, is_shared=True)
+    sources = (f"{scope_name(column)}/embedding_weights", f"{name}/embedding_weights")
+    return Table(column.name, column.dimension, column.combiner, sources)
 
 
 def _sequence_numeric(column: Any, plan: Plan) -> Name:
@@ -216,14 +217,20 @@ class Table:
 
 def _look_up(column: Any, plan: Plan, table: Table) -> Name:
     """Adds the lookup of an embedding column."""
+    if table.max_norm is not None:
+        plan.differ(column.name, "max_norm", MAX_NORM)
+    source, steps = valid_ids(column, plan)
+    return look_up(source, plan, table, column.name, steps)
+
+
+def valid_ids(column: Any, plan: Plan) -> tuple[Ids, int]:
+    """Returns the ids of an embedding column, by its policy for invalid ones, and its steps."""
     source = read_ids(column.categorical_column, plan)
     policy = getattr(column, "invalid_ids", None)
     if policy is not None:
         valid = call("valid_ids", source.expression, source.size, policy)
         source = dataclasses.replace(source, name=f"{source.name}_{policy}", expression=valid)
-    if table.max_norm is not None:
-        plan.differ(column.name, "max_norm", MAX_NORM)
-    return look_up(source, plan, table, column.name, getattr(column, "max_sequence_length", 0))
+    return source, getattr(column, "max_sequence_length", 0)
 
 
 def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) -> Name:
@@ -236,16 +243,9 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
         result: what the variable of the result is called.
         steps: steps of a sequence; 0: those of the longest one.
     """
-    ids, weights = add_ids(source, plan, steps)
     combiner = table.combiner or "mean"
-    if source.weights is not None and combiner != "sum":
-        # Columns leave out ids of weight <= 0, but not for sums.
-        positive = Call(call("keras.layers.ReLU"), (weights,))
-        weights = plan.layer(f"{weights.text}_positive", positive)
-    # Other columns of this name may share the table; those of another part have their own.
-    scope = "" if table.is_shared else plan.scope
-    owner = ("table", table.name, table.dimension, combiner, scope)
-    name = table.layer or plan.identifier(table.name, owner, kind="layer")
+    ids, weights = add_factors(source, plan, combiner, steps)
+    name = table.layer or table_layer(table, plan)
     options: dict[str, Any] = {"combiner": combiner, "name": name}
     options["embeddings_initializer"] = table.initializer or Name("initializer")
     if table.max_norm is not None:
@@ -257,13 +257,45 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
     layer: Any = call("keras_rs.layers.EmbedReduce", *shape, **options)
     if table.is_shared:
         layer = plan.layer(f"{name}_table", layer)
+    add_table(plan, table, name, source.size)
+    return plan.layer(result, Call(layer, (ids, weights)))
+
+
+def table_layer(table: Table, plan: Plan) -> str:
+    """Returns the name of a table's layer."""
+    # Other columns of this name may share the table; those of another part have their own.
+    scope = "" if table.is_shared else plan.scope
+    owner = ("table", table.name, table.dimension, table.combiner or "mean", scope)
+    return plan.identifier(table.name, owner, kind="layer")
+
+
+def add_table(plan: Plan, table: Table, name: str, rows: int, within: str = "") -> None:
+    """Adds the variable of a table, unless the plan has it.
+
+    Args:
+        plan: the plan.
+        table: the table.
+        name: name of its layer.
+        rows: number of its rows.
+        within: as in `Variable`.
+    """
     sources = table.sources
     if plan.scope:
         sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)
-    variable = Variable(name, "embeddings", shape, sources, table.max_norm)
+    shape = (rows, table.dimension)
+    variable = Variable(name, "embeddings", shape, sources, table.max_norm, within)
     if variable not in plan.variables:
         plan.variables.append(variable)
-    return plan.layer(result, Call(layer, (ids, weights)))
+
+
+def add_factors(source: Ids, plan: Plan, combiner: str, steps: int) -> tuple[Name, Name]:
+    """Adds the reading of a categorical column; returns ids, and weights for a combiner."""
+    ids, weights = add_ids(source, plan, steps)
+    if source.weights is not None and combiner != "sum":
+        # Columns leave out ids of weight <= 0, but not for sums.
+        positive = Call(call("keras.layers.ReLU"), (weights,))
+        weights = plan.layer(f"{weights.text}_positive", positive)
+    return ids, weights
 
 
 def add_ids(ids: Ids, plan: Plan, steps: int = 0) -> tuple[Name, Name]:
@@ -274,7 +306,7 @@ def add_ids(ids: Ids, plan: Plan, steps: int = 0) -> tuple[Name, Name]:
         plan: the plan.
         steps: steps of a sequence; 0: those of the longest one.
     """
-    name = plan.identifier(ids.name, ("ids", ids, steps), ("_ids", "_weights", "_lengths"))
+    name = _input_name(ids, steps, plan)
     arguments: tuple[Any, ...] = (name, ids.expression)
     if ids.weights is not None:
         arguments = (*arguments, feature(ids.weights))
@@ -290,6 +322,17 @@ def add_ids(ids: Ids, plan: Plan, steps: int = 0) -> tuple[Name, Name]:
     else:
         plan.read(ids.group, call("padded", *arguments), inputs)
     return Name(f"{name}_ids"), Name(f"{name}_weights")
+
+
+def lengths_of(column: Any, plan: Plan) -> Name:
+    """Returns the model's lengths of a sequence column that was added."""
+    if class_name(column) == "SequenceNumericColumn":
+        return Name(f"{plan.identifier(column.key, ('steps', column))}_lengths")
+    return Name(f"{_input_name(*valid_ids(column, plan), plan)}_lengths")
+
+
+def _input_name(ids: Ids, steps: int, plan: Plan) -> str:
+    return plan.identifier(ids.name, ("ids", ids, steps), ("_ids", "_weights", "_lengths"))
 
 
 MAX_NORM = (
@@ -333,16 +376,16 @@ DENSE: dict[str, Kind] = {
     "tpu_columns.EmbeddingColumn": Kind(
         "tpu_columns: embedding_column",
         "`padded` ids and weights, `valid_ids` of a policy",
-        _EMBEDDING,
+        f"{_EMBEDDING}, or `keras_rs.layers.DistributedEmbedding`",
         "",
-        _tpu_embedding,
+        _tpu,
     ),
     "tpu_columns.SharedEmbeddingColumn": Kind(
         "tpu_columns: shared_embedding_columns",
         "`padded` ids and weights, `valid_ids` of a policy",
-        f"one {_EMBEDDING} for all",
+        f"one {_EMBEDDING} for all, or `keras_rs.layers.DistributedEmbedding`",
         "",
-        _tpu_shared,
+        _tpu,
     ),
     "SequenceNumericColumn": Kind(
         "sequence_numeric_column",

@@ -14,6 +14,22 @@ from estimator_spec.common.optional_packages import load_extra
 EXTRA = "keras-rs"
 
 
+def check_versions() -> None:
+    """Checks that Keras 3 and keras_rs are there.
+
+    Raises:
+        ImportError: one of them isn't.
+    """
+    version = load_extra("keras", EXTRA).__version__
+    if int(version.partition(".")[0]) < 3:
+        raise ImportError(
+            f"Keras 3 is needed, and this is Keras {version}, beside TensorFlow {tf.__version__}. "
+            "Use an environment with TensorFlow 2.20 or later, Python 3.11 or later and "
+            f"'tpu-columns[{EXTRA}]'; it reads the checkpoints of this one."
+        )
+    load_extra("keras_rs", EXTRA)
+
+
 @functools.cache
 def bias_layer() -> Any:
     """Returns the class of a layer with a bias and nothing else."""

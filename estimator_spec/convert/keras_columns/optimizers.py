@@ -30,6 +30,7 @@ class Rule:
         fixed: further arguments.
         slots: how the names of the checkpoint's slots end, by Keras' names of slots.
         differs: what isn't equal, or ''.
+        has_rate: False: the slot `momentum` is a sum of gradients, a: Keras' is -rate · a.
     """
 
     keras: str
@@ -37,6 +38,7 @@ class Rule:
     slots: dict[str, str]
     fixed: dict[str, Any] = dataclasses.field(default_factory=dict)
     differs: str = ""
+    has_rate: bool = True
 
 
 _FTRL = {
@@ -52,6 +54,7 @@ _DENSE_FTRL = (
     "that started at 0, but an embedding whose slots are new becomes 0"
 )
 _DENSE_RMS = "the mean squares of rows that a step doesn't look up decay, too"
+_DENSE_MOMENTUM = "rows that a step doesn't look up go on moving by their momentum"
 _RMS_EPSILON = "epsilon is added to the mean square, and not to its root"
 
 RULES = {
@@ -73,8 +76,9 @@ RULES = {
     "MomentumOptimizer": Rule(
         "SGD",
         {"momentum": "momentum", "use_nesterov": "nesterov"},
-        {},
-        differs="momentum starts at 0: TensorFlow 1 keeps it without the learning rate",
+        {"momentum": "/Momentum"},
+        differs=_DENSE_MOMENTUM,
+        has_rate=False,
     ),
     "RMSPropOptimizer": Rule(
         "RMSprop",
@@ -103,7 +107,12 @@ RULES = {
         {"velocity": "/rms", "momentum": "/momentum"},
         differs=f"{_DENSE_RMS}; {_RMS_EPSILON}",
     ),
-    "SGD": Rule("SGD", {"momentum": "momentum", "nesterov": "nesterov"}, {"momentum": "/momentum"}),
+    "SGD": Rule(
+        "SGD",
+        {"momentum": "momentum", "nesterov": "nesterov"},
+        {"momentum": "/momentum"},
+        differs=_DENSE_MOMENTUM,
+    ),
 }
 # Arguments of Keras whose default is 0 or False.
 _ZERO_BY_DEFAULT = (
@@ -163,7 +172,7 @@ def _optimizer(plan: Plan, part: ModelPart, rule: Rule, settings: dict[str, Any]
         )
     if settings.get("decay") and "decay" not in rule.arguments:
         plan.differ(name, "decay", f"the learning rate doesn't decay (by {settings['decay']} here)")
-    if rule.differs:
+    if rule.differs and (rule.differs != _DENSE_MOMENTUM or options.get("momentum")):
         plan.differ(name, "rule", rule.differs)
     kept = {
         slot: ending
@@ -171,6 +180,8 @@ def _optimizer(plan: Plan, part: ModelPart, rule: Rule, settings: dict[str, Any]
         if slot != "momentum" or rule.keras == "Adam" or options.get("momentum")
     }
     plan.slots[part.scope] = kept
+    if not rule.has_rate:
+        plan.slot_factors[part.scope] = -rate
     # Keras' SGD is linear in the gradients, so it needs no sum of them.
     maker = "keras.optimizers.SGD" if rule.keras == "SGD" else rule.keras
     return call(maker, learning_rate=rate, **options)

@@ -51,6 +51,7 @@ class Variable:
         shape: its shape; None: of any size.
         sources: how the names of the checkpoint's variable may end, best first.
         max_norm: the rows are clipped to this norm, or None.
+        within: name of the `DistributedEmbedding` whose table `layer` is; '' for a layer.
     """
 
     layer: str
@@ -58,6 +59,7 @@ class Variable:
     shape: tuple[int | None, ...]
     sources: tuple[str, ...]
     max_norm: float | None = None
+    within: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +118,8 @@ class Plan:
         class_names: labels of the classes, or None.
         optimizer: expression of the optimizer, or None.
         slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
+        lookups: results of a `DistributedEmbedding` by scope and name of the column.
+        slot_factors: by a part's scope, what its slots are multiplied by, where it isn't 1.
         linear_layers: layers of the weights of a linear model, by name of the column.
         inline_words: the longest vocabulary that is written into the source; None: any.
         scope: variable scope of the columns that are being added; '' if it is unknown.
@@ -140,6 +144,8 @@ class Plan:
     class_names: tuple[str, ...] | None = None
     optimizer: Any = None
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    slot_factors: dict[str, float] = dataclasses.field(default_factory=dict)
+    lookups: dict[tuple[str, str], Item] = dataclasses.field(default_factory=dict)
     linear_layers: dict[str, str] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None
     scope: str = ""

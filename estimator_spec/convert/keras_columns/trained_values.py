@@ -14,6 +14,7 @@ from estimator_spec import checkpoints
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.convert import checks
 from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.convert.keras_rs import table_variable
 
 
 def find_variables(
@@ -62,7 +63,7 @@ def load(model: Any, checkpoint: Any, found: Mapping[Variable, str]) -> None:
     tables = [name for variable, name in found.items() if variable.attribute == "embeddings"]
     with Checkpoint(checkpoint) as opened:
         for variable, name in found.items():
-            target = getattr(model.get_layer(variable.layer), variable.attribute)
+            target = _weight(model, variable)
             in_place = getattr(target.value, "scatter_update", None)
             if variable.attribute != "embeddings":
                 target.assign(opened.value(name).astype(np.float32))
@@ -79,6 +80,7 @@ def load_slots(
     checkpoint: Any,
     found: Mapping[Variable, str],
     slots: Mapping[str, Mapping[str, str]],
+    factors: Mapping[str, float],
 ) -> list[str]:
     """Assigns the checkpoint's slots and step to the optimizer of a compiled model.
 
@@ -87,6 +89,7 @@ def load_slots(
         checkpoint: as for `find_variables`.
         found: result of `find_variables`.
         slots: by the scope of variables, how the names of their slots end, by Keras' names.
+        factors: by the scope, what slots are multiplied by, where it isn't 1.
 
     Returns:
         The names of variables whose slots the checkpoint hasn't; they have initial values.
@@ -100,10 +103,11 @@ def load_slots(
             if path.endswith("/iteration"):
                 target.assign(step)
         for variable, name in found.items():
-            weight = getattr(model.get_layer(variable.layer), variable.attribute)
+            weight = _weight(model, variable)
             if not weight.trainable:
                 continue
-            for slot, ending in slots.get(name.partition("/")[0], {}).items():
+            scope = name.partition("/")[0]
+            for slot, ending in slots.get(scope, {}).items():
                 sources = _slot_names(name, ending, opened.variables)
                 path = f"/{weight.path.replace('/', '_')}_{slot}"
                 matches = [target for key, target in targets.items() if key.endswith(path)]
@@ -111,8 +115,15 @@ def load_slots(
                     missing.append(name)
                 else:
                     parts = [opened.value(source).astype(np.float32) for source in sources]
-                    matches[0].assign(np.concatenate(parts))
+                    matches[0].assign(np.concatenate(parts) * factors.get(scope, 1.0))
     return missing
+
+
+def _weight(model: Any, variable: Variable) -> Any:
+    """Returns the model's variable."""
+    if variable.within:
+        return table_variable(model.get_layer(variable.within), variable.layer)
+    return getattr(model.get_layer(variable.layer), variable.attribute)
 
 
 def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:

@@ -97,6 +97,12 @@ CASES = {
         ),
         np.array([0, 1, 2, 5] * (SIZE // 4)),
     ),
+    "momentum": (
+        lambda: V1.DNNRegressor(
+            **DEEP, optimizer=tf1.train.MomentumOptimizer(0.02, 0.9, use_nesterov=True)
+        ),
+        features()["x"],
+    ),
     "a probability": (
         lambda: V2.LinearEstimator(heads.LogisticRegressionHead(), **WIDE),
         IDS.astype(np.float32),

@@ -182,7 +182,7 @@ REFUSALS = [
     ),
     refused(
         "sequences and others",
-        lambda: to_keras([fc.embedding_column(sequence(), 2), embedding()]),
+        lambda: to_keras([fc.embedding_column(sequence(), 2), embedding()], layer="input_layer"),
         ValueError,
         "s_embedding",
         "sequence",
