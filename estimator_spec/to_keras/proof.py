@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -228,7 +230,11 @@ def _metrics(
         )
         return tf.data.Dataset.from_tensors((batch.tensors(), labels))
 
-    expected = use.estimator.evaluate(input_fn, steps=1, checkpoint_path=sources.checkpoint)
+    with tempfile.TemporaryDirectory() as directory:
+        # An evaluation writes summaries; the program's directory is the user's.
+        estimator = copy.copy(use.estimator)
+        estimator._model_dir = directory
+        expected = estimator.evaluate(input_fn, steps=1, checkpoint_path=sources.checkpoint)
     found = model.evaluate(input_fn().map(module.training_batch), return_dict=True, verbose=0)
     outputs = list(model.output)
     for name, value in found.items():

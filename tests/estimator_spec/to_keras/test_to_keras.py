@@ -107,7 +107,8 @@ def written(run_once, trained):
     def fill(directory: Path) -> None:
         output = directory / "first"
         # The program's own --model_dir is new: the checkpoint is another one.
-        done = to_keras("--checkpoint", trained, "--model_dir=nowhere", "--output", output)
+        new = f"--model_dir={directory / 'new'}"
+        done = to_keras("--checkpoint", trained, new, "--output", output)
         assert done.returncode == 0, done.stderr[-3000:]
         (directory / "printed").write_text(done.stdout)
         shutil.move(output, directory / "moved")
@@ -125,6 +126,7 @@ def test_a_program_moves_to_keras(written):
     assert "The two agree" in printed
     for compared in ("edge values: linear city", "batch 2: classes", "metrics: loss"):
         assert compared in printed
+    assert not (written / "new").exists()
     report = (written / "moved" / "report.md").read_text()
     assert "keras_rs.layers.EmbedReduce(32, 3" in report
     assert "shoppers.py" in (written / "moved" / "model.py").read_text()
@@ -217,7 +219,7 @@ def test_it_is_served(written, tmp_path):
 def test_a_difference_fails(trained, tmp_path):
     """Over the tolerance the exit status is 1, and the report says where."""
     done = to_keras(
-        *("--checkpoint", trained, "--model_dir=nowhere", "--output", tmp_path / "out"),
+        *("--checkpoint", trained, f"--model_dir={tmp_path / 'new'}", "--output", tmp_path / "out"),
         *("--batches", 1, "--tolerance", "forward-pass/*=0"),
     )
     assert done.returncode == 1, done.stderr[-2000:]
