@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training with input layers of few ops: tables and slots in every bit, and errors of bad ids."""
+"""Training with input layers of few ops: tables and slots, and errors of bad ids."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def train(directory, optimizer, highest=ROWS):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_tables_and_slots_are_equal_in_every_bit(tmp_path, monkeypatch, optimizer):
-    """Layers of few ops train tables and slots to the same bits as TensorFlow's layer."""
+def test_tables_and_slots_are_equal(tmp_path, monkeypatch, optimizer):
+    """A layer that one op writes trains tables and slots as TensorFlow's layer does."""
     few = train(tmp_path / "few", OPTIMIZERS[optimizer])
     monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, "0")
     many = train(tmp_path / "many", OPTIMIZERS[optimizer])
