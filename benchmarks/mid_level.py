@@ -14,7 +14,9 @@ rounds, which the sides take in turn, each in a process of its own.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,8 +25,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from training_time import clocks
+
 ROOT = Path(__file__).resolve().parent.parent
 TABLES, WIDTH, BATCHES = 26, 16, 16
+LOGGED = 100  # steps between two lines of the log
 KERAS_3 = ("keras-rs",)  # the others need Keras 2
 
 
@@ -93,6 +98,8 @@ def session(options: Any) -> Iterator[Any]:
     import estimator_spec as es
 
     tf1 = tf.compat.v1
+    tf1.logging.set_verbosity("INFO")
+    logging.getLogger("tensorflow").propagate = False
     spec = es.EmbeddingConfigSpec(
         feature_to_config_dict={f"f{n}": es.FeatureConfig(f"t{n}") for n in range(TABLES)},
         table_to_config_dict={f"t{n}": es.TableConfig(options.rows, WIDTH) for n in range(TABLES)},
@@ -116,7 +123,12 @@ def session(options: Any) -> Iterator[Any]:
     with tempfile.TemporaryDirectory() as model_dir:
         estimator = es.TPUEstimator(
             model_fn=model_fn,
-            config=es.RunConfig(model_dir=model_dir, save_checkpoints_steps=10**9),
+            config=es.RunConfig(
+                model_dir=model_dir,
+                save_checkpoints_steps=10**9,
+                log_step_count_steps=LOGGED,
+                tpu_config=es.TPUConfig(iterations_per_loop=1),
+            ),
             use_tpu=False,
             train_batch_size=options.batch_size,
             embedding_config_spec=spec,
@@ -124,13 +136,13 @@ def session(options: Any) -> Iterator[Any]:
         )
 
         def train(steps: int) -> float:
-            # Two runs, so that what a run takes beside its steps is left out.
-            seconds = []
-            for count in (steps, 3 * steps):
-                start = time.perf_counter()
-                estimator.train(input_fn, steps=count)
-                seconds.append(time.perf_counter() - start)
-            return (seconds[1] - seconds[0]) / 2
+            # By the log's rates, without the first interval: a run also builds and saves a model.
+            log = clocks.SpeedLog()
+            logger = logging.getLogger("tensorflow")
+            logger.addHandler(log)
+            estimator.train(input_fn, steps=LOGGED + steps + 1)
+            logger.removeHandler(log)
+            return steps * statistics.median(log.milliseconds()) / 1000
 
         yield train
 
