@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -202,3 +203,15 @@ def _add_value(summary: Any, name: str, value: Any) -> None:
             name,
             type(value).__name__,
         )
+
+
+def in_directory(estimator: Any, directory: str) -> Any:
+    """Returns a copy of an estimator that writes the summaries of evaluations to a directory.
+
+    Args:
+        estimator: an `Estimator`.
+        directory: in place of its `model_dir`.
+    """
+    found = copy.copy(estimator)
+    found._model_dir = directory
+    return found

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 from estimator_spec.compare.values import describe_gap
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
+from estimator_spec.driver import evaluation
 from estimator_spec.to_keras.batches import Batch, as_tensor
 from estimator_spec.to_keras.first_use import Use
 from estimator_spec.to_keras.written import Sources
@@ -232,8 +232,7 @@ def _metrics(
 
     with tempfile.TemporaryDirectory() as directory:
         # An evaluation writes summaries; the program's directory is the user's.
-        estimator = copy.copy(use.estimator)
-        estimator._model_dir = directory
+        estimator = evaluation.in_directory(use.estimator, directory)
         expected = estimator.evaluate(input_fn, steps=1, checkpoint_path=sources.checkpoint)
     found = model.evaluate(input_fn().map(module.training_batch), return_dict=True, verbose=0)
     outputs = list(model.output)
