@@ -99,7 +99,7 @@ CASES = {
     ),
     "momentum": (
         lambda: V1.DNNRegressor(
-            **DEEP, optimizer=tf1.train.MomentumOptimizer(0.02, 0.9, use_nesterov=True)
+            **DEEP, optimizer=tf1.train.MomentumOptimizer(0.0005, 0.9, use_nesterov=True)
         ),
         features()["x"],
     ),
