@@ -33,8 +33,7 @@ from tpu_columns.kernels import building, loading
 
 SOURCE = Path(__file__).resolve().parent / "memory_floor" / "touch.cc"
 # Tables of one width.
-WORKLOADS = {name: full for name, full in native_kernels.WORKLOADS.items() if "ids-" in name}
-WORKLOADS |= {name: full for name, full in native_kernels.WORKLOADS.items() if "1id-" in name}
+WORKLOADS = {n: full for n, full in native_kernels.WORKLOADS.items() if full.startswith("grid/")}
 
 
 def compile_program(directory: Path) -> Any:
@@ -130,10 +129,7 @@ def main() -> None:
     options = parser.parse_args()
     if loading.load() is None:
         sys.exit("error: there are no native ops here; the log says why.")
-    names = options.only.split(",") if options.only else list(WORKLOADS)
-    for name in names:
-        if name not in WORKLOADS:
-            parser.error(f"no workload {name!r}; there are {', '.join(WORKLOADS)}.")
+    names = native_kernels.choose(parser, options.only, WORKLOADS)
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         library = compile_program(Path(directory))

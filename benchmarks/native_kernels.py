@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -207,6 +207,15 @@ def measure(
     return {kind: statistics.median(found) for kind, found in times.items()}
 
 
+def choose(parser: argparse.ArgumentParser, only: str | None, known: Collection[str]) -> list[str]:
+    """Returns the workloads of an option, by commas; all without it. Others end the command."""
+    names = only.split(",") if only else list(known)
+    for name in names:
+        if name not in known:
+            parser.error(f"no workload {name!r}; there are {', '.join(known)}.")
+    return names
+
+
 def main() -> None:
     """Compares the chosen workloads and prints a table."""
     parser = argparse.ArgumentParser(
@@ -219,10 +228,7 @@ def main() -> None:
     ours = loading.load()
     if ours is None:
         sys.exit("error: there are no native ops here; the log says why.")
-    names = options.only.split(",") if options.only else list(WORKLOADS)
-    for name in names:
-        if name not in WORKLOADS:
-            parser.error(f"no workload {name!r}; there are {', '.join(WORKLOADS)}.")
+    names = choose(parser, options.only, WORKLOADS)
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         other = load_revision(options.revision, Path(directory))

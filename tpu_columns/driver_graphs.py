@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What graphs of the driver may have, and graphs of other programs not.
+"""Tells whether the driver builds a graph, which alone may have our ops and gradients.
 
-Those may be saved, and loaded where our ops and their gradients aren't registered.
+Graphs of other programs may be saved, and loaded where these aren't registered.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
 class Names(NamedTuple):
-    """What errors of a lookup name.
+    """Names of a lookup's column and features, for errors.
 
     Attributes:
         column: name of the column.

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import driver_graphs, lookup_errors, placement
+from tpu_columns import driver_graphs, lookup_errors, placement, storage
 from tpu_columns.kernels import devices, loading
 
 OP = "TpuColumnsLookUpTables"
@@ -32,8 +32,6 @@ COMBINERS = ("sum", "mean", "sqrtn")
 _defers: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "tpu_columns.native_lookup", default=False
 )
-
-_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
 
 class Feature(NamedTuple):
@@ -291,7 +289,7 @@ def _has_variable_behind(tensor: Any) -> bool:
     todo: list[Any] = [tensor.op]
     while todo:
         op = todo.pop()
-        if op.type in _VARIABLES:
+        if op.type in storage.VARIABLE_OPS:
             return True
         if op not in found:
             found.add(op)

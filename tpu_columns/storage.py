@@ -27,6 +27,9 @@ from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
 
+VARIABLE_OPS = frozenset({"VarHandleOp", "Variable", "VariableV2"})
+"""Ops that make a variable or its handle."""
+
 DTYPES = ("float32", "float16", "int8")
 
 SCALE = "_scale"

@@ -21,10 +21,8 @@ from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import enqueue, native_calls
 from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.updates import dependencies
-from tpu_columns import lookup_errors, native_lookup
+from tpu_columns import lookup_errors, native_lookup, storage
 from tpu_columns.partition import RowPartition
-
-_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
 
 class Use(NamedTuple):
@@ -244,7 +242,7 @@ def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
             continue
         others = [value for i, value in enumerate(_parts(concat)) if i not in places]
         before = [op for value in others for op in dependencies.collect_ancestors(value)]
-        if not any(op in activations or op.type in _VARIABLES for op in before):
+        if not any(op in activations or op.type in storage.VARIABLE_OPS for op in before):
             layers.append(_Layer(concat, places))
             taken |= numbers
     return layers

@@ -40,7 +40,7 @@ _NO_LOOKUP = (
 
 @dataclasses.dataclass(frozen=True)
 class _Kind:
-    """What is known of a batch when a function is traced.
+    """Static properties of a batch, known when a function is traced.
 
     Attributes:
         training: whether its gradients are applied.
@@ -77,7 +77,7 @@ class _Kind:
 
 @dataclasses.dataclass(frozen=True)
 class _Update:
-    """What is known of a delayed update when a function is traced.
+    """Static properties of a delayed update, known when a function is traced.
 
     Attributes:
         kind: of the batch.

@@ -207,7 +207,7 @@ def save_for_estimator(
 
 
 class _Place:
-    """Where a table is.
+    """Position of a table in the variables of an embedding object.
 
     Attributes:
         variable: key of its variables.

@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies
+from tpu_columns import storage
 
 tf1 = tf.compat.v1
 
@@ -31,7 +32,6 @@ _GROUPS = ("estimator_spec", "locked_variables")
 # Locks of a server: few, as each costs two ops a step; and several, as a save holds one as long as
 # it copies all variables that have it.
 _STRIPES = 4
-_VARIABLES = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 
 
 class _Group(NamedTuple):
@@ -91,7 +91,7 @@ def saved_variables(graph: tf.Graph) -> Iterator[tuple[Any, int, Any]]:
     for op in graph.get_operations():
         for position, value in enumerate(op.inputs if op.type == "SaveV2" else ()):
             origin = _origin(value)
-            if origin.type in _VARIABLES:
+            if origin.type in storage.VARIABLE_OPS:
                 yield op, position, origin
 
 
@@ -147,7 +147,7 @@ def _find_groups(graph: tf.Graph, step: Collection[Any]) -> Iterator[tuple[_Grou
     writers = {
         op: [each for each in dependencies.writers(op.outputs[0]) if each in step]
         for op in variables
-        if op.type in _VARIABLES and _shape(op).rank
+        if op.type in storage.VARIABLE_OPS and _shape(op).rank
     }
     main: dict[Any, Any] = {op: op for op in writers}
 
@@ -224,7 +224,7 @@ def _lock_section(graph: tf.Graph, group: _Group, writers: frozenset[Any]) -> An
     remote: list[tuple[Any, int, Any]] = []
     for op in section:
         for position, value in enumerate(op.inputs):
-            if value.op in section or value.op.type in _VARIABLES:
+            if value.op in section or value.op.type in storage.VARIABLE_OPS:
                 continue
             if _device(value.op) == group.device:
                 waits[value.op] = None
@@ -267,7 +267,7 @@ def _find_section(group: _Group, writers: frozenset[Any]) -> set[Any]:
     todo = list(writers)
     while todo:
         op = todo.pop()
-        if op not in before and _device(op) == group.device and op.type not in _VARIABLES:
+        if op not in before and _device(op) == group.device and op.type not in storage.VARIABLE_OPS:
             before.add(op)
             todo += [*(value.op for value in op.inputs), *op.control_inputs]
     section = set(writers)

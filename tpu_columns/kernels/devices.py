@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tables of a graph are on the CPU, where the native kernels run.
+"""Finds out whether a table is on the CPU, where the native kernels run.
 
 TensorFlow puts an op without a device on a GPU if the session has one and all ops that it shares
 variables with have a kernel there. So a table is on the CPU if the session has no GPU, if the
