@@ -20,7 +20,7 @@ MORE = pytest.mark.nightly("shows what the switch saves")
     ("switch", "low", "high"), [("1", 1.0, 1.5), pytest.param("0", 1.8, 3.2, marks=MORE)]
 )
 def test_saves_copy_no_table(switch, low, high):
-    """A training that saves takes the memory of table and slot once; without the switch, two or three times."""
+    """A training that saves holds table and slot once in memory; without the switch, more often."""
     done = subprocess.run(
         [sys.executable, COMMAND, "--rows", "1000000", "--cores", "default"],
         env={**os.environ, "TPU_COLUMNS_LESS_MEMORY": switch},
