@@ -22,7 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.checkpoints import files, spec_tables
+from estimator_spec.checkpoints import bundle, files, spec_tables
 from estimator_spec.checkpoints.errors import CheckpointError
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.partition import RowPartition
@@ -197,12 +197,18 @@ def write_ahead(prefix: str, record: CheckpointRecord) -> None:
 
 
 def finalize(prefix: str) -> None:
-    """Reduces the record of `write_ahead` to the tables of the checkpoint that exists."""
+    """Reduces the record of `write_ahead` to the tables of the checkpoint that exists.
+
+    Raises:
+        OSError: the disk can't read the checkpoint's index; the record stays as it is.
+    """
     found = read(prefix)
     if found is not None:
-        # A program's own saver may leave tables out.
-        reader = tf.train.load_checkpoint(prefix)
-        tables = {name: table for name, table in found.tables.items() if reader.has_tensor(name)}
+        # A program's own saver may leave tables out. (If TensorFlow's reader can't read the index,
+        # it says that the checkpoint has no variables.)
+        with bundle.Checkpoint(prefix) as checkpoint:
+            saved = found.tables.keys() & checkpoint.variables.keys()
+        tables = {name: table for name, table in found.tables.items() if name in saved}
         write(prefix, dataclasses.replace(found, tables=tables))
     elif tf.io.gfile.exists(path_of(prefix)):
         tf.io.gfile.remove(path_of(prefix))

@@ -149,6 +149,23 @@ def read_global_step(prefix: str | None) -> int:
         return checkpoint.read_global_step() or 0
 
 
+def list_variables(prefix: str) -> list[str]:
+    """Returns the sorted names of a checkpoint's variables.
+
+    If TensorFlow's reader can't read the index, it says that there are none.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged.
+        OSError: the disk can't read it.
+    """
+    if not tf.io.gfile.exists(prefix + ".index"):  # the format of TensorFlow 1.0 and before
+        return [name for name, _ in tf.train.list_variables(prefix)]
+    from estimator_spec.checkpoints.bundle import Checkpoint
+
+    with Checkpoint(prefix) as checkpoint:
+        return sorted(checkpoint.variables)
+
+
 @contextlib.contextmanager
 def explain_damage(prefix: str | None) -> Iterator[None]:
     """Explains errors of a block that restores a checkpoint.

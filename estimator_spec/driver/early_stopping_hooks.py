@@ -38,10 +38,8 @@ def _stop_variable(model_dir: str | None) -> Any:
     """
     collection = tf1.GraphKeys.GLOBAL_VARIABLES
     checkpoint = None if model_dir is None else _latest_checkpoint(model_dir)
-    if checkpoint is not None:
-        reader = tf.train.load_checkpoint(checkpoint)
-        if not reader.has_tensor(f"{_SCOPE}/STOP"):
-            collection = tf1.GraphKeys.LOCAL_VARIABLES
+    if checkpoint and f"{_SCOPE}/STOP" not in checkpoint_state.list_variables(checkpoint):
+        collection = tf1.GraphKeys.LOCAL_VARIABLES
     with tf1.variable_scope(_SCOPE, reuse=tf1.AUTO_REUSE):
         return tf1.get_variable(
             "STOP",

@@ -155,7 +155,7 @@ class Estimator:
             CheckpointError: the checkpoint is damaged.
         """
         prefix = checkpoint_state.require_latest(self.model_dir)
-        return [name for name, _ in tf.train.list_variables(prefix)]
+        return checkpoint_state.list_variables(prefix)
 
     def get_variable_value(self, name: str) -> Any:
         """Returns the value of a variable in the latest checkpoint.

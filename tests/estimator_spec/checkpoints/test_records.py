@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,24 @@ def test_a_checkpoint_that_never_came(files, recorded):
     records.write_ahead(prefix, record("div", 1))
     records.finalize(prefix)
     assert files.bytes_of(prefix) == before
+
+
+def test_an_index_that_cannot_be_read(files, monkeypatch):
+    """If the new checkpoint's index can't be read, the record keeps its tables."""
+    prefix = files.write({TABLE: VALUES}, {TABLE: ("mod", 3)})
+    records.write_ahead(prefix, record("mod", 3))
+    read = os.preadv
+
+    def preadv(descriptor, *args):
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".index"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(descriptor, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "preadv", preadv)
+        with pytest.raises(OSError, match=r"Input/output error.*\.index"):
+            records.finalize(prefix)
+    assert records.read(prefix) == record("mod", 3)
 
 
 def test_the_same_layout_and_another_spec(files):

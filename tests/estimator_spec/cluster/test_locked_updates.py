@@ -231,7 +231,7 @@ def test_processes(cluster, tmp_path, core):
         rows=20_000,
         batch=2_000,
         max_steps=5_000,
-        save_steps=90,
+        save_steps=70,
     )
     run.run()
     prefixes = tf.train.get_checkpoint_state(str(model_dir)).all_model_checkpoint_paths
