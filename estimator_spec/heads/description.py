@@ -77,3 +77,13 @@ def describe(head: Any) -> HeadDescription:
         tuple(getattr(inner, "thresholds", ())),
         bool(getattr(inner, "_compute_full_loss", False)),
     )
+
+
+def has_inverse_link(head: Any) -> bool:
+    """Returns whether the predictions of a regression's head are a function of its logits.
+
+    Args:
+        head: a head of either generation.
+    """
+    inner = getattr(head, "wrapped", head)
+    return isinstance(inner, RegressionHead) and inner._inverse_link_fn is not None
