@@ -216,10 +216,8 @@ class BoostedTreesEstimator(Estimator):
 
     def _read(self, checkpoint: str) -> stored.TrainedTrees:
         """Returns the trees of a checkpoint, after a check that they are of this model."""
-        trained = stored.read(checkpoint)
         head, features = self.boosted_trees_model
-        boosted_trees_model.check_fit(trained, features, head.logits_dimension, checkpoint)
-        return trained
+        return stored.read(checkpoint, features, head.logits_dimension)
 
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         """Checks what can be checked before a graph is built: that it won't train."""

@@ -21,52 +21,9 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state
-from estimator_spec.checkpoints.boosted_trees import Forest, TrainedTrees
+from estimator_spec.checkpoints.boosted_trees import Forest
 from estimator_spec.common.tree_features import Feature, Kind
 from tpu_columns.layer_inputs import check_features_of
-
-
-def check_fit(
-    trained: TrainedTrees, features: Sequence[Feature], logits_dimension: int, checkpoint: str
-) -> None:
-    """Checks that the trees of a checkpoint are those of a model.
-
-    Args:
-        trained: the trees.
-        features: the model's features.
-        logits_dimension: number of logits of the model's head.
-        checkpoint: the checkpoint, for the message.
-
-    Raises:
-        ValueError: they split by other features, or have another number of logits.
-    """
-    forest = trained.forest
-    splits = forest.features >= 0
-    used, dimensions = forest.features[splits], forest.dimensions[splits]
-    widths = np.asarray([feature.width for feature in features])
-    numbers = sum(feature.kind is Kind.QUANTILE for feature in features)
-    problem = ""
-    if numbers != len(trained.quantiles):
-        problem = (
-            f"it has quantiles of {len(trained.quantiles)} numbers, and the numeric columns have "
-            f"{numbers}"
-        )
-    elif used.size and used.max() >= len(features):
-        problem = (
-            f"it splits by feature {used.max()}, and the columns have {len(features)} features"
-        )
-    elif np.any(dimensions >= widths[used]):
-        problem = "it splits by more elements of a bucketized column than the column has"
-    elif forest.roots.size and forest.values.shape[1] != logits_dimension:
-        problem = (
-            f"it has {forest.values.shape[1]} logits, and the head takes {logits_dimension}: check "
-            "n_classes or label_dimension"
-        )
-    if problem:
-        raise ValueError(
-            f"The checkpoint {checkpoint!r} is of another model: {problem}. Make the estimator "
-            "with the feature columns and the head that the trained one had."
-        )
 
 
 def build_inputs(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from estimator_spec.checkpoints.errors import DamagedCheckpointError
+from estimator_spec.common.tree_features import Feature, Kind
 
 _TREES = "boosted_trees:0_serialized"
 _QUANTILES = "boosted_trees/QuantileAccumulator:0_bucket_boundaries_{}"
@@ -82,11 +83,13 @@ class TrainedTrees(NamedTuple):
     quantiles: tuple[np.ndarray, ...]
 
 
-def read(prefix: str) -> TrainedTrees:
-    """Reads the trees in a checkpoint.
+def read(prefix: str, features: Sequence[Feature], logits_dimension: int) -> TrainedTrees:
+    """Reads the trees of a model in a checkpoint.
 
     Args:
         prefix: the checkpoint, a path without '.index'.
+        features: the model's features.
+        logits_dimension: number of logits of the model's head.
 
     Raises:
         ValueError: it is a checkpoint of another model.
@@ -101,19 +104,43 @@ def read(prefix: str) -> TrainedTrees:
             "that a BoostedTreesClassifier or BoostedTreesRegressor of TensorFlow 1.15 to 2.8 "
             "has saved."
         )
-    quantiles = []
-    for number in itertools.count():
-        name = _QUANTILES.format(number)
-        if not reader.has_tensor(name):
-            break
-        quantiles.append(reader.get_tensor(name))
+    keys = itertools.takewhile(reader.has_tensor, map(_QUANTILES.format, itertools.count()))
+    quantiles = [reader.get_tensor(key) for key in keys]
     try:
-        forest = parse_forest(reader.get_tensor(_TREES))
+        trained = TrainedTrees(parse_forest(reader.get_tensor(_TREES)), tuple(quantiles))
     except (message.DecodeError, ValueError) as error:
-        raise DamagedCheckpointError(
-            prefix, f"its trees, {_TREES!r}, can't be read: {error}"
-        ) from None
-    return TrainedTrees(forest, tuple(quantiles))
+        reason = f"its trees, {_TREES!r}, can't be read: {error}."
+        raise DamagedCheckpointError(prefix, reason) from None
+    misfit = _find_misfit(trained, features, logits_dimension)
+    if misfit:
+        raise ValueError(
+            f"The checkpoint {prefix!r} is of another model: {misfit}. Make the estimator with "
+            "the feature columns and the head that the trained one had."
+        )
+    return trained
+
+
+def _find_misfit(trained: TrainedTrees, features: Sequence[Feature], logits_dimension: int) -> str:
+    """Returns why trees aren't those of a model, or ''."""
+    forest = trained.forest
+    splits = forest.features >= 0
+    used, dimensions = forest.features[splits], forest.dimensions[splits]
+    numbers = sum(feature.kind is Kind.QUANTILE for feature in features)
+    if numbers != len(trained.quantiles):
+        return (
+            f"it has quantiles of {len(trained.quantiles)} numbers, and the numeric columns have "
+            f"{numbers}"
+        )
+    if used.size and used.max() >= len(features):
+        return f"it splits by feature {used.max()}, and the columns have {len(features)} features"
+    if np.any(dimensions >= np.asarray([feature.width for feature in features])[used]):
+        return "it splits by more elements of a bucketized column than the column has"
+    if forest.roots.size and forest.values.shape[1] != logits_dimension:
+        return (
+            f"it has {forest.values.shape[1]} logits, and the head takes {logits_dimension}: check "
+            "n_classes or label_dimension"
+        )
+    return ""
 
 
 def parse_forest(serialized: bytes) -> Forest:
@@ -194,7 +221,7 @@ def _depth(roots: list[int], left: np.ndarray, right: np.ndarray) -> int:
     """Returns the number of splits on the longest path from a root to a leaf."""
     depth, level = 0, np.unique(roots).astype(int)
     while True:
-        level = level[left[level] != level]
+        level = np.unique(level[left[level] != level])
         if not level.size:
             return depth
         level = np.concatenate([left[level], right[level]])

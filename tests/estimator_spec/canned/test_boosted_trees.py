@@ -155,6 +155,36 @@ def test_exports_need_no_variables_and_no_op_of_ours(estimator_of, tmp_path):
         assert [variable.op.name for variable in tf1.global_variables()] == ["global_step"]
 
 
+def test_exports_parse_examples(estimator_of, tmp_path):
+    """The default signature of a parsing receiver takes serialized tf.Examples."""
+    estimator = estimator_of("classes")
+    columns = [feature.column for feature in estimator.boosted_trees_model.features]
+    spec = tf1.feature_column.make_parse_example_spec(list(dict.fromkeys(columns)))
+    receiver_fn = estimator_spec.build_parsing_serving_input_receiver_fn(spec)
+    path = estimator.export_saved_model(str(tmp_path / "export"), receiver_fn)
+    features = made.make_features(made.TEST_ROWS, seed=1)
+    with tf1.Session(graph=tf.Graph()) as session:
+        signature = tf1.saved_model.load(session, ["serve"], path).signature_def["serving_default"]
+        rows_of = [
+            tf.train.Example(
+                features=tf.train.Features(
+                    feature={
+                        "x": tf.train.Feature(float_list=tf.train.FloatList(value=x)),
+                        "age": tf.train.Feature(float_list=tf.train.FloatList(value=age)),
+                        "color": tf.train.Feature(
+                            bytes_list=tf.train.BytesList(value=[color[0].encode()])
+                        ),
+                    }
+                )
+            ).SerializeToString()
+            for x, age, color in zip(features["x"], features["age"], features["color"], strict=True)
+        ]
+        (fed,) = signature.inputs.values()
+        scores = session.run(signature.outputs["scores"].name, {fed.name: rows_of})
+    expected = RECORDED["tf2.8.4"]["classes"]["predictions"]
+    assert_equal(made.to_json(scores), [one["probabilities"] for one in expected])
+
+
 INTEGERS = st.integers(0, 5)
 
 
