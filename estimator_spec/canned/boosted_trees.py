@@ -19,7 +19,7 @@ from estimator_spec.common import argument_rules
 from estimator_spec.common.tree_features import BoostedTreesModel, number_features
 from estimator_spec.driver import checkpoint_state
 from estimator_spec.driver.estimator import Estimator
-from estimator_spec.heads import BinaryClassHead
+from estimator_spec.heads import BinaryClassHead, MultiClassHead
 from estimator_spec.heads.description import has_inverse_link
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
@@ -35,9 +35,10 @@ _LEAST_PROBABILITY = 1e-15  # of a class in the loss
 _NO_TRAINING = (
     "Boosted trees can't be trained: TensorFlow lost their estimators with 2.9, and has no kernel "
     "of any of their ops. This estimator evaluates, predicts with and exports checkpoints of "
-    "TensorFlow 1.15 to 2.8. To train new trees use Yggdrasil Decision Forests (pip install ydf): "
-    "ydf.GradientBoostedTreesLearner(label='label', num_trees=100).train(data_frame). "
-    "estimator_spec.convert.to_ydf writes trained trees as a model of it."
+    "TensorFlow 1.15 to 2.8, and estimator_spec.convert.to_ydf converts them. To train new trees "
+    "use Yggdrasil Decision Forests (pip install ydf), on a data frame or arrays by name: "
+    "ydf.GradientBoostedTreesLearner(label='label', task=ydf.Task.{task}, num_trees={n_trees}, "
+    "max_depth={levels}, shrinkage={learning_rate}).train(examples)"
 )
 
 
@@ -54,10 +55,10 @@ class BoostedTreesEstimator(Estimator):
         head: a head of either generation.
         model_dir: as for `Estimator`.
         weight_column: ignored; give it to the head.
-        n_trees: ignored, as the next six.
-        max_depth: ignored.
-        learning_rate: ignored.
-        l1_regularization: ignored.
+        n_trees: for the message of `train` only, as the next two.
+        max_depth: the same.
+        learning_rate: the same.
+        l1_regularization: ignored, as the next three.
         l2_regularization: ignored.
         tree_complexity: ignored.
         min_node_weight: ignored.
@@ -94,6 +95,12 @@ class BoostedTreesEstimator(Estimator):
         argument_rules.check("BoostedTreesEstimator", locals())
         self.boosted_trees_model = BoostedTreesModel(head, number_features(feature_columns))
         self._center_bias = center_bias
+        self._settings = {
+            "task": "CLASSIFICATION" if _is_classification(head) else "REGRESSION",
+            "n_trees": n_trees,
+            "levels": max_depth + 1,  # YDF counts the leaves' level, too
+            "learning_rate": learning_rate,
+        }
 
         def model_fn(features: Any, labels: Any, mode: str) -> EstimatorSpec:
             trained, inputs = self._load(features, mode)
@@ -165,7 +172,6 @@ class BoostedTreesEstimator(Estimator):
                 f"classification and multi-label regression: there are {head.logits_dimension} "
                 "logits."
             )
-        is_classification = isinstance(getattr(head, "wrapped", head), BinaryClassHead)
         if has_inverse_link(head):
             raise ValueError(
                 "For now only identity inverse_link_fn in regression_head is supported for "
@@ -180,7 +186,7 @@ class BoostedTreesEstimator(Estimator):
             logits = boosted_trees_model.build_logits(trained.forest, inputs, numbered, 1)
             spec = head.create_estimator_spec(features=features, mode=mode, logits=logits)
             bias, contributions = boosted_trees_model.build_contributions(
-                trained.forest, inputs, numbered, is_classification
+                trained.forest, inputs, numbered, _is_classification(head)
             )
             added = {_BIAS: bias, _CONTRIBUTIONS: contributions}
             return spec._replace(predictions={**spec.predictions, **added})
@@ -202,7 +208,7 @@ class BoostedTreesEstimator(Estimator):
     def _load(self, tensors: Any, mode: str) -> tuple[stored.TrainedTrees, Any]:
         """Returns the trees of the default graph's checkpoint, and the integers of the features."""
         if mode == ModeKeys.TRAIN:
-            _refuse_training()
+            self._refuse_training()
         checkpoint = checkpoint_state.recorded_for_graph()
         if checkpoint is None:
             raise ValueError(
@@ -219,10 +225,13 @@ class BoostedTreesEstimator(Estimator):
         head, features = self.boosted_trees_model
         return stored.read(checkpoint, features, head.logits_dimension)
 
+    def _refuse_training(self) -> NoReturn:
+        raise RuntimeError(_NO_TRAINING.format_map(self._settings))
+
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         """Checks what can be checked before a graph is built: that it won't train."""
         if mode == ModeKeys.TRAIN:
-            _refuse_training()
+            self._refuse_training()
         super()._check_before_graph(mode, input_fn)
 
 
@@ -334,5 +343,5 @@ def _entropies(labels: Any, logits: Any) -> Any:
     return -tf.math.log(tf.maximum(of_labels, _LEAST_PROBABILITY))
 
 
-def _refuse_training() -> NoReturn:
-    raise RuntimeError(_NO_TRAINING)
+def _is_classification(head: Any) -> bool:
+    return isinstance(getattr(head, "wrapped", head), (BinaryClassHead, MultiClassHead))

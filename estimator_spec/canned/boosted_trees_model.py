@@ -54,7 +54,7 @@ def build_inputs(
             values = _intervals(values, [next(remaining) for _ in range(count)])
         elif kind is Kind.ID:
             # As in TensorFlow, an example without an id has the first one.
-            values = tf.sparse.to_dense(values)[:, :1]
+            values = tf.pad(tf.sparse.to_dense(values), [[0, 0], [0, 1]])[:, :1]
         parts.append(tf.cast(values, tf.int32))
     return tf.concat(parts, axis=1)
 

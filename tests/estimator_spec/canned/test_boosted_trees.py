@@ -23,7 +23,7 @@ import estimator_spec
 from estimator_spec import heads
 from estimator_spec.canned import boosted_trees_model
 from estimator_spec.checkpoints import boosted_trees as stored
-from estimator_spec.common.tree_features import Feature, Kind
+from estimator_spec.common.tree_features import Feature, Kind, number_features
 from estimator_spec.driver.predictor import from_estimator
 
 tf1 = tf.compat.v1
@@ -185,6 +185,15 @@ def test_exports_parse_examples(estimator_of, tmp_path):
     assert_equal(made.to_json(scores), [one["probabilities"] for one in expected])
 
 
+def test_examples_without_an_id():
+    """An example without an id counts as one with id 0, also in a batch without any."""
+    features = number_features(made.make_columns("place"))
+    with tf1.Session(graph=tf.Graph()) as session:
+        empty = tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.zeros([0], tf.int64), [2, 0])
+        inputs = boosted_trees_model.build_inputs({"place": empty}, features, [])
+        assert session.run(inputs).tolist() == [[0], [0]]
+
+
 INTEGERS = st.integers(0, 5)
 
 
@@ -339,7 +348,7 @@ def test_training_is_refused_with_the_way_out(estimator_of, tmp_path):
     estimator = getattr(estimator_spec, kind)(
         n_batches_per_layer=1, model_dir=str(folder), **arguments
     )
-    with pytest.raises(RuntimeError, match=r"no kernel.*pip install ydf.*convert\.to_ydf"):
+    with pytest.raises(RuntimeError, match=r"no kernel.*convert\.to_ydf.*pip install ydf"):
         estimator.train(rows(), steps=1)
     with pytest.raises(RuntimeError, match="can't be trained"):
         estimator_spec.train_and_evaluate(

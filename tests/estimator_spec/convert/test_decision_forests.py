@@ -7,6 +7,7 @@ The trees are those of `tests/data/boosted_trees/`. Needs ydf.
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -78,6 +79,24 @@ def test_words_of_a_categorical_column(tmp_path):
     model = convert.to_ydf(estimator, checkpoint)
     found = model.predict({"place": given}, use_slow_engine=True)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_command_in_the_error_of_train_trains():
+    """The command that `train` names makes as many trees, as deep, by ydf."""
+    ydf = pytest.importorskip("ydf")
+    estimator, _ = estimator_of("numbers", n_trees=4, max_depth=2)
+    with pytest.raises(RuntimeError, match="ydf") as error:
+        estimator.train(lambda: None)
+    command = re.search(r"ydf\.GradientBoostedTreesLearner\(.*\)\.train", str(error.value))[0]
+    features = made.make_features(100, seed=5)
+    examples = {"x": features["x"], "label": made.score(features)[:, 0]}
+    model = eval(command, {"ydf": ydf})(examples, verbose=0)
+    assert model.num_trees() == 4
+
+    def splits(node):
+        return 0 if node.is_leaf else 1 + max(splits(node.pos_child), splits(node.neg_child))
+
+    assert [splits(tree.root) for tree in model.get_all_trees()] == [2] * 4
 
 
 def with_columns(*columns):
