@@ -17,14 +17,8 @@ from estimator_spec.__main__ import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {
-    "keras",
-    "tf_keras",
-    "keras_rs",
-    "tensorflow_recommenders",
-    "pandas",
-    "jax",
-    "torch",
-    "ydf",
+    *("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "torch"),
+    *("ydf",),
 }
 
 
