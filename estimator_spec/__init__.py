@@ -17,6 +17,9 @@ if TYPE_CHECKING:
         BaselineClassifier,
         BaselineEstimator,
         BaselineRegressor,
+        BoostedTreesClassifier,
+        BoostedTreesEstimator,
+        BoostedTreesRegressor,
         DNNClassifier,
         DNNEstimator,
         DNNLinearCombinedClassifier,
@@ -187,6 +190,9 @@ __all__ = [
     "BaselineClassifier",
     "BaselineEstimator",
     "BaselineRegressor",
+    "BoostedTreesClassifier",
+    "BoostedTreesEstimator",
+    "BoostedTreesRegressor",
     "DNNClassifier",
     "DNNEstimator",
     "DNNLinearCombinedClassifier",
@@ -226,7 +232,8 @@ __all__ = [
 # their first use: tools on the command line start without TensorFlow.
 _HOMES = {
     "estimator_spec.canned": (
-        "BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier DNNEstimator "
+        "BaselineClassifier BaselineEstimator BaselineRegressor BoostedTreesClassifier "
+        "BoostedTreesEstimator BoostedTreesRegressor DNNClassifier DNNEstimator "
         "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor "
         "DNNRegressor LinearClassifier LinearEstimator LinearRegressor"
     ),

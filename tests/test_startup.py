@@ -16,7 +16,10 @@ import tpu_columns
 from estimator_spec.__main__ import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = {"keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "torch"}
+HEAVY = {
+    *("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "torch"),
+    *("ydf",),
+}
 
 
 def modules_after(*statements: str, **variables: str) -> list[set[str]]:

@@ -12,6 +12,11 @@ from estimator_spec.canned.baseline import (
     BaselineEstimator,
     BaselineRegressor,
 )
+from estimator_spec.canned.boosted_trees import (
+    BoostedTreesClassifier,
+    BoostedTreesEstimator,
+    BoostedTreesRegressor,
+)
 from estimator_spec.canned.dnn import (
     DNNClassifier,
     DNNEstimator,
@@ -34,6 +39,9 @@ __all__ = [
     "BaselineClassifier",
     "BaselineEstimator",
     "BaselineRegressor",
+    "BoostedTreesClassifier",
+    "BoostedTreesEstimator",
+    "BoostedTreesRegressor",
     "DNNClassifier",
     "DNNEstimator",
     "DNNLinearCombinedClassifier",

@@ -409,6 +409,26 @@ _KMEANS = {
     "relative_tolerance": (_REAL,),
 }
 
+_EXPECTED_ABOVE_ZERO = (
+    _NUMBER,
+    Rule(lambda value: value > 0, "Expected {name} > 0, received: {value}", optional=False),
+)
+_EXPECTED_AT_LEAST_ZERO = (
+    _NUMBER,
+    Rule(lambda value: value >= 0, "Expected {name} >= 0, received: {value}", optional=False),
+)
+_BOOSTED_TREES = {
+    "head": _CANNED_V1["head"],
+    **dict.fromkeys(
+        ("n_trees", "max_depth", "learning_rate", "quantile_sketch_epsilon"), _EXPECTED_ABOVE_ZERO
+    ),
+    **dict.fromkeys(
+        ("l1_regularization", "l2_regularization", "tree_complexity", "min_node_weight"),
+        _EXPECTED_AT_LEAST_ZERO,
+    ),
+    "center_bias": (FLAG,),
+}
+
 _INPUT_OF_ARRAYS = {
     "batch_size": _POSITIVE,
     "num_epochs": (_REAL,),
@@ -471,4 +491,5 @@ RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     },
     "CannedEstimatorV1": _CANNED_V1,
     "KMeansClustering": _KMEANS,
+    "BoostedTreesEstimator": _BOOSTED_TREES,
 }

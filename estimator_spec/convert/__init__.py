@@ -12,15 +12,17 @@
 | `to_distributed_embedding` | a Keras 3 `keras_rs.layers.DistributedEmbedding` with them        |
 | `to_partial_embedding`     | a `PartialEmbedding` layer with them                              |
 | `to_partial_tpu_embedding` | the `PartialTPUEmbedding` of tensorflow-recommenders with them    |
+| `to_ydf`                   | boosted trees as a model of Yggdrasil Decision Forests            |
 
-Each has a report of exact, changed and lost options (`.report` or `.conversion.report`; for the
-message, `config_proto_report`). A loss is an error unless `allow_lossy=True`.
-`features_for` converts a legacy features dict to a target's input.
+All but the last have a report of exact, changed and lost options (`.report` or
+`.conversion.report`; for the message, `config_proto_report`). A loss is an error unless
+`allow_lossy=True`. `features_for` converts a legacy features dict to a target's input.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from estimator_spec.convert.config_proto import config_proto_report, to_config_proto
+from estimator_spec.convert.decision_forests import to_ydf
 from estimator_spec.convert.features import features_for
 from estimator_spec.convert.keras_columns import to_keras
 from estimator_spec.convert.keras_optimizers import load_optimizer_classes
@@ -49,6 +51,7 @@ __all__ = [
     "to_serving",
     "to_tpu_embedding",
     "to_tpu_embedding_v2",
+    "to_ydf",
 ]
 
 if TYPE_CHECKING:

@@ -26,6 +26,8 @@ _WHAT_TO_DO = (
     "Nothing was changed. Restore the file, or name another checkpoint in {state!r}, or move the "
     "directory away to start over."
 )
+# A tuple, so that TensorFlow leaves the collection out of exported graphs.
+_OF_GRAPH = ("estimator_spec", "checkpoint")
 
 
 def find_latest(model_dir: str) -> str | None:
@@ -117,6 +119,25 @@ def choose_checkpoint(checkpoint_path: str | None, model_dir: str) -> str | None
         check_files(path, "Give the path without '.index', '.data-…' or '.meta'.")
         return path
     return find_latest(model_dir)
+
+
+def record_for_graph(prefix: str | None) -> None:
+    """Records the checkpoint that the sessions of the default graph will restore, if any.
+
+    Args:
+        prefix: the checkpoint prefix, or None.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    graph.get_collection_ref(_OF_GRAPH)[:] = [] if prefix is None else [prefix]
+
+
+def recorded_for_graph() -> str | None:
+    """Returns the prefix of the checkpoint that was recorded for the default graph, or None.
+
+    Models that are built from values of the checkpoint, not from variables, read it.
+    """
+    recorded = tf.compat.v1.get_collection(_OF_GRAPH)
+    return recorded[0] if recorded else None
 
 
 def require_latest(model_dir: str) -> str:

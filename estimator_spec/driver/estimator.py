@@ -287,6 +287,7 @@ class Estimator:
         all_hooks.extend(self._convert_eval_steps_to_hooks(steps))
         checkpoint = self._checkpoint_for("evaluate", checkpoint_path)
         with tf.Graph().as_default() as graph:
+            checkpoint_state.record_for_graph(checkpoint)
             built = self._build(graph, input_fn, ModeKeys.EVAL)
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
@@ -342,6 +343,7 @@ class Estimator:
         checkpoint = self._checkpoint_for("predict", checkpoint_path)
         graph = tf.Graph()
         with graph.as_default():
+            checkpoint_state.record_for_graph(checkpoint)
             built = self._build(graph, input_fn, ModeKeys.PREDICT)
             spec = built.spec
             warm_start(self._warm_start_settings, checkpoint)

@@ -148,6 +148,7 @@ class CoreEstimatorPredictor(Predictor):
         checkpoint = estimator._checkpoint_for("predict", None)
         self.graph = graph or tf.Graph()
         with self.graph.as_default():
+            checkpoint_state.record_for_graph(checkpoint)
             receiver, spec = saved_models.build_model(
                 estimator, self.graph, serving_input_receiver_fn, ModeKeys.PREDICT
             )

@@ -84,6 +84,7 @@ def export(
     ):
         for mode in modes:
             with tf.Graph().as_default() as graph:
+                checkpoint_state.record_for_graph(checkpoint)
                 receiver, spec = build_model(estimator, graph, input_receiver_fn_map[mode], mode)
                 meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
                 with tf1.Session(config=estimator._session_config) as session:

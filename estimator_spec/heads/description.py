@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import tensorflow as tf
+
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.multi_class import MultiClassHead
 from estimator_spec.heads.multi_label import MultiLabelHead
@@ -76,4 +78,36 @@ def describe(head: Any) -> HeadDescription:
         head.loss_reduction,
         tuple(getattr(inner, "thresholds", ())),
         bool(getattr(inner, "_compute_full_loss", False)),
+    )
+
+
+def has_inverse_link(head: Any) -> bool:
+    """Returns whether the predictions of a regression's head are a function of its logits.
+
+    Args:
+        head: a head of either generation.
+    """
+    inner = getattr(head, "wrapped", head)
+    return isinstance(inner, RegressionHead) and inner._inverse_link_fn is not None
+
+
+def class_labels(head: Any) -> tuple[str, ...] | None:
+    """Returns the labels of the classes of which each example has one; None for a number.
+
+    Args:
+        head: a head of either generation.
+
+    Raises:
+        ValueError: examples have several labels, or the prediction is a function of the number.
+    """
+    inner = getattr(head, "wrapped", head)
+    kind = _KINDS.get(type(inner))
+    if kind in ("binary", "classes"):
+        vocabulary = inner._label_vocabulary or range(max(2, int(inner.logits_dimension)))
+        return tuple(map(tf.compat.as_str_any, vocabulary))
+    if kind == "numbers" and inner.logits_dimension == 1 and not has_inverse_link(head):
+        return None
+    raise ValueError(
+        f"The {type(inner).__name__} with {inner.logits_dimension} logits predicts neither a class "
+        "nor a number: one that does can be converted."
     )

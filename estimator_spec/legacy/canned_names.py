@@ -52,6 +52,10 @@ CANNED = (
         estimator_v1.experimental contrib.estimator estimator_py.canned.linear:
           linear_logit_fn_builder
 
+        [estimator_spec.canned]
+        estimator estimator_py.estimator_lib estimator_py.canned.boosted_trees contrib.estimator:
+          BoostedTreesClassifier BoostedTreesEstimator BoostedTreesRegressor
+
         [estimator_spec.canned.kmeans]
         estimator_v1.experimental: KMeans=KMeansClustering
         estimator_py.canned.kmeans: KMeansClustering

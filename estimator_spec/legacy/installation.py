@@ -188,7 +188,7 @@ def _install_names(state: State, changes: ReversibleChanges) -> None:
     # Before the removed modules are created: afterwards they would be found.
     existing = set() if state.replace else {name for name in table if _exists(name)}
     kept = [name for name in table if name in existing or not is_removed(name)]
-    copies = {name: _module_objects(name) for name in kept if name.split(".")[0] == "tensorflow"}
+    copies = {name: _module_objects(name) for name in kept}
     libraries = names.libraries_by_module()
     created = {
         name: LegacyModule(name, table[name], libraries.get(name, ()))

@@ -15,9 +15,9 @@ _TF_SLIM = "Install tf_slim (pip install 'tpu-columns[contrib]'); tensorflow.con
 UNSUPPORTED = parse_table(
     f"""
     [TensorFlow lost boosted trees with 2.9, and has no kernels of their ops. Train them by a \
-     library of trees: ydf, xgboost or lightgbm.]
+     library of trees: ydf, xgboost or lightgbm. BoostedTreesClassifier and BoostedTreesRegressor \
+     evaluate, predict with and export old checkpoints.]
     estimator estimator_py.estimator_lib estimator_py.canned.boosted_trees contrib.estimator:
-      BoostedTreesClassifier BoostedTreesEstimator BoostedTreesRegressor
       boosted_trees_classifier_train_in_memory boosted_trees_regressor_train_in_memory
     estimator_py.canned.boosted_trees contrib.boosted_trees contrib.tensor_forest: *
 

@@ -43,7 +43,7 @@ def install_for_tests(session: nox.Session, tensorflow: str) -> None:
         _install_nightly_builds(session)
     elif tensorflow == "newest" and sys.version_info >= (3, 11):
         # The optional packages need a new TensorFlow and Python; jax is for Keras' other backend.
-        install(session, NEWEST, "test,keras-rs,tfrs", "jax")
+        install(session, NEWEST, "test,keras-rs,tfrs,ydf", "jax")
     else:
         oldest = OLDEST[sys.version_info[:2]]
         install(session, {"newest": NEWEST, "oldest": oldest, **BETWEEN}[tensorflow])
@@ -57,7 +57,7 @@ def _install_nightly_builds(session: nox.Session) -> None:
     """
     nightlies = ["tf-nightly", "tf_keras-nightly", "keras-nightly"]
     dependents, others = [], ["jax"]
-    for requirement in requirements("test", "keras-rs", "tfrs"):
+    for requirement in requirements("test", "keras-rs", "tfrs", "ydf"):
         name = requirement.split()[0]
         if name in ("keras-rs", "tensorflow-recommenders"):
             dependents.append(requirement)

@@ -24,6 +24,7 @@ VERSIONED = (
     "tpu_columns/kernels/test_libraries.py",
     "tpu_columns/kernels/test_random_calls.py",
     "estimator_spec/canned/test_arguments.py",
+    "estimator_spec/canned/test_boosted_trees.py",
     "estimator_spec/canned/test_kmeans.py",
     "estimator_spec/canned/test_linear_model.py",
     "estimator_spec/canned/test_saved_model_estimator.py",

@@ -36,6 +36,8 @@ def installed():
         (f"{CANNED}.saved_model_estimator", "SavedModelEstimator", SavedModelEstimator),
         ("tensorflow.contrib.estimator", "dnn_logit_fn_builder", v1.dnn_logit_fn_builder),
         ("tensorflow.python.estimator.estimator_lib", "DNNRegressor", v1.DNNRegressor),
+        ("tensorflow.estimator", "BoostedTreesClassifier", canned.BoostedTreesClassifier),
+        (f"{CANNED}.boosted_trees", "BoostedTreesRegressor", canned.BoostedTreesRegressor),
         (f"{CANNED}.dnn", "DNNClassifier", v1.DNNClassifier),
         (f"{CANNED}.dnn", "DNNClassifierV2", canned.DNNClassifier),
         (f"{CANNED}.dnn", "dnn_logit_fn_builder_v2", canned.dnn_logit_fn_builder),
@@ -56,7 +58,7 @@ def test_spellings(module, name, ours):
 @pytest.mark.parametrize(
     ("module", "name", "instead"),
     [
-        ("tensorflow.estimator", "BoostedTreesClassifier", "xgboost"),
+        ("tensorflow.contrib.boosted_trees", "learner_pb2", "xgboost"),
         ("tensorflow.estimator.experimental", "RNNClassifier", "sequence_input_layer"),
         ("tensorflow.estimator.experimental", "KMeans", "compat.v1.estimator.experimental"),
         ("tensorflow.estimator.experimental", "LinearSDCA", "Ftrl"),

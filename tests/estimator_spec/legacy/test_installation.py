@@ -255,7 +255,7 @@ def test_an_import_that_fails_says_what_to_use(
 @pytest.mark.parametrize(
     ("module", "name", "advice"),
     [
-        ("estimator", "BoostedTreesRegressor", "lightgbm"),
+        ("contrib.estimator", "boosted_trees_regressor_train_in_memory", "lightgbm"),
         ("estimator.experimental", "KMeans", "compat.v1.estimator.experimental"),
         ("contrib.tpu", "keras_to_tpu_model", "TPUStrategy"),
         ("contrib", "ffmpeg", "TensorFlow 1.15"),
