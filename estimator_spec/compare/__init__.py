@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
 from estimator_spec.compare.estimator_collector.options import Limits
 from estimator_spec.compare.gaps import Gap
+from estimator_spec.compare.loop import Steps, record_loop
 from estimator_spec.compare.programs import Program, ProgramError
 from estimator_spec.compare.runs import compare_programs
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
@@ -39,8 +40,10 @@ __all__ = [
     "ProgramError",
     "Side",
     "Stage",
+    "Steps",
     "Tolerance",
     "Tolerances",
     "compare_checkpoints",
     "compare_programs",
+    "record_loop",
 ]

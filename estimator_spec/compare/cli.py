@@ -19,6 +19,7 @@ from estimator_spec.common.terminal import StatusLine, is_terminal
 from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.estimator_collector.options import Limits
+from estimator_spec.compare.matching import KINDS
 from estimator_spec.compare.programs import Program, ProgramError
 from estimator_spec.compare.runs import compare_programs
 from estimator_spec.compare.stages import Tolerances, parse_rule
@@ -110,6 +111,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--examples", type=int, default=defaults.examples, metavar="N", help="of each `predict`")
     add("--seed", type=int, default=defaults.seed, help="seed of whatever has none")
     add("--checkpoint", metavar="PATH", help="both sides start from it")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        choices=tuple(KINDS),
+        help="kind of calls that are compared; may be repeated (default: all)",
+    )
     add("--same-start", action="store_true", help="the new side starts with the old one's values")
     add("--timeout", type=float, metavar="SECONDS", help="of each program")
     add("--tolerance", action="append", default=[], metavar="PATTERN=REL[,ABS]", help="see below")
@@ -187,6 +195,7 @@ def _compare(options: argparse.Namespace, arguments: list[str]) -> Comparison:
             folder=options.keep,
             timeout=options.timeout,
             never_from=options.never_from,
+            only=options.only,
             report=None if status is None else status.show,
         )
     finally:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
@@ -11,8 +11,8 @@ from estimator_spec.compare.recording import Array, Call, Recording, Variable
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_losses, compare_values
 
-# The stage in which it shows that only one side makes a call.
-_STAGE_OF_CALL = {
+# The kinds of calls, and the stage in which it shows that only one side makes one.
+KINDS = {
     "train": Stage.LOSSES,
     "evaluate": Stage.METRICS,
     "predict": Stage.PREDICTIONS,
@@ -21,16 +21,29 @@ _STAGE_OF_CALL = {
 
 
 def compare_recordings(
-    old: Recording, new: Recording, sides: tuple[Side, Side], tolerances: Tolerances
+    old: Recording,
+    new: Recording,
+    sides: tuple[Side, Side],
+    tolerances: Tolerances,
+    only: Container[str] = KINDS,
 ) -> Comparison:
     """Compares two recordings.
 
     Calls are paired by kind and number: the second evaluation of one side with the second of the
     other.
+
+    Args:
+        old: the old side's.
+        new: the new side's.
+        sides: their names.
+        tolerances: bounds of what agrees.
+        only: those of `KINDS` that are compared.
     """
     items: list[Item] = []
     training = bool(old.of("train") and new.of("train"))
-    for kind, stage in _STAGE_OF_CALL.items():
+    for kind, stage in KINDS.items():
+        if kind not in only:
+            continue
         calls = old.of(kind), new.of(kind)
         for first, second in zip(*calls, strict=False):
             items.extend(_compare_calls(first, second, tolerances, training))
@@ -85,7 +98,7 @@ def compare_variables(
             texts.append(f"shapes {list(one.shape)} and {list(other.shape)}")
         if one.dtype != other.dtype:
             texts.append(f"{one.dtype} and {other.dtype}")
-        if one.trainable != other.trainable:
+        if one.trainable != other.trainable and None not in (one.trainable, other.trainable):
             texts.append(f"trainable only in the {'old' if one.trainable else 'new'}")
         outcome = Outcome.DIFFERS if texts else Outcome.AGREES
         yield Item(stage, item_name, outcome, ", ".join(texts))

@@ -129,8 +129,8 @@ def record(
     if not recording.calls:
         raise ProgramError(
             f"The {label} program, {program.text!r}, called no estimator's train, evaluate, "
-            f"predict or export method, so there is nothing to compare. Are arguments missing "
-            f"(after --)? The end of its output:\n{_end(log)}"
+            f"predict or export method, and no compare.record_loop, so there is nothing to "
+            f"compare. Are arguments missing (after --)? The end of its output:\n{_end(log)}"
         )
     return recording
 

@@ -26,13 +26,13 @@ class Variable:
         name: full name, without the number of a part.
         dtype: dtype, such as 'float32'.
         shape: shape of all parts together.
-        trainable: whether an optimizer may move it.
+        trainable: whether an optimizer may move it; None if that isn't known.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    trainable: bool
+    trainable: bool | None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from estimator_spec.compare.comparison import Comparison, Side
 from estimator_spec.compare.estimator_collector.options import Limits, Options
-from estimator_spec.compare.matching import compare_recordings
+from estimator_spec.compare.matching import KINDS, compare_recordings
 from estimator_spec.compare.origins import Trees
 from estimator_spec.compare.programs import Program, ProgramError, record
 from estimator_spec.compare.recording import Recording
@@ -29,6 +29,7 @@ def compare_programs(
     timeout: float | None = None,
     report: Callable[[str], None] | None = None,
     never_from: Sequence[str] = (),
+    only: Sequence[str] = (),
 ) -> Comparison:
     """Runs two programs, one after the other, and compares what their estimators compute.
 
@@ -47,6 +48,8 @@ def compare_programs(
         timeout: seconds after which a program is ended; None waits.
         report: called with a line of text when a program starts.
         never_from: directories that neither program may import modules from.
+        only: kinds of calls that are compared: 'train', 'evaluate', 'predict', 'export'. Empty:
+            all. A loop that `record_loop` records is a 'train'.
 
     Returns:
         The comparison.
@@ -94,6 +97,6 @@ def compare_programs(
             options = dataclasses.replace(options, initial_values=start)
         second = run(new, "new")
         sides = Side(old.text, first.environment), Side(new.text, second.environment)
-        result = compare_recordings(first, second, sides, tolerances)
+        result = compare_recordings(first, second, sides, tolerances, only or KINDS)
         shared = trees.shared(first.modules, second.modules)
         return dataclasses.replace(result, notes=(*result.notes, *shared))

@@ -6,6 +6,7 @@
 | `TPUEmbedding`, `TPUEmbeddingV2`                  | TensorFlow's objects, trained without a TPU  |
 | `read_tables`, `load_tables`                      | their values, by table and slot              |
 | `read_sparse_core_checkpoint`                     | the same of a checkpoint of stacked tables   |
+| `estimator_values`                                | the same by an Estimator's names             |
 | `save_for_estimator`                              | writes them as an Estimator's checkpoint     |
 | `embedding_layer`                                 | the layer of TensorFlow Recommenders         |
 """
@@ -13,6 +14,7 @@
 from estimator_spec.mid_level.embedding import TPUEmbedding
 from estimator_spec.mid_level.embedding_v2 import TPUEmbeddingV2
 from estimator_spec.mid_level.moving import (
+    estimator_values,
     load_tables,
     read_sparse_core_checkpoint,
     read_tables,
@@ -24,6 +26,7 @@ __all__ = [
     "TPUEmbedding",
     "TPUEmbeddingV2",
     "embedding_layer",
+    "estimator_values",
     "load_tables",
     "read_sparse_core_checkpoint",
     "read_tables",

@@ -119,7 +119,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
             return super().variables  # type: ignore[no-any-return]
         with tf.init_scope():
             self.build()
-            self._host.apply_delayed()
+            self._host.flush()
         return tpu_embedding.variables(self)
 
     def build(self) -> None:
@@ -292,7 +292,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
 
     def _trackable_children(self, save_type: Any = "checkpoint", **more: Any) -> Any:
         if self._host is not None and tf.executing_eagerly() and tpu_embedding.is_built(self):
-            self._host.apply_delayed()
+            self._host.flush()
         return super()._trackable_children(save_type, **more)
 
     def _checkpoint_adapter(self, path: str) -> Any:

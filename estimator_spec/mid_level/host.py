@@ -19,12 +19,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.mid_level import optimizers, samples, tables
+from estimator_spec.mid_level.core import EmbeddingCore
 from estimator_spec.mid_level.replicas import DEVICE, Replicas
 from estimator_spec.mid_level.samples import Samples
-from estimator_spec.mid_level.state import DelayedCall, HeldTensors, TensorQueue
-from estimator_spec.mid_level.tables import Lookup, Table
-
-tf1 = tf.compat.v1
+from estimator_spec.mid_level.state import HeldTensors, TensorQueue
+from estimator_spec.mid_level.tables import Lookup
 
 _MOST_WAITING = 1000
 
@@ -95,7 +94,7 @@ class _Update:
 _Place = tuple[int, Any]  # replica and name of a call
 
 
-class HostEmbedding:
+class HostEmbedding(EmbeddingCore):
     """Embedding core on the host for one embedding object.
 
     Args:
@@ -108,19 +107,14 @@ class HostEmbedding:
     def __init__(
         self, feature_config: Any, configs: Sequence[Any], strategy: Any, pipelined: bool
     ) -> None:
+        super().__init__(feature_config, Replicas(strategy), pipelined)
         self.any_batch_size = False
-        self.replicas = Replicas(strategy)
-        self.structure = feature_config
-        self.features = tf.nest.flatten(feature_config)
-        self.paths = samples.paths(feature_config)
         self.shapes = [feature.output_shape for feature in self.features]
         self._configs = list(configs)
         self._numbers = [
             next(i for i, config in enumerate(configs) if config is feature.table)
             for feature in self.features
         ]
-        self._delayed = DelayedCall(self._train) if pipelined else None
-        self._tables: list[Table] = []
         self._queues: dict[tuple[_Place, _Kind], TensorQueue] = {}
         self._looked_up: dict[tuple[_Place, _Kind, bool], HeldTensors] = {}
         # The kinds of the last calls, and the shapes of their samples.
@@ -128,7 +122,6 @@ class HostEmbedding:
         self._dequeued: dict[_Place, tuple[_Kind, bool]] = {}
         # Kinds of batches that were enqueued eagerly; functions may have dequeued some.
         self._waiting: dict[_Place, collections.deque[tuple[_Kind, list[Any]]]] = {}
-        self._warned: set[str] = set()
 
     def set_variables(self, variables: Any) -> None:
         """Sets the tables' variables and slots, by name of the table and of the slot."""
@@ -246,30 +239,26 @@ class HostEmbedding:
 
     def apply_gradients(self, gradients: Sequence[Any], name: Any) -> None:
         """Trains the tables of the batch that the current replica dequeued last."""
-        self._check_gradients(gradients)
+        has_gradient = tuple(
+            self._check_gradient(path, gradient, shape.concatenate([feature.table.dim]))
+            for path, gradient, feature, shape in zip(
+                self.paths, gradients, self.features, self.shapes, strict=True
+            )
+        )
         place = self._place(self._dequeued, name)
         kind, native = self._dequeued.get(place, (None, False))
         if kind is None or not kind.training:
             raise RuntimeError(_NO_LOOKUP)
         held = self._looked_up[place, kind, native].take()
-        has_gradient = tuple(gradient is not None for gradient in gradients)
         given = [
             tf.reshape(gradient, [-1, feature.table.dim])
             for gradient, feature in zip(gradients, self.features, strict=True)
             if gradient is not None
         ]
         update = _Update(kind, native, has_gradient, self.replicas.number)
-        self.replicas.merge(lambda tensors: self._update(update, tensors), [*held, *given])
-
-    def flush(self) -> None:
-        """Applies the update that pipelining has delayed, if there is one."""
-        if self._delayed is not None:
-            self._delayed.make()
-
-    def forget_delayed(self) -> None:
-        """Drops the update that pipelining has delayed."""
-        if self._delayed is not None:
-            self._delayed.forget()
+        self.replicas.merge(
+            lambda tensors: self._update(update, tensors, self._configs), [*held, *given]
+        )
 
     def _next(self, place: _Place) -> tuple[_Kind, list[Any]]:
         """Returns the kind of the batch that is dequeued next, and its shapes.
@@ -302,38 +291,30 @@ class HostEmbedding:
             held[key] = HeldTensors([*kind.dtypes, *([tf.variant] * native)], _NO_LOOKUP)
         return held[key]  # type: ignore[no-any-return]
 
-    def _update(self, update: _Update, tensors: Sequence[Any]) -> None:
-        """Updates the tables, or delays it to the next step.
+    def _train(self, known: _Update, tensors: Sequence[Any]) -> None:
+        """Trains the tables.
 
         Args:
-            update: what is known of it.
-            tensors: those of the batch, what the lookup has read, and gradients, of each replica.
+            known: what is known of the known.
+            tensors: those of the batch, what the lookup has read, and gradients, of each replica;
+                learning rates.
         """
-        with tf.device(DEVICE):
-            rates = optimizers.rates([config.optimizer for config in self._configs])
-        tensors = [*tensors, *rates]
-        if self._delayed is None:
-            self._train(update, tensors)
-        else:
-            self._delayed.replace(update, tensors)
-
-    def _train(self, update: _Update, tensors: Sequence[Any]) -> None:
         num_rates = len(self._configs)
         rates, rest = tensors[len(tensors) - num_rates :], tensors[: len(tensors) - num_rates]
-        size = len(rest) // update.num_replicas
+        size = len(rest) // known.num_replicas
         replicas, gradients, rows = [], [], None
-        for replica in range(update.num_replicas):
+        for replica in range(known.num_replicas):
             mine = list(rest[replica * size : (replica + 1) * size])
-            count = len(update.kind.dtypes)
-            replicas.append(self._lookups(update.kind.unflatten(mine[:count])))
+            count = len(known.kind.dtypes)
+            replicas.append(self._lookups(known.kind.unflatten(mine[:count])))
             given = mine[count:]
-            if update.native:
+            if known.native:
                 rows = tf.ensure_shape(given.pop(0), [])
             values = iter(given)
             gradients.append(
                 [
                     tf.ensure_shape(next(values), [None, feature.table.dim]) if has else None
-                    for has, feature in zip(update.has_gradient, self.features, strict=True)
+                    for has, feature in zip(known.has_gradient, self.features, strict=True)
                 ]
             )
         tables.train(self._tables, replicas, gradients, rates, rows)
@@ -341,29 +322,6 @@ class HostEmbedding:
     def _check_trainable(self) -> None:
         for config in self._configs:
             optimizers.parameters_of(config.name, config.optimizer)
-
-    def _check_gradients(self, gradients: Sequence[Any]) -> None:
-        """Checks kinds and shapes of gradients; warns of those that are None."""
-        for path, gradient, feature, shape in zip(
-            self.paths, gradients, self.features, self.shapes, strict=True
-        ):
-            if gradient is None:
-                if path not in self._warned:
-                    self._warned.add(path)
-                    tf1.logging.warning(
-                        "No gradient passed for feature %s, sending zero gradient. This may not "
-                        "be correct behavior for certain optimizers like Adam.",
-                        path,
-                    )
-                continue
-            if not isinstance(gradient, tf.Tensor):
-                raise ValueError(f"found non-tensor type: {type(gradient)} at path {path}.")
-            expected = shape.concatenate([feature.table.dim])
-            if not gradient.shape.is_compatible_with(expected):
-                raise ValueError(
-                    f"Found gradient of shape {gradient.shape} at path {path}. Expected shape "
-                    f"{expected}."
-                )
 
     def _explain(self, lookups: Sequence[Lookup]) -> None:
         """Raises an error that names the feature of an id out of range, when run eagerly."""

@@ -145,37 +145,28 @@ def load_tables(embedding: Any, values: Mapping[str, Mapping[str, Any]]) -> None
             variable.scatter_update(tf.IndexedSlices(rows, where.rows))
 
 
-def save_for_estimator(
-    prefix: str,
-    embedding: Any,
-    spec: EmbeddingConfigSpec,
-    global_step: int,
-    variable_names: Mapping[str, str] | None = None,
-    others: Mapping[str, Any] | None = None,
-) -> None:
-    """Writes a checkpoint that an Estimator of a spec restores, or a tool compares.
+def estimator_values(
+    embedding: Any, spec: EmbeddingConfigSpec, variable_names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Returns the values of tables and slots by the names that an Estimator of a spec gives them.
 
     Args:
-        prefix: of the checkpoint, `model_dir/model.ckpt-7` for one. If its directory has no file
-            `checkpoint`, one is written that names it.
         embedding: a `TPUEmbedding` or `TPUEmbeddingV2` of ours, off a TPU, whose tables have the
             names of the spec's keys.
         spec: the spec.
-        global_step: step of the checkpoint.
         variable_names: full name of each table's variable by key, as
             `estimator_spec.checkpoints.tables_of` returns them for a checkpoint of the Estimator;
             None: the keys, as in specs without columns.
-        others: further values by name of the variable: those of the model.
+
+    Returns:
+        float32 [V, D] by name of the variable.
 
     Raises:
-        ValueError: the object lacks a table of the spec or a slot of its optimizer, or the
-            checkpoint exists.
+        ValueError: the object lacks a table of the spec or a slot of its optimizer.
     """
-    if tf1.train.checkpoint_exists(prefix):
-        raise ValueError(f"The checkpoint {prefix} exists. Take another prefix, or remove it.")
     names = dict(variable_names or {})
     values = read_tables(embedding)
-    found = {name: tf.convert_to_tensor(value) for name, value in (others or {}).items()}
+    found: dict[str, Any] = {}
     for key, config in tables_and_features(spec)[0].items():
         if key not in values:
             raise ValueError(f"The object has no table {key!r} of the spec, but {sorted(values)}.")
@@ -192,6 +183,36 @@ def save_for_estimator(
                     f"{type(parameters).__name__}; it has {sorted(slots)}."
                 )
             found[full] = slots[own[slot]]
+    return found
+
+
+def save_for_estimator(
+    prefix: str,
+    embedding: Any,
+    spec: EmbeddingConfigSpec,
+    global_step: int,
+    variable_names: Mapping[str, str] | None = None,
+    others: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a checkpoint that an Estimator of a spec restores, or a tool compares.
+
+    Args:
+        prefix: of the checkpoint, `model_dir/model.ckpt-7` for one. If its directory has no file
+            `checkpoint`, one is written that names it.
+        embedding: as for `estimator_values`.
+        spec: the spec.
+        global_step: step of the checkpoint.
+        variable_names: as for `estimator_values`.
+        others: further values by name of the variable: those of the model.
+
+    Raises:
+        ValueError: the object lacks a table of the spec or a slot of its optimizer, or the
+            checkpoint exists.
+    """
+    if tf1.train.checkpoint_exists(prefix):
+        raise ValueError(f"The checkpoint {prefix} exists. Take another prefix, or remove it.")
+    found = {name: tf.convert_to_tensor(value) for name, value in (others or {}).items()}
+    found.update(estimator_values(embedding, spec, variable_names))
     found["global_step"] = tf.constant(global_step, tf.int64)
     directory = os.path.dirname(prefix)
     if directory:

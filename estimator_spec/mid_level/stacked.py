@@ -14,12 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.mid_level import optimizers, samples, stacking, tables
+from estimator_spec.mid_level.core import EmbeddingCore
 from estimator_spec.mid_level.replicas import DEVICE, Replicas
 from estimator_spec.mid_level.samples import Samples
-from estimator_spec.mid_level.state import DelayedCall
-from estimator_spec.mid_level.tables import Lookup, Table
-
-tf1 = tf.compat.v1
+from estimator_spec.mid_level.tables import Lookup
 
 CORES_PER_CHIP = 4
 """SparseCores of a chip, of which TensorFlow takes four if it doesn't know them."""
@@ -43,7 +41,7 @@ class StackedBatch(NamedTuple):
     rows: Any
 
 
-class StackedEmbedding:
+class StackedEmbedding(EmbeddingCore):
     """Embedding core on the host for stacked tables.
 
     Args:
@@ -71,22 +69,16 @@ class StackedEmbedding:
         pipelined: bool,
         disable_stacking: bool,
     ) -> None:
-        self.replicas = replicas
-        self.structure = feature_config
-        self._features = tf.nest.flatten(feature_config)
-        self._paths = samples.paths(feature_config)
-        for path, feature in zip(self._paths, self._features, strict=True):
+        super().__init__(feature_config, replicas, pipelined)
+        for path, feature in zip(self.paths, self.features, strict=True):
             _check_shape(path, feature)
         for config in configs:
             if config.optimizer is not None:
                 optimizers.sparse_core_parameters(config.name, config.optimizer)
         self.layouts = stacking.layouts(
-            configs, self._features, replicas.number, CORES_PER_CHIP, disable_stacking
+            configs, self.features, replicas.number, CORES_PER_CHIP, disable_stacking
         )
         self.stacks = stacking.stacks(configs, self.layouts)
-        self._delayed = DelayedCall(self._train) if pipelined else None
-        self._tables: list[Table] = []
-        self._warned: set[str] = set()
 
     def set_variables(self, variables: Any) -> None:
         """Sets the variables and slots of the stacks, by name of the stack and of the slot."""
@@ -103,7 +95,7 @@ class StackedEmbedding:
         counts = dict.fromkeys(parts, 0)
         with tf.device(DEVICE):
             for path, ids, own, feature in zip(
-                self._paths, inputs, weights, self._features, strict=True
+                self.paths, inputs, weights, self.features, strict=True
             ):
                 layout = self.layouts[feature.table.name]
                 found, gains = _with_gains(path, ids, own, feature)
@@ -133,7 +125,7 @@ class StackedEmbedding:
         begins = dict.fromkeys(found, 0)
         activations = []
         with tf.device(DEVICE):
-            for feature in self._features:
+            for feature in self.features:
                 name = self.layouts[feature.table.name].stacked_table_name
                 shape = [*feature.output_shape.as_list(), feature.table.dim]
                 count = math.prod(shape[:-1])
@@ -152,7 +144,7 @@ class StackedEmbedding:
             for config in stack.configs:
                 optimizers.parameters_of(config.name, config.optimizer)
         parts: dict[str, list[Any]] = {stack.name: [] for stack in self.stacks}
-        for path, gradient, feature in zip(self._paths, gradients, self._features, strict=True):
+        for path, gradient, feature in zip(self.paths, gradients, self.features, strict=True):
             layout = self.layouts[feature.table.name]
             found = self._gradient(path, gradient, feature)
             padding = layout.unsharded_padded_shape[1] - feature.table.dim
@@ -164,17 +156,8 @@ class StackedEmbedding:
         tensors = [tensor for each in batch for tensor in each[:4]]
         tensors += [tf.concat(parts[stack.name], 0) for stack in self.stacks]
         tensors += [batch[0].rows] * native
-        self.replicas.merge(lambda every: self._update(native, every), tensors)
-
-    def apply_delayed(self) -> None:
-        """Applies the update that pipelining has delayed, if there is one."""
-        if self._delayed is not None:
-            self._delayed.make()
-
-    def forget_delayed(self) -> None:
-        """Drops the update that pipelining has delayed."""
-        if self._delayed is not None:
-            self._delayed.forget()
+        configs = [stack.configs[0] for stack in self.stacks]
+        self.replicas.merge(lambda every: self._update(native, every, configs), tensors)
 
     def _lookups(self, batch: Mapping[str, StackedBatch]) -> list[Lookup]:
         found = []
@@ -188,36 +171,14 @@ class StackedEmbedding:
     def _gradient(self, path: str, gradient: Any, feature: Any) -> Any:
         """Returns the gradient of a feature as a matrix."""
         shape = feature.output_shape.concatenate([feature.table.dim])
-        if gradient is None:
-            if path not in self._warned:
-                self._warned.add(path)
-                tf1.logging.warning(
-                    "No gradient passed for feature %s, sending zero gradient. This may not be "
-                    "correct behavior for certain optimizers like Adam.",
-                    path,
-                )
+        if not self._check_gradient(path, gradient, shape):
             gradient = tf.zeros(shape)
-        if not isinstance(gradient, tf.Tensor):
-            raise ValueError(f"found non-tensor type: {type(gradient)} at path {path}.")
-        if not gradient.shape.is_compatible_with(shape):
-            raise ValueError(
-                f"Found gradient of shape {gradient.shape} at path {path}. Expected shape {shape}."
-            )
         return tf.reshape(gradient, [-1, feature.table.dim])
 
-    def _update(self, native: bool, tensors: Sequence[Any]) -> None:
-        configs = [stack.configs[0] for stack in self.stacks]
-        with tf.device(DEVICE):
-            rates = optimizers.rates([config.optimizer for config in configs])
-        if self._delayed is None:
-            self._train(native, [*tensors, *rates])
-        else:
-            self._delayed.replace(native, [*tensors, *rates])
-
-    def _train(self, native: bool, tensors: Sequence[Any]) -> None:
+    def _train(self, known: bool, tensors: Sequence[Any]) -> None:
         """Trains the tables by the tensors of all replicas, and the learning rates behind them."""
         count = len(self.stacks)
-        size = 5 * count + native
+        size = 5 * count + known
         replicas, gradients = [], []
         for begin in range(0, size * self.replicas.number, size):
             mine = tensors[begin : begin + size]
@@ -233,7 +194,7 @@ class StackedEmbedding:
                     for each, stack in zip(mine[4 * count : 5 * count], self.stacks, strict=True)
                 ]
             )
-        rows = tf.ensure_shape(tensors[5 * count], []) if native else None
+        rows = tf.ensure_shape(tensors[5 * count], []) if known else None
         tables.train(self._tables, replicas, gradients, tensors[-count:], rows)
 
 

@@ -96,6 +96,7 @@ def serve_elsewhere(saved_model: str, work_dir: str) -> list[float]:
     output = os.path.join(work_dir, "served.json")
     command = [
         sys.executable,
+        "-E",  # `estimator_spec run` restores the removed names by PYTHONPATH
         os.path.join(os.path.dirname(os.path.abspath(__file__)), "serve.py"),
         f"--saved_model={saved_model}",
         f"--data={os.path.join(FLAGS.data_dir, census_data.TEST_FILE)}",

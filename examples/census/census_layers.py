@@ -79,6 +79,17 @@ class Layers:
             if variable.path.endswith(f"{name.replace('/', '_')}_{moment}")
         }
 
+    def values(self) -> dict[str, Any]:
+        """Returns all values by the estimator's names."""
+        step = self.optimizer.iterations.value
+        powers = {"beta1_power": 0.9, "beta2_power": 0.999}  # TensorFlow 1's Adam stores them
+        return {
+            **{name: variable.value for name, variable in self.variables().items()},
+            **{name: variable.value for name, variable in self.moments().items()},
+            **{name: beta ** tf.cast(step + 1, tf.float32) for name, beta in powers.items()},
+            "global_step": tf.cast(step, tf.int64),
+        }
+
     def load(self) -> int:
         """Loads weights and moments of the estimator's checkpoint; returns its global step."""
         reader = tf.train.load_checkpoint(FLAGS.checkpoint)
@@ -114,9 +125,8 @@ def save(layers: Layers, spec: Any, tables: Mapping[str, Any], slots: Mapping[st
     names = estimator_spec.checkpoints.tables_of(FLAGS.checkpoint, spec)
     values = {names[key]: table for key, table in tables.items()}
     values.update({f"{names[key]}/Adagrad": slot for key, slot in slots.items()})
-    values.update({**layers.variables(), **layers.moments()})
+    values.update(layers.values())
     arrays = {name: tf.convert_to_tensor(value) for name, value in values.items()}
-    arrays["global_step"] = tf.cast(layers.optimizer.iterations.value, tf.int64)
     tf.raw_ops.SaveV2(
         prefix=FLAGS.output,
         tensor_names=list(arrays),

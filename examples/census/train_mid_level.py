@@ -9,7 +9,11 @@ Columns, table and feature configurations are in to_mid_level/census_model.py, w
 report leaves to a person: the training step, and evaluation.
 
 `TPUEmbedding` is TensorFlow's within the scope of a `TPUStrategy`, and trains on this machine
-without one: the step is the same.
+without one: the step is the same. That it computes what the estimator computes, `compare` shows:
+
+    python -m estimator_spec compare --only=train --checkpoint=/tmp/census/model.ckpt-0 \
+        --new-args=--checkpoint=/tmp/census/model.ckpt-0 --old-args=--embedding_core=host \
+        examples/census/census.py examples/census/train_mid_level.py -- --dropout=0
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import tensorflow as tf
 from absl import app, flags
 from to_mid_level import census_model
 
-from estimator_spec import checkpoints, convert, mid_level
+from estimator_spec import checkpoints, compare, convert, mid_level
 
 FLAGS = flags.FLAGS
 census_layers.define_flags()
@@ -98,17 +102,23 @@ def main(argv: list[str]) -> None:
     layers.optimizer.build(list(layers.variables().values()))
     step = layers.load()
     train = census_layers.batches(census_data.TRAIN_FILE, is_training=True)
-    for features, labels in train.skip(step).take(FLAGS.train_steps - step):
-        loss = train_step(features, labels)
+    names = checkpoints.tables_of(FLAGS.checkpoint, spec)
+
+    def values() -> Any:
+        return {**mid_level.estimator_values(embedding, spec, names), **layers.values()}
+
+    with compare.record_loop(values) as steps:
+        for features, labels in train.skip(step).take(FLAGS.train_steps - step):
+            loss = train_step(features, labels)
+            if steps.add(loss):
+                break
 
     metric = census_layers.auc()
     for features, labels, weights in test:
         metric.update_state(labels, probabilities(features), weights)
     if FLAGS.output is not None:
-        names = checkpoints.tables_of(FLAGS.checkpoint, spec)
-        others = {**layers.variables(), **layers.moments()}
         step = int(layers.optimizer.iterations)
-        mid_level.save_for_estimator(FLAGS.output, embedding, spec, step, names, others)
+        mid_level.save_for_estimator(FLAGS.output, embedding, spec, step, names, layers.values())
     print(f"step {FLAGS.train_steps}: loss {loss:.4f}, test AUC {float(metric.result()):.4f}")
 
 

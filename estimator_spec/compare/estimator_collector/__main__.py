@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from . import loops
 from .options import Api, Options
 from .recorder import Recorder
 from .wrapper import Wrapper
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     }
     recorder = Recorder(options.out, options.max_elements, environment)
     Wrapper(recorder, options, api.RunConfig).wrap(*roots)
+    loops.active = loops.Loops(recorder, options.steps)
     random.seed(options.seed)
     np.random.seed(options.seed)
     error: str | None = None

@@ -30,6 +30,8 @@ class Watch(tf1.train.SessionRunHook):
         call: the entry to fill.
         steps: session calls after which a training stops; None doesn't limit them.
         start: returns the values to start with, by variable name; None leaves them as they are.
+        from_checkpoint: whether `start` is a checkpoint, whose values are the initial ones; those
+            of another recording replace what is recorded as the initial ones.
         with_values: whether values are read, or only names, shapes and dtypes.
     """
 
@@ -40,12 +42,14 @@ class Watch(tf1.train.SessionRunHook):
         *,
         steps: int | None = None,
         start: Callable[[], Values] | None = None,
+        from_checkpoint: bool = False,
         with_values: bool = True,
     ) -> None:
         self._recorder = recorder
         self._call = call
         self._steps = steps
         self._start = start
+        self._from_checkpoint = from_checkpoint
         self._with_values = with_values
         self._losses: list[Any] = []
         self._num_runs = 0
@@ -70,11 +74,14 @@ class Watch(tf1.train.SessionRunHook):
     def before_run(self, run_context: Any) -> Any:
         """Records the values before the first step, and requests the loss."""
         # Not in after_create_session: hooks that come later may load values there.
-        if not self._num_runs and self._with_values:
-            self._call["initial"] = self._values(run_context.session)
-        if not self._num_runs and self._start is not None:
-            assigned = assign(run_context.session, self._variables, self._start())
-            self._call["assigned"] = assigned
+        if not self._num_runs:
+            if self._with_values and not self._from_checkpoint:
+                self._call["initial"] = self._values(run_context.session)
+            if self._start is not None:
+                assigned = assign(run_context.session, self._variables, self._start())
+                self._call["assigned"] = assigned
+            if self._with_values and self._from_checkpoint:
+                self._call["initial"] = self._values(run_context.session)
         return None if self._loss is None else tf1.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

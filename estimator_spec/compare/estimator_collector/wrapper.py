@@ -106,8 +106,13 @@ class Wrapper:
     def _train(self, method: Any, estimator: Any, bound: inspect.BoundArguments) -> Any:
         call = self._recorder.begin("train", estimator=type(estimator).__name__)
         self._is_trained = True
-        start = self._start(call["number"])
-        watch = Watch(self._recorder, call, steps=self._options.steps, start=start)
+        watch = Watch(
+            self._recorder,
+            call,
+            steps=self._options.steps,
+            start=self._start(call["number"]),
+            from_checkpoint=self._options.checkpoint is not None,
+        )
         _add_hook(bound, watch)
         result = method(*bound.args, **bound.kwargs)
         self._recorder.write()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from estimator_spec.convert import keras_optimizers, resolved_spec
-from estimator_spec.convert.keras_columns import dense
+from estimator_spec.convert.keras_columns import lookups
 from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
 from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.convert.keras_rs import DEFAULT_DEVICE, placement
@@ -61,18 +61,18 @@ def add_embeddings(
     ids: dict[str, Name] = {}
     weights: dict[str, Name] = {}
     for column in found:
-        table = dense.tpu_table(column)
-        name = dense.table_layer(table, plan)
-        source, steps = dense.valid_ids(column, plan)
+        table = lookups.tpu_table(column)
+        name = lookups.table_layer(table, plan)
+        source, steps = lookups.valid_ids(column, plan)
         combiner = table.combiner or "mean"
-        ids[column.name], weights[column.name] = dense.add_factors(source, plan, combiner, steps)
-        sharing = [other for other in found if dense.tpu_table(other).name == table.name]
+        ids[column.name], weights[column.name] = lookups.add_factors(source, plan, combiner, steps)
+        sharing = [other for other in found if lookups.tpu_table(other).name == table.name]
         options = {"combiner": combiner, **_device(plan, resolved, name, sharing)}
         options["initializer"] = call("keras.initializers.get", Name("initializer"))
         sizes = {"vocabulary_size": source.size, "embedding_dim": int(table.dimension)}
         config = call("keras_rs.layers.TableConfig", name=name, **sizes, **options)
         made = plan.layer(f"{name}_table", config)
-        dense.add_table(plan, table, name, source.size, whole)
+        lookups.add_table(plan, table, name, source.size, whole)
         axes = (None, steps) if source.is_sequence else (None,)
         features[column.name] = call(
             "keras_rs.layers.FeatureConfig",
