@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,9 +18,10 @@ import tensorflow as tf
 
 from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.common.optional_packages import load_extra
-from estimator_spec.convert import checks, keras_optimizers, report, resolved_spec
+from estimator_spec.convert import checks, keras_optimizers, keras_tables, report, resolved_spec
 from estimator_spec.convert.features import Conversion, LookupInputs, attach
 from estimator_spec.convert.keras_initializers import keras_initializer
+from estimator_spec.convert.keras_tables import table_variable
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
@@ -100,6 +101,51 @@ class DistributedEmbedding(Conversion):
                 ", optimizers='core')."
             )
         found = []
+        for table, optimizer in self._core_optimizers():
+            slots = self.trained.slots(table, optimizer.parameters)
+            variable = table_variable(layer, self.table_names[table])
+            for slot, value in slots.items():
+                optimizer.slot(slot, variable).assign(value)
+            if slots:
+                found.append(table)
+        return found
+
+    def read_tables(self, layer: Any) -> dict[str, dict[str, Any]]:
+        """Returns tables and slots for `estimator_spec.mid_level.load_tables`.
+
+        Slots are those of `optimizers='core'`, if the optimizers are built.
+
+        Args:
+            layer: the layer.
+
+        Returns:
+            By table key, then by the mid-level API's name of the slot ('parameters' for the table
+            itself): float32 [V, D].
+        """
+        return {
+            table: {slot: np.array(variable) for slot, variable in variables.items()}
+            for table, variables in self._variables(layer).items()
+        }
+
+    def load_tables(self, layer: Any, values: Mapping[str, Mapping[str, Any]]) -> None:
+        """Assigns the tables and slots of an embedding object of the mid-level API.
+
+        Args:
+            layer: the layer.
+            values: as `estimator_spec.mid_level.read_tables` returns them. Slots go to the
+                optimizers of `optimizers='core'`, once they are built.
+
+        Raises:
+            ValueError: there is no such table or slot, or it has another shape. Nothing is
+                assigned.
+        """
+        keras_tables.assign(self._variables(layer), values)
+
+    def _variables(self, layer: Any) -> dict[str, dict[str, Any]]:
+        return keras_tables.variables_of(layer, self.table_names, self.optimizers)
+
+    def _core_optimizers(self) -> Iterator[tuple[str, Any]]:
+        """Yields the optimizers with the core's rules by table; others are errors."""
         for table, optimizer in self.optimizers.items():
             if optimizer is None:  # trained by the model's optimizer
                 continue
@@ -114,13 +160,7 @@ class DistributedEmbedding(Conversion):
                     f"The optimizer of table {table!r} isn't built, so it has no slots yet. Call "
                     "model.optimizer.build(model.trainable_variables) before load_slots."
                 )
-            slots = self.trained.slots(table, optimizer.parameters)
-            variable = table_variable(layer, self.table_names[table])
-            for slot, value in slots.items():
-                optimizer.slot(slot, variable).assign(value)
-            if slots:
-                found.append(table)
-        return found
+            yield table, optimizer
 
 
 def to_distributed_embedding(
@@ -219,25 +259,6 @@ def to_distributed_embedding(
         max_ids=widths,
     )
     return attach(layer, conversion)
-
-
-def table_variable(layer: Any, name: str) -> Any:
-    """Returns the Keras variable of a table.
-
-    Args:
-        layer: the layer, on the default device.
-        name: keras_rs' name of the table.
-
-    Raises:
-        ValueError: the table is on SparseCore and has no variable.
-    """
-    for variable in layer.weights:
-        if variable.path.endswith(f"/{name}/embeddings"):
-            return variable
-    raise ValueError(
-        f"Table {name!r} is on SparseCore, where weights can't be assigned. Convert outside of the "
-        "TPUStrategy, save the weights, and load them within."
-    )
 
 
 def _target(optimizers: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from estimator_spec.driver import input_pipeline
 from estimator_spec.to_keras.first_use import Use
+from estimator_spec.user_functions.batches import describe
 
 tf1 = tf.compat.v1
 
@@ -54,14 +56,14 @@ def read_batches(use: Use, number: int) -> list[Batch]:
         number: how many, if there are as many.
 
     Raises:
-        ValueError: the features are no dict.
+        ValueError: the features are no dict, or the program's input_fn fails.
     """
     if use.input_fn is None:
         return []
     found: list[Batch] = []
     with tf.Graph().as_default():
         tf1.train.get_or_create_global_step()
-        features, labels, hooks = input_pipeline.read(use.estimator, use.input_fn, use.mode)
+        features, labels, hooks = _call(use)
         if not isinstance(features, Mapping):
             raise ValueError(f"The features of input_fn must be a dict, got {type(features)}.")
         features = {key: value for key, value in features.items() if value is not None}
@@ -75,6 +77,20 @@ def read_batches(use: Use, number: int) -> list[Batch]:
                 name = f"batch {len(found) + 1}"
                 found.append(Batch(name, values["features"], values.get("y")))
     return found
+
+
+def _call(use: Use) -> tuple[Any, Any, list[Any]]:
+    """Returns the features, labels and hooks of the program's own input."""
+    assert use.input_fn is not None
+    try:
+        return input_pipeline.read(use.estimator, use.input_fn, use.mode)
+    except Exception as error:  # of the program's code, of any class
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise ValueError(
+            f"input_fn {describe(use.input_fn)} of the program failed with "
+            f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno}). Give the "
+            "program the arguments with which it trains; it fails without to-keras, too."
+        ) from error
 
 
 def edge_batch(batch: Batch, vocabularies: Mapping[str, list[Any]]) -> Batch:

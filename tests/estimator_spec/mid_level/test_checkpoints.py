@@ -328,20 +328,39 @@ def test_the_estimators_checkpoint_is_exact(tmp_path):
 
 
 def test_keras_rs(tmp_path):
-    """Tables and slots pass to keras_rs' layer and its optimizer, and back, bit by bit."""
+    """Tables and slots pass to keras_rs' layer and its optimizers, and back, bit by bit."""
     pytest.importorskip("keras_rs")
+    keras = pytest.importorskip("keras")
     train_estimator(tmp_path / "a", 0, 2)
     layer = convert.to_distributed_embedding(SPEC, tmp_path / "a", optimizers="core", batch_size=8)
-    tables = layer.get_embedding_tables()
+    moved = layer.conversion
+    assert {slot for slots in moved.read_tables(layer).values() for slot in slots} == {"parameters"}
+    moved.optimizer(keras.optimizers.SGD(0.1)).build(layer.trainable_variables)
+    moved.load_slots(layer)
     embedding = TPUEmbedding(convert.to_mid_level(SPEC).feature_config, None)
-    values = {name: {"parameters": np.array(tables[name])} for name in tables}
-    mid_level.load_tables(embedding, values)
+    mid_level.load_tables(embedding, moved.read_tables(layer))
+    before = values_of(embedding)
+    assert {("a", "accumulators"), ("b", "velocities")} <= before.keys()
+    reader = tf.train.load_checkpoint(str(tmp_path / "a"))
+    for (table, slot), name in (
+        (("a", "parameters"), "a"),
+        (("a", "accumulators"), "a/Adagrad"),
+        (("b", "momenta"), "b/Adam/m"),
+    ):
+        assert np.array_equal(before[table, slot], reader.get_tensor(name))
     train_mid_level(embedding, 2, 1)
-    found = mid_level.read_tables(embedding)
-    for name, table in tables.items():
-        assert np.array_equal(values[name]["parameters"], np.array(table))
-        table.assign(found[name]["parameters"])
-        assert np.array_equal(np.array(table), found[name]["parameters"])
+    values = mid_level.read_tables(embedding)
+    assert not np.array_equal(values["b"]["velocities"], before["b", "velocities"])
+    moved.load_tables(layer, values)
+    found = moved.read_tables(layer)
+    tf.nest.map_structure(lambda old, new: np.testing.assert_array_equal(old, new), values, found)
+    for wrong, words in (
+        ({"c": {}}, "no table 'c'"),
+        ({"a": {"momenta": np.zeros([13, 4])}}, "no 'momenta'"),
+        ({"a": {"parameters": np.zeros([1, 4])}}, "has the shape"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            moved.load_tables(layer, wrong)
 
 
 @pytest.mark.parametrize(

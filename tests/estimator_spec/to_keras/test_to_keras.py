@@ -266,6 +266,24 @@ def test_refused_before_anything_is_written(changed, words, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
+def test_an_input_fn_that_fails(tmp_path):
+    """An error of the program's input_fn is named with its line; nothing is written."""
+    program = tmp_path / "other.py"
+    good = "estimator.train(lambda: ({'x': [[1.0]]}, [1.0]), steps=1)\n"
+    again = f"tf.estimator.LinearRegressor([column], {str(tmp_path / 'models')!r})"
+    parts = {"before": "", "normalizer": "None", "columns": "column"}
+    text = OTHER.format(
+        **parts, folder=str(tmp_path / "models"), after=f"{good}{again}.train(lambda: {{}}['x'])"
+    )
+    program.write_text(text)
+    done = to_keras("--estimator=2", "--output", tmp_path / "out", program=program)
+    assert done.returncode == 2
+    line = len(text.splitlines())
+    assert f"failed with KeyError: 'x' ({program}, line {line})" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_migrate_points_here(capsys):
     """`migrate --to keras` says which command writes the Keras 3 program."""
     pytest.importorskip("libcst", reason="needs the extra migrate")
