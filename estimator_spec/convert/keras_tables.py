@@ -31,7 +31,7 @@ def variables_of(
     for table, name in table_names.items():
         variable = table_variable(layer, name)
         found[table] = {"parameters": variable}
-        optimizer = optimizers.get(table)
+        optimizer: Any = optimizers.get(table)
         if getattr(optimizer, "built", False) and hasattr(optimizer, "slot"):
             for own, theirs in mid_level_slot_names(optimizer.parameters).items():
                 found[table][theirs] = optimizer.slot(own, variable)

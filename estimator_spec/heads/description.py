@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.common.signatures import argument_names
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.multi_class import MultiClassHead
 from estimator_spec.heads.multi_label import MultiLabelHead
@@ -37,6 +40,10 @@ class HeadDescription(NamedTuple):
         loss_reduction: a value of either `Reduction`.
         thresholds: probabilities with metrics of their own.
         full_loss: whether the loss of a Poisson regression has Stirling's term.
+        name: the head's name in a model with several, else ''.
+        weight: factor of its loss.
+        loss_fn: function of labels and logits that returns the losses, or None.
+        inverse_link_fn: function of the logits that returns the predictions, or None.
     """
 
     kind: str
@@ -46,28 +53,31 @@ class HeadDescription(NamedTuple):
     loss_reduction: str
     thresholds: tuple[float, ...]
     full_loss: bool
+    name: str = ""
+    weight: float = 1.0
+    loss_fn: Callable[..., Any] | None = None
+    inverse_link_fn: Callable[[Any], Any] | None = None
 
 
-def describe(head: Any) -> HeadDescription:
-    """Returns the description of a head of either generation.
+def describe(head: Any) -> tuple[HeadDescription, ...]:
+    """Returns the description of a head of either generation; several of a `MultiHead`.
 
     Raises:
-        ValueError: it is no head of one loss, or has functions of the user's.
+        ValueError: it is of another class, or its loss is a function of the features.
     """
+    if not hasattr(head, "_head_weights"):
+        return (_describe(head, "", 1.0),)
+    pairs = zip(head._heads, head._head_weights, strict=True)
+    return tuple(_describe(each, str(each.name), float(weight)) for each, weight in pairs)
+
+
+def _describe(head: Any, name: str, weight: float) -> HeadDescription:
     inner = getattr(head, "wrapped", head)
     kind = _KINDS.get(type(inner))
     if kind is None:
         raise ValueError(
             f"A {type(inner).__name__} has no Keras counterpart. Those of "
-            f"{', '.join(kind.__name__ for kind in _KINDS)} have one; move each objective of a "
-            "MultiHead by itself."
-        )
-    own_link = kind == "numbers" and inner._inverse_link_fn is not None
-    if inner._loss_fn is not None or own_link:
-        argument = "inverse_link_fn" if inner._loss_fn is None else "loss_fn"
-        raise ValueError(
-            f"The {type(inner).__name__} has a {argument} of its own, which can't be moved. Leave "
-            "it out for the conversion, and give it to the Keras model's compile."
+            f"{', '.join(kind.__name__ for kind in _KINDS)} have one, and a MultiHead of them."
         )
     vocabulary = getattr(inner, "_label_vocabulary", None)
     return HeadDescription(
@@ -78,6 +88,10 @@ def describe(head: Any) -> HeadDescription:
         head.loss_reduction,
         tuple(getattr(inner, "thresholds", ())),
         bool(getattr(inner, "_compute_full_loss", False)),
+        name,
+        weight,
+        _loss_fn(inner, head.loss_reduction),
+        inner._inverse_link_fn if kind == "numbers" else None,
     )
 
 
@@ -111,3 +125,18 @@ def class_labels(head: Any) -> tuple[str, ...] | None:
         f"The {type(inner).__name__} with {inner.logits_dimension} logits predicts neither a class "
         "nor a number: one that does can be converted."
     )
+
+
+def _loss_fn(head: Any, reduction: str) -> Callable[..., Any] | None:
+    """Returns a head's loss function as one of labels and logits only."""
+    function: Callable[..., Any] | None = head._loss_fn
+    names = () if function is None else argument_names(function)
+    if "features" in names:
+        raise ValueError(
+            f"The loss_fn of the {type(head).__name__} takes the features, which a Keras loss "
+            "doesn't get. Leave it out for the conversion, and train the Keras model by a loop of "
+            "your own."
+        )
+    if function is not None and "loss_reduction" in names:
+        return functools.partial(function, loss_reduction=reduction)
+    return function

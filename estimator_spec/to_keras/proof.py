@@ -212,9 +212,12 @@ def _predictions(
     outputs = model(module.preprocess(batch.tensors()))
     if hasattr(module, "with_classes"):
         outputs = module.with_classes(outputs)
+    # An estimator with several heads has tuples for names.
+    first = rows[0] if rows else {}
+    names = {"/".join(key) if isinstance(key, tuple) else key: key for key in first}
     for key, value in outputs.items():
-        if rows and key in rows[0]:
-            yield key, np.array([row[key] for row in rows]), value
+        if key in names:
+            yield key, np.array([row[names[key]] for row in rows]), value
 
 
 def _metrics(
@@ -236,7 +239,16 @@ def _metrics(
         expected = estimator.evaluate(input_fn, steps=1, checkpoint_path=sources.checkpoint)
     found = model.evaluate(input_fn().map(module.training_batch), return_dict=True, verbose=0)
     outputs = list(model.output)
+    of_heads = {
+        f"{output}_loss": f"loss/{objective.head}"
+        for objective in sources.plan.objectives
+        for output in objective.outputs
+        if objective.head
+    }
     for name, value in found.items():
+        if name in of_heads:
+            yield of_heads[name], expected[of_heads[name]], value
+            continue
         for output in ("", *(f"{output}_" for output in outputs)):
             key = name.removeprefix(output)
             # The first generation adds up the area under a curve in another way.

@@ -101,7 +101,7 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
     model = module.build_model("zeros") if has_tables else module.build_model()
     trained_values.load(model, sources.checkpoint, sources.found)
     plan = sources.plan
-    if plan.targets is not None:
+    if plan.objectives:
         module.compile_model(model)
         if plan.optimizer is not None:
             missing = trained_values.load_slots(

@@ -111,7 +111,7 @@ def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None)
     if checkpoint is not None:
         trained_values.load(model, checkpoint, found)
     names = {variable.layer: name for variable, name in found.items()}
-    if plan.targets is not None:
+    if plan.objectives:
         live.compile_model(plan, model)
         if plan.optimizer is not None and checkpoint is not None:
             missing = trained_values.load_slots(

@@ -49,17 +49,18 @@ def add_canned_model(plan: Plan, model: CannedModel, embeddings: str = distribut
     Raises:
         ValueError: a column, the head or an activation has no Keras counterpart.
     """
-    head = describe(model.head)
+    heads = describe(model.head)
+    dimension = sum(head.logits_dimension for head in heads)
     if embeddings == distributed.DISTRIBUTED:
         plan.scope = _DEEP_SCOPE
         deep = [column for part in model.parts if part.scope == "dnn" for column in part.columns]
         distributed.add_embeddings(plan, deep)
         plan.scope = ""
-    logits = [_PARTS[part.scope](plan, part, head.logits_dimension) for part in model.parts]
+    logits = [_PARTS[part.scope](plan, part, dimension) for part in model.parts]
     total = logits[0]
     if len(logits) > 1:
         total = plan.layer("summed_logits", Call(call("keras.layers.Add"), (logits,)))
-    head_outputs.add_head(plan, head, total)
+    head_outputs.add_heads(plan, heads, total)
     optimizers.add_optimizers(plan, model)
 
 

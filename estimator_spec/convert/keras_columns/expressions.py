@@ -23,7 +23,7 @@ class Item:
     """An item of a dict, `owner[key]`."""
 
     owner: Name
-    key: str
+    key: str | int
 
 
 @dataclasses.dataclass(frozen=True)

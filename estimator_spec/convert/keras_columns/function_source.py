@@ -42,6 +42,29 @@ def write_function(function: Callable[..., Any], name: str, what: str) -> Functi
     Raises:
         ValueError: its source isn't found, or it reads something else.
     """
+    return _write(function, name, what, (), f"Returns what {what} makes of a feature.")
+
+
+def write_loss(function: Callable[..., Any], name: str) -> FunctionSource:
+    """Returns the source of a loss function of labels and logits, which Keras can save by name.
+
+    Args:
+        function: the function.
+        name: as for `write_function`.
+
+    Raises:
+        ValueError: as for `write_function`.
+    """
+    what = f"the loss_fn {getattr(function, '__name__', name)!r}"
+    found = _write(function, name, what, ("labels", "logits"), "Returns the losses of examples.")
+    decorator = '@keras.saving.register_keras_serializable("columns")'
+    return found._replace(text=f"{decorator}\n{found.text}")
+
+
+def _write(
+    function: Callable[..., Any], name: str, what: str, wanted: tuple[str, ...], docstring: str
+) -> FunctionSource:
+    """Returns the source of a function of the wanted arguments, in any order; (): of any one."""
     bound: dict[str, Any] = {}
     while isinstance(function, functools.partial):
         if function.args:
@@ -50,7 +73,9 @@ def write_function(function: Callable[..., Any], name: str, what: str) -> Functi
         function = function.func
     node = _find(function, what)
     arguments = [argument.arg for argument in node.args.args if argument.arg not in bound]
-    if len(arguments) != 1:
+    if wanted and sorted(arguments) != sorted(wanted):
+        raise ValueError(f"{what} must take {' and '.join(wanted)}, but takes {arguments}.")
+    if not wanted and len(arguments) != 1:
         raise ValueError(f"{what} must take one argument, but takes {arguments}.")
     values, imports = _read_names(node, function, bound, what)
     if isinstance(node, ast.Lambda):
@@ -58,8 +83,8 @@ def write_function(function: Callable[..., Any], name: str, what: str) -> Functi
     else:
         body = node.body
     statements = [statement for statement in body if not _is_docstring(statement)]
-    lines = [f"def {name}({arguments[0]}: Any) -> Any:"]
-    lines.append(f'    """Returns what {what} makes of a feature."""')
+    lines = [f"def {name}({', '.join(f'{argument}: Any' for argument in arguments)}) -> Any:"]
+    lines.append(f'    """{docstring}"""')
     lines += [f"    {key} = {value!r}" for key, value in values.items()]
     lines += [textwrap.indent(ast.unparse(statement), "    ") for statement in statements]
     return FunctionSource(tuple(imports), "\n".join(lines))

@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from estimator_spec.convert.keras_columns import program_parts
-from estimator_spec.convert.keras_columns.expressions import Call, Name, call
-from estimator_spec.convert.keras_columns.plan import LABELS, Plan, feature
+from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
+from estimator_spec.convert.keras_columns.plan import (
+    LABELS,
+    Objective,
+    Plan,
+    feature,
+    output_name,
+)
 from estimator_spec.heads.description import HeadDescription
 from estimator_spec.heads.keys import MetricKeys
 
@@ -36,32 +46,62 @@ _LOSSES = {
 }
 
 
-def add_head(plan: Plan, head: HeadDescription, logits: Name) -> None:
-    """Adds a head to a plan.
+# Functions of Keras that are those of TensorFlow.
+_LINKS = {
+    tf.exp: "exp",
+    tf.identity: "identity",
+    tf.sigmoid: "sigmoid",
+    tf.nn.softplus: "softplus",
+    tf.nn.relu: "relu",
+    tf.square: "square",
+    tf.tanh: "tanh",
+}
+
+
+def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name) -> None:
+    """Adds the heads of a model to a plan.
 
     Args:
         plan: the plan.
-        head: the head.
-        logits: the model's logits.
+        heads: the heads.
+        logits: the model's logits, those of all heads side by side.
+
+    Raises:
+        ValueError: an inverse_link_fn has no Keras counterpart.
     """
-    _add_predictions(plan, head, logits)
-    _add_loss(plan, head)
-    _add_metrics(plan, head)
-    _add_labels(plan, head)
-    if head.weight_column is not None:
-        plan.weights = _weights(head.weight_column, plan)
+    parts: list[Name] = [logits]
+    if len(heads) > 1:
+        ends = list(itertools.accumulate(head.logits_dimension for head in heads[:-1]))
+        split = plan.layer("logits_of_heads", call("keras.ops.split", logits, ends, axis=-1))
+        parts = [
+            plan.layer(f"{head.name}_logits", Item(split, number))
+            for number, head in enumerate(heads)
+        ]
+    for head, part in zip(heads, parts, strict=True):
+        before = set(plan.outputs)
+        _add_predictions(plan, head, part)
+        _add_loss(plan, head)
+        _add_metrics(plan, head)
+        outputs = tuple(name for name in plan.outputs if name not in before)
+        weights = None if head.weight_column is None else _weights(head.weight_column, plan)
+        plan.objectives.append(_objective(plan, head, outputs, weights))
+    if plan.loss_weights:  # Keras wants one for each loss
+        plan.loss_weights = {name: plan.loss_weights.get(name, 1.0) for name in plan.loss}
 
 
 def _add_predictions(plan: Plan, head: HeadDescription, logits: Name) -> None:
-    def output(name: str, expression: Any) -> None:
-        variable = logits if expression is logits else plan.layer(name, expression)
-        plan.outputs[name] = variable
+    prefix = f"{head.name}_" if head.name else ""
+
+    def output(key: str, expression: Any) -> None:
+        is_logits = expression is logits
+        variable = logits if is_logits else plan.layer(f"{prefix}{key}", expression)
+        plan.outputs[output_name(head.name, key)] = variable
 
     sigmoid = call("keras.ops.sigmoid", logits)
     if head.kind == "binary":
         zero = call("keras.ops.zeros_like", logits)
         both = plan.layer(
-            "two_class_logits", call("keras.ops.concatenate", [zero, logits], axis=-1)
+            f"{prefix}two_class_logits", call("keras.ops.concatenate", [zero, logits], axis=-1)
         )
         output("logits", logits)
         output("logistic", sigmoid)
@@ -74,8 +114,11 @@ def _add_predictions(plan: Plan, head: HeadDescription, logits: Name) -> None:
     elif head.kind == "labels":
         output("logits", logits)
         output("probabilities", sigmoid)
-    elif head.kind == "numbers":
+    elif head.kind == "numbers" and head.inverse_link_fn is None:
         output("predictions", logits)
+    elif head.kind == "numbers":
+        output("predictions", call(_link(head.inverse_link_fn), logits))
+        output("logits", logits)
     else:
         exponential = call("keras.ops.exp", logits)
         output("predictions", sigmoid if head.kind == "logistic" else exponential)
@@ -86,34 +129,79 @@ def _class_ids(logits: Name) -> Call:
     return call("keras.ops.expand_dims", call("keras.ops.argmax", logits, axis=-1), -1)
 
 
-def _loss_output(head: HeadDescription) -> str:
-    return "predictions" if head.kind == "numbers" else "logits"
+def _link(function: Any) -> str:
+    """Returns Keras' name of an inverse link function."""
+    known = _LINKS.get(function)
+    if known is None:
+        names = ", ".join(f"tf.{name}" for name in _LINKS.values())
+        raise ValueError(
+            f"The inverse_link_fn {function!r} of a RegressionHead has no Keras counterpart. Those "
+            f"of {names} have one. Leave it out for the conversion, and add it to build_model."
+        )
+    return f"keras.ops.{known}"
+
+
+def _logits_key(head: HeadDescription) -> str:
+    """Returns the key of the logits among the head's predictions."""
+    only = head.kind == "numbers" and head.inverse_link_fn is None
+    return "predictions" if only else "logits"
 
 
 def _add_loss(plan: Plan, head: HeadDescription) -> None:
     reduction = _REDUCTIONS[head.loss_reduction]
-    if head.kind == "poisson":
+    if head.loss_fn is not None:
+        loss = _own_loss(plan, head, reduction)
+        plan.differ(
+            _of_head("the loss", head),
+            "loss_fn",
+            "the program's own function of TensorFlow's ops: it trains under that backend only",
+        )
+    elif head.kind == "poisson":
         loss = call("PoissonLoss", full=head.full_loss, reduction=reduction)
     else:
         function, options = _LOSSES[head.kind]
         loss = call(function, **options, reduction=reduction)
-    output = _loss_output(head)
+    output = output_name(head.name, _logits_key(head))
     plan.loss[output] = loss
-    if reduction == "sum" and head.kind in ("numbers", "poisson") and head.logits_dimension > 1:
+    weight = head.weight
+    per_logit = head.kind in ("numbers", "poisson")
+    if reduction == "sum" and per_logit and head.logits_dimension > 1:
         # Keras takes the mean over a label's values, a head their sum.
-        plan.loss_weights[output] = float(head.logits_dimension)
+        weight *= float(head.logits_dimension)
+    if weight != 1.0:
+        plan.loss_weights[output] = weight
     if head.loss_reduction == "weighted_sum_by_nonzero_weights" and head.weight_column is not None:
         plan.differ(
-            "the loss",
+            _of_head("the loss", head),
             "loss_reduction",
             "the sum is divided by the batch size, and not by the number of weights that aren't 0",
         )
 
 
+def _own_loss(plan: Plan, head: HeadDescription, reduction: str | None) -> Call:
+    """Returns the expression of a loss function of the program's own."""
+    name = f"{head.name}_loss" if head.name else "loss_of_examples"
+    integers = {"dtype_of_labels": "int64"} if head.kind == "classes" else {}
+    function = program_parts.given_loss(head.loss_fn, name, plan)
+    return call("OwnLoss", function, **integers, reduction=reduction)
+
+
+def _of_head(what: str, head: HeadDescription) -> str:
+    return f"{what} of {head.name}" if head.name else what
+
+
 def _add_metrics(plan: Plan, head: HeadDescription) -> None:
-    def metric(output: str, name: str, function: str, *arguments: Any, **options: Any) -> None:
-        found = plan.metrics.setdefault(output, [])
+    def metric(key: str, name: str, function: str, *arguments: Any, **options: Any) -> None:
+        found = plan.metrics.setdefault(output_name(head.name, key), [])
+        name = f"{name}/{head.name}" if head.name else name
         found.append(call(function, *arguments, name=name, **options))
+
+    def average_loss(function: str, **options: Any) -> None:
+        if head.loss_fn is None:
+            metric(_logits_key(head), "average_loss", function, **options)
+            return
+        mean = "keras.metrics.MeanMetricWrapper"
+        metric(_logits_key(head), "average_loss", mean, _own_loss(plan, head, None))
 
     def means(output: str) -> None:
         mean = "keras.metrics.MeanMetricWrapper"
@@ -125,25 +213,23 @@ def _add_metrics(plan: Plan, head: HeadDescription) -> None:
         metric(output, "auc_precision_recall", "keras.metrics.AUC", curve="PR")
 
     if head.kind == "binary":
-        entropy = "keras.metrics.BinaryCrossentropy"
-        metric("logits", "average_loss", entropy, from_logits=True)
+        average_loss("keras.metrics.BinaryCrossentropy", from_logits=True)
         metric("class_ids", "accuracy", "keras.metrics.Accuracy")
         metric("logistic", "precision", "keras.metrics.Precision")
         metric("logistic", "recall", "keras.metrics.Recall")
         areas("logistic")
         means("logistic")
     elif head.kind == "classes":
-        entropy = "keras.metrics.SparseCategoricalCrossentropy"
-        metric("logits", "average_loss", entropy, from_logits=True)
+        average_loss("keras.metrics.SparseCategoricalCrossentropy", from_logits=True)
         metric("class_ids", "accuracy", "keras.metrics.Accuracy")
     elif head.kind == "labels":
-        metric("logits", "average_loss", "keras.metrics.BinaryCrossentropy", from_logits=True)
+        average_loss("keras.metrics.BinaryCrossentropy", from_logits=True)
         areas("probabilities")
     else:
         if head.kind == "numbers":
-            metric("predictions", "average_loss", "keras.metrics.MeanSquaredError")
+            average_loss("keras.metrics.MeanSquaredError")
         elif head.kind == "logistic":
-            metric("logits", "average_loss", "keras.metrics.BinaryCrossentropy", from_logits=True)
+            average_loss("keras.metrics.BinaryCrossentropy", from_logits=True)
         means("predictions")
     for threshold in head.thresholds:
         output = "logistic" if head.kind == "binary" else "probabilities"
@@ -155,7 +241,7 @@ def _add_metrics(plan: Plan, head: HeadDescription) -> None:
 def _add_differences_of_metrics(plan: Plan, head: HeadDescription) -> None:
     if head.kind == "binary":
         plan.differ(
-            "the metrics",
+            _of_head("the metrics", head),
             "accuracy_baseline",
             "no metric of Keras: it is max(m, 1 - m) of label/mean m",
         )
@@ -163,7 +249,7 @@ def _add_differences_of_metrics(plan: Plan, head: HeadDescription) -> None:
         plan.differ("the metrics", "average_loss", "no metric: the loss has the same number")
     if head.thresholds:
         plan.differ(
-            "the metrics",
+            _of_head("the metrics", head),
             "thresholds",
             "Keras counts probabilities above a threshold, heads those equal to it, too",
         )
@@ -174,19 +260,32 @@ def _add_differences_of_metrics(plan: Plan, head: HeadDescription) -> None:
     )
 
 
-def _add_labels(plan: Plan, head: HeadDescription) -> None:
+def _objective(
+    plan: Plan, head: HeadDescription, outputs: tuple[str, ...], weights: Any
+) -> Objective:
     options: dict[str, Any] = {}
+    class_names = head.label_vocabulary
     if head.label_vocabulary is not None:
         words = call("words_in_order", list(head.label_vocabulary))
-        plan.constants["LABEL_VOCABULARY"] = call("vocabulary_table", words)
-        options["vocabulary"] = Name("LABEL_VOCABULARY")
-        plan.class_names = head.label_vocabulary
+        table = _constant(plan, head, "LABEL_VOCABULARY")
+        plan.constants[table] = call("vocabulary_table", words)
+        options["vocabulary"] = Name(table)
     if head.kind == "labels":
         options["size"] = head.logits_dimension
     elif head.kind in ("binary", "classes"):
         number = max(head.logits_dimension, 2)
-        plan.class_names = plan.class_names or tuple(map(str, range(number)))
-    plan.targets = call("label_numbers", LABELS, **options)
+        class_names = class_names or tuple(map(str, range(number)))
+    labels = Item(LABELS, head.name) if head.name else LABELS
+    numbers = call("label_numbers", labels, **options)
+    classes = _constant(plan, head, "CLASSES")
+    return Objective(head.name, outputs, numbers, weights, class_names, classes)
+
+
+def _constant(plan: Plan, head: HeadDescription, name: str) -> str:
+    """Returns the name of a constant of a head."""
+    if not head.name:
+        return name
+    return plan.identifier(f"{head.name}_{name}".upper(), ("constant", head.name, name))
 
 
 def _weights(column: Any, plan: Plan) -> Call:

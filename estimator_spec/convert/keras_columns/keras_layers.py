@@ -81,6 +81,40 @@ def poisson_loss() -> Any:
 
 
 @functools.cache
+def own_loss() -> Any:
+    """Returns the class of the loss of a function of the program."""
+    keras = load_extra("keras", EXTRA)
+
+    @keras.saving.register_keras_serializable("columns")
+    class OwnLoss(keras.losses.Loss):
+        """Loss of a function of labels and logits, which returns the losses of the examples."""
+
+        def __init__(self, function: Any, dtype_of_labels: str = "float32", **options: Any) -> None:
+            super().__init__(**options)
+            self.function = function
+            self.dtype_of_labels = dtype_of_labels
+
+        def call(self, y_true: Any, y_pred: Any) -> Any:
+            """Returns the losses of the examples."""
+            labels = keras.ops.cast(y_true, self.dtype_of_labels)
+            return keras.ops.mean(self.function(labels=labels, logits=y_pred), axis=-1)
+
+        def get_config(self) -> dict[str, Any]:
+            """Returns the arguments."""
+            function = keras.saving.serialize_keras_object(self.function)
+            own = {"function": function, "dtype_of_labels": self.dtype_of_labels}
+            return {**super().get_config(), **own}
+
+        @classmethod
+        def from_config(cls, config: dict[str, Any]) -> Any:
+            """Returns the loss of these arguments."""
+            function = keras.saving.deserialize_keras_object(config["function"])
+            return cls(**{**config, "function": function})
+
+    return OwnLoss
+
+
+@functools.cache
 def optimizers() -> dict[str, Any]:
     """Returns the classes of optimizers that sum the gradients of a row first, by name."""
     keras = load_extra("keras", EXTRA)

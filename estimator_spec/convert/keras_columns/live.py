@@ -17,9 +17,10 @@ from estimator_spec.convert.keras_columns.keras_layers import (
     bias_layer,
     mean_functions,
     optimizers,
+    own_loss,
     poisson_loss,
 )
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import Plan, output_name
 
 
 def build_core(plan: Plan, initializer: str = "uniform") -> Any:
@@ -38,7 +39,7 @@ def build_core(plan: Plan, initializer: str = "uniform") -> Any:
     for variable, expression in plan.layers:
         names[variable] = evaluate(expression, names)
     outputs = {name: names[variable.text] for name, variable in plan.outputs.items()}
-    if len(outputs) == 1 and plan.targets is None:
+    if len(outputs) == 1 and not plan.objectives:
         (outputs,) = outputs.values()
     return keras.Model(inputs, outputs)
 
@@ -65,8 +66,9 @@ def build_model(plan: Plan, initializer: str = "uniform") -> Any:
 
 def _modules() -> dict[str, Any]:
     keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
-    own = {"Bias": bias_layer(), "PoissonLoss": poisson_loss(), **mean_functions(), **optimizers()}
-    return {"keras": keras, "keras_rs": keras_rs, "tf": tf, **own}
+    own = {"Bias": bias_layer(), "PoissonLoss": poisson_loss(), "OwnLoss": own_loss()}
+    functions = {**mean_functions(), **optimizers()}
+    return {"keras": keras, "keras_rs": keras_rs, "tf": tf, **own, **functions}
 
 
 @functools.cache
@@ -105,20 +107,28 @@ def _model_class() -> Any:
 
         def training_batch(self, features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]:
             """Returns what `fit` and `evaluate` take of a batch: features, targets and weights."""
-            plan = self._plan()
-            number = self._evaluate(plan.targets, features, labels)
-            targets = dict.fromkeys(plan.outputs, number)
-            if plan.weights is None:
+            targets: dict[str, Any] = {}
+            weights: dict[str, Any] = {}
+            objectives = self._plan().objectives
+            for each in objectives:
+                number = self._evaluate(each.labels, features, labels)
+                targets.update(dict.fromkeys(each.outputs, number))
+                own = preprocessing.unit_weights(number)
+                if each.weights is not None:
+                    own = self._evaluate(each.weights, features, labels)
+                weights.update(dict.fromkeys(each.outputs, own))
+            if all(each.weights is None for each in objectives):
                 return features, targets
-            return features, targets, self._evaluate(plan.weights, features, labels)
+            return features, targets, weights if len(objectives) > 1 else own
 
         def predictions(self, features: Mapping[str, Any]) -> dict[str, Any]:
             """Returns the estimator's predictions of raw features, `classes` among them."""
-            plan = self._plan()
             outputs = dict(self(features))
-            if plan.class_names is not None and "class_ids" in outputs:
-                names = tf.constant(plan.class_names)
-                outputs["classes"] = tf.gather(names, outputs["class_ids"])
+            for each in self._plan().objectives:
+                if each.class_ids is not None:
+                    names = tf.constant(each.class_names)
+                    classes = tf.gather(names, outputs[each.class_ids])
+                    outputs[output_name(each.head, "classes")] = classes
             return outputs
 
         def get_layer(self, name: str | None = None, index: int | None = None) -> Any:

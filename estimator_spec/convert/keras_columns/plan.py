@@ -20,7 +20,7 @@ FEATURES, LABELS = Name("features"), Name("labels")
 RESERVED = (
     *("features", "labels", "initializer", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
-    *("Bias", "PoissonLoss", "prediction_value", "label_value", "zeros"),
+    *("Bias", "PoissonLoss", "OwnLoss", "prediction_value", "label_value", "zeros"),
     *("RowsSummed", "sum_rows", "Adagrad", "Adam", "Ftrl", "RMSprop", "inputs"),
     *("HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
     *(name for name in vars(preprocessing) if not name.startswith("__")),
@@ -94,6 +94,33 @@ class Origin:
     layers: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """What the outputs of one head are trained and measured by.
+
+    Attributes:
+        head: the head's name in a model with several, else ''.
+        outputs: names of its outputs.
+        labels: expression of the labels as numbers.
+        weights: expression of the examples' weights, or None.
+        class_names: labels of the classes, or None.
+        classes: name of the constant with them.
+    """
+
+    head: str
+    outputs: tuple[str, ...]
+    labels: Any
+    weights: Any
+    class_names: tuple[str, ...] | None
+    classes: str
+
+    @property
+    def class_ids(self) -> str | None:
+        """Name of the output of class ids, or None."""
+        name = output_name(self.head, "class_ids")
+        return name if name in self.outputs else None
+
+
 @dataclasses.dataclass
 class Plan:
     """A model to be made of feature columns.
@@ -113,9 +140,8 @@ class Plan:
         loss: expressions of losses by output.
         loss_weights: factors of losses by output, where they aren't 1.
         metrics: expressions of metrics by output.
-        targets: expression of the labels as numbers; None without a head.
-        weights: expression of the examples' weights, or None.
-        class_names: labels of the classes, or None.
+        objectives: of each head; empty without one.
+        losses: loss functions of the program, by the name that the source has for them.
         optimizer: expression of the optimizer, or None.
         slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
         lookups: results of a `DistributedEmbedding` by scope and name of the column.
@@ -139,9 +165,8 @@ class Plan:
     loss: dict[str, Any] = dataclasses.field(default_factory=dict)
     loss_weights: dict[str, float] = dataclasses.field(default_factory=dict)
     metrics: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
-    targets: Any = None
-    weights: Any = None
-    class_names: tuple[str, ...] | None = None
+    objectives: list[Objective] = dataclasses.field(default_factory=list)
+    losses: dict[str, Any] = dataclasses.field(default_factory=dict)
     optimizer: Any = None
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     slot_factors: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -186,7 +211,7 @@ class Plan:
             self.groups.setdefault(group, []).append(expression)
             self.inputs.update(inputs)
 
-    def layer(self, variable: str, expression: Call) -> Name:
+    def layer(self, variable: str, expression: Call | Item) -> Name:
         """Adds a statement to the model; returns its variable."""
         found = self.identifier(variable, expression)
         if all(found != name for name, _ in self.layers):
@@ -198,6 +223,11 @@ class Plan:
         difference = Difference(column, what, text)
         if difference not in self.differences:
             self.differences.append(difference)
+
+
+def output_name(head: str, key: str) -> str:
+    """Returns the name of a head's output, as exports of a model with several heads have it."""
+    return f"{head}/{key}" if head else key
 
 
 def feature(key: str) -> Item:

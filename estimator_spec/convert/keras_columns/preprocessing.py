@@ -276,6 +276,11 @@ def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) 
     return tf.cast(labels, tf.float32)
 
 
+def unit_weights(labels: tf.Tensor) -> tf.Tensor:
+    """Returns the weights of examples without any, [B]: ones, for labels [B, d]."""
+    return tf.ones_like(labels[:, 0])
+
+
 def example_weights(feature: Any, normalizer: Callable[[Any], Any] | None = None) -> tf.Tensor:
     """Returns the weights of examples, [B]."""
     return numbers(feature, 1, normalizer)[:, 0]

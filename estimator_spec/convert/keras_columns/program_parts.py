@@ -25,6 +25,13 @@ def given(function: Any, name: str, plan: Plan) -> Given:
     return Given(function, found)
 
 
+def given_loss(function: Any, name: str, plan: Plan) -> Given:
+    """Returns the expression of a loss function of the program, as `given`."""
+    found = plan.identifier(name, ("loss", function))
+    plan.losses[found] = function
+    return Given(function, found)
+
+
 def vocabulary_initializer(column: Any, plan: Plan) -> Call:
     """Returns the expression of the initializer of a vocabulary column's table.
 

@@ -10,20 +10,22 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from estimator_spec.convert.keras_columns import function_source, keras_layers, preprocessing
+from estimator_spec.convert.keras_columns import (
+    function_source,
+    keras_layers,
+    preprocessing,
+    training_source,
+)
 from estimator_spec.convert.keras_columns.expressions import (
     Call,
-    Item,
     Merged,
     Name,
     call,
-    literal,
     names_in,
     render,
 )
 from estimator_spec.convert.keras_columns.plan import FEATURES, Plan
-
-WIDTH = 100
+from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
 
 _MODEL = '''\
 """Keras 3 model of {title}, and the reading of its features.
@@ -96,8 +98,11 @@ def write_model(plan: Plan, title: str) -> str:
         function_source.write_function(function, name, _what(name))
         for name, function in plan.functions.items()
     ]
+    written += [
+        function_source.write_loss(function, name) for name, function in plan.losses.items()
+    ]
     groups = [_group(name, parts) for name, parts in plan.groups.items()]
-    training = _training(plan)
+    training = training_source.write_training(plan)
     constants = _constants(plan)
     layers = _own_layers(plan)
     used = {name for part in _expressions(plan) for name in names_in(part)}
@@ -127,7 +132,9 @@ def _expressions(plan: Plan) -> list[Any]:
         *plan.constants.values(),
         *(part for parts in plan.groups.values() for part in parts),
         *(expression for _, expression in plan.layers),
-        *(value for value in (plan.targets, plan.weights, plan.optimizer) if value is not None),
+        *(part for each in plan.objectives for part in (each.labels, each.weights)),
+        *([call("unit_weights")] if training_source.has_some_weights(plan) else []),
+        plan.optimizer,
         *plan.loss.values(),
         *plan.metrics.values(),
     ]
@@ -182,20 +189,12 @@ def _constants(plan: Plan) -> list[str]:
         for name, expression in plan.constants.items()
     ]
     tables.append(f"TABLES = {render([Name(name) for name in plan.constants], 0, 9, width=WIDTH)}")
-    if plan.class_names is not None:
-        tables.append(f"CLASSES = {render(list(plan.class_names), before=10, width=WIDTH)}")
+    tables += [
+        f"{each.classes} = {render(list(each.class_names), before=10, width=WIDTH)}"
+        for each in plan.objectives
+        if each.class_names is not None
+    ]
     return [*lines, "\n".join(tables)]
-
-
-def _function(signature: str, docstring: str, statements: Iterable[str]) -> str:
-    body = "".join(f"    {line}\n" for line in statements)
-    return f'def {signature}:\n    """{docstring}"""\n{body}'.rstrip()
-
-
-def _statement(target: str, expression: Any) -> str:
-    """Returns an assignment, or a return, as a line (or lines) of a function."""
-    label = "return " if target == "return" else f"{target} = "
-    return label + render(expression, depth=1, before=len(label), width=WIDTH)
 
 
 def _group(name: str, parts: list[Any]) -> str:
@@ -207,7 +206,7 @@ def _group(name: str, parts: list[Any]) -> str:
     if len(docstring) > WIDTH - 10:
         docstring = _GROUPS[name].format(names=f"{len(_group_names(parts))} columns")
     signature = f"{name}(features: Mapping[str, Any]) -> dict[str, tf.Tensor]"
-    return _function(signature, docstring, [_statement("return", expression)])
+    return function_text(signature, docstring, [statement("return", expression)])
 
 
 def _group_names(parts: list[Any]) -> list[str]:
@@ -220,10 +219,10 @@ def _group_names(parts: list[Any]) -> list[str]:
 def _preprocess(plan: Plan) -> str:
     parts = tuple(call(name, FEATURES) for name in plan.groups)
     expression = parts[0] if len(parts) == 1 else Merged(parts)
-    return _function(
+    return function_text(
         "preprocess(features: Mapping[str, Any]) -> dict[str, tf.Tensor]",
         "Returns the ids, weights and numbers of raw features, for tf.data and for the model.",
-        [_statement("return", expression)],
+        [statement("return", expression)],
     )
 
 
@@ -234,7 +233,11 @@ def _own_layers(plan: Plan) -> list[str]:
     kinds: list[Any] = []
     if used & classes.keys():
         kinds = [keras_layers.sum_rows, classes["RowsSummed"]]
-    makers = {"Bias": keras_layers.bias_layer, "PoissonLoss": keras_layers.poisson_loss}
+    makers = {
+        "Bias": keras_layers.bias_layer,
+        "PoissonLoss": keras_layers.poisson_loss,
+        "OwnLoss": keras_layers.own_loss,
+    }
     kinds += [make() for name, make in makers.items() if name in used]
     kinds += [kind for name, kind in classes.items() if name in used]
     kinds += [f for name, f in keras_layers.mean_functions().items() if name in used]
@@ -245,59 +248,18 @@ def _build(plan: Plan) -> str:
     lines = []
     for name, made in plan.inputs.items():
         options = {"dtype": made.dtype, "name": name}
-        lines.append(_statement(name, Call(Name("keras.Input"), (made.shape,), options)))
-    lines += [_statement(name, expression) for name, expression in plan.layers]
-    lines.append(_statement("inputs", {name: Name(name) for name in plan.inputs}))
+        lines.append(statement(name, Call(Name("keras.Input"), (made.shape,), options)))
+    lines += [statement(name, expression) for name, expression in plan.layers]
+    lines.append(statement("inputs", {name: Name(name) for name in plan.inputs}))
     outputs: Any = dict(plan.outputs)
-    if len(outputs) == 1 and plan.targets is None:
+    if len(outputs) == 1 and not plan.objectives:
         (outputs,) = outputs.values()
-    lines.append(_statement("outputs", outputs))
+    lines.append(statement("outputs", outputs))
     lines.append("return keras.Model(inputs, outputs)")
     has_tables = any("initializer" in names_in(expression) for _, expression in plan.layers)
     argument = 'initializer: str = "uniform"' if has_tables else ""
     signature = f"build_model({argument}) -> keras.Model"
-    return _function(signature, "Returns a new model over what `preprocess` returns.", lines)
-
-
-def _training(plan: Plan) -> str:
-    """Returns the functions that a model with a head has besides."""
-    if plan.targets is None:
-        return ""
-    options: dict[str, Any] = {"optimizer": plan.optimizer or "rmsprop", "loss": plan.loss}
-    if plan.loss_weights:
-        options["loss_weights"] = plan.loss_weights
-    options["weighted_metrics"] = plan.metrics
-    compiled = _function(
-        "compile_model(model: keras.Model) -> None",
-        "Compiles a model with the estimator's loss, metrics and optimizer.",
-        [render(Call(Name("model.compile"), (), options), depth=1, width=WIDTH)],
-    )
-    outputs = [literal(name) for name in plan.outputs]
-    lines = [
-        _statement("number", plan.targets),
-        f"targets = dict.fromkeys([{', '.join(outputs)}], number)",
-    ]
-    if plan.weights is None:
-        lines.append("return preprocess(features), targets")
-    else:
-        lines.append(_statement("weights", plan.weights))
-        lines.append("return preprocess(features), targets, weights")
-    batch = _function(
-        "training_batch(features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]",
-        "Returns what `fit` and `evaluate` take of a batch, for the `map` of a dataset.",
-        lines,
-    )
-    parts = [compiled, batch]
-    if plan.class_names is not None and "class_ids" in plan.outputs:
-        classes = call("tf.gather", Name("CLASSES"), Item(Name("outputs"), "class_ids"))
-        parts.append(
-            _function(
-                "with_classes(outputs: Mapping[str, Any]) -> dict[str, Any]",
-                "Returns the model's outputs with the labels of the classes.",
-                [f'return {{**outputs, "classes": {render(classes, width=10**6)}}}'],
-            )
-        )
-    return "\n\n\n".join(parts)
+    return function_text(signature, "Returns a new model over what `preprocess` returns.", lines)
 
 
 _SERVE = '''\
@@ -344,7 +306,7 @@ def write_serving(plan: Plan) -> str:
     if not examples:
         examples = {"any": call("tf.io.VarLenFeature", Name("tf.int64"))}
     outputs = "trained(columns.preprocess(features))"
-    if plan.class_names is not None and "class_ids" in plan.outputs:
+    if any(each.class_ids is not None for each in plan.objectives):
         outputs = f"columns.with_classes({outputs})"
     return _SERVE.format(examples=render(examples, before=11, width=WIDTH), outputs=outputs)
 

@@ -14,7 +14,7 @@ from estimator_spec import checkpoints
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.convert import checks
 from estimator_spec.convert.keras_columns.plan import Plan, Variable
-from estimator_spec.convert.keras_rs import table_variable
+from estimator_spec.convert.keras_tables import table_variable
 
 
 def find_variables(

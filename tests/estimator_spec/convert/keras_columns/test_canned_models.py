@@ -11,6 +11,7 @@ import estimator_spec
 from estimator_spec import canned, heads
 from estimator_spec.common.legacy_keras import keras_2
 from estimator_spec.convert import to_keras
+from estimator_spec.heads.first_generation import contrib as v1_heads
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 
@@ -52,6 +53,38 @@ NAMES = np.where(IDS == 1, "yes", "no")
 BOTH = {"linear_feature_columns": wide(), "dnn_feature_columns": deep(), "dnn_hidden_units": [4, 3]}
 DEEP = {"feature_columns": deep(), "hidden_units": [4]}
 WIDE = {"feature_columns": wide()}
+
+
+def squared_hinge(logits, labels):
+    """Returns a loss of a program: the order of the arguments doesn't matter."""
+    return tf.square(tf.nn.relu(1.0 - (2.0 * labels - 1.0) * logits))
+
+
+def of_classes(labels, logits, loss_reduction):
+    """Returns a loss of classes, which are integers."""
+    assert loss_reduction == "sum"
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], logits)[:, None] * 2.0
+
+
+def heads_of_several(weights=None):
+    """Returns a head of three objectives, of which one has weights of examples."""
+    return heads.MultiHead(
+        [
+            heads.RegressionHead(2, name="size"),
+            heads.BinaryClassHead(
+                weight_column="weight", label_vocabulary=["no", "yes"], name="sold"
+            ),
+            heads.MultiClassHead(3, name="kind"),
+        ],
+        weights,
+    )
+
+
+SEVERAL = {
+    "size": np.stack([features()["x"], IDS], 1).astype(np.float32),
+    "sold": NAMES,
+    "kind": IDS + 1,
+}
 
 CASES = {
     "combined": (
@@ -107,6 +140,34 @@ CASES = {
         lambda: V2.LinearEstimator(heads.LogisticRegressionHead(), **WIDE),
         IDS.astype(np.float32),
     ),
+    "several heads": (lambda: V2.DNNEstimator(heads_of_several([0.5, 2.0, 1.0]), **DEEP), SEVERAL),
+    "several linear heads": (lambda: V2.LinearEstimator(heads_of_several(), **WIDE), SEVERAL),
+    "several heads of the first generation": (
+        lambda: V1.DNNLinearCombinedEstimator(
+            v1_heads.multi_head(
+                [v1_heads.regression_head(name="size"), v1_heads.multi_class_head(3, name="kind")],
+                head_weights=[0.5, 3.0],
+            ),
+            **BOTH,
+        ),
+        {"size": features()["x"], "kind": IDS + 1},
+    ),
+    "a loss of its own": (
+        lambda: V2.LinearEstimator(
+            heads.BinaryClassHead(loss_fn=squared_hinge, weight_column="weight"), **WIDE
+        ),
+        IDS,
+    ),
+    "a loss of classes": (
+        lambda: V2.DNNEstimator(
+            heads.MultiClassHead(3, loss_fn=of_classes, loss_reduction="sum"), **DEEP
+        ),
+        IDS + 1,
+    ),
+    "a link": (
+        lambda: V2.LinearEstimator(heads.RegressionHead(inverse_link_fn=tf.exp), **WIDE),
+        features()["x"],
+    ),
     "labels": (
         lambda: V2.LinearEstimator(heads.MultiLabelHead(3, thresholds=[0.4]), **WIDE),
         np.stack([IDS, 1 - IDS, IDS], 1),
@@ -135,7 +196,9 @@ def test_an_estimator_goes_on_in_keras(case):
         expected = list(estimator.predict(lambda: dataset(labels)))
         found = model.predictions(features())
         for key, value in found.items():
-            old = np.array([prediction[key] for prediction in expected])
+            # The estimator has tuples for the names of several heads.
+            name = tuple(key.split("/")) if "/" in key else key
+            old = np.array([prediction[name] for prediction in expected])
             if old.dtype.kind == "f":
                 np.testing.assert_allclose(value, old, rtol=1e-4, atol=1e-5 if more else 1e-6)
             else:
@@ -150,7 +213,9 @@ def check_metrics(expected, model, labels):
     by_name = {name: value for name, value in found.items() if name in expected}
     for name, value in found.items():  # of a model with several outputs
         for output in model.core.output:
-            if name.startswith(f"{output}_"):
+            if name == f"{output}_loss" and "/" in output:
+                by_name[f"loss/{output.partition('/')[0]}"] = value
+            elif name.startswith(f"{output}_"):
                 by_name[name.removeprefix(f"{output}_")] = value
     common = sorted(by_name.keys() & expected.keys())
     assert "loss" in common and len(common) >= 0.6 * len(expected), (common, sorted(expected))
@@ -168,23 +233,26 @@ def test_dropout_and_other_layers():
     assert core.get_layer("hiddenlayer_0").activation.__name__ == "leaky_relu"
 
 
+class OwnHead(heads.RegressionHead):
+    """A head of a program."""
+
+
 REFUSED = {
-    "a loss of its own": (
+    "a loss of the features": (
         lambda: V2.LinearEstimator(
-            heads.BinaryClassHead(loss_fn=lambda labels, logits: logits - labels), **WIDE
+            heads.BinaryClassHead(loss_fn=lambda labels, logits, features: logits - labels), **WIDE
         ),
-        "loss_fn",
+        "loss_fn of the BinaryClassHead takes the features",
     ),
     "a link of its own": (
-        lambda: V2.LinearEstimator(heads.RegressionHead(inverse_link_fn=tf.exp), **WIDE),
+        lambda: V2.LinearEstimator(heads.RegressionHead(inverse_link_fn=lambda x: x + 1), **WIDE),
         "inverse_link_fn",
     ),
-    "several heads": (
+    "a head of its own": (
         lambda: V2.LinearEstimator(
-            heads.MultiHead([heads.RegressionHead(name="a"), heads.RegressionHead(name="b")]),
-            **WIDE,
+            heads.MultiHead([heads.RegressionHead(name="a"), OwnHead(name="b")]), **WIDE
         ),
-        "MultiHead",
+        "OwnHead has no Keras counterpart",
     ),
     "an activation": (lambda: V2.DNNClassifier(**DEEP, activation_fn=tf.nn.crelu), "activation_fn"),
     "an own activation": (

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the functions that train a model: its loss, the reading of labels, classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call, literal, render
+from estimator_spec.convert.keras_columns.plan import Plan, output_name
+from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
+
+
+def write_training(plan: Plan) -> str:
+    """Returns the functions that a model with a head has besides."""
+    if not plan.objectives:
+        return ""
+    options: dict[str, Any] = {"optimizer": plan.optimizer or "rmsprop", "loss": plan.loss}
+    if plan.loss_weights:
+        options["loss_weights"] = plan.loss_weights
+    options["weighted_metrics"] = plan.metrics
+    compiled = function_text(
+        "compile_model(model: keras.Model) -> None",
+        "Compiles a model with the estimator's loss, metrics and optimizer.",
+        [render(Call(Name("model.compile"), (), options), depth=1, width=WIDTH)],
+    )
+    lines = _target_lines(plan) if len(plan.objectives) == 1 else _targets_of_heads(plan)
+    batch = function_text(
+        "training_batch(features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]",
+        "Returns what `fit` and `evaluate` take of a batch, for the `map` of a dataset.",
+        lines,
+    )
+    parts = [compiled, batch]
+    classes = {
+        output_name(each.head, "classes"): call(
+            "tf.gather", Name(each.classes), Item(Name("outputs"), each.class_ids)
+        )
+        for each in plan.objectives
+        if each.class_ids is not None
+    }
+    if classes:
+        texts = [f"{literal(name)}: {render(text, width=10**6)}" for name, text in classes.items()]
+        parts.append(
+            function_text(
+                "with_classes(outputs: Mapping[str, Any]) -> dict[str, Any]",
+                "Returns the model's outputs with the labels of the classes.",
+                [f"return {{**outputs, {texts[0]}}}"]
+                if len(texts) == 1
+                else ["return {", "    **outputs,", *(f"    {text}," for text in texts), "}"],
+            )
+        )
+    return "\n\n\n".join(parts)
+
+
+def has_some_weights(plan: Plan) -> bool:
+    """Returns whether examples have weights for some heads, and none for others."""
+    return len({each.weights is None for each in plan.objectives}) == 2
+
+
+def _target_lines(plan: Plan) -> list[str]:
+    """Returns the statements of `training_batch` of a model with one head."""
+    (objective,) = plan.objectives
+    outputs = ", ".join(map(literal, objective.outputs))
+    lines = [
+        statement("number", objective.labels),
+        f"targets = dict.fromkeys([{outputs}], number)",
+    ]
+    if objective.weights is None:
+        return [*lines, "return preprocess(features), targets"]
+    lines.append(statement("weights", objective.weights))
+    return [*lines, "return preprocess(features), targets, weights"]
+
+
+def _targets_of_heads(plan: Plan) -> list[str]:
+    """Returns the statements of `training_batch` of a model with several heads."""
+    lines = ["targets: dict[str, Any] = {}"]
+    weighted = any(each.weights is not None for each in plan.objectives)
+    if weighted:
+        lines.append("weights: dict[str, Any] = {}")
+
+    def add(target: str, outputs: tuple[str, ...], value: Any) -> None:
+        label = f"{target} |= "
+        filled = call("dict.fromkeys", list(outputs), value)
+        lines.append(label + render(filled, depth=1, before=len(label), width=WIDTH))
+
+    for each in plan.objectives:
+        lines.append(statement("number", each.labels))
+        add("targets", each.outputs, Name("number"))
+        if weighted:
+            add("weights", each.outputs, each.weights or call("unit_weights", Name("number")))
+    rest = ", weights" if weighted else ""
+    return [*lines, f"return preprocess(features), targets{rest}"]
