@@ -22,7 +22,7 @@ from estimator_spec.mid_level import optimizers, samples, tables
 from estimator_spec.mid_level.core import EmbeddingCore
 from estimator_spec.mid_level.replicas import DEVICE, Replicas
 from estimator_spec.mid_level.samples import Samples
-from estimator_spec.mid_level.state import HeldTensors, TensorQueue
+from estimator_spec.mid_level.state import HeldTensors, TensorQueue, of_shape
 from estimator_spec.mid_level.tables import Lookup
 
 _MOST_WAITING = 1000
@@ -68,7 +68,7 @@ class _Kind:
         found, begin = [], 0
         for weighted in self.weighted:
             end = begin + 3 + weighted
-            parts = [tf.ensure_shape(tensor, [None]) for tensor in tensors[begin:end]]
+            parts = [of_shape(tensor, [None]) for tensor in tensors[begin:end]]
             found.append(Samples(*parts))
             begin = end
         return found
@@ -214,7 +214,12 @@ class HostEmbedding(EmbeddingCore):
         if place not in self._enqueued:
             raise RuntimeError(_NO_BATCH)
         kind, shapes = self._next(place)
-        batch = kind.unflatten(self._queues[place, kind].take())
+        batch = [
+            _with_static_shape(samples, shape)
+            for samples, shape in zip(
+                kind.unflatten(self._queues[place, kind].take()), shapes, strict=True
+            )
+        ]
         if not kind.training:
             self.flush()
         native = self.replicas.number == 1 and tables.is_native(self._tables)
@@ -232,9 +237,7 @@ class HostEmbedding(EmbeddingCore):
         with tf.device(DEVICE):
             for lookup, shape, value in zip(lookups, shapes, sums, strict=True):
                 width = int(self._tables[lookup.table].variable.shape[1])
-                target = tf.concat([lookup.samples.shape, [width]], 0)
-                value = tf.stop_gradient(tf.reshape(value, target))
-                found.append(tf.ensure_shape(value, shape.concatenate([width])))
+                found.append(_reshaped(tf.stop_gradient(value), shape, lookup.samples, width))
         return found
 
     def apply_gradients(self, gradients: Sequence[Any], name: Any) -> None:
@@ -251,7 +254,7 @@ class HostEmbedding(EmbeddingCore):
             raise RuntimeError(_NO_LOOKUP)
         held = self._looked_up[place, kind, native].take()
         given = [
-            tf.reshape(gradient, [-1, feature.table.dim])
+            gradient if gradient.shape.rank == 2 else tf.reshape(gradient, [-1, feature.table.dim])
             for gradient, feature in zip(gradients, self.features, strict=True)
             if gradient is not None
         ]
@@ -309,11 +312,11 @@ class HostEmbedding(EmbeddingCore):
             replicas.append(self._lookups(known.kind.unflatten(mine[:count])))
             given = mine[count:]
             if known.native:
-                rows = tf.ensure_shape(given.pop(0), [])
+                rows = of_shape(given.pop(0), [])
             values = iter(given)
             gradients.append(
                 [
-                    tf.ensure_shape(next(values), [None, feature.table.dim]) if has else None
+                    of_shape(next(values), [None, feature.table.dim]) if has else None
                     for has, feature in zip(known.has_gradient, self.features, strict=True)
                 ]
             )
@@ -329,6 +332,23 @@ class HostEmbedding(EmbeddingCore):
             return
         for path, lookup in zip(self.paths, lookups, strict=True):
             samples.check_ids(path, lookup.samples.ids.numpy(), self._configs[lookup.table])
+
+
+def _with_static_shape(samples: Samples, shape: Any) -> Samples:
+    """Returns samples whose shape is a constant, if it is known; `from_ids` made it of the same."""
+    if not shape.is_fully_defined():
+        return samples
+    return samples._replace(shape=tf.constant(shape.as_list(), tf.int64))
+
+
+def _reshaped(sums: Any, shape: Any, samples: Samples, width: int) -> Any:
+    """Returns the activations of sums [S, D], for samples of a shape."""
+    if shape.rank == 1:
+        return of_shape(sums, [shape[0], width])
+    if shape.is_fully_defined():
+        return tf.reshape(sums, [*shape.as_list(), width])
+    found = tf.reshape(sums, tf.concat([samples.shape, [width]], 0))
+    return tf.ensure_shape(found, shape.concatenate([width]))
 
 
 def _flat_shapes(shapes: Any) -> list[Any]:

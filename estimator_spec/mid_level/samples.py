@@ -154,7 +154,8 @@ def from_ids(path: str, ids: Any, weights: Any, feature: Any, known: Any) -> Sam
         columns = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(ids.row_starts(), rows)
         shape = tf.reshape(ids.nrows(tf.int64), [1])
     else:
-        values = tf.reshape(tf.cast(ids, tf.int64), [-1])
+        values = tf.cast(ids, tf.int64)
+        values = values if ids.shape.rank == 1 else tf.reshape(values, [-1])
         shape = tf.shape(ids, tf.int64)
         shape = shape if ids.shape.rank == 1 else shape[:-1]
         samples = tf.range(tf.size(values, out_type=tf.int64))

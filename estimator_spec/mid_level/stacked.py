@@ -17,6 +17,7 @@ from estimator_spec.mid_level import optimizers, samples, stacking, tables
 from estimator_spec.mid_level.core import EmbeddingCore
 from estimator_spec.mid_level.replicas import DEVICE, Replicas
 from estimator_spec.mid_level.samples import Samples
+from estimator_spec.mid_level.state import of_shape
 from estimator_spec.mid_level.tables import Lookup
 
 CORES_PER_CHIP = 4
@@ -185,16 +186,16 @@ class StackedEmbedding(EmbeddingCore):
             batch = {}
             for place, stack in enumerate(self.stacks):
                 *ids, sample_count = mine[4 * place : 4 * place + 4]
-                sample_ids, token_ids, gains = (tf.ensure_shape(each, [None]) for each in ids)
+                sample_ids, token_ids, gains = (of_shape(each, [None]) for each in ids)
                 batch[stack.name] = StackedBatch(sample_ids, token_ids, gains, sample_count, None)
             replicas.append(self._lookups(batch))
             gradients.append(
                 [
-                    tf.ensure_shape(each, [None, stack.shape[1]])
+                    of_shape(each, [None, stack.shape[1]])
                     for each, stack in zip(mine[4 * count : 5 * count], self.stacks, strict=True)
                 ]
             )
-        rows = tf.ensure_shape(tensors[5 * count], []) if known else None
+        rows = of_shape(tensors[5 * count], []) if known else None
         tables.train(self._tables, replicas, gradients, tensors[-count:], rows)
 
 

@@ -139,6 +139,15 @@ class DelayedCall:
         tf.cond(held.has_list(), make, lambda: tf.constant(False))
 
 
+def of_shape(tensor: Any, shape: Any) -> Any:
+    """Returns a tensor whose shape is known here, but not where it comes from: such a state.
+
+    Unlike `tf.ensure_shape` it is no op: there are hundreds in a step.
+    """
+    tensor.set_shape(shape)
+    return tensor
+
+
 def _check(holds: Any, message: str) -> list[Any]:
     """Raises RuntimeError if a condition doesn't hold; returns the op that checks it in a graph."""
     if tf.executing_eagerly():

@@ -148,7 +148,7 @@ def gains(lookup: Lookup) -> Any:
 def _native_feature(tables: Sequence[Table], lookup: Lookup, place: int) -> native_lookup.Feature:
     """Returns a feature of the native lookup, whose sums are its own output."""
     samples, count = lookup.samples, lookup.num_samples
-    places = samples.samples[:, tf.newaxis]
+    places = tf.reshape(samples.samples, [-1, 1])
     shape = tf.reshape(count, [1])
     weights = samples.weights
     return native_lookup.Feature(
