@@ -34,6 +34,8 @@ _ACTIVATIONS = {
     tf.identity: "linear",
 }
 
+_BY_NAME = {function.__name__: name for function, name in _ACTIVATIONS.items()}
+_OTHERS = ("exp", "identity")  # not in tf.nn
 
 _DEEP_SCOPE = "dnn/input_from_feature_columns/input_layer"
 
@@ -128,8 +130,11 @@ def _activation(function: Any) -> str | None:
     package = str(getattr(function, "__module__", "")).partition(".")[0]
     if known is None and package in ("keras", "tf_keras") and hasattr(function, "__name__"):
         known = function.__name__
+    if known is None and package == "tensorflow":
+        # TensorFlow 1's tf.nn.tanh is another object than TensorFlow 2's.
+        known = _BY_NAME.get(getattr(function, "__name__", ""))
     if known is None:
-        names = ", ".join(f"tf.nn.{name}" for name in dict.fromkeys(_ACTIVATIONS.values()))
+        names = ", ".join(f"tf.nn.{name}" for name in _BY_NAME if name not in _OTHERS)
         raise ValueError(
             f"activation_fn {function!r} has no Keras counterpart. Those of {names} have one. Pass "
             "one of these, or write the hidden layers of the Keras model yourself."

@@ -226,11 +226,12 @@ def check_metrics(expected, model, labels):
 
 def test_dropout_and_other_layers():
     """Hidden layers have their dropout, and activations their names."""
-    estimator = V2.DNNRegressor(**DEEP, dropout=0.3, activation_fn=tf.nn.leaky_relu)
-    estimator.train(lambda: dataset(features()["x"]), steps=1)
-    core = to_keras(estimator).core
-    assert core.get_layer("dropout").rate == 0.3
-    assert core.get_layer("hiddenlayer_0").activation.__name__ == "leaky_relu"
+    for function, name in ((tf.nn.leaky_relu, "leaky_relu"), (tf1.nn.tanh, "tanh")):
+        estimator = V2.DNNRegressor(**DEEP, dropout=0.3, activation_fn=function)
+        estimator.train(lambda: dataset(features()["x"]), steps=1)
+        core = to_keras(estimator).core
+        assert [each.rate for each in core.layers if hasattr(each, "rate")] == [0.3]
+        assert core.get_layer("hiddenlayer_0").activation.__name__ == name
 
 
 class OwnHead(heads.RegressionHead):
