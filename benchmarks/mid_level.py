@@ -8,7 +8,8 @@ Each side trains the same tables by Adagrad, below a small model, on the same id
 a `TPUEstimator` in a session; a `TPUEmbedding` in a tf.function for each step, and in a loop of 100
 steps; the layer of TensorFlow Recommenders without `install()`, whose tables the model's optimizer
 trains; and keras_rs' `DistributedEmbedding`. Printed are the least milliseconds of a step over the
-rounds, which the sides take in turn, each in a process of its own.
+rounds, which the sides take in turn, each in a process of its own; and the least processor time of
+all threads, which other processes of a machine change less.
 """
 
 from __future__ import annotations
@@ -257,10 +258,19 @@ SIDES: dict[str, Callable[[Any], Iterator[Any]]] = {
 
 
 def run_side(side: str, options: Any) -> None:
-    """Prints the milliseconds of a step of one side."""
+    """Prints the milliseconds of a step of one side, and those of all its threads."""
+
+    def measure(train: Callable[[int], float], steps: int) -> tuple[float, float]:
+        start = time.process_time()
+        return train(steps), time.process_time() - start
+
     for train in SIDES[side](options):
         train(100)
-        print(1000 * train(options.steps) / options.steps)
+        # The difference of two lengths: a side may build its model in each call.
+        short = measure(train, 100)
+        seconds, cpu = measure(train, options.steps + 100)
+        per_step = 1000 / options.steps
+        print(seconds * 1000 / (options.steps + 100), (cpu - short[1]) * per_step)
 
 
 def main() -> None:
@@ -278,7 +288,7 @@ def main() -> None:
         run_side(options.side, options)
         return
     sides = options.sides.split(",")
-    found: dict[str, list[float]] = {side: [] for side in sides}
+    found: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
     arguments = [f"--{name}={getattr(options, name)}" for name in ("rows", "ids", "batch_size")]
     for _ in range(options.rounds):
         for side in sides:
@@ -294,10 +304,13 @@ def main() -> None:
                 text=True,
                 check=True,
             )
-            found[side].append(float(done.stdout.split()[-1]))
+            wall, cpu = map(float, done.stdout.split()[-2:])
+            found[side].append((wall, cpu))
     print(f"{TABLES} tables of {options.rows:,} x {WIDTH}, {options.ids} ids, ms a step:")
-    for side, milliseconds in found.items():
-        print(f"{side:16} {min(milliseconds):8.2f}")
+    print(f"{'':16} {'wall':>8} {'cpu':>8}")
+    for side, measured in found.items():
+        wall, cpu = map(min, zip(*measured, strict=True))
+        print(f"{side:16} {wall:8.2f} {cpu:8.2f}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -151,6 +152,12 @@ def run_program(python, program, *arguments):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def train_ctr(python, directory):
+    """Runs the program in an environment."""
+    program, option = CTR
+    run_program(python, program, f"{option}={directory}", "--train-steps=30")
+
+
 @pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.nightly("trains in another environment; a small program is with every change")
@@ -158,16 +165,78 @@ def run_program(python, program, *arguments):
 def test_a_program_of_the_reference(embeddings, run_once, reference_python, tmp_path):
     """The columns of an unedited program move with the tables that TensorFlow 2.15.1 trained."""
     program, option = CTR
-
-    def fill(directory: Path) -> None:
-        run_program(reference_python, program, f"{option}={directory}", "--train-steps=30")
-
-    trained = run_once("ctr_of_the_reference", fill)
+    trained = run_once("ctr_of_the_reference", functools.partial(train_ctr, reference_python))
     printed = to_keras(
         *("--embeddings", embeddings, "--checkpoint", trained / "model"),
         *("--output", tmp_path / "out", program, f"{option}={tmp_path / 'other'}"),
     )
     assert "The two agree in all" in printed
+
+
+# The rest of the program's model_fn, written by hand below the columns of model.py.
+REST = """
+import json
+import sys
+
+folder, programs, out = sys.argv[1:]
+sys.path[:0] = [out, programs]
+import keras
+import numpy as np
+import tensorflow as tf
+
+import ctr_columns as program
+import model
+
+spec = tf.feature_column.make_parse_example_spec(program.embedding_columns())
+spec["hour"] = tf.io.FixedLenFeature([1], tf.float32)
+spec[program.LABEL] = tf.io.FixedLenFeature([1], tf.int64)
+
+
+def batch(count, seed):
+    features = tf.io.parse_example(program.make_examples(count, seed), spec)
+    return {**model.preprocess(features), "hour": features["hour"]}, features[program.LABEL]
+
+
+columns = keras.models.load_model(model.WEIGHTS)
+hour = keras.Input((1,), name="hour")
+past, shown, tags, user = keras.ops.split(columns.output, [8, 16, 20], axis=-1)
+net = keras.layers.concatenate([hour, tags, user, past, shown])
+layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(1)]
+for layer in layers:
+    net = layer(net)
+whole = keras.Model({**columns.input, "hour": hour}, net)
+reader = tf.train.load_checkpoint(folder + "/model")
+for layer, name in zip(layers, ("dense", "dense_1"), strict=True):
+    layer.set_weights([reader.get_tensor(f"{name}/{part}") for part in ("kernel", "bias")])
+expected = json.load(open(folder + "/results.json"))
+logits = whole(batch(20, 3)[0])[:, 0]
+np.testing.assert_allclose(logits, expected["logits"], rtol=1e-5, atol=1e-5)
+np.testing.assert_allclose(logits, expected["served_logits"], rtol=1e-5, atol=1e-5)
+area = keras.metrics.AUC()
+inputs, labels = batch(200, 2)
+area.update_state(labels, keras.ops.sigmoid(whole(inputs)))
+assert abs(float(area.result()) - expected["metrics"]["auc"]) < 5e-5, area.result()
+print("equal")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.reference
+@pytest.mark.nightly("trains in another environment; a small program is with every change")
+def test_the_whole_model_of_the_reference(run_once, reference_python, tmp_path):
+    """With its own layers below, the Keras model has the reference's predictions and its AUC."""
+    program, option = CTR
+    trained = run_once("ctr_of_the_reference", functools.partial(train_ctr, reference_python))
+    out = tmp_path / "out"
+    to_keras(
+        *("--checkpoint", trained / "model", "--output", out),
+        *(program, f"{option}={tmp_path / 'other'}"),
+    )
+    rest = tmp_path / "rest.py"
+    rest.write_text(REST)
+    command = ["-m", "estimator_spec", "run", rest, trained, program.parent, out]
+    done = forking_python.run(list(map(str, command)), timeout=600)
+    assert done.stdout.endswith("equal\n"), done.stderr[-3000:]
 
 
 @pytest.mark.nightly("trains a whole program; a small one is with every change")
