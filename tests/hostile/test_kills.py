@@ -31,14 +31,13 @@ NIGHTLY = pytest.mark.nightly("kills each job dozens of times")
     "job, every, at_least",
     [
         ("training", 9, 6),
-        ("convert", 2, 7),
+        ("convert", 1, 15),
         *(
             pytest.param(job, 1, at_least, marks=NIGHTLY)
             for job, at_least in (
                 ("training", 50),
                 ("other shards", 35),
                 ("export", 10),
-                ("convert", 15),
                 ("repair", 3),
             )
         ),
