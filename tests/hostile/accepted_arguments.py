@@ -20,20 +20,22 @@ class Tolerated(NamedTuple):
     words: tuple[str, ...]
 
 
-def tolerated(constructor: str, argument: str, value: Any, *words: str) -> Tolerated:
-    """Returns a value that is accepted with a warning."""
+def tolerated(constructor: str, argument: str, value: Any, words: str) -> Tolerated:
+    """Returns a value that is accepted with a warning; `words` as in `refused`."""
     name = f"{constructor} {argument} {value!r}"
-    return Tolerated(name, lambda: GOOD[constructor](**{argument: value}), words)
+    return Tolerated(
+        name, lambda: GOOD[constructor](**{argument: value}), tuple(words.split(" … "))
+    )
 
 
 TOLERATED = [
     *(
-        tolerated(name, "hidden_units", value, "hidden_units", f"have {units}")
+        tolerated(name, "hidden_units", value, f"hidden_units … have {units}")
         for name in ("v1 DNNClassifier", "v2 DNNRegressor")
         for value, units in (([2.5], "[2]"), ([np.float32(3.5), 2], "[3, 2]"), ("48", "[4, 8]"))
     ),
     *(
-        tolerated(name, "batch_norm", value, "batch_norm must be True or False", counts)
+        tolerated(name, "batch_norm", value, f"batch_norm must be True or False … {counts}")
         for name in ("v1 DNNEstimator", "v2 DNNClassifier", "v2 DNNLinearCombinedRegressor")
         for value, counts in (("no", "counts as True"), ("", "counts as False"), (2, "as True"))
     ),
@@ -42,7 +44,7 @@ TOLERATED = [
         for name in ("v1 DNNLinearCombinedClassifier", "v2 DNNLinearCombinedRegressor")
     ),
     tolerated("PoissonRegressionHead", "compute_full_loss", "no", "compute_full_loss must be True"),
-    tolerated("FinalExporter", "as_text", "no", "as_text must be True or False", "counts as True"),
+    tolerated("FinalExporter", "as_text", "no", "as_text must be True or False … counts as True"),
     *(
         tolerated(name, "checkpoint_save_graph_def", "no", "checkpoint_save_graph_def must be True")
         for name in CONFIGS
@@ -53,7 +55,7 @@ TOLERATED = [
         tolerated(name, "use_safe_embedding_lookup", "no", "use_safe_embedding_lookup must be True")
         for name in ("embedding_column", "shared_embedding_columns")
     ),
-    tolerated("TPUConfig", "per_host_input_for_training", "yes", "InputPipelineConfig", "PER_HOST"),
+    tolerated("TPUConfig", "per_host_input_for_training", "yes", "InputPipelineConfig … PER_HOST"),
     tolerated(
         "TPUConfig", "experimental_allow_per_host_v2_parallel_get_next", "no", "counts as True"
     ),

@@ -119,19 +119,37 @@ HEADS = tuple(name for name in GOOD if "ead" in name and name not in MULTI_HEADS
 
 
 def bad(
-    constructors: Any, argument: str, values: Any, error: Any, *words: str, **others: Any
+    constructors: Any,
+    argument: str,
+    values: Any,
+    words: str,
+    error: Any = ValueError,
+    **others: Any,
 ) -> list[Any]:
-    """Returns a refusal for each bad value of an argument, by constructors in turn."""
-    names = (constructors,) if isinstance(constructors, str) else constructors
+    """Returns a refusal for each bad value of an argument, by constructors in turn.
+
+    Args:
+        constructors: a function, a name in `GOOD`, or several names.
+        argument: the argument's name.
+        values: bad values of it.
+        words: as in `refused`.
+        error: class of the error.
+        **others: other arguments.
+    """
+    names = (
+        (constructors,) if isinstance(constructors, str) or callable(constructors) else constructors
+    )
     found = []
     # Each value with one constructor, and each constructor with one value.
     for index in range(max(len(names), len(values))):
         name, value = names[index % len(names)], values[index % len(values)]
+        make = name if callable(name) else GOOD[name]
+        name = name if isinstance(name, str) else name.__name__.strip("_")
         found += each(
             f"{name} {argument}",
             [value],
-            lambda v, n=name: GOOD[n](**{argument: v, **others}),
+            lambda v, make=make: make(**{argument: v, **others}),
+            words,
             error,
-            *words,
         )
     return found

@@ -31,7 +31,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import Error as MessageError
 
-import estimator_spec
+import estimator_spec as es
 import table_program
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import state_file
@@ -116,7 +116,7 @@ def damage_reads(n, function, directory, from_there_on=False):
         refusal = None
         try:
             function(directory)
-        except (OSError, estimator_spec.CheckpointError) as error:
+        except (OSError, es.CheckpointError) as error:
             refusal = error
         is_over = killer.calls_so_far() < n
         killer.unreadable_at(b"", ctypes.c_long(0), 0)
@@ -338,8 +338,14 @@ class Convert:
         assert checkpoints.verify(str(directory)).ok
         target = os.path.join(directory, "new", "model.ckpt-9")
         if not os.path.exists(target + ".index"):
+            assert tf.train.latest_checkpoint(os.path.dirname(target)) is None
             self.job(directory)
         assert checkpoints.verify(target).ok
+        assert tf.train.latest_checkpoint(os.path.dirname(target)) == target
+        # Killed before it is marked, nothing shows whose the first file is.
+        names = {*os.listdir(os.path.dirname(target))} - {"checkpoint", "model.ckpt-9.unfinished"}
+        ends = (".data-00000-of-00001", ".index", ".tables.json")
+        assert names == {f"model.ckpt-9{end}" for end in ends}
         np.testing.assert_array_equal(
             checkpoints.read_table(target, table_program.TABLE), self.table
         )

@@ -34,14 +34,21 @@ class Refusal(NamedTuple):
 
 
 def refused(name: str, call: Callable[[], Any], error: type[Exception], *words: str) -> Refusal:
-    """Returns a refusal."""
-    return Refusal(name, call, error, words)
+    """Returns a refusal; `words` may be one text whose parts stand between ' … '."""
+    return Refusal(name, call, error, tuple(" … ".join(words).split(" … ")))
 
 
-def each(name: str, values: Any, call: Callable[[Any], Any], error: Any, *words: str) -> list:
+def case(name: str, call: Callable[[], Any], words: str, error: Any = ValueError) -> Refusal:
+    """Returns a refusal by a ValueError, or another error."""
+    return refused(name, call, error, words)
+
+
+def each(
+    name: str, values: Any, call: Callable[[Any], Any], words: str, error: Any = ValueError
+) -> list[Refusal]:
     """Returns a refusal for each of several values of one argument."""
     return [
-        refused(f"{name} {_short_repr(value)}", lambda v=value: call(v), error, *words)
+        case(f"{name} {_short_repr(value)}", lambda v=value: call(v), words, error)
         for value in values
     ]
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from constructors import GOOD
 from estimator_spec import heads
-from refusal import NAN, each, refused
+from refusal import NAN, case, each
 
 _VOCABULARY = ["no", "yes"]
 _SHORT = "here (2, 1); got (3, 1)"
@@ -37,49 +37,40 @@ def _weighted(weights, kind=heads.BinaryClassHead):
 
 
 REFUSALS = [
-    *each("binary label", [[[-1], [1]]], _binary, ValueError, "Labels must be >= 0"),
-    *each(
-        "label", [[[2], [1]], [[NAN], [1.0]]], _binary, ValueError, "must be <= n_classes - 1 (1)"
-    ),
-    *each("label of TF1", [[[2], [1]]], _binary_of_tf1, ValueError, "must be <= n_classes - 1 (1)"),
-    *each("class", [[[3], [1]]], _of_three, ValueError, "Labels must be <= n_classes - 1 (2)"),
-    *each("class", [[[-1], [1]]], _of_three, ValueError, "Labels must be >= 0"),
+    *each("binary label", [[[-1], [1]]], _binary, "Labels must be >= 0"),
+    *each("label", [[[2], [1]], [[NAN], [1.0]]], _binary, "must be <= n_classes - 1 (1)"),
+    *each("label of TF1", [[[2], [1]]], _binary_of_tf1, "must be <= n_classes - 1 (1)"),
+    *each("class", [[[3], [1]]], _of_three, "Labels must be <= n_classes - 1 (2)"),
+    *each("class", [[[-1], [1]]], _of_three, "Labels must be >= 0"),
     *each(
         "dtype of classes",
         [[[0.5], [1.0]], [["a"], ["b"]], [[True], [False]]],
         _of_three,
-        ValueError,
         "Labels dtype should be integer",
     ),
     *each(
         "labels of classes",
         [[[2, 0], [0, 1]], [[-1, 0], [0, 1]]],
         lambda v: _loss(heads.MultiLabelHead(2), v),
-        ValueError,
         "with values in [0, 1]",
     ),
     *each(
         "probability",
         [[[-0.5], [1.0]], [[2.0], [1.0]]],
         lambda v: _loss(heads.LogisticRegressionHead(), v),
-        ValueError,
         "Labels must be in range [0, 1]",
     ),
     *each(
         "number",
         [[["a"], ["b"]], [["1"], ["2"]]],
         lambda v: _loss(heads.RegressionHead(), v),
-        ValueError,
-        "Labels dtype should be a number's",
-        "tf.strings.to_number",
+        "Labels dtype should be a number's … tf.strings.to_number",
     ),
     *each(
         "number of labels",
         [heads.BinaryClassHead(), heads.MultiClassHead(3), heads.RegressionHead()],
         lambda v: _loss(v, [[1], [0], [1]]),
-        ValueError,
-        "Labels don't fit the examples",
-        _SHORT,
+        f"Labels don't fit the examples … {_SHORT}",
     ),
     *each(
         "label that the vocabulary lacks",
@@ -88,61 +79,44 @@ REFUSALS = [
             heads.MultiClassHead(3, label_vocabulary=[*_VOCABULARY, "?"]),
         ],
         lambda v: _loss(v, [["no"], ["maybe"]]),
-        ValueError,
-        "Labels must be >= 0",
-        "isn't in label_vocabulary",
-        "'no', 'yes'",
+        "Labels must be >= 0 … isn't in label_vocabulary … 'no', 'yes'",
     ),
-    refused("no labels", lambda: _binary(None), ValueError, "You must provide a labels Tensor"),
-    refused(
+    case("no labels", lambda: _binary(None), "You must provide a labels Tensor"),
+    case(
         "ragged labels",
         lambda: _binary(tf.ragged.constant([[1], [1, 0]])),
-        ValueError,
-        "RaggedTensor labels are not supported",
-        "to_tensor()",
+        "RaggedTensor labels are not supported … to_tensor()",
     ),
-    refused(
+    case(
         "sparse labels",
         lambda: _binary(tf.sparse.from_dense([[1], [0]])),
-        ValueError,
         "SparseTensor labels are not supported",
     ),
     *each(
         "number of weights",
         [heads.BinaryClassHead, heads.RegressionHead],
         lambda v: _weighted(tf.ones([3, 1]), v),
-        ValueError,
-        "Weights (feature 'w') don't fit the examples",
-        _SHORT,
+        f"Weights (feature 'w') don't fit the examples … {_SHORT}",
     ),
     *each(
         "weights of strings",
         [heads.BinaryClassHead, heads.RegressionHead],
         lambda v: _weighted(tf.constant([["1"], ["2"]]), v),
-        ValueError,
-        "feature 'w' holds strings",
-        "tf.strings.to_number",
+        "feature 'w' holds strings … tf.strings.to_number",
     ),
-    refused(
+    case(
         "two weights an example",
         lambda: _weighted(tf.ones([2, 2])),
-        ValueError,
-        "Weights (feature 'w') don't fit",
-        "here (2, 1); got (2, 2)",
+        "Weights (feature 'w') don't fit … here (2, 1); got (2, 2)",
     ),
-    refused(
+    case(
         "ragged weights of examples",
         lambda: _weighted(tf.ragged.constant([[1.0], [1.0, 2.0]])),
-        ValueError,
-        "feature 'w' is a ragged tensor",
-        "to_tensor()",
+        "feature 'w' is a ragged tensor … to_tensor()",
     ),
-    refused(
+    case(
         "no weights",
         lambda: _loss(heads.BinaryClassHead(weight_column="w"), [[0], [1]], {"v": 1}),
-        ValueError,
-        "Feature w is not in features dictionary",
-        "weight_column",
-        "['v']",
+        "Feature w is not in features dictionary … weight_column … ['v']",
     ),
 ]

@@ -3,96 +3,87 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
-
 import estimator_spec as es
-from refusal import (
-    column,
-    dictionaries,
-    each,
-    estimator,
-    refused,
-    shared,
-    spec,
-)
+from constructors import bad
+from refusal import column, dictionaries, each, estimator, shared, spec
 
-tf1 = tf.compat.v1
-ESTIMATOR_ARGUMENTS = [
+_SIZES = ("train_batch_size", "eval_batch_size", "predict_batch_size")
+_VERSION = "export_saved_model_api_version"
+
+
+def _model_fn_of_mode(mode, params):
+    """A model_fn without features."""
+
+
+REFUSALS = [
     *(
         refusal
-        for name in ("train_batch_size", "eval_batch_size", "predict_batch_size")
+        for name in _SIZES
+        for use_tpu in (False, True)
         for refusal in (
-            *each(
-                name, [0, -4], lambda v, n=name: estimator(**{n: v}), ValueError, name, "positiv"
-            ),
-            *each(name, ["4", 2.5, [4]], lambda v, n=name: estimator(**{n: v}), TypeError, name),
+            *bad(estimator, name, [0, -4], f"{name} must be positive", use_tpu=use_tpu),
+            *bad(estimator, name, ["4", 2.5, [4]], f"{name} must be", TypeError, use_tpu=use_tpu),
         )
     ),
-    *each(
-        "params", [[1], (1, 2), "abc", 3], lambda v: estimator(params=v), TypeError, "params must"
-    ),
-    *each(
+    *bad(estimator, "params", [[1], (1, 2), "abc", 3], "params must", TypeError),
+    *bad(
+        estimator,
         "params",
         [{"batch_size": 3}, {"context": 1}],
-        lambda v: estimator(params=v),
-        ValueError,
-        "are reserved keys",
+        "['batch_size', 'context'] are reserved keys but existed in params",
     ),
-    *each(
-        "fast_updates",
-        ["no", "yes", [], 2],
-        lambda v: estimator(fast_updates=v),
-        TypeError,
-        "fast_updates must be True, False or None",
+    *bad(estimator, "fast_updates", ["no", "yes", [], 2], "must be True, False or None", TypeError),
+    *bad(estimator, "model_fn", ["f", 3], "model_fn must be", TypeError),
+    *bad(estimator, "model_fn", [None], "model_fn must be provided to Estimator"),
+    *bad(estimator, "model_fn", [_model_fn_of_mode], "must include features argument"),
+    *bad(estimator, "model_dir", [3, b"here"], "model_dir"),
+    *bad(
+        estimator,
+        "config",
+        [None, "c", {}, es.run_config.RunConfig()],
+        "`config` must be provided with type `tpu_config.RunConfig`",
     ),
-    *each("model_fn", ["f", 3], lambda v: estimator(model_fn=v), TypeError, "model_fn must be"),
-    refused("no model_fn", lambda: estimator(model_fn=None), ValueError, "mod"),
-    refused(
-        "model_fn without features",
-        lambda: estimator(model_fn=lambda mode, params: None),
-        ValueError,
-        "must include features argument",
-    ),
-    *each("model_dir", [3, b"here"], lambda v: estimator(model_dir=v), ValueError, "model_dir"),
-    *each("config", [None, "c", {}], lambda v: estimator(config=v), ValueError, "`config` must"),
-    *each("batch_axis", [0, "0", ["0"]], lambda v: estimator(batch_axis=v), TypeError, "batch_axi"),
-    *each(
+    *bad(estimator, "batch_axis", [0, "0", "00", ["0"], (0, "N")], "batch_axis must", TypeError),
+    *bad(estimator, "batch_axis", [[0, -1]], "batch_axis must"),
+    *bad(
+        estimator,
         "embedding_core",
         ["gpu", 3],
-        lambda v: estimator(embedding_core=v, embedding_config_spec=spec()),
-        ValueError,
         "embedding_core must be one of",
+        embedding_config_spec=spec(),
     ),
-    *each(
+    *bad(
+        estimator,
         "embedding_shards",
         [0, -1],
-        lambda v: estimator(embedding_shards=v, embedding_config_spec=spec()),
-        ValueError,
-        "shards",
+        "num_shards must be at least 1",
+        embedding_config_spec=spec(),
     ),
-    *each("host_replicas", [0, -1], lambda v: estimator(host_replicas=v), ValueError, "positive"),
-    refused("host_replicas", lambda: estimator(host_replicas="2"), TypeError, "host_replicas"),
-    *each(
+    *bad(estimator, "host_replicas", [0, -1], "host_replicas must be positive"),
+    *bad(estimator, "host_replicas", ["2"], "host_replicas must be int", TypeError),
+    *bad(
+        estimator,
         "embedding_config_spec",
         ["spec", {}, [column()]],
-        lambda v: estimator(embedding_config_spec=v),
+        "embedding_config_spec … must be an estimator_spec.EmbeddingConfigSpec",
         TypeError,
-        "embedding_config_spec",
     ),
-    *each("warm_start_from", [3, []], lambda v: estimator(warm_start_from=v), ValueError, "warm_s"),
-    refused(
-        "no train_batch_size",
-        lambda: estimator(use_tpu=True, train_batch_size=None),
-        ValueError,
-        "`train_batch_size` cannot be `None`",
+    *bad(estimator, "warm_start_from", [3, []], "warm_start_from must be a string"),
+    *bad(
+        estimator, "train_batch_size", [None], "`train_batch_size` cannot be `None`", use_tpu=True
+    ),
+    *bad(estimator, _VERSION, [0, 3, "1", None], f"{_VERSION} should be 1 or 2"),
+    *each(
+        "table without a feature",
+        [{"table": es.TableConfig(10, 4), "left": es.TableConfig(3, 2)}],
+        lambda v: estimator(embedding_config_spec=dictionaries(tables=v)),
+        "specifies table that is not used … ['left']",
     ),
     *each(
         "name of a column",
         ["my words", "wörter", "a:b"],
         lambda v: estimator(embedding_config_spec=spec([column(v)])),
-        ValueError,
-        "Column of feature",
-        "_embedding' is not a valid scope name",
+        "Column of feature … _embedding' is not a valid scope name",
     ),
     *each(
         "name of a table",
@@ -102,18 +93,12 @@ ESTIMATOR_ARGUMENTS = [
                 {"words": es.FeatureConfig(v)}, {v: es.TableConfig(10, 4)}
             )
         ),
-        ValueError,
-        "Table of table_to_config_dict",
-        "is not a valid scope name",
+        "Table of table_to_config_dict … is not a valid scope name",
     ),
     *each(
         "name of a shared table",
         ["my words", "wörter"],
         lambda v: estimator(embedding_config_spec=spec(shared(v))),
-        ValueError,
-        "shared_embedding_collection_name",
-        "is not a valid scope name",
+        "shared_embedding_collection_name … is not a valid scope name",
     ),
 ]
-
-REFUSALS = ESTIMATOR_ARGUMENTS

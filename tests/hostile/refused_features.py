@@ -9,16 +9,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import tpu_columns
-from refusal import (
-    column,
-    each,
-    identity,
-    in_graph,
-    refused,
-    sequence,
-    shared,
-    weighted,
-)
+from refusal import case, column, each, identity, in_graph, sequence, shared, weighted
 
 fc = tf.feature_column
 tf1 = tf.compat.v1
@@ -89,32 +80,22 @@ _STRINGS = lambda: {"age": tf.constant([["30"], ["40"]])}  # noqa: E731 - a tabl
 REFUSALS = [
     *each(
         "strings of a numeric column",
-        [
-            (_layer, _AGE),
-            (_canned, _AGE),
-            (_canned, fc.bucketized_column(_AGE, [35])),
-        ],
+        [(_layer, _AGE), (_canned, _AGE), (_canned, fc.bucketized_column(_AGE, [35]))],
         lambda v: v[0](_STRINGS, v[1]),
-        ValueError,
-        "Column 'age",
-        "feature 'age' holds strings, but numeric_column casts it to float32",
-        "tf.strings.to_number",
+        "Column 'age … feature 'age' holds strings, but numeric_column casts it to float32 "
+        "… tf.strings.to_number",
     ),
     *each(
         "ragged feature of a numeric column",
         [_layer, _canned],
         lambda v: v(lambda: {"age": _ragged(tf.float32)}, _AGE),
-        ValueError,
-        "Column 'age': feature 'age' is a ragged tensor of float32",
-        "to_tensor()",
+        "Column 'age': feature 'age' is a ragged tensor of float32 … to_tensor()",
     ),
     *each(
         "ragged feature of a column of TensorFlow",
         [fc.crossed_column(["words", "titles"], 9), fc.indicator_column(identity())],
         lambda v: _canned(lambda: dict.fromkeys(("words", "titles"), _ragged(tf.int64)), v),
-        ValueError,
-        "feature 'words' is a ragged tensor of int64",
-        "to_sparse()",
+        "feature 'words' is a ragged tensor of int64 … to_sparse()",
     ),
     *each(
         "weights of another number of TensorFlow's column",
@@ -122,10 +103,8 @@ REFUSALS = [
         lambda v: v[0](
             lambda: {"words": _sparse([1, 2], tf.int64), "weights": _sparse([1.0])}, v[1]
         ),
-        ValueError,
-        "Column 'words_weighted_by_weights",
-        "feature 'words' must have a weight for each id",
-        "its weights, feature 'weights', differ in number",
+        "Column 'words_weighted_by_weights … feature 'words' must have a weight for each id "
+        "… its weights, feature 'weights', differ in number",
     ),
     *each(
         "ragged weights of another number",
@@ -134,9 +113,7 @@ REFUSALS = [
             lambda: {"words": _ragged(tf.int64), "weights": tf.ragged.constant([[1.0], [2.0]])},
             v[1],
         ),
-        ValueError,
-        "Column 'words_weighted_by_weights",
-        "its weights, feature 'weights', differ in number",
+        "Column 'words_weighted_by_weights … its weights, feature 'weights', differ in number",
     ),
     *each(
         "dtype of the weights of TensorFlow's column",
@@ -144,93 +121,71 @@ REFUSALS = [
         lambda v: v[0](
             lambda: {"words": tf.constant(IDS), "weights": tf.constant([["1", "2"]] * 2)}, v[1]
         ),
-        ValueError,
-        "Column 'words_weighted_by_weights",
-        "Bad dtype, expected <dtype: 'float32'>, but got <dtype: 'string'>",
-        "The weights 'weights' must have the dtype",
+        "Column 'words_weighted_by_weights "
+        "… Bad dtype, expected <dtype: 'float32'>, but got <dtype: 'string'> "
+        "… The weights 'weights' must have the dtype",
     ),
     *each(
         "missing weights of TensorFlow's column",
         [(_layer, _INDICATOR), (_DEEP, _INDICATOR), (_canned, _WEIGHTED)],
         lambda v: v[0](lambda: {"words": tf.constant(IDS)}, v[1]),
-        ValueError,
-        "Column 'words_weighted_by_weights",
-        "Feature weights is not in features dictionary",
-        "['words']",
+        "Column 'words_weighted_by_weights … Feature weights is not in features dictionary "
+        "… ['words']",
     ),
-    refused(
+    case(
         "shared weights of another number",
         _two_lengths,
-        ValueError,
-        "Column 'titles_weighted_by_weights_embedding': feature 'titles'",
-        "its weights, feature 'weights', differ in number",
+        "Column 'titles_weighted_by_weights_embedding': feature 'titles' "
+        "… its weights, feature 'weights', differ in number",
     ),
-    *each("features", [None, [1], 3], _layer, TypeError, "features must be a dict", "input_fn"),
-    refused(
+    *each("features", [None, [1], 3], _layer, "features must be a dict … input_fn", TypeError),
+    case(
         "tensor as features",
         lambda: _layer(lambda: tf.constant(IDS)),
-        TypeError,
         "features must be a dict",
+        TypeError,
     ),
-    refused(
+    case(
         "missing feature",
         lambda: _layer({"titles": IDS, "authors": IDS}),
-        ValueError,
-        "Column 'words_embedding'",
-        "Feature words is not in features dictionary",
-        "['authors', 'titles']",
+        "Column 'words_embedding' … Feature words is not in features dictionary "
+        "… ['authors', 'titles']",
     ),
-    refused(
+    case(
         "feature that is None",
         lambda: _layer({"words": None}),
-        ValueError,
-        "Column 'words_embedding' of feature 'words'",
-        "None",
-        "input_fn must give tensors",
+        "Column 'words_embedding' of feature 'words' … None … input_fn must give tensors",
     ),
-    refused(
+    case(
         "missing weights",
         lambda: _layer({"words": IDS}, weighted()),
-        ValueError,
-        "'words_weighted_by_weights_embedding'",
-        "Feature weights is not in features dictionary",
-        "['words']",
+        "'words_weighted_by_weights_embedding' … Feature weights is not in features dictionary "
+        "… ['words']",
     ),
-    refused(
+    case(
         "missing steps",
         in_graph(lambda: tpu_columns.sequence_input_layer({"words": IDS}, [sequence()])),
-        ValueError,
-        "Column 'steps_embedding'",
-        "Feature steps is not in features dictionary",
-        "['words']",
+        "Column 'steps_embedding' … Feature steps is not in features dictionary … ['words']",
     ),
     *each(
         "type of ids",
         [[[1.5]], [["a"]]],
         lambda v: _layer({"words": v}),
-        ValueError,
-        "Column 'words_embedding' of feature 'words'",
-        "not integer",
-        "input_fn",
+        "Column 'words_embedding' of feature 'words' … not integer … input_fn",
     ),
     *each(
         "dtype of weights",
         [tf.int32, tf.int64, tf.float64],
         lambda v: _weights(lambda: tf.cast([[1, 2], [3, 4]], v)),
-        ValueError,
-        "'words_weighted_by_weights_embedding' of feature 'words'",
-        "Bad dtype, expected",
-        "The weights 'weights'",
-        "cast them in input_fn",
+        "'words_weighted_by_weights_embedding' of feature 'words' … Bad dtype, expected "
+        "… The weights 'weights' … cast them in input_fn",
     ),
-    refused(
+    case(
         "weights of strings",
         lambda: _weights(lambda: tf.constant([["a", "b"], ["c", "d"]])),
-        ValueError,
-        "Bad dtype, expected",
-        "'weights'",
+        "Bad dtype, expected … 'weights'",
     ),
-    refused(
+    case(
         "number of sparse weights",
         lambda: _layer(
             lambda: {
@@ -239,104 +194,74 @@ REFUSALS = [
             },
             weighted(),
         ),
-        ValueError,
-        "'words_weighted_by_weights_embedding'",
-        "feature 'words' must have a weight for each id",
+        "'words_weighted_by_weights_embedding' … feature 'words' must have a weight for each id",
     ),
     *each(
         "key",
         ["my words", "wörter", "a:b"],
         lambda v: _layer({v: IDS}, column(v)),
-        ValueError,
-        "Column of feature '",
-        "_embedding' is not a valid scope name",
-        "Rename it",
+        "Column of feature ' … _embedding' is not a valid scope name … Rename it",
     ),
-    refused(
+    case(
         "key of a sequence",
         in_graph(lambda: tpu_columns.sequence_input_layer({"a b": IDS}, [sequence("a b")])),
-        ValueError,
-        "Column of feature 'a b'",
-        "is not a valid scope name",
+        "Column of feature 'a b' … is not a valid scope name",
     ),
     *each(
         "name of a shared table in a layer",
         ["my table", "täble"],
         lambda v: _layer({"x": IDS, "y": IDS}, *shared(v)),
-        ValueError,
-        "Table: '",
-        "is not a valid scope name",
+        "Table: ' … is not a valid scope name",
     ),
-    refused("columns", lambda: tpu_columns.input_layer({}, None), TypeError, "feature_columns"),
-    refused("no columns", lambda: tpu_columns.input_layer({}, []), ValueError, "not be empty"),
-    refused(
-        "dict", lambda: tpu_columns.input_layer({}, {"w": column()}), ValueError, "dict", "lis"
-    ),
-    refused(
+    case("columns", lambda: tpu_columns.input_layer({}, None), "feature_columns", TypeError),
+    case("no columns", lambda: tpu_columns.input_layer({}, []), "not be empty"),
+    case("dict", lambda: tpu_columns.input_layer({}, {"w": column()}), "dict … lis"),
+    case(
         "string as a sequence column",
         lambda: tpu_columns.sequence_input_layer({}, ["words"]),
-        ValueError,
-        "_SequenceDenseColumn",
-        "words",
+        "_SequenceDenseColumn … words",
     ),
-    refused(
+    case(
         "sequence in input_layer",
         lambda: _layer({"steps": IDS}, sequence()),
-        ValueError,
-        "steps_embedding",
-        "sequence_input_layer",
+        "steps_embedding … sequence_input_layer",
     ),
-    refused(
+    case(
         "pooled column as a sequence",
         in_graph(lambda: tpu_columns.sequence_input_layer({"words": IDS}, [column()])),
-        ValueError,
-        "words_embedding",
-        "sequence_categorical_column",
+        "words_embedding … sequence_categorical_column",
     ),
-    refused(
+    case(
         "initializer without a result",
         lambda: _initialize(lambda shape, dtype: None),
-        ValueError,
-        "Table 'input_layer/words_embedding/embedding_weights'",
-        "returned None",
-        "[10, 4]",
+        "Table 'input_layer/words_embedding/embedding_weights' … returned None … [10, 4]",
     ),
     *each(
         "shape of an initializer",
         [[3], [], [4, 10]],
         lambda v: _initialize(lambda shape, dtype: tf.zeros(v)),
-        ValueError,
-        "Table 'input_layer/words_embedding/embedding_weights'",
-        "returned a tensor of shape",
-        "[10, 4]",
+        "Table 'input_layer/words_embedding/embedding_weights' … returned a tensor of shape "
+        "… [10, 4]",
     ),
-    refused(
+    case(
         "dtype of an initializer",
         lambda: _initialize(lambda shape, dtype: tf.zeros(shape, tf.float64)),
-        ValueError,
-        "input_layer/words_embedding/embedding_weights",
-        "float64",
-        "must return a float32 tensor",
+        "input_layer/words_embedding/embedding_weights … float64 … must return a float32 tensor",
     ),
-    refused(
+    case(
         "arguments of an initializer",
         lambda: _initialize(lambda: 0),
+        "input_layer/words_embedding/embedding_weights … initializer(shape, dtype=tf.float32)",
         TypeError,
-        "input_layer/words_embedding/embedding_weights",
-        "initializer(shape, dtype=tf.float32)",
     ),
-    refused(
+    case(
         "two initializers of a collection",
         lambda: _two_tables(initializer=tf1.zeros_initializer()),
-        ValueError,
-        "Shared embedding 'table' already has the initializer",
-        "shared_embedding_collection_name",
+        "Shared embedding 'table' already has the initializer … shared_embedding_collection_name",
     ),
-    refused(
+    case(
         "two dimensions of a collection",
         lambda: _two_tables(dimension=8, initializer=_ones),
-        ValueError,
-        "Shared embedding 'table' already has shape",
-        "(10, 8)",
+        "Shared embedding 'table' already has shape … (10, 8)",
     ),
 ]

@@ -9,8 +9,9 @@ import tempfile
 import tensorflow as tf
 
 import estimator_spec as es
+from constructors import bad
 from estimator_spec import checkpoints, convert
-from refusal import each, refused, spec
+from refusal import case, each, spec
 
 tf1 = tf.compat.v1
 NOWHERE = "/nowhere/model.ckpt-1"
@@ -39,24 +40,23 @@ REFUSALS = [
             ("to_config_proto", lambda spec: convert.to_config_proto(spec, 8)),
             ("to_serving", lambda spec: convert.to_serving(spec, NOWHERE)),
         )
-        for refusal in each(name, [None, "spec"], call, TypeError, "EmbeddingConfigSpec")
+        for refusal in each(name, [None, "spec"], call, "EmbeddingConfigSpec", TypeError)
     ),
     *each(
         "batch_size",
         [0, -8, "8"],
         lambda v: convert.to_config_proto(spec(), v),
-        ValueError,
         "batch_size must be a positive int",
     ),
-    *each("target", [None, 3], lambda v: convert.features_for(v, {}), TypeError, "target must be"),
-    refused(
+    *each("target", [None, 3], lambda v: convert.features_for(v, {}), "target must be", TypeError),
+    case(
         "serving without a checkpoint",
         lambda: convert.to_serving(spec(), NOWHERE),
-        es.CheckpointError,
         NOWHERE,
+        es.CheckpointError,
     ),
     *(
-        refused(f"{name} of no checkpoint", lambda f=f: f(NOWHERE), es.CheckpointError, NOWHERE)
+        case(f"{name} of no checkpoint", lambda f=f: f(NOWHERE), NOWHERE, es.CheckpointError)
         for name, f in (
             ("inspect", checkpoints.inspect),
             ("verify", checkpoints.verify),
@@ -66,28 +66,20 @@ REFUSALS = [
             ("convert", lambda path: checkpoints.convert(path, path + "-new", shards=2)),
         )
     ),
-    refused(
+    case(
         "inspect of an empty directory",
         lambda: checkpoints.inspect(tempfile.mkdtemp()),
-        es.CheckpointError,
         "directory without a checkpoint",
+        es.CheckpointError,
     ),
-    refused(
+    case(
         "unknown table",
         lambda: checkpoints.read_table(checkpoint(), "titles"),
-        ValueError,
-        "'titles'",
-        "input_layer/words_embedding/embedding_weights",
+        "'titles' … input_layer/words_embedding/embedding_weights",
     ),
-    *each(
-        "strategy of a checkpoint", ["hash", 3], lambda v: _convert(strategy=v), ValueError, "mod"
-    ),
-    *each(
-        "shards of a checkpoint", [0, -1], lambda v: _convert(shards=v), ValueError, "num_shards"
-    ),
-    *each(
-        "shards of a checkpoint", ["2", 2.5], lambda v: _convert(shards=v), TypeError, "num_shar"
-    ),
+    *bad(_convert, "strategy", [3], "mod"),
+    *bad(_convert, "shards", [-1], "num_shards"),
+    *bad(_convert, "shards", ["2", 2.5], "num_shards", TypeError),
 ]
 
 # Command line after `python -m estimator_spec`, and words of what it prints to standard error.

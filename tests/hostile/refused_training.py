@@ -11,16 +11,7 @@ import tensorflow as tf
 import estimator_spec as es
 import tpu_columns
 from estimator_spec.cores import enqueue
-from refusal import (
-    column,
-    dictionaries,
-    each,
-    estimator,
-    identity,
-    refused,
-    spec,
-    weighted,
-)
+from refusal import case, column, dictionaries, each, estimator, identity, spec, weighted
 
 tf1 = tf.compat.v1
 IDS = [[1, 2], [3, 4]]
@@ -42,74 +33,53 @@ def _sparse(values, count=2):
 
 
 ON_CORES = [
-    refused("no feature", lambda: _take(None), ValueError, "Feature 'words'", "is missing", "[]"),
-    refused(
+    case("no feature", lambda: _take(None), "Feature 'words' … is missing … []"),
+    case(
         "feature None",
         lambda: enqueue.take(
             "words", es.FeatureConfig("t"), es.TableConfig(10, 4), {"words": None}
         ),
-        ValueError,
-        "Feature 'words'",
-        "is None",
+        "Feature 'words' … is None",
     ),
     *each(
-        "ids of a core",
-        [[["a"]], [[1.5]], np.array([["a"]])],
-        _take,
-        ValueError,
-        "Feature 'words'",
-        "integer",
+        "ids of a core", [[["a"]], [[1.5]], np.array([["a"]])], _take, "Feature 'words' … integer"
     ),
-    *each("shape of ids", [1, [[[1]]]], _take, ValueError, "Feature 'words'", "[B, n]"),
-    refused(
+    *each("shape of ids", [1, [[[1]]]], _take, "Feature 'words' … [B, n]"),
+    case(
         "several dense ids without a combiner",
         lambda: _take(IDS, combiner=None),
-        ValueError,
-        "Feature 'words'",
-        "combiner None",
-        "(2, 2)",
+        "Feature 'words' … combiner None … (2, 2)",
     ),
-    refused(
+    case(
         "missing weights of sparse ids",
         lambda: _take(_sparse([1, 2]), weight_key="weights"),
-        ValueError,
-        "Cannot find weights weights of feature words",
-        "Please check if the weights are present in feature dict",
+        "Cannot find weights weights of feature words "
+        "… Please check if the weights are present in feature dict",
     ),
-    refused(
+    case(
         "missing weights of ragged ids",
         lambda: _take(tf.ragged.constant([[1], [2, 3]]), weight_key="weights"),
-        ValueError,
         "Cannot find weights weights of feature words",
     ),
-    refused(
+    case(
         "weights without a combiner",
         lambda: _take([[1], [2]], [[1.0], [2.0]], combiner=None),
-        ValueError,
-        "Found weights weights",
-        "not compatible with sparse feature words",
+        "Found weights weights … not compatible with sparse feature words",
     ),
-    refused(
+    case(
         "dense weights of sparse ids",
         lambda: _take(_sparse([1, 2]), tf.constant([[1.0, 2.0]])),
-        ValueError,
-        "Feature words",
-        "Dense weights are not supported on TPU",
+        "Feature words … Dense weights are not supported on TPU",
     ),
-    refused(
+    case(
         "strings as weights of a core",
         lambda: _take(_sparse([1, 2]), _sparse(["a", "b"])),
-        ValueError,
-        "Feature 'words'",
-        "weights 'weights'",
-        "string",
+        "Feature 'words' … weights 'weights' … string",
     ),
-    refused(
+    case(
         "number of weights of a core",
         lambda: _take(_sparse([1, 2]), _sparse([1.0], 1)),
-        ValueError,
-        "'words'",
-        "differ in number",
+        "'words' … differ in number",
     ),
 ]
 
@@ -158,85 +128,65 @@ def _look_up_in_dict_mode(features, core=None):
 _WEIGHTED = "Column 'words_weighted_by_weights_embedding'"
 _COUNTS = "feature 'words' must have a weight for each id"
 IN_TRAINING = [
-    refused(
+    case(
         "dense weight of zero",
         lambda: _train_weighted(IDS, [[1.0, 0.0], [3.0, 4.0]]),
-        ValueError,
-        _WEIGHTED,
-        _COUNTS,
-        "no id the weight 0",
+        f"{_WEIGHTED} … {_COUNTS} … no id the weight 0",
     ),
-    refused(
+    case(
         "fewer weights than ids",
         lambda: _train_weighted(IDS, [[1.0], [3.0]], combiner="sum"),
-        ValueError,
-        _WEIGHTED,
-        _COUNTS,
+        f"{_WEIGHTED} … {_COUNTS}",
     ),
-    refused(
+    case(
         "one weight of four",
         lambda: _train_weighted(IDS, [[1.0]], use_safe_embedding_lookup=False),
-        ValueError,
-        _WEIGHTED,
-        _COUNTS,
+        f"{_WEIGHTED} … {_COUNTS}",
     ),
-    refused(
+    case(
         "fewer weights than ids on a core",
         lambda: _train_weighted(IDS, [[1.0, 0.0], [3.0, 4.0]], "host"),
-        ValueError,
         _COUNTS,
     ),
-    refused(
+    case(
         "column that isn't in the spec",
         lambda: _two_columns("host"),
-        ValueError,
-        "Column 'titles_embedding'",
-        "isn't in the embedding_config_spec",
-        "feature_columns",
+        "Column 'titles_embedding' … isn't in the embedding_config_spec … feature_columns",
     ),
     *each(
         "dimension of the spec, embedding_core",
         [None, "host"],
         lambda v: _train(lambda: {"words": tf.constant(IDS)}, [column()], _wider(), v),
-        ValueError,
-        "words",
-        "dimension 4 in the model",
-        "dimension 8 in the embedding_config_spec",
+        "words … dimension 4 in the model … dimension 8 in the embedding_config_spec",
     ),
     *each(
         "features of a core, type",
         [list, tuple],
         lambda v: _train(lambda: v([tf.constant(IDS)]), [column()], core="host"),
-        ValueError,
         "features must be a dict",
     ),
-    refused(
+    case(
         "list as features",
         lambda: _train(lambda: [tf.constant(IDS)], [column()]),
+        "dict of tensors by key … input_fn returned list",
         TypeError,
-        "dict of tensors by key",
-        "input_fn returned list",
     ),
-    refused(
+    case(
         "tensor as features in training",
         lambda: _train(lambda: tf.constant(IDS), [column()]),
-        TypeError,
         "dict of tensors by key",
+        TypeError,
     ),
-    refused(
+    case(
         "list as features of dictionaries",
         lambda: _look_up_in_dict_mode(lambda: [tf.constant(IDS)]),
-        ValueError,
-        "features must be a dict",
-        "list",
+        "features must be a dict … list",
     ),
     *each(
         "id out of range, embedding_core",
         [None, "host"],
         lambda v: _train(lambda: {"words": tf.constant([[1], [20]])}, [column()], core=v),
-        ValueError,
-        "id 20 of feature 'words'",
-        "valid: 0 to 9",
+        "id 20 of feature 'words' … valid: 0 to 9",
     ),
 ]
 
@@ -268,28 +218,21 @@ IN_CANNED_MODELS = [
         "label of a batch",
         [{"n_classes": 2}, {"n_classes": 3}],
         lambda v: _fit(_AGE, [[0], [7]], **v),
-        ValueError,
-        "Labels must be <= n_classes - 1",
-        "The batch has [[0][7]]",
-        "input_fn",
+        "Labels must be <= n_classes - 1 … The batch has [[0][7]] … input_fn",
     ),
-    refused(
+    case(
         "label of a batch that the vocabulary lacks",
         lambda: _fit(_AGE, [["no"], ["maybe"]], label_vocabulary=["no", "yes"]),
-        ValueError,
-        "Labels must be >= 0",
-        "isn't in label_vocabulary, ['no', 'yes']",
+        "Labels must be >= 0 … isn't in label_vocabulary, ['no', 'yes']",
     ),
-    refused(
+    case(
         "number of labels of a batch",
         lambda: _fit(_AGE, [[0], [1], [1]]),
-        ValueError,
         "labels shape must be [D0, D1, ... DN, 1]",
     ),
-    refused(
+    case(
         "number of weights of a batch",
         lambda: _fit(_AGE, [[0], [1]], [[1.0], [1.0], [1.0]], weight_column="weights"),
-        ValueError,
         "weights shape must be [D0, D1, ... DN]",
     ),
     *each(
@@ -299,10 +242,8 @@ IN_CANNED_MODELS = [
             (es.LinearClassifier, _OF_WORDS),
         ],
         lambda v: _fit([v[1]], [[0], [1]], [[1.0], [2.0]], v[0]),
-        ValueError,
-        "Column 'words_weighted_by_weights",
-        "feature 'words' must have a weight for each id",
-        "its weights, feature 'weights', differ in number",
+        "Column 'words_weighted_by_weights … feature 'words' must have a weight for each id "
+        "… its weights, feature 'weights', differ in number",
     ),
 ]
 

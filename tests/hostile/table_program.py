@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 import tpu_columns
 
 tf1 = tf.compat.v1
@@ -37,21 +37,19 @@ def model_fn(features, labels, mode, params):
     kernel = tf1.get_variable("kernel", [2, 1], initializer=tf1.constant_initializer(0.5))
     output = tf.matmul(layer, kernel)
     loss = train_op = None
-    if mode != estimator_spec.ModeKeys.PREDICT:
+    if mode != es.ModeKeys.PREDICT:
         loss = tf1.losses.mean_squared_error(labels, output)
-    if mode == estimator_spec.ModeKeys.TRAIN:
+    if mode == es.ModeKeys.TRAIN:
         train_op = tf1.train.AdagradOptimizer(0.3).minimize(loss, tf1.train.get_global_step())
-    return estimator_spec.TPUEstimatorSpec(
-        mode, loss=loss, train_op=train_op, predictions={"output": output}
-    )
+    return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op, predictions={"output": output})
 
 
 def make(model_dir, strategy="div", shards=1):
     """Returns an estimator that saves after each step."""
-    spec = estimator_spec.EmbeddingConfigSpec(
-        [column()], estimator_spec.AdagradParameters(0.3), partition_strategy=strategy
+    spec = es.EmbeddingConfigSpec(
+        [column()], es.AdagradParameters(0.3), partition_strategy=strategy
     )
-    config = estimator_spec.RunConfig(
+    config = es.RunConfig(
         model_dir=str(model_dir),
         tf_random_seed=1,
         save_checkpoints_steps=1,
@@ -59,7 +57,7 @@ def make(model_dir, strategy="div", shards=1):
         log_step_count_steps=None,
         keep_checkpoint_max=2,
     )
-    return estimator_spec.TPUEstimator(
+    return es.TPUEstimator(
         model_fn,
         config=config,
         params={},
@@ -75,4 +73,4 @@ def make(model_dir, strategy="div", shards=1):
 def receiver_fn():
     """A placeholder of the ids."""
     words = {"word": tf1.placeholder(tf.int64, [None, 1])}
-    return estimator_spec.ServingInputReceiver(words, words)
+    return es.ServingInputReceiver(words, words)

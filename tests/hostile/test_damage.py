@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 import table_program
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import crc32c, index_file, records
@@ -386,7 +386,7 @@ def test_restored_data_with_a_wrong_bit(copied):
     data = bytearray(path.read_bytes())
     data[piece.offset] ^= 1
     path.write_bytes(data)
-    with pytest.raises(estimator_spec.CheckpointError, match=f"{path}.*'kernel'") as caught:
+    with pytest.raises(es.CheckpointError, match=f"{path}.*'kernel'") as caught:
         table_program.make(directory, "mod", 3).evaluate(table_program.input_fn, steps=1)
     assert_clean(caught.value, directory)
     assert caught.value.__suppress_context__

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 import forking_python
 import interruptions
 import leftovers
@@ -161,16 +161,14 @@ def export_in_all_ways(model_dir, foreign):
         )
     foreign.check("exports")
     exporters = [
-        estimator_spec.LatestExporter("latest", table_program.receiver_fn, exports_to_keep=1),
-        estimator_spec.BestExporter("best", table_program.receiver_fn, exports_to_keep=1),
-        estimator_spec.FinalExporter("final", table_program.receiver_fn),
+        es.LatestExporter("latest", table_program.receiver_fn, exports_to_keep=1),
+        es.BestExporter("best", table_program.receiver_fn, exports_to_keep=1),
+        es.FinalExporter("final", table_program.receiver_fn),
     ]
-    estimator_spec.train_and_evaluate(
+    es.train_and_evaluate(
         made,
-        estimator_spec.TrainSpec(table_program.input_fn, max_steps=9),
-        estimator_spec.EvalSpec(
-            table_program.input_fn, steps=1, exporters=exporters, throttle_secs=0
-        ),
+        es.TrainSpec(table_program.input_fn, max_steps=9),
+        es.EvalSpec(table_program.input_fn, steps=1, exporters=exporters, throttle_secs=0),
     )
     foreign.check("train_and_evaluate")
     latest = model_dir / "export" / "latest"
@@ -288,7 +286,7 @@ def test_a_keras_model(tmp_path):
     foreign.plant("keras/notes.tables.json")
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
     model.compile("sgd", "mse")
-    estimator_spec.model_to_estimator(model, model_dir=str(tmp_path))
+    es.model_to_estimator(model, model_dir=str(tmp_path))
     assert (tmp_path / "keras" / "keras_model.ckpt.index").exists()
     foreign.check("model_to_estimator")
 
@@ -308,7 +306,7 @@ def test_a_copied_directory(tmp_path):
 @pytest.mark.parametrize("name", ["run*", "run?"])
 def test_a_directory_named_like_a_pattern(tmp_path, name):
     """A model_dir that TensorFlow reads as a pattern is refused: it deletes files of others."""
-    with pytest.raises(estimator_spec.ModelDirError, match="delete checkpoints of other direc"):
+    with pytest.raises(es.ModelDirError, match="delete checkpoints of other direc"):
         table_program.make(tmp_path / name).train(table_program.input_fn, max_steps=1)
 
 

@@ -10,7 +10,6 @@ import pytest
 import forking_python
 import interruptions
 import table_program
-from estimator_spec import checkpoints
 
 
 @pytest.mark.slow
@@ -58,14 +57,3 @@ def test_a_file_that_is_too_large(tmp_path):
     estimator = table_program.make(tmp_path)
     assert estimator.get_variable_value("global_step") == 1
     estimator.train(table_program.input_fn, max_steps=2)
-
-
-def test_no_room_for_a_converted_checkpoint(tmp_path, monkeypatch):
-    """A conversion needs room for the whole copy before it begins."""
-    import shutil
-
-    table_program.make(tmp_path / "model").train(table_program.input_fn, max_steps=1)
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(OSError, match=f"{tmp_path}.* has 1,000 bytes left.* Nothing was written"):
-        checkpoints.convert(tmp_path / "model", tmp_path / "new" / "model.ckpt-1", shards=2)

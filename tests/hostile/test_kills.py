@@ -15,7 +15,7 @@ import types
 import numpy as np
 import pytest
 
-import estimator_spec
+import estimator_spec as es
 import interruptions
 import leftovers
 import table_program
@@ -23,22 +23,29 @@ from estimator_spec import checkpoints
 from estimator_spec.common import own_files
 from estimator_spec.driver import saved_models
 
-
-@pytest.mark.slow
-def test_a_killed_training(tmp_path):
-    """A training that is killed before a change leaves a whole checkpoint, and can run again."""
-    assert interruptions.interrupt("kill", "training", tmp_path, every=9) >= 6
+NIGHTLY = pytest.mark.nightly("kills each job dozens of times")
 
 
 @pytest.mark.slow
-@pytest.mark.nightly("kills each job dozens of times")
 @pytest.mark.parametrize(
-    "job, at_least",
-    [("training", 50), ("other shards", 35), ("export", 10), ("convert", 15), ("repair", 3)],
+    "job, every, at_least",
+    [
+        ("training", 9, 6),
+        ("convert", 1, 15),
+        *(
+            pytest.param(job, 1, at_least, marks=NIGHTLY)
+            for job, at_least in (
+                ("training", 50),
+                ("other shards", 35),
+                ("export", 10),
+                ("repair", 3),
+            )
+        ),
+    ],
 )
-def test_killed_before_each_change(tmp_path, job, at_least):
+def test_killed_before_a_change(tmp_path, job, every, at_least):
     """Whatever change a job is killed before, its last result is whole, and it can run again."""
-    assert interruptions.interrupt("kill", job, tmp_path) >= at_least
+    assert interruptions.interrupt("kill", job, tmp_path, every) >= at_least
 
 
 HOLDER = """
@@ -76,7 +83,7 @@ def test_two_trainings_in_one_directory(holder, tmp_path):
     def never(params):
         raise AssertionError("a graph was begun")
 
-    with pytest.raises(estimator_spec.ModelDirError, match=f"process {holder.pid} on ") as caught:
+    with pytest.raises(es.ModelDirError, match=f"process {holder.pid} on ") as caught:
         estimator.train(never, steps=1)
     assert os.uname().nodename in str(caught.value)
     # An evaluation is no training.
@@ -94,7 +101,7 @@ def test_one_training_after_another(tmp_path):
 
     class Inside(table_program.tf1.train.SessionRunHook):
         def begin(self):
-            with pytest.raises(estimator_spec.ModelDirError, match="Another training") as caught:
+            with pytest.raises(es.ModelDirError, match="Another training") as caught:
                 table_program.make(tmp_path).train(table_program.input_fn, steps=1)
             refused.append(str(caught.value))
             raise KeyboardInterrupt

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec.common import legacy_keras
 
 tf1 = tf.compat.v1
@@ -88,13 +88,13 @@ def model_fn(features, labels, mode, params):
     train_op = optimizer.minimize(loss, tf1.train.get_global_step())
     ops = [op.name for op in output.graph.get_operations()]
     params["record"]([first.name, second.name, *ops])
-    return estimator_spec.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    return es.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def train_replicas(config, params):
     """Trains it on two replicas of the host, in a loop."""
-    config = config.replace(tpu_config=estimator_spec.TPUConfig(iterations_per_loop=2))
-    estimator_spec.TPUEstimator(
+    config = config.replace(tpu_config=es.TPUConfig(iterations_per_loop=2))
+    es.TPUEstimator(
         model_fn,
         config=config,
         params={**params, "cross_shard": True},
@@ -106,18 +106,15 @@ def train_replicas(config, params):
 
 def train_plain(config, params):
     """Trains it without replicas."""
-    estimator_spec.TPUEstimator(
+    es.TPUEstimator(
         model_fn, config=config, params=params, use_tpu=False, train_batch_size=8
     ).train(input_fn, max_steps=STEPS)
 
 
 def results(train, model_dir, meet=lambda: None):
     """Trains a model; returns the values of its variables, and the names of its ops."""
-    config = estimator_spec.RunConfig(
-        model_dir=str(model_dir),
-        tf_random_seed=1,
-        save_summary_steps=0,
-        log_step_count_steps=None,
+    config = es.RunConfig(
+        model_dir=str(model_dir), tf_random_seed=1, save_summary_steps=0, log_step_count_steps=None
     )
     names_of_builds = []
     train(config, {"meet": meet, "record": lambda names: names_of_builds.append(names)})
@@ -182,16 +179,16 @@ def test_evaluation_during_training(tmp_path):
         loss = tf1.losses.mean_squared_error(labels, tf.matmul(features["x"], weight))
         step = tf1.train.get_global_step()
         train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
-        return estimator_spec.EstimatorSpec(mode, loss=loss, train_op=train_op)
+        return es.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     def make(name):
-        config = estimator_spec.RunConfig(
+        config = es.RunConfig(
             model_dir=str(tmp_path / name),
             log_step_count_steps=None,
             train_distribute=strategy,
             eval_distribute=strategy,
         )
-        return estimator_spec.Estimator(mean_model, config=config)
+        return es.Estimator(mean_model, config=config)
 
     def batches():
         return input_fn({"batch_size": 4})

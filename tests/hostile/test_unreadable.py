@@ -72,9 +72,7 @@ def inspect(directory):
 
 
 @pytest.mark.parametrize(
-    "job",
-    [repair, convert, inspect, read_value],
-    ids=lambda job: job.__name__,
+    "job", [repair, convert, inspect, read_value], ids=lambda job: job.__name__
 )
 def test_each_read_of_a_tool(trained, tmp_path, monkeypatch, job):
     """Whichever read of a tool fails, it names the file, and the checkpoints are as they were."""

@@ -192,7 +192,6 @@ NIGHTLY = {
         "reference/test_heads.py::test_specs*named]",
     ),
     "many optimizers or settings, of which smaller tests show each": (
-        "estimator_spec/driver/test_core_gradients.py::test_reference_variables_are_reproducible",
         "estimator_spec/driver/test_device_loop.py::test_pipelining",
         "estimator_spec/driver/test_embedding_core.py::test_a_pipelined_core_makes_no*",
         "estimator_spec/driver/test_stacked_tables.py::test_every_optimizer",

@@ -459,26 +459,6 @@ class TestRefusals:
             else:
                 tpu_columns.embedding_column(column, 4)
 
-    @pytest.mark.parametrize("column", [None, "a", fc.numeric_column("n"), 3])
-    def test_no_categorical_column(self, column):
-        """An object that isn't a categorical column is a TypeError that names supported columns."""
-        with pytest.raises(TypeError, match="must be type.*categorical_column_with_identity"):
-            tpu_columns.embedding_column(column, 4)
-
-    @pytest.mark.parametrize("dimension", [0, -1, None])
-    def test_dimension_below_one(self, dimension):
-        """A dimension out of range raises the legacy message `Invalid dimension {}.`."""
-        with pytest.raises(ValueError, match=f"Invalid dimension {dimension}\\."):
-            tpu_columns.embedding_column(identity(), dimension)
-        with pytest.raises(ValueError, match=f"Invalid dimension {dimension}\\."):
-            tpu_columns.shared_embedding_columns([identity()], dimension)
-
-    @pytest.mark.parametrize("dimension", ["8", 8.0, True, [8]])
-    def test_dimension_of_a_wrong_type(self, dimension):
-        """A dimension that isn't an int is a TypeError."""
-        with pytest.raises(TypeError, match="Invalid dimension"):
-            tpu_columns.embedding_column(identity(), dimension)
-
     def test_numpy_integers_are_integers(self):
         """NumPy integers are accepted as dimensions and become plain ints."""
         column = tpu_columns.embedding_column(
@@ -488,93 +468,6 @@ class TestRefusals:
         )
         assert type(column.dimension) is int
         assert type(column.get_max_sequence_length()) is int
-
-    def test_initializer(self):
-        """The error of an initializer that isn't callable names the column."""
-        with pytest.raises(ValueError, match="initializer must be callable if specified.*: a"):
-            tpu_columns.embedding_column(identity(), 4, initializer="zeros")
-        with pytest.raises(ValueError, match="initializer must be callable if specified"):
-            tpu_columns.shared_embedding_columns([identity()], 4, initializer=0.0)
-
-    def test_learning_rate_fn(self):
-        """A number as learning_rate_fn is an error when the column is created."""
-        with pytest.raises(ValueError, match="learning_rate_fn must be callable"):
-            tpu_columns.embedding_column(identity(), 4, learning_rate_fn=0.1)
-
-    def test_sequence_lengths(self):
-        """Sequence columns require a length; other columns must have none."""
-        sequence = fc.sequence_categorical_column_with_identity("s", 7)
-        message = "max_sequence_length must be greater than 0 for sequence columns. "
-        with pytest.raises(ValueError, match=message + "Got max_sequence_length=0 for sequence"):
-            tpu_columns.embedding_column(sequence, 4)
-        message = "Non zero max_seq_length=2 specified for non sequence column a."
-        with pytest.raises(ValueError, match=message):
-            tpu_columns.embedding_column(identity(), 4, max_sequence_length=2)
-        with pytest.raises(TypeError, match="max_sequence_length of column s must be an int"):
-            tpu_columns.embedding_column(sequence, 4, max_sequence_length="5")
-        message = "max_sequence_lengths and categorical_columns must be of the same length"
-        with pytest.raises(ValueError, match=message):
-            tpu_columns.shared_embedding_columns([sequence], 4, max_sequence_lengths=[1, 2])
-
-    def test_devices(self):
-        """Unknown devices are errors, and so are columns that the tensor core can't look up."""
-        with pytest.raises(ValueError, match="embedding_lookup_device must be in"):
-            tpu_columns.embedding_column(identity(), 4, embedding_lookup_device="gpu")
-        with pytest.raises(ValueError, match="requires tensor_core_shape to be set."):
-            tpu_columns.embedding_column(identity(), 4, embedding_lookup_device="tpu_tensor_core")
-        with pytest.raises(ValueError, match="does not support sequence columns"):
-            tpu_columns.embedding_column(
-                fc.sequence_categorical_column_with_identity("s", 7),
-                4,
-                max_sequence_length=2,
-                embedding_lookup_device="tpu_tensor_core",
-                tensor_core_shape=[None, 2],
-            )
-
-    @pytest.mark.parametrize("shape", [[4], [None, 4, 4]])
-    def test_tensor_core_shape(self, shape):
-        """A tensor_core_shape must have two elements."""
-        with pytest.raises(ValueError, match="tensor_core_shape must be size 2. Got"):
-            tpu_columns.embedding_column(identity(), 4, tensor_core_shape=shape)
-
-    @pytest.mark.parametrize(
-        "shape", [[None, 0], [None, None], [-2, 3], [0, 3], ["a", 3], [True, 3]]
-    )
-    def test_tensor_core_shape_entries(self, shape):
-        """A tensor_core_shape without a number of ids, or with a bad batch size, is an error."""
-        with pytest.raises(ValueError, match="tensor_core_shape must"):
-            tpu_columns.embedding_column(identity(), 4, tensor_core_shape=shape)
-
-    def test_combiner(self):
-        """An unknown combiner is an error when the column is created, on any device."""
-        with pytest.raises(ValueError, match="combiner must be one of 'mean', 'sqrtn' or 'sum'"):
-            tpu_columns.embedding_column(identity(), 4, combiner="max")
-        with pytest.raises(ValueError, match="does not support combiner other than sum and mean"):
-            tpu_columns.embedding_column(
-                identity(),
-                4,
-                combiner=None,
-                embedding_lookup_device="tpu_tensor_core",
-                tensor_core_shape=[None, 2],
-            )
-
-    def test_buckets_of_shared_columns(self):
-        """The error for shared columns of different vocabulary sizes names both."""
-        with pytest.raises(ValueError, match="same number of buckets.*a with.*10.*b with.*11"):
-            tpu_columns.shared_embedding_columns([identity("b", 11), identity("a", 10)], 4)
-
-    def test_no_columns_to_share(self):
-        """An empty list of columns is an error."""
-        with pytest.raises(ValueError, match="at least one categorical column"):
-            tpu_columns.shared_embedding_columns([], 4)
-
-    def test_replace_checks_too(self):
-        """`_replace` checks its values as the constructor does."""
-        column = tpu_columns.embedding_column(identity(), 4)
-        with pytest.raises(ValueError, match="Non zero max_seq_length=2"):
-            column._replace(max_sequence_length=2)
-        with pytest.raises(TypeError):
-            column._replace(no_such_field=2)
 
 
 def test_split_sequence_columns():

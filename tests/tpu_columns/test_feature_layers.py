@@ -96,17 +96,35 @@ def dense_features(columns):
     return lambda features: feature_layers.DenseFeatures(columns)(features)
 
 
+LAYERS = {
+    "input_layer": lambda f, api: tf1.feature_column.input_layer(f, pooled_columns(api)),
+    "DenseFeatures": lambda f, api: feature_layers.DenseFeatures(
+        pooled_columns(api) + shared_columns(api)
+    )(f),
+    "SequenceFeatures": lambda f, api: feature_layers.SequenceFeatures(sequence_columns(api))(f),
+    # The second layer's table has the scope of legacy checkpoints.
+    "two input layers": lambda f, api: [
+        tf1.feature_column.input_layer(f, [column]) for column in pooled_columns(api)[:2]
+    ],
+    "two DenseFeatures": lambda f, api: [
+        feature_layers.DenseFeatures([column])(f) for column in pooled_columns(api)[:2]
+    ],
+}
+
+
 @pytest.mark.parametrize("scope", [None, "model"])
-def test_input_layer_equals_tensorflows(scope):
-    """TF1's input_layer gives equal values and variable names for our columns and TensorFlow's."""
-    ours, our_names = run(
-        lambda f: tf1.feature_column.input_layer(f, pooled_columns(tpu_columns)), scope
-    )
-    theirs, their_names = run(
-        lambda f: tf1.feature_column.input_layer(f, pooled_columns(OLD)), scope
+@pytest.mark.parametrize("kind", LAYERS)
+def test_layers_equal_tensorflows(kind, scope):
+    """Layers give equal values and variable names for our columns and TensorFlow's."""
+    (ours, our_names), (theirs, their_names) = (
+        run(lambda features: LAYERS[kind](features, api), scope)  # noqa: B023 - called at once
+        for api in (tpu_columns, OLD)
     )
     assert our_names == their_names
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+    if kind == "two input layers":
+        assert our_names[1].endswith("input_layer_1/many_embedding/embedding_weights")
+    for value, expected in zip(tf.nest.flatten(ours), tf.nest.flatten(theirs), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-7)
 
 
 def ragged(features):
@@ -193,54 +211,6 @@ def test_dense_weights_as_tensorflows(subtests):
             assert (found is None) == (wanted is None)
             if wanted is not None:
                 np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("scope", [None, "model"])
-def test_dense_features_equals_tensorflows(scope):
-    """Keras' DenseFeatures gives equal values and variable names, also for shared columns."""
-    ours, our_names = run(
-        dense_features(pooled_columns(tpu_columns) + shared_columns(tpu_columns)), scope
-    )
-    theirs, their_names = run(dense_features(pooled_columns(OLD) + shared_columns(OLD)), scope)
-    assert our_names == their_names
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
-
-
-def test_two_layers_number_their_scopes():
-    """A second layer's tables have the scope of legacy checkpoints."""
-
-    def build(api):
-        return lambda features: [
-            tf1.feature_column.input_layer(features, [column]) for column in pooled_columns(api)[:2]
-        ]
-
-    _, ours = run(build(tpu_columns))
-    _, theirs = run(build(OLD))
-    assert ours == theirs
-    assert "input_layer_1/many_embedding/embedding_weights" in ours
-
-    def build_keras(api):
-        return lambda features: [
-            feature_layers.DenseFeatures([column])(features) for column in pooled_columns(api)[:2]
-        ]
-
-    _, ours = run(build_keras(tpu_columns))
-    _, theirs = run(build_keras(OLD))
-    assert ours == theirs
-    assert len(ours) == 2
-
-
-def test_sequence_features_equals_tensorflows():
-    """Keras' SequenceFeatures gives equal values, lengths and names (4 steps)."""
-
-    def build(api):
-        return lambda features: feature_layers.SequenceFeatures(sequence_columns(api))(features)
-
-    (ours, our_lengths), our_names = run(build(tpu_columns))
-    (theirs, their_lengths), their_names = run(build(OLD))
-    assert our_names == their_names
-    assert our_lengths.tolist() == their_lengths.tolist() == [4, 1, 2]
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("policy", [None, "drop"])
@@ -452,27 +422,32 @@ def test_parse_specs():
 class TestRefusals:
     """Errors of columns that a layer doesn't accept."""
 
-    def test_sequence_column_in_a_pooled_layer(self):
-        """The errors of both pooled layers name the column and both fixes."""
-        columns = sequence_columns(tpu_columns)[:1]
-        message = "steps_embedding.*must not be of type SequenceCategoricalColumn.*fix A.*fix B"
+    @pytest.mark.parametrize(
+        ("layer", "columns", "message"),
+        [
+            (
+                layer,
+                sequence_columns(tpu_columns)[:1],
+                "steps_embedding.*must not be of type SequenceCategoricalColumn.*fix A.*fix B",
+            )
+            for layer in (tpu_columns.input_layer, lambda f, c: feature_layers.DenseFeatures(c)(f))
+        ]
+        + [
+            (tpu_columns.sequence_input_layer, columns, message)
+            for columns, message in (
+                (
+                    pooled_columns(tpu_columns)[:1],
+                    "one_embedding.*must be of type SequenceCategoricalColumn",
+                ),
+                ([fc.numeric_column("n")], "must be of type _SequenceDenseColumn"),
+                (sequence_columns(tpu_columns)[:1] * 2, "Duplicate feature column"),
+            )
+        ],
+    )
+    def test_columns_of_another_layer(self, layer, columns, message):
+        """A layer refuses columns that aren't its own, and twins, by name and with both fixes."""
         with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
-            tpu_columns.input_layer(batch(), columns)
-        with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
-            feature_layers.DenseFeatures(columns)(batch())
-
-    def test_pooled_column_in_a_sequence_layer(self):
-        """The error of a sequence layer names the column and the required categorical column."""
-        columns = pooled_columns(tpu_columns)[:1]
-        message = "one_embedding.*must be of type SequenceCategoricalColumn"
-        with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
-            tpu_columns.sequence_input_layer(batch(), columns)
-        numeric = [fc.numeric_column("n")]
-        with (
-            tf.Graph().as_default(),
-            pytest.raises(ValueError, match="must be of type _SequenceDenseColumn"),
-        ):
-            tpu_columns.sequence_input_layer(batch(), numeric)
+            layer(batch(), columns)
 
     def test_sequences_of_different_length_limits(self):
         """Columns of one sequence layer must agree in max_sequence_length."""
@@ -498,30 +473,6 @@ class TestRefusals:
                     match="steps_embedding and steps_words_embedding differ",
                 ):
                     session.run(value)
-
-    def test_no_columns(self):
-        """An empty list, a dict and columns of equal names are errors."""
-        with pytest.raises(ValueError, match="must not be empty"):
-            tpu_columns.input_layer(batch(), [])
-        with pytest.raises(ValueError, match="found dict"):
-            tpu_columns.input_layer(batch(), {"a": 1})
-        twins = sequence_columns(tpu_columns)[:1] * 2
-        with tf.Graph().as_default(), pytest.raises(ValueError, match="Duplicate feature column"):
-            tpu_columns.sequence_input_layer(batch(), twins)
-
-    def test_missing_feature(self):
-        """The error of a missing feature names it."""
-        with tf.Graph().as_default(), pytest.raises(ValueError, match="Feature one is not in"):
-            tpu_columns.input_layer({"two": tf.constant([[1]])}, pooled_columns(tpu_columns)[:1])
-
-    def test_one_collection_name_for_two_shapes(self):
-        """The error of two shared tables of equal name and different shape names the table."""
-        make = fc.categorical_column_with_identity
-        share = tpu_columns.shared_embedding_columns
-        first = share([make("p", 8)], 3, shared_embedding_collection_name="table")
-        second = share([make("q", 8)], 5, shared_embedding_collection_name="table")
-        with tf.Graph().as_default(), pytest.raises(ValueError, match="'table' already has shape"):
-            tpu_columns.input_layer(batch(), first + second)
 
 
 class TestEmbeddingCore:

@@ -80,8 +80,7 @@ def make_column(policy, kind="ids", **arguments):
 def spec_of(column):
     """Returns a spec of one column."""
     return EmbeddingConfigSpec(
-        feature_columns=[column],
-        optimization_parameters=StochasticGradientDescentParameters(0.1),
+        feature_columns=[column], optimization_parameters=StochasticGradientDescentParameters(0.1)
     )
 
 
@@ -155,55 +154,48 @@ def dense_ids():
     return {"ids": tf1.placeholder(tf.int64, [None, WIDTH])}
 
 
+def check(devices, wanted, feed):
+    """Compares what devices look up in drawn rows of ids, fed in some form, with what is wanted."""
+
+    @settings(max_examples=settings.default.max_examples // 5)
+    @given(ids_of_rows)
+    def compare(rows):
+        expected = wanted(rows)
+        for device, run in devices.items():
+            found = run(ids=feed(rows))
+            np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=device)
+
+    compare()
+
+
+def mean_without(missing, policy):
+    """Returns the function from rows to the means of their ids under a policy, but for some ids."""
+    return lambda rows: mean(
+        [expected_ids([i for i in row if i not in missing], policy) for row in rows]
+    )
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_sparse_ids(policy):
     """Every device looks up sparse ids as if the input had the ids that the policy gives."""
     devices = sessions_of(ALL, make_column(policy), sparse_ids)
-
-    @settings(max_examples=settings.default.max_examples // 5)
-    @given(ids_of_rows)
-    def check(rows):
-        wanted = mean([expected_ids(row, policy) for row in rows])
-        for device, run in devices.items():
-            found = run(ids=sparse_value(rows))
-            np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=device)
-
-    check()
+    check(devices, mean_without((), policy), sparse_value)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("plain", [False, True])
 def test_dense_ids_on_a_cpu(policy, plain):
     """Dense ids follow the policy, with optimized and plain lookups; -1 is missing."""
-    column = make_column(policy)
     with tpu_columns.optimizations.using(tpu_columns.optimizations.choose(plain, None)):
-        run = session_of(on_cpu, column, dense_ids)
-
-    @settings(max_examples=settings.default.max_examples // 4)
-    @given(ids_of_rows)
-    def check(rows):
-        present = [[i for i in row if i != -1] for row in rows]
-        wanted = mean([expected_ids(row, policy) for row in present])
-        np.testing.assert_allclose(run(ids=dense_value(rows)), wanted, rtol=1e-6)
-
-    check()
+        devices = sessions_of([on_cpu], make_column(policy), dense_ids)
+    check(devices, mean_without((-1,), policy), dense_value)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_dense_ids_on_cores(policy):
     """Dense ids of cores follow the policy; 0 and -1 are missing, but not a 0 from the policy."""
     devices = sessions_of(ALL[1:], make_column(policy), dense_ids)
-
-    @settings(max_examples=settings.default.max_examples // 5)
-    @given(ids_of_rows)
-    def check(rows):
-        present = [[i for i in row if i not in (0, -1)] for row in rows]
-        wanted = mean([expected_ids(row, policy) for row in present])
-        for device, run in devices.items():
-            found = run(ids=dense_value(rows))
-            np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=device)
-
-    check()
+    check(devices, mean_without((0, -1), policy), dense_value)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -223,7 +215,7 @@ def test_weights(policy):
             max_size=3,
         )
     )
-    def check(rows):
+    def compare(rows):
         wanted = np.zeros([len(rows), DIM], np.float32)
         for i, row in enumerate(rows):
             kept = [(*expected_ids([number], policy), weight) for number, weight in row]
@@ -240,7 +232,7 @@ def test_weights(policy):
         for device, run in devices.items():
             np.testing.assert_allclose(run(**values), wanted, rtol=1e-5, err_msg=device)
 
-    check()
+    compare()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -249,19 +241,15 @@ def test_sequences(policy):
     column = make_column(policy, "sequence")
     devices = sessions_of([on_cpu, on_host_core, by_dictionaries], column, sparse_ids)
 
-    @settings(max_examples=settings.default.max_examples // 5)
-    @given(ids_of_rows)
-    def check(rows):
-        wanted = np.zeros([len(rows), STEPS, DIM], np.float32)
+    def wanted(rows):
+        expected = np.zeros([len(rows), STEPS, DIM], np.float32)
         for i, row in enumerate(rows):
             for step, number in enumerate(row[:STEPS]):
                 for known in expected_ids([number], policy):
-                    wanted[i, step] = TABLE[known]
-        for device, run in devices.items():
-            found = run(ids=sparse_value(rows))
-            np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=device)
+                    expected[i, step] = TABLE[known]
+        return expected
 
-    check()
+    check(devices, wanted, sparse_value)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -272,7 +260,7 @@ def test_conversions(hardware, policy):
 
     @settings(max_examples=settings.default.max_examples // 5)
     @given(ids_of_rows)
-    def check(rows):
+    def compare(rows):
         ids = legacy_ids.read_ids(source, {"ids": tf.SparseTensor(*sparse_value(rows))})["ids"].ids
         wanted = [expected_ids(row, policy) for row in rows]
         found = [
@@ -280,7 +268,7 @@ def test_conversions(hardware, policy):
         ]
         assert found == wanted
 
-    check()
+    compare()
 
 
 @pytest.mark.parametrize("look_up", ALL)

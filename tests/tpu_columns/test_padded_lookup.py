@@ -46,18 +46,6 @@ def test_tensor_core_drops_what_does_not_fit():
     assert mask.numpy().tolist() == [[1, 1], [1, 0]]
 
 
-def test_tensor_core_lookup_compiles():
-    """XLA compiles the tensor-core lookup."""
-
-    @tf.function(jit_compile=True)
-    def compiled(values, mask):
-        return padded_lookup.tensor_core_lookup(tf.constant(TABLE), values, mask, "sqrtn")
-
-    values, mask = padded_lookup.pad_for_tensor_core(BATCH, None, 3)
-    plain = padded_lookup.tensor_core_lookup(TABLE, values, mask, "sqrtn")
-    np.testing.assert_allclose(compiled(values, mask), plain, rtol=1e-6)
-
-
 @pytest.mark.parametrize("combiner", ["max", "", None])
 def test_bad_combiners(combiner):
     """An unknown combiner on the tensor core is an error with the legacy message."""

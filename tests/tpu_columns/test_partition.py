@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 from tpu_columns.partition import RowPartition
 
 layouts = st.builds(
-    RowPartition,
-    st.sampled_from(["div", "mod"]),
-    st.integers(0, 200),
-    st.integers(1, 30),
+    RowPartition, st.sampled_from(["div", "mod"]), st.integers(0, 200), st.integers(1, 30)
 )
 
 

@@ -201,10 +201,7 @@ def the_tensor_core_honours_weights(api):
     weighted = fc.weighted_categorical_column(identity(), "w")
 
     def features():
-        return {
-            "a": tf.sparse.from_dense([[1, 2]]),
-            "w": tf.sparse.from_dense([[2.0, 3.0]]),
-        }
+        return {"a": tf.sparse.from_dense([[1, 2]]), "w": tf.sparse.from_dense([[2.0, 3.0]])}
 
     found = tensor_core_value(api, weighted, "sum", features)
     np.testing.assert_allclose(found, [[5.0, 5.0]])

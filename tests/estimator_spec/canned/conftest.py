@@ -22,11 +22,7 @@ def examples(count=64):
     random = np.random.RandomState(0)
     x = random.uniform(-1, 1, (count, 1)).astype(np.float32)
     word = random.randint(0, len(WORDS), count)
-    features = {
-        "x": x,
-        "word": np.array(WORDS)[word],
-        "id": word.astype(np.int64)[:, np.newaxis],
-    }
+    features = {"x": x, "word": np.array(WORDS)[word], "id": word.astype(np.int64)[:, np.newaxis]}
     return features, ((x[:, 0] + (word >= 2)) > 0.5).astype(np.int64)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec import canned
 from estimator_spec.canned import linear, optimizers
 
@@ -39,9 +39,9 @@ def test_signatures_are_the_old_ones(generation, old_estimator, compare, name):
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_package_exports_the_second_generation(name):
     """`estimator_spec` has the classes of `tf.estimator`."""
-    assert getattr(estimator_spec, name) is getattr(canned, name)
+    assert getattr(es, name) is getattr(canned, name)
     assert getattr(canned.v1, name) is not getattr(canned, name)
-    assert issubclass(getattr(canned.v1, name), estimator_spec.Estimator)
+    assert issubclass(getattr(canned.v1, name), es.Estimator)
 
 
 def one_step(estimator, input_fn):
@@ -99,11 +99,7 @@ def test_optimizers_by_object_class_and_function(generation, config, train_input
 
     biases = []
     for index, optimizer in enumerate(
-        (
-            generation.sgd(learning_rate=0.1),
-            lambda: generation.sgd(learning_rate=0.1),
-            of_the_step,
-        )
+        (generation.sgd(learning_rate=0.1), lambda: generation.sgd(learning_rate=0.1), of_the_step)
     ):
         estimator = generation.classes.LinearRegressor(
             X, optimizer=optimizer, config=config(f"model{index}")

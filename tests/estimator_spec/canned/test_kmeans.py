@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec.experimental import KMeans
 from estimator_spec.legacy import contrib_factorization
 
@@ -127,7 +127,7 @@ def test_seeds(tmp_path, initial):
     """RunConfig's seed decides the first centers; without it, whether `seed` is given."""
 
     def first_centers(name, of_config, seed):
-        config = estimator_spec.RunConfig(model_dir=str(tmp_path / name), tf_random_seed=of_config)
+        config = es.RunConfig(model_dir=str(tmp_path / name), tf_random_seed=of_config)
         kmeans = KMeans(8, None, initial, seed=seed, config=config)
         kmeans.train(input_fn, steps=1)
         return kmeans.cluster_centers().tolist()

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.feature_column import feature_column as column_of_tf1
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 import tpu_columns
 from estimator_spec import canned
 
@@ -67,7 +68,7 @@ def test_classifiers_learn_and_are_served(
     estimator.train(train_input, steps=150)
     assert estimator.evaluate(test_input)["accuracy"] > 0.9
     spec = fc.make_parse_example_spec([*wide(), *deep()])
-    receiver = estimator_spec.build_parsing_serving_input_receiver_fn(spec)
+    receiver = es.build_parsing_serving_input_receiver_fn(spec)
     path = tf.compat.as_str_any(estimator.export_saved_model(tmp_path / "export", receiver))
     example = tf.train.Example()
     example.features.feature["x"].float_list.value.append(0.75)
@@ -151,7 +152,7 @@ REGRESSION_METRICS = {"average_loss", "label/mean", "prediction/mean"}
 def test_estimators_take_heads(generation, config, train_input, test_input):
     """The three estimators with a head report the head's metrics."""
     made = generation.classes
-    head = estimator_spec.heads.RegressionHead()  # of few metrics
+    head = es.heads.RegressionHead()  # of few metrics
     for estimator in (
         made.DNNEstimator(head, [4], deep(), config=config("deep")),
         made.LinearEstimator(head, wide(), config=config("linear")),
@@ -192,10 +193,7 @@ def test_two_trainings_equal_one(generation, config, train_input):
     whole.train(train_input, steps=4)
     parts = getattr(generation.classes, kind)(config=config("parts"), **arguments)
     parts.train(train_input, steps=2).train(train_input, steps=2)  # the batches repeat after two
-    for name in whole.get_variable_names():
-        np.testing.assert_allclose(
-            parts.get_variable_value(name), whole.get_variable_value(name), rtol=1e-5, atol=1e-6
-        )
+    host_runs.assert_same_values(parts, whole)
 
 
 def test_dropout_is_for_training_only(generation, config, train_input, test_input):
@@ -228,7 +226,7 @@ def test_warm_start(generation, config, train_input):
     for settings, moved in (
         (old.model_dir, ["kernel", "embedding_weights"]),
         (
-            estimator_spec.WarmStartSettings(old.model_dir, vars_to_warm_start=".*input_layer.*"),
+            es.WarmStartSettings(old.model_dir, vars_to_warm_start=".*input_layer.*"),
             ["embedding_weights"],
         ),
     ):
@@ -277,11 +275,7 @@ def test_tpu_columns(generation, config, train_input, test_input, shared):
         config=config("theirs"),
     )
     theirs.train(train_input, steps=1)
-    assert estimator.get_variable_names() == theirs.get_variable_names()
-    for name in theirs.get_variable_names():
-        np.testing.assert_allclose(
-            estimator.get_variable_value(name), theirs.get_variable_value(name), rtol=1e-5
-        )
+    host_runs.assert_same_values(estimator, theirs, atol=0)
 
 
 def test_partitioned_tables(config, train_input, variables):
@@ -307,11 +301,4 @@ def test_partitioned_tables(config, train_input, variables):
     restored.train(train_input, steps=2, hooks=[variables])
     assert "linear/linear_model/word/weights/part_1" in variables.names
     whole.train(train_input, steps=2)
-    assert restored.get_variable_names() == whole.get_variable_names()
-    for name in whole.get_variable_names():
-        np.testing.assert_allclose(
-            restored.get_variable_value(name),
-            whole.get_variable_value(name),
-            rtol=1e-4,
-            atol=1e-6,
-        )
+    host_runs.assert_same_values(restored, whole, rtol=1e-4)

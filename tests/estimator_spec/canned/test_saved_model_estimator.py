@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec import ModeKeys
 from estimator_spec.experimental import SavedModelEstimator
 
@@ -24,12 +24,12 @@ def model_fn(features, labels, mode):
     weight = tf1.get_variable("weight", (), initializer=tf1.constant_initializer(0.5))
     outputs = weight * features["x"][:, 0]
     if mode == ModeKeys.PREDICT:
-        return estimator_spec.EstimatorSpec(mode, predictions={"y": outputs})
+        return es.EstimatorSpec(mode, predictions={"y": outputs})
     loss = tf.reduce_mean(tf.square(outputs - labels))
     optimizer = tf1.train.GradientDescentOptimizer(0.01)
     train_op = optimizer.minimize(loss, tf1.train.get_global_step())
     metrics = {"error/absolute": tf1.metrics.mean_absolute_error(labels, outputs)}
-    return estimator_spec.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+    return es.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 
 
 def input_fn():
@@ -50,7 +50,7 @@ def features_fn():
 @pytest.fixture
 def trained(tmp_path):
     """Returns an estimator that was trained for a step."""
-    return estimator_spec.Estimator(model_fn, str(tmp_path / "model")).train(input_fn, steps=1)
+    return es.Estimator(model_fn, str(tmp_path / "model")).train(input_fn, steps=1)
 
 
 def receivers():
@@ -58,8 +58,8 @@ def receivers():
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [None, 1], "x")
         label = tf1.placeholder(tf.float32, [None], "label")
-        supervised = estimator_spec.build_raw_supervised_input_receiver_fn({"x": x}, label)
-        serving = estimator_spec.build_raw_serving_input_receiver_fn({"x": x})
+        supervised = es.build_raw_supervised_input_receiver_fn({"x": x}, label)
+        serving = es.build_raw_serving_input_receiver_fn({"x": x})
     return {ModeKeys.TRAIN: supervised, ModeKeys.EVAL: supervised, ModeKeys.PREDICT: serving}
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import estimator_spec
+import estimator_spec as es
 import tpu_columns
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import index_file, records
@@ -207,9 +207,7 @@ def test_growing_to_a_spec(files):
     column = tpu_columns.embedding_column(
         word, 4, initializer=tf.compat.v1.constant_initializer(0.25)
     )
-    spec = estimator_spec.EmbeddingConfigSpec(
-        [column], estimator_spec.AdagradParameters(0.1, initial_accumulator=0.75)
-    )
+    spec = es.EmbeddingConfigSpec([column], es.AdagradParameters(0.1, initial_accumulator=0.75))
     table = values(5, 4)
     source = files.write({TABLE: table, TABLE + "/Adagrad": table})
     target = files.new()
@@ -284,8 +282,8 @@ def test_a_smaller_vocabulary_for_a_spec(files, tmp_path):
 
     def spec(rows):
         word = tf.feature_column.categorical_column_with_identity("word", rows)
-        return estimator_spec.EmbeddingConfigSpec(
-            [tpu_columns.embedding_column(word, 2)], estimator_spec.AdagradParameters(0.1)
+        return es.EmbeddingConfigSpec(
+            [tpu_columns.embedding_column(word, 2)], es.AdagradParameters(0.1)
         )
 
     target = files.new()

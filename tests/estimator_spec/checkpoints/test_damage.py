@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import forking_python
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import records
 
@@ -149,83 +148,6 @@ def test_a_flipped_bit_in_a_record(source):
         "\n".join(line for line in lines if "checksum" not in line).replace("},\n}", "}\n}")
     )
     assert records.read(source).tables[TABLE].layout.num_shards == 1
-
-
-# One child for each target, killed at the n-th call of what changes something on the disk.
-KILLED = """
-import os, signal, sys
-from estimator_spec import checkpoints
-source, targets = sys.argv[1], sys.argv[2:]
-at, calls = 0, []
-def counted(name, function):
-    def call(*args, **kwargs):
-        calls.append(name)
-        if len(calls) == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args, **kwargs)
-    return call
-for name in ("pwrite", "replace", "fsync", "ftruncate"):
-    setattr(os, name, counted(name, getattr(os, name)))
-checkpoints.convert(source, targets[0], strategy="div", shards=2)
-total = len(calls)
-for target in targets[1:]:
-    at += 1
-    child = os.fork()
-    if not child:
-        del calls[:]
-        checkpoints.convert(source, target, strategy="div", shards=2)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WTERMSIG(status) == signal.SIGKILL, (at, status)
-print(total, calls.index("replace") + 1)
-"""
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment(files):
-    """A killed conversion leaves the input unchanged and no checkpoint; a second run succeeds."""
-    table = np.arange(600, dtype=np.float32).reshape(200, 3)
-    source = files.write({TABLE: table, SLOT: -table, "step": 3}, {TABLE: ("mod", 3)})
-    before = files.bytes_of(source)
-    # Two pieces each of table and slot, the step, 1 cut, 4 files to the disk (one names the latest
-    # checkpoint), 4 renames, and the directory; the marker is written and cut twice.
-    whole, *targets = (files.new() for _ in range(1 + 19))
-    done = forking_python.run(["-c", KILLED, source, whole, *targets])
-    assert done.returncode == 0, done.stderr
-    calls, first_rename = map(int, done.stdout.split())
-    assert calls == len(targets)
-    wanted = files.bytes_of(whole)
-    assert files.bytes_of(source) == before
-    complete = first_rename + 5  # the index is renamed last
-    for at, target in enumerate(targets, 1):
-        directory = os.path.dirname(target)
-        # Whole, it is known as the latest one of its directory; until then there is none.
-        assert tf.train.latest_checkpoint(directory) == (target if at >= complete else None)
-        assert os.path.exists(target + ".index") == (at >= complete)
-        assert tf.compat.v1.train.checkpoint_exists(target) == (at >= complete)
-        if at >= complete:
-            assert files.bytes_of(target) == wanted
-            continue
-        with pytest.raises(checkpoints.CheckpointError):
-            checkpoints.inspect(target)
-        checkpoints.convert(source, target, strategy="div", shards=2)
-        assert files.bytes_of(target) == wanted
-        ends = [*wanted, ".unfinished"] if at == 1 else wanted  # nothing shows whose that one is
-        assert sorted(os.listdir(directory)) == sorted(
-            ["checkpoint", *(os.path.basename(target) + end for end in ends)]
-        )
-
-
-def test_an_interrupted_conversion(files, source):
-    """An exception during a conversion, such as Ctrl-C, leaves no files."""
-    target = files.new()
-
-    def interrupt(done, total):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        checkpoints.convert(source, target, shards=2, progress=interrupt)
-    assert os.listdir(os.path.dirname(target)) == []
 
 
 def test_two_at_once(files, source):

@@ -40,8 +40,7 @@ def test_slices_have_tensorflows_keys(module_files, data):
 
 
 @given(
-    st.dictionaries(st.binary(max_size=40), st.binary(max_size=300), max_size=60),
-    st.integers(0, 3),
+    st.dictionaries(st.binary(max_size=40), st.binary(max_size=300), max_size=60), st.integers(0, 3)
 )
 @settings(max_examples=40)
 def test_what_is_written_is_read(entries, copies):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 import tpu_columns
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import records, slots
@@ -18,15 +18,15 @@ from estimator_spec.checkpoints import records, slots
 TABLE = "input_layer/word_embedding/embedding_weights"
 
 OPTIMIZERS = {
-    "Adagrad": estimator_spec.AdagradParameters(0.1),
-    "AdagradMomentum": estimator_spec.AdagradMomentumParameters(0.1, 0.9),
-    "ProximalAdagrad": estimator_spec.ProximalAdagradParameters(0.1),
-    "Adam": estimator_spec.AdamParameters(0.1),
-    "Ftrl": estimator_spec.FtrlParameters(0.1),
-    "ProximalYogi": estimator_spec.ProximalYogiParameters(0.1),
-    "Momentum": estimator_spec.MomentumParameters(0.1, 0.9),
-    "RMSProp": estimator_spec.RMSPropParameters(0.1, 0.9, 0.9, 1e-8),
-    "FrequencyEstimator": estimator_spec.FrequencyEstimatorParameters(0.1, 1.0, 2.0, 1.0),
+    "Adagrad": es.AdagradParameters(0.1),
+    "AdagradMomentum": es.AdagradMomentumParameters(0.1, 0.9),
+    "ProximalAdagrad": es.ProximalAdagradParameters(0.1),
+    "Adam": es.AdamParameters(0.1),
+    "Ftrl": es.FtrlParameters(0.1),
+    "ProximalYogi": es.ProximalYogiParameters(0.1),
+    "Momentum": es.MomentumParameters(0.1, 0.9),
+    "RMSProp": es.RMSPropParameters(0.1, 0.9, 0.9, 1e-8),
+    "FrequencyEstimator": es.FrequencyEstimatorParameters(0.1, 1.0, 2.0, 1.0),
 }
 
 TF1_OPTIMIZERS = {
@@ -44,9 +44,9 @@ TF1_OPTIMIZERS = {
 def word_spec(rows=5, width=2, optimizer=None, **kwargs):
     """A spec with one column, `word`."""
     word = tf.feature_column.categorical_column_with_identity("word", rows)
-    return estimator_spec.EmbeddingConfigSpec(
+    return es.EmbeddingConfigSpec(
         [tpu_columns.embedding_column(word, width)],
-        optimizer or estimator_spec.AdagradParameters(0.1),
+        optimizer or es.AdagradParameters(0.1),
         **kwargs,
     )
 
@@ -84,7 +84,7 @@ def test_the_checkpoint_of_tensorflow_1(tf1_checkpoint):
 def test_slots_of_an_embedding_core(files, name):
     """Each optimizer of an embedding core is recognized by its slots."""
     parameters = OPTIMIZERS[name]
-    names = estimator_spec.embedding.optimizers.slot_names(parameters, TABLE).values()
+    names = es.embedding.optimizers.slot_names(parameters, TABLE).values()
     table = np.zeros((5, 2), np.float32)
     prefix = files.write({TABLE: table, **dict.fromkeys(names, table)})
     found = table_of(checkpoints.inspect(prefix))
@@ -146,12 +146,7 @@ def test_missing_and_leftover(files):
     """Incomplete optimizers, slots without a variable and unknown slots are listed."""
     table = np.zeros((5, 2), np.float32)
     prefix = files.write(
-        {
-            TABLE: table,
-            TABLE + "/Adam/m": table,
-            TABLE + "/mine": table,
-            "gone/Adagrad": table,
-        }
+        {TABLE: table, TABLE + "/Adam/m": table, TABLE + "/mine": table, "gone/Adagrad": table}
     )
     found = checkpoints.inspect(prefix)
     assert found.missing == (f"{TABLE}/Adam/v: a slot of Adam",)
@@ -170,7 +165,7 @@ def test_against_a_spec(files):
     fits = checkpoints.inspect(prefix, word_spec())
     assert (fits.missing, fits.leftover, table_of(fits).key) == ((), (), "tbl_word")
     other = checkpoints.inspect(
-        prefix, word_spec(optimizer=estimator_spec.AdamParameters(0.1), partition_strategy="mod")
+        prefix, word_spec(optimizer=es.AdamParameters(0.1), partition_strategy="mod")
     )
     assert other.missing == (
         f"{TABLE}/Adam/m: a slot of the spec's Adam",
@@ -188,18 +183,13 @@ def test_against_a_spec(files):
 
 def test_dict_mode(files):
     """Tables of a spec by dictionaries are named by their keys, with their own optimizers."""
-    spec = estimator_spec.EmbeddingConfigSpec(
-        feature_to_config_dict={
-            "a": estimator_spec.FeatureConfig("words"),
-            "b": estimator_spec.FeatureConfig("tags"),
-        },
+    spec = es.EmbeddingConfigSpec(
+        feature_to_config_dict={"a": es.FeatureConfig("words"), "b": es.FeatureConfig("tags")},
         table_to_config_dict={
-            "words": estimator_spec.TableConfig(
-                5, 2, optimization_parameters=estimator_spec.AdamParameters(0.1)
-            ),
-            "tags": estimator_spec.TableConfig(4, 2),
+            "words": es.TableConfig(5, 2, optimization_parameters=es.AdamParameters(0.1)),
+            "tags": es.TableConfig(4, 2),
         },
-        optimization_parameters=estimator_spec.FtrlParameters(0.1),
+        optimization_parameters=es.FtrlParameters(0.1),
     )
     words, tags = np.zeros((5, 2), np.float32), np.zeros((4, 2), np.float32)
     prefix = files.write(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 import tpu_columns
 from estimator_spec import checkpoints, convert
 from estimator_spec.checkpoints import cli
@@ -17,10 +17,10 @@ SHARED = "one_two_shared_embedding"
 SHAPES = {WORD: (11, 4), SHARED: (7, 3)}
 
 OPTIMIZERS = {
-    "Adagrad": estimator_spec.AdagradParameters(0.1),
-    "Adam": estimator_spec.AdamParameters(0.1),
-    "Ftrl": estimator_spec.FtrlParameters(0.1),
-    "SGD": estimator_spec.StochasticGradientDescentParameters(0.1),
+    "Adagrad": es.AdagradParameters(0.1),
+    "Adam": es.AdamParameters(0.1),
+    "Ftrl": es.FtrlParameters(0.1),
+    "SGD": es.StochasticGradientDescentParameters(0.1),
 }
 
 
@@ -39,7 +39,7 @@ def spec_of(optimizer, rows=11, tensor_core=False):
     shared = tpu_columns.shared_embedding_columns(
         [make("one", 7), make("two", 7)], 3, combiner="sum"
     )
-    return estimator_spec.EmbeddingConfigSpec([word, *shared], optimizer)
+    return es.EmbeddingConfigSpec([word, *shared], optimizer)
 
 
 def write(files, suffixes, layout=("mod", 3)):
@@ -90,12 +90,12 @@ def test_a_tpu_embedding(files, name):
 def test_a_spec_by_dictionaries(files):
     """Tables of dictionaries keep their keys, including dots and slashes."""
     key = "words/of.all"
-    spec = estimator_spec.EmbeddingConfigSpec(
-        feature_to_config_dict={"word": estimator_spec.FeatureConfig(key)},
-        table_to_config_dict={key: estimator_spec.TableConfig(5, 2, combiner="sum")},
-        optimization_parameters=estimator_spec.AdagradMomentumParameters(0.1, 0.9),
+    spec = es.EmbeddingConfigSpec(
+        feature_to_config_dict={"word": es.FeatureConfig(key)},
+        table_to_config_dict={key: es.TableConfig(5, 2, combiner="sum")},
+        optimization_parameters=es.AdagradMomentumParameters(0.1, 0.9),
     )
-    suffixes = [slot.suffix for slot in estimator_spec.AdagradMomentumParameters.SLOTS]
+    suffixes = [slot.suffix for slot in es.AdagradMomentumParameters.SLOTS]
     values = {
         key + suffix: np.arange(10, dtype=np.float32).reshape(5, 2) + number
         for number, suffix in enumerate(["", *suffixes])
@@ -112,7 +112,7 @@ def test_a_spec_by_dictionaries(files):
 def test_a_table_for_serving(files):
     """The object for serving gets only the tables, under a user's keyword."""
     source, values = write(files, ["/Adam", "/Adam_1"])
-    spec = spec_of(estimator_spec.AdamParameters(0.1))
+    spec = spec_of(es.AdamParameters(0.1))
     target = files.new("serving")
     checkpoints.convert(source, target, spec, objects="serving", root="tables")
     served = convert.to_serving(spec, source)
@@ -128,7 +128,7 @@ def test_a_table_for_serving(files):
 def test_slots_of_tf1(files):
     """TF1's Adam slots are converted, without beta powers, and the report notes the bias."""
     source, values = write(files, ["/Adam", "/Adam_1"])
-    spec = spec_of(estimator_spec.AdamParameters(0.1))
+    spec = spec_of(es.AdamParameters(0.1))
     target = files.new()
     report = checkpoints.convert(source, target, spec, objects="tpu_embedding")
     assert any("corrects the bias" in note for note in report.notes)
@@ -141,7 +141,7 @@ def test_slots_of_tf1(files):
 def test_slots_that_the_object_has_not(files, suffixes):
     """Slots of another optimizer and incomplete slots are left out, and the report says so."""
     source, _ = write(files, suffixes)
-    spec = spec_of(estimator_spec.AdamParameters(0.1))
+    spec = spec_of(es.AdamParameters(0.1))
     target = files.new()
     report = checkpoints.convert(source, target, spec, objects="tpu_embedding")
     assert any("slots are left out" in note for note in report.notes) == bool(suffixes)
@@ -153,7 +153,7 @@ def test_slots_that_the_object_has_not(files, suffixes):
 def test_growing_into_an_object(files):
     """Tables of objects can grow, and their rows be permuted."""
     source, values = write(files, ["/Adagrad"])
-    spec = spec_of(estimator_spec.AdagradParameters(0.1, initial_accumulator=0.5), rows=12)
+    spec = spec_of(es.AdagradParameters(0.1, initial_accumulator=0.5), rows=12)
     target = files.new()
     order = np.arange(11)[::-1]
     checkpoints.convert(
@@ -169,7 +169,7 @@ def test_growing_into_an_object(files):
 def test_tables_of_the_tensor_core(files):
     """Tables of the tensor core are left out of TPUEmbedding, but not of serving."""
     source, _ = write(files, [])
-    spec = spec_of(estimator_spec.StochasticGradientDescentParameters(0.1), tensor_core=True)
+    spec = spec_of(es.StochasticGradientDescentParameters(0.1), tensor_core=True)
     for objects, number in (("tpu_embedding", 1), ("serving", 2)):
         target = files.new()
         report = checkpoints.convert(source, target, spec, objects=objects)
@@ -184,7 +184,7 @@ def test_keys_of_a_record(files):
     with pytest.raises(ValueError, match="object of .* is named by the table's key in the spec"):
         checkpoints.convert(source, files.new(), objects="serving")
     old = files.write({name: values[name] for name in SHAPES})
-    checkpoints.record(old, spec_of(estimator_spec.AdamParameters(0.1)))
+    checkpoints.record(old, spec_of(es.AdamParameters(0.1)))
     target = files.new()
     checkpoints.convert(old, target, objects="serving")
     name = "embedding/tbl_word/.ATTRIBUTES/VARIABLE_VALUE"
@@ -205,7 +205,7 @@ def test_keys_of_a_record(files):
 def test_what_objects_leave_no_choice_in(files, arguments, words):
     """Options that TF2 objects determine are refused."""
     source, _ = write(files, [])
-    spec = spec_of(estimator_spec.AdamParameters(0.1))
+    spec = spec_of(es.AdamParameters(0.1))
     with pytest.raises(ValueError, match=words):
         checkpoints.convert(source, files.new(), spec, **{"objects": "tpu_embedding", **arguments})
 

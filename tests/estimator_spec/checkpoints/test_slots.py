@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 import tpu_columns
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import slots
@@ -18,7 +18,7 @@ TABLE = "input_layer/word_embedding/embedding_weights"
 def word_spec(optimizer):
     """Returns a spec with one column of 5 rows."""
     word = tf.feature_column.categorical_column_with_identity("word", 5)
-    return estimator_spec.EmbeddingConfigSpec([tpu_columns.embedding_column(word, 2)], optimizer)
+    return es.EmbeddingConfigSpec([tpu_columns.embedding_column(word, 2)], optimizer)
 
 
 def arrays(names, seed=0):
@@ -66,7 +66,7 @@ def test_the_bias_of_adam(files):
     source = files.write({**variables, "global_step": np.int64(4)})
     for spec, betas in (
         (None, (0.9, 0.999)),
-        (word_spec(estimator_spec.AdamParameters(0.1, beta1=0.5, beta2=0.75)), (0.5, 0.75)),
+        (word_spec(es.AdamParameters(0.1, beta1=0.5, beta2=0.75)), (0.5, 0.75)),
     ):
         target = files.new()
         report = checkpoints.convert(source, target, spec, slots="cpu")
@@ -117,7 +117,7 @@ def test_beta_powers_of_others_stay(files):
 
 def test_linear_times_rate(files):
     """Ftrl's linear slot that holds linear·lr is divided by the rate, and multiplied back."""
-    spec = word_spec(estimator_spec.FtrlParameters(0.25, multiply_linear_by_learning_rate=True))
+    spec = word_spec(es.FtrlParameters(0.25, multiply_linear_by_learning_rate=True))
     variables = arrays([TABLE, TABLE + "/Ftrl", TABLE + "/Ftrl_1"])
     source, there, back = files.write(variables), files.new(), files.new()
     report = checkpoints.convert(source, there, spec, slots="cpu")

@@ -65,10 +65,7 @@ def test_variables_of_one_side_have_one_item(training):
     """A variable that one side lacks is an item of the first stage, and of no other."""
     result = compared(training({"a": KERNEL, "b": KERNEL}), training({"a": KERNEL, "c": KERNEL}))
     different = [(item.name, item.outcome) for item in result.items if not item.agrees]
-    assert different == [
-        ("train 1: b", Outcome.ONLY_OLD),
-        ("train 1: c", Outcome.ONLY_NEW),
-    ]
+    assert different == [("train 1: b", Outcome.ONLY_OLD), ("train 1: c", Outcome.ONLY_NEW)]
 
 
 def test_shapes_and_dtypes_are_named(training):

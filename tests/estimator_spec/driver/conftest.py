@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 
 tf1 = tf.compat.v1
 
@@ -23,7 +23,7 @@ def input_fn(mode, params):
     """Returns 32 points, repeated in training."""
     size = params.get("batch_size", 8)
     data = tf.data.Dataset.from_tensor_slices(({"x": X}, Y))
-    if mode == estimator_spec.ModeKeys.TRAIN:
+    if mode == es.ModeKeys.TRAIN:
         data = data.repeat()
     return data.batch(size)
 
@@ -44,16 +44,16 @@ def model_fn(features, labels, mode, params):
     """A model_fn of a TPU program; `params['spec']` replaces fields of its result."""
     predictions = forward(features)
     spec = {"mode": mode, "predictions": {"y": predictions}}
-    if mode != estimator_spec.ModeKeys.PREDICT:
+    if mode != es.ModeKeys.PREDICT:
         spec["loss"] = tf1.losses.mean_squared_error(labels, predictions)
         spec["eval_metrics"] = (mean_absolute_error, [labels, predictions])
-    if mode == estimator_spec.ModeKeys.TRAIN:
+    if mode == es.ModeKeys.TRAIN:
         optimizer = tf1.train.MomentumOptimizer(0.05, 0.5)
         spec["train_op"] = optimizer.minimize(spec["loss"], global_step=tf1.train.get_global_step())
     change = params.get("spec")
     if change:
         spec.update(change(mode))
-    return estimator_spec.TPUEstimatorSpec(**spec)
+    return es.TPUEstimatorSpec(**spec)
 
 
 @pytest.fixture(scope="session")
@@ -62,9 +62,7 @@ def line():
     return types.SimpleNamespace(x=X, y=Y, input_fn=input_fn, model_fn=model_fn, forward=forward)
 
 
-def make_estimator(
-    model=model_fn, config=None, kind=estimator_spec.TPUEstimator, *, model_dir, **kwargs
-):
+def make_estimator(model=model_fn, config=None, kind=es.TPUEstimator, *, model_dir, **kwargs):
     """Makes a TPUEstimator of the line in a directory."""
     options = {
         "model_dir": model_dir and str(model_dir),
@@ -74,7 +72,7 @@ def make_estimator(
         "use_tpu": False,
     }
     options.update(kwargs)
-    config = estimator_spec.RunConfig(**{"tf_random_seed": 1, **(config or {})})
+    config = es.RunConfig(**{"tf_random_seed": 1, **(config or {})})
     return kind(model, config=config, **options)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A DLRM with tables by dictionaries on the host core, and names of what a core trains."""
+"""A model with tables by dictionaries on the host core, and names of what a core trains."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import host_runs
 import tpu_columns
 
 tf1 = tf.compat.v1
@@ -23,7 +24,7 @@ FEATURES = {
 }
 
 
-def spec(parameters, **kwargs):
+def spec(parameters):
     """Four tables, one of them for two features; a weighted feature and a sequence."""
     tables = {
         name: es.TableConfig(
@@ -38,7 +39,6 @@ def spec(parameters, **kwargs):
         feature_to_config_dict=FEATURES,
         table_to_config_dict=tables,
         optimization_parameters=parameters,
-        **kwargs,
     )
 
 
@@ -57,101 +57,51 @@ def input_fn(params):
     features["query_weights"] = features["query"].with_values(
         rng.uniform(0.5, 2, features["query"].values.shape).astype(np.float32)
     )
-    labels = rng.randint(2, size=[size]).astype(np.float32)
+    labels = rng.randint(2, size=[size, 1]).astype(np.float32)
     return tf.data.Dataset.from_tensors((features, labels)).repeat(25)
 
 
-def dlrm(features, labels, mode, params):
-    """Bottom layer, dot products of all pairs, top layer; trains `trainable_variables()`."""
-
-    def dense(inputs, units, name):
-        kernel = tf1.get_variable(
-            name, [inputs.shape[1], units], initializer=tf1.glorot_normal_initializer(seed=units)
-        )
-        return tf.matmul(inputs, kernel)
-
-    lengths = features["clicked_seq_length_"]
-    mask = tf.sequence_mask(lengths, 3, tf.float32)[:, :, tf.newaxis]
-    vectors = [features[key] for key in ("site", "app", "device", "query")]
-    vectors += [tf.reduce_sum(features["clicked"] * mask, 1)]
-    vectors += [tf.nn.relu(dense(features["dense"], WIDTH, "bottom"))]
-    stacked = tf.stack(vectors, 1)
-    pairs = tf.reshape(tf.matmul(stacked, stacked, transpose_b=True), [-1, len(vectors) ** 2])
-    logits = tf.squeeze(dense(tf.concat([pairs, *vectors], 1), 1, "top"), 1)
-    predictions = {"p": tf.sigmoid(logits)}
-    if mode == es.ModeKeys.PREDICT:
-        return es.TPUEstimatorSpec(mode, predictions=predictions)
-    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
-    params["seen"].append(sorted(v.op.name for v in tf1.trainable_variables()))
-    train_op = tf1.train.GradientDescentOptimizer(0.2).minimize(
-        loss, tf1.train.get_or_create_global_step(), var_list=tf1.trainable_variables()
-    )
-    metrics = (lambda y, p: {"auc": tf1.metrics.auc(y, p)}, [labels, predictions["p"]])
-    return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op, eval_metrics=metrics)
+def model_fn(features, labels, mode, params):
+    """A linear model of all activations and the dense feature."""
+    mask = tf.sequence_mask(features["clicked_seq_length_"], 3, tf.float32)[:, :, tf.newaxis]
+    vectors = [features[key] for key in ("site", "app", "device", "query", "dense")]
+    layer = tf.concat([*vectors, tf.reduce_sum(features["clicked"] * mask, 1)], 1)
+    initial = tf1.glorot_normal_initializer(seed=1)
+    kernel = tf1.get_variable("kernel", [layer.shape[1], 1], initializer=initial)
+    params["seen"][:] = [sorted(v.op.name for v in tf1.trainable_variables())]
+    output = tf.matmul(layer, kernel)
+    return host_runs.regression(output, labels, mode, tf1.train.GradientDescentOptimizer, 0.2)
 
 
-class Losses(tf1.train.SessionRunHook):
-    """Remembers the loss of each step."""
-
-    def __init__(self):
-        self.values = []
-
-    def begin(self):
-        self.loss = tf1.get_collection(tf1.GraphKeys.LOSSES)[-1]
-
-    def before_run(self, run_context):
-        return tf1.train.SessionRunArgs(self.loss)
-
-    def after_run(self, run_context, run_values):
-        self.values.append(float(run_values.results))
-
-
-def train(model_dir, core, parameters, **kwargs):
-    """Trains; returns the estimator, its losses, its variables, and what was trainable."""
-    seen = []
-    estimator = es.TPUEstimator(
-        lambda features, labels, mode, params: dlrm(features, labels, mode, {"seen": seen}),
-        config=es.RunConfig(model_dir=str(model_dir), log_step_count_steps=None),
-        use_tpu=False,
-        train_batch_size=BATCH,
-        eval_batch_size=BATCH,
-        predict_batch_size=BATCH,
-        embedding_config_spec=spec(parameters, **kwargs),
+def train(model_dir, core):
+    """Trains; returns the estimator, its losses, and what was trainable."""
+    losses, seen = host_runs.Losses(), []
+    estimator = host_runs.make_estimator(
+        lambda features, labels, mode, params: model_fn(features, labels, mode, {"seen": seen}),
+        model_dir,
+        BATCH,
+        embedding_config_spec=spec(es.StochasticGradientDescentParameters(0.2)),
         embedding_core=core,
     )
-    losses = Losses()
     estimator.train(input_fn, hooks=[losses], steps=20)
-    values = {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
-    return estimator, losses.values, values, seen
+    return estimator, losses.found, seen[0]
 
 
 def test_gradient_descent_equals_the_plain_run(tmp_path):
     """Losses of 20 steps, variables, metrics and predictions, to 1e-5; and it learns."""
-    sgd = es.StochasticGradientDescentParameters(0.2)
-    plain, plain_losses, plain_values, plain_seen = train(tmp_path / "plain", None, sgd)
-    core, losses, values, seen = train(tmp_path / "core", "host", sgd)
+    plain, plain_losses, plain_seen = train(tmp_path / "plain", None)
+    core, losses, seen = train(tmp_path / "core", "host")
     np.testing.assert_allclose(losses, plain_losses, rtol=1e-5)
     assert losses[-1] < losses[0]
-    assert set(values) == set(plain_values) == {*TABLES, "bottom", "top", "global_step"}
-    for name, value in plain_values.items():
-        np.testing.assert_allclose(values[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert core.get_variable_names() == sorted([*TABLES, "kernel", "global_step"])
+    host_runs.assert_same_values(core, plain)
     metrics = [made.evaluate(input_fn, steps=2) for made in (plain, core)]
     assert metrics[1] == pytest.approx(metrics[0], rel=1e-5)
-    first = [next(made.predict(input_fn))["p"] for made in (plain, core)]
+    first = [next(made.predict(input_fn))["output"] for made in (plain, core)]
     np.testing.assert_allclose(first[1], first[0], rtol=1e-5)
-    assert plain_seen[0] == sorted([*TABLES, "bottom", "top"])
+    assert plain_seen == sorted([*TABLES, "kernel"])
     stand_ins = [f"tpu_embedding_dummy_table_variable_{table}" for table in TABLES]
-    assert seen[0] == sorted(["bottom", "top", *stand_ins])
-
-
-def test_mod_shards_train_alike(tmp_path):
-    """A core on one host has one shard, so mod and div are the same; a plain run refuses mod."""
-    adagrad = es.AdagradParameters(0.1)
-    div = train(tmp_path / "div", "host", adagrad)[2]
-    mod = train(tmp_path / "mod", "host", adagrad, partition_strategy="mod")[2]
-    assert {f"{name}/Adagrad" for name in TABLES} < set(div)
-    for name, value in div.items():
-        np.testing.assert_array_equal(mod[name], value, err_msg=name)
+    assert seen == sorted(["kernel", *stand_ins])
 
 
 COLUMN_OPTIMIZERS = {
@@ -214,11 +164,10 @@ def test_names_are_the_references(optimizer, tmp_path):
         return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
 
     parameters = getattr(es, optimizer)(*COLUMN_OPTIMIZERS[optimizer])
-    estimator = es.TPUEstimator(
+    estimator = host_runs.make_estimator(
         model_fn,
-        config=es.RunConfig(model_dir=str(tmp_path)),
-        use_tpu=False,
-        train_batch_size=2,
+        tmp_path,
+        2,
         embedding_config_spec=es.EmbeddingConfigSpec(ours, parameters),
         embedding_core="host",
     )

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-import forking_python
+import host_runs
 from estimator_spec.legacy.tpu_stand_ins import CrossShardOptimizer
 
 tf1 = tf.compat.v1
@@ -59,17 +59,11 @@ def train(model_dir, train_op=minimize, parameters=None, dense=True, scaffold_fn
         table_to_config_dict={"table": table},
         optimization_parameters=parameters or SGD(1.0),
     )
-    estimator = es.TPUEstimator(
-        model_fn,
-        config=es.RunConfig(model_dir=str(model_dir)),
-        use_tpu=False,
-        train_batch_size=4,
-        embedding_config_spec=spec,
-        embedding_core="host",
-        **kwargs,
+    estimator = host_runs.make_estimator(
+        model_fn, model_dir, 4, embedding_config_spec=spec, embedding_core="host", **kwargs
     )
     estimator.train(input_fn, steps=1)
-    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+    return host_runs.values_of(estimator)
 
 
 class TestTheOptimizersGradients:
@@ -278,64 +272,6 @@ def test_updates_by_hand(tmp_path, make, accumulation, replicas):
         assert found["table"][row, 0] == pytest.approx(w, rel=1e-6)
         if make is not SGD:
             assert found["table/Adagrad"][row, 0] == pytest.approx(accumulator, rel=1e-6)
-
-
-REFERENCE_VARIABLES = """
-import sys
-import numpy as np
-import tensorflow as tf
-import estimator_spec as es
-
-tf1 = tf.compat.v1
-tf1.disable_v2_behavior()
-
-def input_fn(params):
-    rng = np.random.RandomState(0)
-    data = rng.randint(0, 50, [20, 64, 3]), rng.normal(size=[20, 64, 1]).astype("f")
-    data = tf.data.Dataset.from_tensor_slices(data).repeat()
-    return data.map(lambda ids, labels: ({"ids": ids}, labels))
-
-def model_fn(features, labels, mode, params):
-    layer = features["ids"]
-    for number in range(5):
-        initial = tf1.glorot_uniform_initializer(seed=number)
-        kernel = tf1.get_variable(f"kernel_{number}", [layer.shape[1], 256], initializer=initial)
-        layer = tf.nn.relu(tf.matmul(layer, kernel))
-    assert "Ref" in type(kernel).__name__
-    loss = tf.reduce_mean(tf.square(tf.reduce_mean(layer, 1, keepdims=True) - labels))
-    train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
-    return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
-
-def run(number):
-    initial = tf1.random_normal_initializer(seed=9)
-    spec = es.EmbeddingConfigSpec(
-        feature_to_config_dict={"ids": es.FeatureConfig("table")},
-        table_to_config_dict={"table": es.TableConfig(50, 128, initializer=initial)},
-        optimization_parameters=es.AdagradParameters(0.1),
-    )
-    estimator = es.TPUEstimator(
-        model_fn,
-        config=es.RunConfig(model_dir=f"{sys.argv[1]}/{number}", tf_random_seed=1),
-        use_tpu=False,
-        train_batch_size=64,
-        embedding_config_spec=spec,
-        embedding_core="host",
-        fast_updates=False,
-    )
-    estimator.train(input_fn, steps=30)
-    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
-
-first, second = run(1), run(2)
-assert len(first) == 13, sorted(first)
-for name, value in first.items():
-    np.testing.assert_array_equal(second[name], value, err_msg=name)
-"""
-
-
-def test_reference_variables_are_reproducible(tmp_path):
-    """Two runs after `disable_v2_behavior()` give equal checkpoints, bit by bit."""
-    done = forking_python.run(["-c", REFERENCE_VARIABLES, str(tmp_path)])
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_reads_of_reference_variables_precede_their_updates(tmp_path):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import types
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-import forking_python
+import host_runs
 import tpu_columns
 from estimator_spec.driver import device_loop
 
@@ -148,28 +147,20 @@ def make(model_dir, replicas, core="host", iterations=3, host=False, spec=(), **
     """Makes an estimator of the columns."""
     made = columns()
     parameters = es.AdagradParameters(0.3)
-    return es.TPUEstimator(
+    return host_runs.make_estimator(
         model_fn,
-        config=es.RunConfig(
-            model_dir=str(model_dir),
-            tf_random_seed=1,
-            tpu_config=es.TPUConfig(iterations_per_loop=iterations),
+        model_dir,
+        BATCH,
+        config={
+            "tf_random_seed": 1,
+            "tpu_config": es.TPUConfig(iterations_per_loop=iterations),
             **config,
-        ),
+        },
         params={"columns": made, "seen": [], "host_call": host},
-        use_tpu=False,
-        train_batch_size=BATCH,
-        eval_batch_size=BATCH,
-        predict_batch_size=BATCH,
         embedding_config_spec=es.EmbeddingConfigSpec(made, parameters, **dict(spec)),
         embedding_core=core,
         host_replicas=replicas,
     )
-
-
-def values(estimator):
-    """Returns the variables of the latest checkpoint, by name."""
-    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
 
 @pytest.fixture(scope="module")
@@ -191,11 +182,9 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_loops_and_replicas_train_alike(runs, replicas):
     """Loops and replicas give the checkpoint of single steps: same names, values to 1e-5."""
-    wanted, found = values(runs[None][0]), values(runs[replicas][0])
-    assert set(found) == set(wanted)
+    found = host_runs.values_of(runs[replicas][0])
     assert "sequence_input_layer/clicks_embedding/embedding_weights/Adagrad" in found
-    for name, value in wanted.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    host_runs.assert_same_values(found, runs[None][0])
 
 
 def test_hooks_are_called_once_a_loop(runs):
@@ -218,14 +207,10 @@ def test_evaluate_and_predict_after_a_loop(runs):
 
 def test_without_a_core(tmp_path):
     """Without an embedding core, two replicas give the results of a run without replicas."""
-    found = []
-    for replicas in (None, 2):
-        estimator = make(tmp_path / str(replicas), replicas, core=None)
+    one, two = (make(tmp_path / str(replicas), replicas, core=None) for replicas in (None, 2))
+    for estimator in (one, two):
         estimator.train(input_fn, steps=4)
-        found.append(values(estimator))
-    assert set(found[0]) == set(found[1])
-    for name, value in found[0].items():
-        np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    host_runs.assert_same_values(two, one)
 
 
 def test_keras_layers(tmp_path, monkeypatch):
@@ -270,9 +255,7 @@ def test_training_continues(tmp_path):
     parts = make(tmp_path / "b", 2, iterations=2)
     for last in (3, 6):
         parts.train(lambda params: input_fn({**params, "count": 1}), max_steps=last)
-    wanted = values(through)
-    for name, value in values(parts).items():
-        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    host_runs.assert_same_values(parts, through)
 
 
 def scores_with_params(features, labels, mode, params):
@@ -351,11 +334,9 @@ def test_pipelining(tmp_path):
         spec = {"pipeline_execution_with_tensor_core": True}
         estimator = make(tmp_path / str(replicas), replicas, spec=spec)
         estimator.train(input_fn, steps=STEPS)
-        found.append(values(estimator))
+        found.append(estimator)
     for other in found[1:]:
-        assert set(other) == set(found[0])
-        for name, value in found[0].items():
-            np.testing.assert_allclose(other[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+        host_runs.assert_same_values(other, found[0])
 
 
 def test_tensors_in_place_of_a_dataset(runs, tmp_path):
@@ -366,9 +347,7 @@ def test_tensors_in_place_of_a_dataset(runs, tmp_path):
 
     estimator = make(tmp_path, 2)
     estimator.train(tensors, steps=STEPS)
-    wanted, found = values(runs[None][0]), values(estimator)
-    for name, value in wanted.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    host_runs.assert_same_values(estimator, runs[None][0])
 
 
 def test_loops_of_a_duration(tmp_path):
@@ -434,40 +413,8 @@ def test_evaluation_in_memory(tmp_path):
     assert found[-1] == pytest.approx(estimator.evaluate(few)["loss"], rel=1e-5)
 
 
-V1_PROGRAM = """
-import sys
-import tensorflow.compat.v1 as tf
-tf.disable_v2_behavior()
-sys.path[:0] = sys.argv[1].split(":")
-import test_device_loop as program
-estimator = program.make(sys.argv[2], 2)
-estimator.train(program.input_fn, steps=4)
-assert estimator.get_variable_value("global_step") == 4
-"""
-
-
-@pytest.mark.slow
-def test_programs_without_v2_behavior(tmp_path):
-    """Loops work in a program that calls disable_v2_behavior()."""
-    folders = ":".join(os.path.dirname(each) for each in (__file__, forking_python.__file__))
-    forking_python.run(["-c", V1_PROGRAM, folders, tmp_path], check=True, timeout=300)
-
-
 class TestRefusals:
     """Errors of unsupported runs, raised before training."""
-
-    @pytest.mark.parametrize(
-        "kwargs, error, message",
-        [
-            ({"replicas": 3}, ValueError, "divisible by number of replicas"),
-            ({"replicas": 0}, ValueError, "host_replicas must be positive"),
-            ({"replicas": "2"}, TypeError, "host_replicas must be int"),
-        ],
-    )
-    def test_arguments(self, tmp_path, kwargs, error, message):
-        """Arguments that don't fit together raise an error."""
-        with pytest.raises(error, match=message):
-            make(tmp_path, **kwargs)
 
     def test_neither_steps_nor_max_steps(self, tmp_path):
         """Training without steps and max_steps raises an error, as on a TPU."""

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 from estimator_spec import FeatureConfig, TableConfig
 from estimator_spec.driver import dict_mode
 
@@ -27,9 +28,7 @@ def table(combiner="mean", **kwargs):
 
 def make_spec(features, tables):
     """Returns an EmbeddingConfigSpec of these dictionaries."""
-    return estimator_spec.EmbeddingConfigSpec(
-        feature_to_config_dict=features, table_to_config_dict=tables
-    )
+    return es.EmbeddingConfigSpec(feature_to_config_dict=features, table_to_config_dict=tables)
 
 
 def sparse(rows, dtype=np.int64):
@@ -170,33 +169,6 @@ def test_names_that_are_no_scopes():
     np.testing.assert_allclose(found["my word!"], [ROWS[1]])
 
 
-@pytest.mark.parametrize(
-    "features, message",
-    [
-        (lambda: {"other": 1}, r"Feature 'word' of .* is missing. input_fn gave \['other'\]"),
-        (lambda: {"word": tf.constant(["a"])}, "SparseTensor with string as values are not supp"),
-        (lambda: {"word": sparse(IDS)}, "Cannot find weights weight .*Please check if the weights"),
-        (
-            lambda: {"word": sparse(IDS), "weight": tf.ones([3, 3])},
-            "Dense weights are not supported on TPU",
-        ),
-        (lambda: tf.constant([1]), "features must be a dict"),
-    ],
-)
-def test_what_a_tpu_cannot_look_up(features, message):
-    """Ids and weights that a TPU doesn't support raise the TPU's errors."""
-    spec = make_spec({"word": FeatureConfig("words", weight_key="weight")}, {"words": table()})
-    with pytest.raises(ValueError, match=message):
-        run(spec, features)
-
-
-def test_dense_ids_with_weights_and_no_combiner():
-    """Dense ids with weights and without a combiner raise an error."""
-    spec = make_spec({"word": FeatureConfig("words", weight_key="weight")}, {"words": table(None)})
-    with pytest.raises(ValueError, match="Found weights weight.*enqueued as dense tensor"):
-        run(spec, lambda: {"word": tf.constant([1]), "weight": tf.constant([1.0])})
-
-
 def test_dense_ids_with_weights(tf_log):
     """Weights of dense ids have no effect, as on a TPU, and log a warning."""
     spec = make_spec({"word": FeatureConfig("words", weight_key="weight")}, {"words": table()})
@@ -204,13 +176,6 @@ def test_dense_ids_with_weights(tf_log):
     np.testing.assert_allclose(found["word"], [ROWS[1]])
     assert sorted(found) == ["weight", "word"]
     assert any("have no effect" in entry for entry in tf_log)
-
-
-def test_several_dense_ids_without_a_combiner():
-    """Several dense ids per example without a combiner raise an error."""
-    spec = make_spec({"word": FeatureConfig("words")}, {"words": table(None)})
-    with pytest.raises(ValueError, match=r"must have the shape \[B\] or \[B, 1\]"):
-        run(spec, lambda: {"word": tf.constant([[1, 2]])})
 
 
 def test_dense_ids_of_unknown_width_without_a_combiner():
@@ -236,13 +201,8 @@ def input_fn(params, mode):
 
 def model_fn(features, labels, mode, params):
     """A model of the embedding alone."""
-    y = tf.reduce_sum(features["word"], axis=1, keepdims=True)
-    if mode == "infer":
-        return estimator_spec.TPUEstimatorSpec(mode, predictions={"y": y})
-    loss = tf1.losses.mean_squared_error(labels, y)
-    step = tf1.train.get_global_step()
-    train_op = tf1.train.GradientDescentOptimizer(0.3).minimize(loss, global_step=step)
-    return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+    output = tf.reduce_sum(features["word"], axis=1, keepdims=True)
+    return host_runs.regression(output, labels, mode, tf1.train.GradientDescentOptimizer, 0.3)
 
 
 @pytest.fixture
@@ -259,12 +219,12 @@ def test_training(dlrm, tmp_path):
     assert dlrm.get_variable_names() == ["global_step", "words"]
     np.testing.assert_allclose(dlrm.get_variable_value("words")[:, 0], [0, 1, 2, 3], atol=0.05)
     assert dlrm.evaluate(input_fn)["loss"] < 0.01
-    predictions = [p["y"][0] for p in dlrm.predict(input_fn)]
+    predictions = [p["output"][0] for p in dlrm.predict(input_fn)]
     np.testing.assert_allclose(predictions, [3, 6, 2, 5], atol=0.2)
 
     def receiver():
         ids = tf1.sparse_placeholder(tf.int64, [None, None])
-        return estimator_spec.ServingInputReceiver({"word": ids}, {"word": ids})
+        return es.ServingInputReceiver({"word": ids}, {"word": ids})
 
     path = dlrm.export_saved_model(tmp_path / "export", receiver)
     served = tf.saved_model.load(path.decode()).signatures["serving_default"]
@@ -273,7 +233,7 @@ def test_training(dlrm, tmp_path):
         word_values=tf.constant([1, 2, 3, 3], tf.int64),
         word_dense_shape=tf.constant([2, 2], tf.int64),
     )
-    np.testing.assert_allclose(found["y"][:, 0], predictions[:2], rtol=1e-5)
+    np.testing.assert_allclose(found["output"][:, 0], predictions[:2], rtol=1e-5)
 
 
 def test_a_receiver_named_as_a_table(make, tmp_path):
@@ -282,13 +242,11 @@ def test_a_receiver_named_as_a_table(make, tmp_path):
     spec = make_spec({"word": FeatureConfig("word")}, {"word": words})
     estimator = make(model_fn, embedding_config_spec=spec, train_batch_size=4)
     estimator.train(lambda params: input_fn(params, "train"), steps=1)
-    receiver = estimator_spec.build_raw_serving_input_receiver_fn(
-        {"word": tf.zeros([1, 2], tf.int64)}
-    )
+    receiver = es.build_raw_serving_input_receiver_fn({"word": tf.zeros([1, 2], tf.int64)})
     path = estimator.export_saved_model(tmp_path / "export", receiver)
     served = tf.saved_model.load(path.decode()).signatures["serving_default"]
     table = estimator.get_variable_value("word")
-    found = served(word=tf.constant([[1, 2]], tf.int64))["y"]
+    found = served(word=tf.constant([[1, 2]], tf.int64))["output"]
     np.testing.assert_allclose(found, [table[1] + table[2]], rtol=1e-6)
 
 

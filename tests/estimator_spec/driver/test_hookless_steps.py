@@ -241,13 +241,21 @@ def test_hooks_see_the_step_before(tmp_path):
     assert [step for _, step in found["losses"]] == list(range(60))
 
 
-def test_calls_of_hooks(tmp_path, monkeypatch):
+@pytest.fixture
+def calls(monkeypatch):
+    """Returns a list with an element for each call of a hook of the driver."""
+    found, after_run = [], hooks.LossLogger.after_run
+
+    def counting(self, *arguments):
+        found.append(1)
+        after_run(self, *arguments)
+
+    monkeypatch.setattr(hooks.LossLogger, "after_run", counting)
+    return found
+
+
+def test_calls_of_hooks(tmp_path, calls):
     """A user's hook sees every step; without one, the driver's hooks see few steps."""
-    calls = []
-    after_run = hooks.LossLogger.after_run
-    monkeypatch.setattr(
-        hooks.LossLogger, "after_run", lambda self, *a: (calls.append(1), after_run(self, *a))[1]
-    )
     trained(tmp_path / "loud", True, steps=200)
     assert len(calls) == 200
     calls.clear()
@@ -255,13 +263,8 @@ def test_calls_of_hooks(tmp_path, monkeypatch):
     assert len(calls) < 20
 
 
-def test_a_host_call(tmp_path, monkeypatch):
+def test_a_host_call(tmp_path, calls):
     """A host call runs in every step, also in those without hooks."""
-    calls = []
-    after_run = hooks.LossLogger.after_run
-    monkeypatch.setattr(
-        hooks.LossLogger, "after_run", lambda self, *a: (calls.append(1), after_run(self, *a))[1]
-    )
 
     def model_fn(features, labels, mode, params):
         total = tf1.get_variable("total", [], tf.int64, tf1.zeros_initializer(), trainable=False)
@@ -288,19 +291,14 @@ def test_a_host_call(tmp_path, monkeypatch):
     assert len(calls) < 20
 
 
-def test_hooks_that_go_by_the_clock(tmp_path, monkeypatch):
+def test_hooks_that_go_by_the_clock(tmp_path, monkeypatch, calls):
     """Hooks see a step again after half a second, even if they need a much later one."""
     times = iter(range(10_000))
     clock = types.SimpleNamespace(monotonic=lambda: next(times) / 10)  # each look takes 0.1 s
     monkeypatch.setattr(hookless_steps, "_MAX_SECONDS", 0.5)
     monkeypatch.setattr(hookless_steps, "time", clock)
-    seen = []
-    after_run = hooks.LossLogger.after_run
-    monkeypatch.setattr(
-        hooks.LossLogger, "after_run", lambda self, *a: (seen.append(1), after_run(self, *a))[1]
-    )
     trained(tmp_path, False, steps=100, log_step_count_steps=1000)
-    assert 15 < len(seen) < 40
+    assert 15 < len(calls) < 40
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 import tpu_columns
 from tpu_columns.optimizations import Optimization
 
@@ -15,9 +16,9 @@ tf1 = tf.compat.v1
 
 ROWS, BATCH = 50, 16
 OPTIMIZERS = {
-    "Adagrad": lambda: tf1.train.AdagradOptimizer(0.1),
-    "Adam": lambda: tf1.train.AdamOptimizer(0.1),
-    "Momentum": lambda: tf1.train.MomentumOptimizer(0.01, 0.9),
+    "Adagrad": (tf1.train.AdagradOptimizer, 0.1),
+    "Adam": (tf1.train.AdamOptimizer, 0.1),
+    "Momentum": (lambda rate: tf1.train.MomentumOptimizer(rate, 0.9), 0.01),
 }
 
 
@@ -34,9 +35,7 @@ def train(directory, optimizer, highest=ROWS):
         for key, width in (("a", 8), ("b", 40))
     ]
     columns += tpu_columns.shared_embedding_columns(
-        [identity(key, ROWS) for key in "cd"],
-        4,
-        initializer=tf1.random_normal_initializer(seed=3),
+        [identity(key, ROWS) for key in "cd"], 4, initializer=tf1.random_normal_initializer(seed=3)
     )
 
     def input_fn(params):
@@ -47,21 +46,19 @@ def train(directory, optimizer, highest=ROWS):
         layer = tpu_columns.input_layer(features, columns)
         ones = tf1.ones_initializer()
         output = tf.matmul(layer, tf1.get_variable("weights", [layer.shape[1], 1], None, ones))
-        loss = tf1.losses.mean_squared_error(labels, output)
-        train_op = optimizer().minimize(loss, tf1.train.get_global_step())
-        return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+        return host_runs.regression(output, labels, mode, *optimizer)
 
-    estimator = estimator_spec.TPUEstimator(
+    estimator = host_runs.make_estimator(
         model_fn,
-        config=estimator_spec.RunConfig(model_dir=str(directory), tf_random_seed=1),
-        use_tpu=False,
-        train_batch_size=BATCH,
-        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
-            feature_columns=columns, optimization_parameters=estimator_spec.AdagradParameters(0.1)
+        directory,
+        BATCH,
+        config={"tf_random_seed": 1},
+        embedding_config_spec=es.EmbeddingConfigSpec(
+            feature_columns=columns, optimization_parameters=es.AdagradParameters(0.1)
         ),
     )
     estimator.train(input_fn, steps=10)
-    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+    return host_runs.values_of(estimator)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -70,9 +67,7 @@ def test_tables_and_slots_are_equal(tmp_path, monkeypatch, optimizer):
     few = train(tmp_path / "few", OPTIMIZERS[optimizer])
     monkeypatch.setenv(Optimization.NATIVE_KERNELS.value, "0")
     many = train(tmp_path / "many", OPTIMIZERS[optimizer])
-    assert few.keys() == many.keys()
-    for name, value in many.items():
-        np.testing.assert_allclose(few[name], value, 1e-5, 1e-6, err_msg=name)
+    host_runs.assert_same_values(few, many)
 
 
 def test_an_id_out_of_range_is_explained(tmp_path):

@@ -5,32 +5,10 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
-
 tf1 = tf.compat.v1
-
-
-def test_what_it_is_given(make, line):
-    """An input_fn gets copies of the arguments in its signature: mode, params and config."""
-    seen = []
-
-    def input_fn(mode, params, config):
-        seen.append((mode, dict(params), config.model_dir))
-        params["batch_size"] = 4
-        config._model_dir = "elsewhere"
-        return line.input_fn("eval", params)
-
-    estimator = make(params={"mine": [1]})
-    estimator.train(input_fn)
-    estimator.evaluate(input_fn)
-    list(estimator.predict(input_fn))
-    modes = ["train", "eval", "infer"]
-    given = {"mine": [1], "batch_size": 8}
-    assert seen == [(mode, given, estimator.model_dir) for mode in modes]
 
 
 def test_partials_and_objects(make, line):
@@ -80,21 +58,6 @@ def test_none(make, run):
         list(getattr(make(), run)(forgetful_input_fn) or ())
 
 
-def test_three_elements(make):
-    """A dataset of triples is refused."""
-    triple = lambda params: tf.data.Dataset.from_tensors((1.0, 2.0, 3.0))  # noqa: E731
-    with pytest.raises(ValueError, match=r"\(features, labels\) as a len 2 tuple"):
-        make().train(triple, steps=1)
-    with pytest.raises(ValueError, match=r"\(features, labels\) as a len 2 tuple"):
-        make().train(lambda params: (1, 2, 3), steps=1)
-
-
-def test_features_that_are_none(make):
-    """Features that are None are refused."""
-    with pytest.raises(ValueError, match="returned None as features"):
-        make().train(lambda params: (None, tf.constant([1.0])), steps=1)
-
-
 @pytest.mark.parametrize("task", ["train", "evaluate"])
 def test_no_batch_at_all(make, line, task):
     """Empty data raise an error that names the input_fn."""
@@ -120,16 +83,6 @@ def test_a_dataset_from_outside(make, line):
     outside = line.input_fn("eval", {})
     with pytest.raises(ValueError, match="Build the dataset inside input_fn"):
         make().train(lambda params: outside, steps=1)
-
-
-def test_labels_that_the_model_does_not_take(make, line):
-    """Labels are an error if the model_fn doesn't take them."""
-
-    def model_fn(features, mode, params):
-        raise AssertionError("not reached")
-
-    with pytest.raises(ValueError, match="model_fn does not take labels, but input_fn returns"):
-        make(model_fn).train(line.input_fn, steps=1)
 
 
 def test_sparse_and_ragged_features(make, line):
@@ -168,28 +121,3 @@ def test_queues(make, line):
     assert estimator.get_variable_value("global_step") == 4
     found = [prediction["y"] for prediction in estimator.predict(input_fn)]
     assert len(found) == 32
-
-
-@pytest.mark.parametrize(
-    "fn, message",
-    [
-        (lambda: None, "does not include params argument, required by TPUEstimator"),
-        (lambda mode, config: None, "does not include params argument, required by TPUEstimator"),
-    ],
-)
-def test_tpu_input_takes_params(make, fn, message):
-    """The input_fn of a TPUEstimator must take params."""
-    for run in ("train", "evaluate"):
-        with pytest.raises(ValueError, match=message):
-            getattr(make(), run)(fn)
-
-
-def test_plain_input_needs_no_arguments(line, tmp_path):
-    """Estimator accepts an input_fn without arguments."""
-
-    def model_fn(features, labels, mode):
-        return line.model_fn(features, labels, mode, {})
-
-    estimator = estimator_spec.Estimator(model_fn, tmp_path)
-    estimator.train(lambda: line.input_fn("train", {}), steps=2)
-    assert np.isfinite(estimator.evaluate(lambda: line.input_fn("eval", {}))["loss"])

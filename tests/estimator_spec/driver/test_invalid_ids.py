@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 import tpu_columns
 
 tf1 = tf.compat.v1
@@ -32,23 +33,22 @@ def make(model_dir, policies=(None,), **arguments):
     def model_fn(features, labels, mode, params):
         del params
         rows = tpu_columns.input_layer(features, columns)
-        spec = estimator_spec.TPUEstimatorSpec
-        if mode == estimator_spec.ModeKeys.PREDICT:
+        spec = es.TPUEstimatorSpec
+        if mode == es.ModeKeys.PREDICT:
             return spec(mode, predictions={"rows": rows})
         loss = tf.reduce_sum(rows * labels)
         optimizer = tf1.train.GradientDescentOptimizer(1.0)
         train_op = optimizer.minimize(loss, tf1.train.get_global_step())
         return spec(mode, loss=loss, train_op=train_op)
 
-    return estimator_spec.TPUEstimator(
+    return host_runs.make_estimator(
         model_fn,
-        use_tpu=False,
-        train_batch_size=4,
-        predict_batch_size=4,
-        config=estimator_spec.RunConfig(model_dir=str(model_dir), save_summary_steps=1),
-        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
+        model_dir,
+        4,
+        config={"save_summary_steps": 1},
+        embedding_config_spec=es.EmbeddingConfigSpec(
             feature_columns=columns,
-            optimization_parameters=estimator_spec.StochasticGradientDescentParameters(1.0),
+            optimization_parameters=es.StochasticGradientDescentParameters(1.0),
         ),
         **arguments,
     )
@@ -124,9 +124,7 @@ def test_export(tmp_path):
     """An exported model applies the policy."""
     estimator = make(tmp_path / "model", embedding_core="host", invalid_ids="drop")
     estimator.train(input_fn, steps=1)
-    receiver = estimator_spec.build_raw_serving_input_receiver_fn(
-        {"ids0": tf.zeros([4, 1], tf.int64)}
-    )
+    receiver = es.build_raw_serving_input_receiver_fn({"ids0": tf.zeros([4, 1], tf.int64)})
     path = estimator.export_saved_model(os.fspath(tmp_path / "export"), receiver).decode()
     with tf.Graph().as_default(), tf1.Session() as session:
         model = tf1.saved_model.load(session, ["serve"], path)

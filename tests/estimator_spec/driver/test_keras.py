@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec.common import legacy_keras
 
 tf1 = tf.compat.v1
@@ -32,14 +32,14 @@ def model_fn(features, labels, mode, params):
     initializer = tf1.glorot_uniform_initializer(seed=6)
     y = tf1.layers.dense(hidden, 1, kernel_initializer=initializer, name="head")
     if mode == "infer":
-        return estimator_spec.TPUEstimatorSpec(mode, predictions={"y": y})
+        return es.TPUEstimatorSpec(mode, predictions={"y": y})
     loss = tf1.losses.mean_squared_error(labels, y)
     mean = keras.metrics.Mean(name="mean_label")
     mean.update_state(labels)
     optimizer = tf1.train.AdamOptimizer(0.05)
     with tf.control_dependencies(normalize.get_updates_for(None) or normalize.updates):
         train_op = optimizer.minimize(loss, global_step=tf1.train.get_global_step())
-    return estimator_spec.EstimatorSpec(
+    return es.EstimatorSpec(
         mode, loss=loss, train_op=train_op, eval_metric_ops={"mean_label": mean}
     )
 
@@ -61,7 +61,7 @@ def test_keras_layers(make, line, tmp_path):
     assert result["mean_label"] == pytest.approx(1.0, abs=1e-5)
     assert result["loss"] < 2.0
     predictions = np.array([p["y"] for p in estimator.predict(line.input_fn)])
-    receiver = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+    receiver = es.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
     path = estimator.export_saved_model(tmp_path / "export", receiver)
     served = tf.saved_model.load(path.decode()).signatures["serving_default"]
     np.testing.assert_allclose(served(x=tf.constant(line.x))["y"], predictions, rtol=1e-4)
@@ -133,7 +133,7 @@ def test_an_error_of_keras_3_says_what_to_do(monkeypatch, found, words):
     def input_fn():
         return tf.data.Dataset.from_tensors(({"x": [1.0]}, [1.0]))
 
-    estimator = estimator_spec.Estimator(model_fn)
+    estimator = es.Estimator(model_fn)
     machinery = types.SimpleNamespace(find_spec=lambda name: found)
     monkeypatch.setattr(legacy_keras, "importlib", types.SimpleNamespace(util=machinery))
     with pytest.raises(AttributeError, match=f"`dense` is not available with Keras 3. .*{words}"):

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import host_runs
 import tpu_columns
 from estimator_spec.legacy import summaries
 from estimator_spec.run_config import InputPipelineConfig
@@ -35,13 +36,7 @@ def linear(features, labels, mode, params):
 
 def regression(predicted, labels, mode):
     """Returns the spec of a regression by gradient descent."""
-    loss = tf.reduce_mean((predicted - labels) ** 2)
-    step = tf1.train.get_global_step()
-    train_op = None
-    if mode == "train":
-        train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
-    metrics = (lambda loss: {"mean_loss": tf1.metrics.mean(loss)}, [tf.reshape(loss, [1])])
-    return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op, eval_metrics=metrics)
+    return host_runs.regression(predicted, labels, mode, tf1.train.GradientDescentOptimizer, 0.1)
 
 
 def make(model_fn, model_dir, replicas=2, batch=BATCH, tpu_config=None, **kwargs):
@@ -86,16 +81,7 @@ def test_broadcast(tmp_path):
     two = make(model_fn, tmp_path / "2", batch=3, tpu_config=broadcast).train(input_fn, steps=4)
     assert sizes == [(3, 3), (3, 3)]
     one = make(linear, tmp_path / "1", replicas=1, batch=3).train(input_fn, steps=4)
-    assert_same_variables(two, one)
-
-
-def assert_same_variables(first, second):
-    """Asserts that the latest checkpoints have equal variables."""
-    assert first.get_variable_names() == second.get_variable_names()
-    for name in first.get_variable_names():
-        np.testing.assert_allclose(
-            first.get_variable_value(name), second.get_variable_value(name), rtol=1e-6, err_msg=name
-        )
+    host_runs.assert_same_values(two, one)
 
 
 def test_partition_dims(tmp_path, tf_log):
@@ -107,7 +93,7 @@ def test_partition_dims(tmp_path, tf_log):
     }
     cut = make(linear, tmp_path / "cut", tpu_config=config).train(input_fn, steps=2)
     assert any(line.startswith("TPUConfig.input_partition_dims has no effect") for line in tf_log)
-    assert_same_variables(cut, make(linear, tmp_path / "plain").train(input_fn, steps=2))
+    host_runs.assert_same_values(cut, make(linear, tmp_path / "plain").train(input_fn, steps=2))
 
 
 def test_moving_averages(tmp_path):
@@ -123,7 +109,7 @@ def test_moving_averages(tmp_path):
 
     two = make(model_fn, tmp_path / "2").train(input_fn, steps=4)
     assert "weight/ExponentialMovingAverage" in two.get_variable_names()
-    assert_same_variables(two, make(model_fn, tmp_path / "1", 1).train(input_fn, steps=4))
+    host_runs.assert_same_values(two, make(model_fn, tmp_path / "1", 1).train(input_fn, steps=4))
 
 
 def test_functional_keras_model(tmp_path):
@@ -140,7 +126,7 @@ def test_functional_keras_model(tmp_path):
 
     two = make(model_fn, tmp_path / "2").train(input_fn, steps=4)
     assert "dense/kernel" in two.get_variable_names()
-    assert_same_variables(two, make(model_fn, tmp_path / "1", 1).train(input_fn, steps=4))
+    host_runs.assert_same_values(two, make(model_fn, tmp_path / "1", 1).train(input_fn, steps=4))
     assert two.evaluate(input_fn, steps=1)["global_step"] == 4
 
 
@@ -217,10 +203,7 @@ def test_multivalent_sequences(tmp_path, replicas):
         found["shape"] = layer.shape.as_list()
         spec = regression(tf.reduce_sum(layer, [1, 2])[:, tf.newaxis], labels, mode)
         metrics = (
-            lambda layer, lengths: {
-                "layer": (layer, tf.no_op()),
-                "lengths": (lengths, tf.no_op()),
-            },
+            lambda layer, lengths: {"layer": (layer, tf.no_op()), "lengths": (lengths, tf.no_op())},
             [layer, lengths],
         )
         return spec._replace(eval_metrics=metrics)

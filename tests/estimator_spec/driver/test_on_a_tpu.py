@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import fake_tpu
+import host_runs
 import test_device_loop as program
 from estimator_spec._tensorflow import private
 from estimator_spec.driver import systems, tpu_engine
@@ -89,10 +90,7 @@ class TestTheLoop:
                 estimator.train(program.input_fn, hooks=[calls], steps=1)
             assert calls.steps == [3, 4, 5]
             assert system.started == ["tables of the fake"] * 2
-            wanted, found = program.values(on_host), program.values(estimator)
-            assert set(found) == set(wanted)
-            for name, value in wanted.items():
-                np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+            host_runs.assert_same_values(estimator, on_host)
             estimators.append(estimator)
         return estimators[-1]
 
@@ -117,9 +115,7 @@ class TestTheLoop:
         on_tpu.train(same, max_steps=5)
         whole = program.make(tmp_path / "whole", None)
         whole.train(same, max_steps=5)
-        for name, value in program.values(whole).items():
-            found = on_tpu.get_variable_value(name)
-            np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6, err_msg=name)
+        host_runs.assert_same_values(on_tpu, whole)
 
     def test_evaluation_on_the_cpu(self, on_host, on_fake, trained):
         """eval_on_tpu=False evaluates with ordinary variables, to the same metrics."""

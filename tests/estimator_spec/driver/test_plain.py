@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 import tpu_columns
 from estimator_spec import updates
 from estimator_spec.driver import hookless_steps, initial_values, saving
@@ -31,11 +32,7 @@ def _model_fn_of(columns):
         layer = tpu_columns.input_layer(features, columns)
         ones = tf1.ones_initializer()
         output = tf.matmul(layer, tf1.get_variable("weights", [layer.shape[1], 1], None, ones))
-        if mode == estimator_spec.ModeKeys.PREDICT:
-            return estimator_spec.TPUEstimatorSpec(mode, predictions={"y": output})
-        loss = tf1.losses.mean_squared_error(labels, output)
-        train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
-        return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+        return host_runs.regression(output, labels, mode, tf1.train.AdagradOptimizer, 0.1)
 
     return model_fn
 
@@ -49,15 +46,13 @@ def _estimator(directory, **arguments):
         )
         for seed, key in enumerate("ab")
     ]
-    return estimator_spec.TPUEstimator(
+    return host_runs.make_estimator(
         _model_fn_of(columns),
-        config=estimator_spec.RunConfig(model_dir=str(directory), tf_random_seed=1),
-        use_tpu=False,
-        train_batch_size=BATCH,
-        eval_batch_size=BATCH,
-        predict_batch_size=BATCH,
-        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
-            feature_columns=columns, optimization_parameters=estimator_spec.AdagradParameters(0.1)
+        directory,
+        BATCH,
+        config={"tf_random_seed": 1},
+        embedding_config_spec=es.EmbeddingConfigSpec(
+            feature_columns=columns, optimization_parameters=es.AdagradParameters(0.1)
         ),
         **arguments,
     )
@@ -70,7 +65,7 @@ def _run(directory, **arguments):
     metrics = estimator.evaluate(_input_fn, steps=2)
     predictions = estimator.predict(_input_fn, yield_single_examples=False)
     name = "input_layer/a_embedding/embedding_weights"
-    return metrics["loss"], next(predictions)["y"], estimator.get_variable_value(name)
+    return metrics["loss"], next(predictions)["output"], estimator.get_variable_value(name)
 
 
 @pytest.fixture

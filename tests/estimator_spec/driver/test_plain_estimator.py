@@ -7,7 +7,6 @@ import copy
 import functools
 import os
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -83,39 +82,15 @@ def test_hooks_of_training_in_order(fit):
     listeners = [Saves("first", entries), Saves("second", entries)]
     hooks = [Diary("caller", entries), Diary("caller too", entries)]
     with_hooks(fit, entries).train(fit.input_fn, hooks, steps=1, saving_listeners=listeners)
+    both, four = ("first", "second"), ("chief", "caller", "caller too", "model")
     assert entries == [
-        "first begin",
-        "second begin",
-        "chief begin",
-        "caller begin",
-        "caller too begin",
-        "model begin",
-        "first before 0",
-        "second before 0",
-        "first after 0",
-        "second after 0",
-        "chief session",
-        "caller session",
-        "caller too session",
-        "model session",
-        "chief before",
-        "caller before",
-        "caller too before",
-        "model before",
-        "chief after",
-        "caller after",
-        "caller too after",
-        "model after",
-        "first before 1",
-        "second before 1",
-        "first after 1",
-        "second after 1",
-        "first end 1",
-        "second end 1",
-        "chief end",
-        "caller end",
-        "caller too end",
-        "model end",
+        f"{name} {moment}"
+        for names, moment in (
+            *((both, "begin"), (four, "begin"), (both, "before 0"), (both, "after 0")),
+            *((four, "session"), (four, "before"), (four, "after")),
+            *((both, "before 1"), (both, "after 1"), (both, "end 1"), (four, "end")),
+        )
+        for name in names
     ]
 
 
@@ -324,15 +299,6 @@ def test_the_modes_of_a_saved_model_share_variables(fit, api, tmp_path):
             assert session.run(found) == weight
 
 
-def test_the_older_export(fit, tmp_path):
-    """export_savedmodel writes the same SavedModel as export_saved_model."""
-    estimator = fit.estimator()
-    estimator.train(fit.input_fn, steps=1)
-    path = estimator.export_savedmodel(str(tmp_path), fit.receiver_fn, strip_default_attrs=True)
-    assert isinstance(path, bytes)
-    assert signatures(path) == {"serving_default": ("predict", ["x"], ["y"])}
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -357,66 +323,3 @@ def test_a_tpu_s_configuration_will_do(ours):
     config = TPURunConfig(model_dir=str(ours.model_dir))
     estimator = ours.api.Estimator(ours.model_fn, config=config)
     assert estimator.train(ours.input_fn, steps=1) is estimator
-
-
-def noisy_model_fn(api):
-    """A model whose initializers and dropout have no seeds of their own."""
-
-    def model_fn(features, labels, mode):
-        hidden = features["x"]
-        for number in range(2):
-            weights = tf1.get_variable(f"w{number}", [hidden.shape[-1], 8])
-            hidden = tf.nn.relu(tf.matmul(hidden, weights))
-            if mode == "train":
-                hidden = tf1.nn.dropout(hidden, rate=0.25)
-        y = tf.matmul(hidden, tf1.get_variable("out", [8, 1]))
-        loss = tf1.losses.mean_squared_error(labels, y) if mode != "infer" else None
-        train_op = None
-        if mode == "train":
-            tf1.summary.scalar("spread", tf.math.reduce_std(y))
-            optimizer = tf1.train.AdamOptimizer(0.02)
-            train_op = optimizer.minimize(loss, tf1.train.get_global_step())
-        return api.EstimatorSpec(mode, y, loss, train_op)
-
-    return model_fn
-
-
-class Losses(tf1.train.SessionRunHook):
-    """Records the loss of each step."""
-
-    def __init__(self):
-        self.found = []
-
-    def before_run(self, run_context):
-        return tf1.train.SessionRunArgs(tf1.get_collection(tf1.GraphKeys.LOSSES)[-1])
-
-    def after_run(self, run_context, run_values):
-        self.found.append(run_values.results)
-
-
-@pytest.mark.reference
-@pytest.mark.parametrize("queues", [False, True])
-def test_the_same_numbers(ours, old_estimator, tmp_path, queues):
-    """With the same seed, both give the same losses, metrics, predictions and checkpoints."""
-    records = []
-    for side, api in (("ours", ours.api), ("theirs", old_estimator)):
-        config = api.RunConfig(model_dir=str(tmp_path / side), tf_random_seed=5)
-        estimator = api.Estimator(noisy_model_fn(api), config=config)
-        input_fn = ours.input_fn
-        if queues:
-            numpy_input_fn = getattr(api, "numpy_input_fn", None) or api.inputs.numpy_input_fn
-            input_fn = numpy_input_fn({"x": ours.x}, ours.y, 8, 20, shuffle=False)
-        losses = Losses()
-        estimator.train(input_fn, hooks=[losses], steps=30)
-        records.append(
-            {
-                "losses": losses.found,
-                "loss": estimator.evaluate(input_fn, steps=3)["loss"],
-                "predictions": list(estimator.predict(lambda: ours.input_fn()))[:5],
-                **{n: estimator.get_variable_value(n) for n in estimator.get_variable_names()},
-            }
-        )
-    first, second = records
-    assert list(first) == list(second)
-    for name in first:
-        np.testing.assert_allclose(first[name], second[name], rtol=1e-6, err_msg=name)

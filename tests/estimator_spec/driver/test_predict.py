@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec.driver import prediction
 
 tf1 = tf.compat.v1
@@ -48,7 +48,7 @@ def test_a_single_tensor(make, line):
     """Predictions may be one tensor; then examples are arrays."""
 
     def model_fn(features, labels, mode, params):
-        return estimator_spec.EstimatorSpec(mode, predictions=line.forward(features))
+        return es.EstimatorSpec(mode, predictions=line.forward(features))
 
     found = list(make(model_fn).predict(line.input_fn))
     np.testing.assert_allclose(found, line.x * 0.5)
@@ -83,7 +83,7 @@ def test_predict_keys_of_a_tensor(make, line):
     """`predict_keys` are an error if the predictions are a single tensor."""
 
     def model_fn(features, labels, mode, params):
-        return estimator_spec.EstimatorSpec(mode, predictions=line.forward(features))
+        return es.EstimatorSpec(mode, predictions=line.forward(features))
 
     with pytest.raises(ValueError, match="predict_keys argument is not valid"):
         next(make(model_fn).predict(line.input_fn, predict_keys=["y"]))
@@ -140,13 +140,6 @@ def test_nothing_to_predict(make, line):
     assert list(make().predict(lambda params: line.input_fn("infer", params).take(0))) == []
 
 
-def test_endless_input_warns(make, line, tf_log):
-    """Tensors instead of a dataset predict without end, with a warning."""
-    predictions = make().predict(lambda params: {"x": tf.constant(line.x)})
-    assert len([next(predictions) for _ in range(40)]) == 40
-    assert any("That means predict yields forever" in entry for entry in tf_log)
-
-
 def test_is_lazy(make):
     """Nothing runs before the first `next`."""
     predictions = make().predict(None)
@@ -194,21 +187,6 @@ class Ends(tf1.train.SessionRunHook):
         self.ended += 1
 
 
-def test_hooks(make, line):
-    """The user's and the model's hooks are called for every batch, and at the end."""
-    mine, models = Ends(), Ends()
-    estimator = make(params={"spec": lambda mode: {"prediction_hooks": [models]}})
-    list(estimator.predict(line.input_fn, hooks=[mine]))
-    assert (mine.batches, mine.ended) == (4, 1)
-    assert (models.batches, models.ended) == (4, 1)
-
-
-def test_refuses_other_hooks(make, line):
-    """A hook must be a SessionRunHook."""
-    with pytest.raises(TypeError, match="Hooks must be a SessionRunHook"):
-        next(make().predict(line.input_fn, hooks=["x"]))
-
-
 def test_closing_early(make, line):
     """Closing the generator closes the session and resets the default graph."""
     hook = Ends()
@@ -245,8 +223,8 @@ def test_predictions_without_end_are_announced(tmp_path, tf_log, dataset, sparse
     def model_fn(features, mode):
         x = features["x"]
         x = tf.sparse.to_dense(x) if sparse else x
-        return estimator_spec.EstimatorSpec(mode, predictions=x * 2)
+        return es.EstimatorSpec(mode, predictions=x * 2)
 
-    estimator = estimator_spec.Estimator(model_fn, str(tmp_path))
+    estimator = es.Estimator(model_fn, str(tmp_path))
     assert next(iter(estimator.predict(input_fn))) == 2.0
     assert any("yields forever" in entry for entry in tf_log) is not dataset

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec import canned
 from estimator_spec.driver import predictor
 
@@ -27,7 +27,7 @@ def trained(tmp_path):
 def raw_receiver():
     """Returns a receiver of raw features."""
     inputs = {"x": tf1.placeholder(tf.float32, [None, 2])}
-    return estimator_spec.ServingInputReceiver(inputs, inputs)
+    return es.ServingInputReceiver(inputs, inputs)
 
 
 def probabilities(trained):
@@ -87,7 +87,7 @@ def test_a_classification_takes_examples(trained):
         predictor.from_estimator(trained, raw_receiver)
     columns = [tf.feature_column.numeric_column("x", [2])]
     spec = tf.feature_column.make_parse_example_spec(columns)
-    receiver = estimator_spec.build_parsing_serving_input_receiver_fn(spec)
+    receiver = es.build_parsing_serving_input_receiver_fn(spec)
     example = tf.train.Example()
     example.features.feature["x"].float_list.value.extend(X[1])
     found = predictor.from_estimator(trained, receiver)({"inputs": [example.SerializeToString()]})
@@ -99,13 +99,13 @@ def test_sparse_inputs(tmp_path):
 
     def model_fn(features, labels, mode):
         total = tf.sparse.reduce_sum(features["x"], 1)
-        return estimator_spec.EstimatorSpec(mode, predictions={"sum": total})
+        return es.EstimatorSpec(mode, predictions={"sum": total})
 
     def receiver():
         inputs = {"x": tf1.sparse_placeholder(tf.float32, [None, 2])}
-        return estimator_spec.ServingInputReceiver(inputs, inputs)
+        return es.ServingInputReceiver(inputs, inputs)
 
-    estimator = estimator_spec.Estimator(model_fn, str(tmp_path))
+    estimator = es.Estimator(model_fn, str(tmp_path))
     predict = predictor.from_estimator(estimator, receiver)
     values = tf1.SparseTensorValue([[0, 0], [1, 1]], [2.0, 3.0], [2, 2])
     assert predict({"x": values})["sum"].tolist() == [2, 3]

@@ -111,12 +111,7 @@ def test_train_has_one(make, line, monkeypatch):
     monkeypatch.setattr(
         progress.ProgressLine.__init__,
         "__kwdefaults__",
-        {
-            "after": 0.0,
-            "every": 0.0,
-            "stream": None,
-            "clock": Clock(),
-        },
+        {"after": 0.0, "every": 0.0, "stream": None, "clock": Clock()},
     )
     make().train(line.input_fn, max_steps=3)
     assert "step 2/3 (66%)" in stream.getvalue() or "step 3/3 (100%)" in stream.getvalue()

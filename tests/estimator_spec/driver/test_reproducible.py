@@ -39,8 +39,8 @@ def load():
     [
         "host",
         *(
-            pytest.param(variant, marks=pytest.mark.nightly("two more pairs of processes"))
-            for variant in ("default", "reference_variables")
+            pytest.param(variant, marks=pytest.mark.nightly("more pairs of processes"))
+            for variant in ("default", "reference_variables", "host_reference_variables")
         ),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import host_runs
 import tpu_columns
 from estimator_spec.cores import tensor_core
 from tpu_columns import Hardware, Mode, padded_lookup, placement
@@ -31,12 +32,7 @@ def column(key, device=None, combiner="mean", weighted=False, shape=(None, WIDTH
     if weighted:
         categorical = fc.weighted_categorical_column(categorical, f"{key}_weights")
     return tpu_columns.embedding_column(
-        categorical,
-        2,
-        combiner,
-        initial,
-        embedding_lookup_device=device,
-        tensor_core_shape=shape,
+        categorical, 2, combiner, initial, embedding_lookup_device=device, tensor_core_shape=shape
     )
 
 
@@ -63,13 +59,11 @@ class Program:
 
     def __init__(self, tmp_path, columns, core="host", **spec):
         self.columns, self.seen = columns, {}
-        self.estimator = es.TPUEstimator(
+        self.estimator = host_runs.make_estimator(
             self.model_fn,
-            config=es.RunConfig(model_dir=str(tmp_path), log_step_count_steps=None),
-            use_tpu=False,
-            train_batch_size=BATCH,
-            eval_batch_size=BATCH,
-            predict_batch_size=BATCH,
+            tmp_path,
+            BATCH,
+            config={"log_step_count_steps": None},
             embedding_config_spec=es.EmbeddingConfigSpec(columns, SGD, **spec),
             embedding_core=core,
         )
@@ -102,10 +96,7 @@ class Program:
     def run(self):
         """Trains, evaluates and predicts; returns the checkpoint, the metrics, the predictions."""
         self.estimator.train(input_fn, steps=4)
-        values = {
-            name: self.estimator.get_variable_value(name)
-            for name in self.estimator.get_variable_names()
-        }
+        values = host_runs.values_of(self.estimator)
         predictions = [p["p"] for p in self.estimator.predict(input_fn)][:BATCH]
         return values, self.estimator.evaluate(input_fn, steps=1), predictions
 
@@ -150,9 +141,7 @@ def test_all_devices_train_alike(tmp_path, combiner):
         [["tpu_tensor_core"] * 3, ["tpu_embedding_core", "tpu_tensor_core", None]]
     ):
         found = Program(tmp_path / str(number), columns(devices)).run()
-        assert set(found[0]) == set(plain[0])
-        for name, value in plain[0].items():
-            np.testing.assert_allclose(found[0][name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+        host_runs.assert_same_values(found[0], plain[0])
         assert found[1] == pytest.approx(plain[1], rel=1e-5)
         np.testing.assert_allclose(found[2], plain[2], rtol=1e-5)
 
@@ -301,9 +290,7 @@ class TestTablesBelowASize:
         plain, _, wanted = Program(
             tmp_path / "plain", columns, core=None, tensor_core_below=ROWS + 1
         ).run()
-        assert set(found) == set(plain)
-        for name, value in plain.items():
-            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+        host_runs.assert_same_values(found, plain)
         np.testing.assert_allclose(predictions, wanted, rtol=1e-5)
 
     def test_all_tables_small(self, tmp_path):

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 import tpu_columns
 
 tf1 = tf.compat.v1
@@ -73,7 +74,7 @@ def input_fn(mode, params):
     """Returns the batch, repeated in training."""
     data = tf.data.Dataset.from_tensor_slices(batch()).batch(4)
     data = data.map(lambda features, labels: (sparse(features), labels))
-    return data.repeat() if mode == estimator_spec.ModeKeys.TRAIN else data
+    return data.repeat() if mode == es.ModeKeys.TRAIN else data
 
 
 def model_fn(features, labels, mode, params):
@@ -83,35 +84,24 @@ def model_fn(features, labels, mode, params):
     steps, _ = tpu_columns.sequence_input_layer(features, sequence)
     joined = tf.concat([first, tf.reshape(steps, [-1, 15])], 1)
     kernel = tf1.get_variable("kernel", [25, 1], initializer=tf1.constant_initializer(0.3))
-    output = tf.matmul(joined, kernel)
-    loss = train_op = None
-    if mode != estimator_spec.ModeKeys.PREDICT:
-        loss = tf1.losses.mean_squared_error(labels, output)
-    if mode == estimator_spec.ModeKeys.TRAIN:
-        train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
-    scaffold_fn = params.get("scaffold_fn")
-    return estimator_spec.TPUEstimatorSpec(
-        mode,
-        loss=loss,
-        train_op=train_op,
-        predictions={"output": output},
-        scaffold_fn=scaffold_fn,
+    spec = host_runs.regression(
+        tf.matmul(joined, kernel), labels, mode, tf1.train.AdagradOptimizer, 0.1
     )
+    return spec._replace(scaffold_fn=params.get("scaffold_fn"))
 
 
 def make(model_dir, strategy="div", shards=1, core=None, params=None):
     """Makes an estimator of the model."""
     pooled, sequence = columns()
-    spec = estimator_spec.EmbeddingConfigSpec(
-        pooled + sequence, estimator_spec.AdagradParameters(0.1), partition_strategy=strategy
+    spec = es.EmbeddingConfigSpec(
+        pooled + sequence, es.AdagradParameters(0.1), partition_strategy=strategy
     )
-    return estimator_spec.TPUEstimator(
+    return host_runs.make_estimator(
         model_fn,
-        config=estimator_spec.RunConfig(model_dir=str(model_dir), tf_random_seed=3),
+        model_dir,
+        4,
+        config={"tf_random_seed": 3},
         params=params or {},
-        use_tpu=False,
-        train_batch_size=4,
-        predict_batch_size=4,
         embedding_config_spec=spec,
         embedding_core=core,
         embedding_shards=shards,
@@ -125,14 +115,14 @@ def raw_receiver():
         key: tf1.placeholder(value.dtype, [None, value.shape[1]], name=f"in_{key}")
         for key, value in features.items()
     }
-    return estimator_spec.ServingInputReceiver(sparse(inputs), inputs)
+    return es.ServingInputReceiver(sparse(inputs), inputs)
 
 
 def parsing_receiver():
     """A receiver of serialized examples."""
     pooled, sequence = columns()
     spec = tf.feature_column.make_parse_example_spec(pooled + sequence)
-    return estimator_spec.build_parsing_serving_input_receiver_fn(spec)()
+    return es.build_parsing_serving_input_receiver_fn(spec)()
 
 
 def examples():
@@ -182,7 +172,14 @@ def here(path, data):
     return {key: v.numpy() for key, v in serve(**given).items()}
 
 
-LAYOUTS = [("div", 1, None), ("div", 3, None), ("mod", 4, None), ("mod", 3, "host")]
+# The last but one has more shards than a table has rows.
+LAYOUTS = [
+    ("div", 1, None),
+    ("div", 3, None),
+    ("mod", 4, None),
+    ("mod", 60, None),
+    ("mod", 3, "host"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +243,7 @@ def test_narrow_tables(trained, tmp_path, tables, largest, tf_log):
 
 def tpu_columns_table(estimator):
     """Returns the trained table in row order."""
-    return estimator_spec.checkpoints.read_table(estimator.model_dir, TABLE)
+    return es.checkpoints.read_table(estimator.model_dir, TABLE)
 
 
 @pytest.mark.parametrize("tables", ["float16", "int8"])
@@ -292,30 +289,22 @@ def test_dictionaries_in_narrow_numbers(tmp_path):
 
     def model(features, labels, mode, params):
         output = tf.reduce_sum(features["word"], 1, keepdims=True)
-        loss = tf.reduce_mean(output) if mode != estimator_spec.ModeKeys.PREDICT else None
-        train_op = None
-        if mode == estimator_spec.ModeKeys.TRAIN:
-            train_op = tf1.train.AdagradOptimizer(0.1).minimize(loss, tf1.train.get_global_step())
-        return estimator_spec.TPUEstimatorSpec(
-            mode, loss=loss, train_op=train_op, predictions={"output": output}
-        )
+        return host_runs.regression(output, labels, mode, tf1.train.AdagradOptimizer, 0.1)
 
     def words(params):
         ids = tf.data.Dataset.from_tensors({"word": np.arange(1, 9)[:, np.newaxis]})
-        return ids.map(lambda features: (features, [[0.0]]))
+        return ids.map(lambda features: (features, [[0.0]] * 8))
 
-    estimator = estimator_spec.TPUEstimator(
+    estimator = host_runs.make_estimator(
         model,
-        config=estimator_spec.RunConfig(model_dir=str(tmp_path / "model"), tf_random_seed=1),
-        params={},
-        use_tpu=False,
-        train_batch_size=8,
-        predict_batch_size=8,
+        tmp_path / "model",
+        8,
+        config={"tf_random_seed": 1},
         embedding_shards=2,
-        embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
-            feature_to_config_dict={"word": estimator_spec.FeatureConfig("words")},
-            table_to_config_dict={"words": estimator_spec.TableConfig(9, 4)},
-            optimization_parameters=estimator_spec.AdagradParameters(0.1),
+        embedding_config_spec=es.EmbeddingConfigSpec(
+            feature_to_config_dict={"word": es.FeatureConfig("words")},
+            table_to_config_dict={"words": es.TableConfig(9, 4)},
+            optimization_parameters=es.AdagradParameters(0.1),
             partition_strategy="mod",
         ),
     )
@@ -324,7 +313,7 @@ def test_dictionaries_in_narrow_numbers(tmp_path):
 
     def receiver():
         inputs = {"word": tf1.placeholder(tf.int64, [None, 1], name="word")}
-        return estimator_spec.ServingInputReceiver(inputs, inputs)
+        return es.ServingInputReceiver(inputs, inputs)
 
     path = estimator.export_saved_model(str(tmp_path / "out"), receiver, tables="float16")
     found = here(path.decode(), {"word": np.arange(1, 9)[:, np.newaxis]})

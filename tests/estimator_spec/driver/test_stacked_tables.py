@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import host_runs
 from estimator_spec.checkpoints import records
 from estimator_spec.cores import table_groups
 from tpu_columns import IdOutOfRangeError
@@ -67,9 +68,7 @@ def spec_of(optimizers, strategy="div", kinds=KINDS):
             for kind in kinds
         }
     return es.EmbeddingConfigSpec(
-        feature_to_config_dict=features,
-        table_to_config_dict=tables,
-        partition_strategy=strategy,
+        feature_to_config_dict=features, table_to_config_dict=tables, partition_strategy=strategy
     )
 
 
@@ -120,23 +119,16 @@ def model_fn(features, labels, mode, params):
         "kernel", [layer.shape[1], 1], initializer=tf1.random_normal_initializer(seed=4)
     )
     output = tf.matmul(layer, kernel) / 10
-    loss = None if mode == es.ModeKeys.PREDICT else tf.reduce_mean((output - labels) ** 2)
-    train_op = None
-    if mode == es.ModeKeys.TRAIN:
-        optimizer = tf1.train.GradientDescentOptimizer(0.01)
-        train_op = optimizer.minimize(loss, tf1.train.get_global_step())
-    return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op, predictions={"output": output})
+    return host_runs.regression(output, labels, mode, tf1.train.GradientDescentOptimizer, 0.01)
 
 
 def make(model_dir, optimizers, layout=("div", 1), config=None, kinds=KINDS, **kwargs):
     """Returns an estimator on the host core."""
-    return es.TPUEstimator(
+    return host_runs.make_estimator(
         model_fn,
-        config=es.RunConfig(model_dir=str(model_dir), tf_random_seed=1, **(config or {})),
-        use_tpu=False,
-        train_batch_size=BATCH,
-        eval_batch_size=BATCH,
-        predict_batch_size=BATCH,
+        model_dir,
+        BATCH,
+        config={"tf_random_seed": 1, **(config or {})},
         embedding_config_spec=spec_of(optimizers, layout[0], kinds),
         embedding_core="host",
         embedding_shards=layout[1],
@@ -144,16 +136,9 @@ def make(model_dir, optimizers, layout=("div", 1), config=None, kinds=KINDS, **k
     )
 
 
-def values_of(estimator):
-    """Returns all values of the latest checkpoint by name."""
-    return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
-
-
 def check_equal(found, expected):
     """Checks that two checkpoints have the same names and numbers, bit for bit."""
-    assert set(found) == set(expected)
-    different = [name for name in found if not np.array_equal(found[name], expected[name])]
-    assert not different
+    host_runs.assert_same_values(found, expected, rtol=0, atol=0)
 
 
 class Variables(tf1.train.SessionRunHook):
@@ -202,8 +187,8 @@ def test_tables_and_slots_equal_those_of_single_tables(tmp_path):
         assert 0 < estimators[0].get_variable_value("global_step") < 6
         estimators[1].train(input_fn, max_steps=10)
         estimators[2].train(input_fn, max_steps=15)
-        found[run] = values_of(estimators[2])
-    assert "momentum_b/Momentum" in found["single"]
+        found[run] = estimators[2]
+    assert "momentum_b/Momentum" in found["single"].get_variable_names()
     check_equal(found["mixed"], found["single"])
 
 
@@ -219,9 +204,9 @@ def test_every_optimizer(tmp_path):
     shutil.copytree(tmp_path / "single", tmp_path / "mixed")
     single.train(input_fn, steps=8)
     mixed.train(input_fn, steps=8)
-    expected = values_of(single)
+    expected = host_runs.values_of(single)
     assert not any(np.isnan(value).any() for value in expected.values())
-    check_equal(values_of(mixed), expected)
+    check_equal(mixed, expected)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +278,7 @@ def test_padding_updates_no_row(tmp_path):
     for stacked in (True, False):
         estimator = make(tmp_path / str(stacked), MOMENTUM, stacked_tables=stacked)
         estimator.train(input_fn_of(MOMENTUM, change), steps=5)
-        found.append(values_of(estimator))
+        found.append(estimator)
     check_equal(*found)
 
 
@@ -315,16 +300,16 @@ def train_one_id_tables(model_dir, initializer_of, hooks=()):
         ids = {f"id_{key}": tf.ones([BATCH, 1], tf.int64) for key in ONE_ID}
         return tf.data.Dataset.from_tensors((ids, tf.ones([BATCH, 1])))
 
-    estimator = es.TPUEstimator(
+    estimator = host_runs.make_estimator(
         model_fn,
-        config=es.RunConfig(model_dir=str(model_dir), tf_random_seed=1),
-        use_tpu=False,
-        train_batch_size=BATCH,
+        model_dir,
+        BATCH,
+        config={"tf_random_seed": 1},
         embedding_config_spec=spec,
         embedding_core="host",
     )
     estimator.train(input_fn, hooks=list(hooks), steps=1)
-    return values_of(estimator)
+    return host_runs.values_of(estimator)
 
 
 def test_initial_values(tmp_path):
@@ -406,11 +391,10 @@ def test_a_checkpoint_with_another_number_of_rows(tmp_path):
     tables = dict(spec.table_to_config_dict)
     tables["momentum_a"] = tables["momentum_a"]._replace(vocabulary_size=ROWS + 1)
     os.remove(records.path_of(tf.train.latest_checkpoint(tmp_path)))
-    estimator = es.TPUEstimator(
+    estimator = host_runs.make_estimator(
         model_fn,
-        config=es.RunConfig(model_dir=str(tmp_path)),
-        use_tpu=False,
-        train_batch_size=BATCH,
+        tmp_path,
+        BATCH,
         embedding_config_spec=es.EmbeddingConfigSpec(
             feature_to_config_dict=spec.feature_to_config_dict, table_to_config_dict=tables
         ),

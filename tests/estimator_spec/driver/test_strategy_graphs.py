@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 
 tf1 = tf.compat.v1
 
@@ -28,21 +28,19 @@ def mirrored():
 
 def make(model_fn, model_dir, **config):
     """Returns an estimator with these properties of its RunConfig."""
-    return estimator_spec.Estimator(
-        model_fn, config=estimator_spec.RunConfig(model_dir=str(model_dir), **config)
-    )
+    return es.Estimator(model_fn, config=es.RunConfig(model_dir=str(model_dir), **config))
 
 
 def mean_model(features, labels, mode):
     """Minimizes the squared distance of a weight to the labels."""
     weight = tf1.get_variable("weight", [], initializer=tf1.zeros_initializer())
     if mode == "infer":
-        return estimator_spec.EstimatorSpec(mode, {"y": weight * features})
+        return es.EstimatorSpec(mode, {"y": weight * features})
     loss = tf.reduce_mean((weight * features - labels) ** 2)
     step = tf1.train.get_global_step()
     train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
     metrics = {"labels": tf1.metrics.mean(labels)}
-    return estimator_spec.EstimatorSpec(mode, {"y": weight * features}, loss, train_op, metrics)
+    return es.EstimatorSpec(mode, {"y": weight * features}, loss, train_op, metrics)
 
 
 def labels_fn(*labels):
@@ -122,8 +120,8 @@ def test_strategies_that_cannot_run(tmp_path):
 
 def test_tpu_estimator_says_host_replicas(tmp_path, mirrored):
     """TPUEstimator has replicas of its own, and its error says which argument makes them."""
-    config = estimator_spec.RunConfig(model_dir=str(tmp_path), train_distribute=mirrored)
+    config = es.RunConfig(model_dir=str(tmp_path), train_distribute=mirrored)
     with pytest.raises(ValueError, match=r"train_distribute.*host_replicas=2"):
-        estimator_spec.TPUEstimator(
+        es.TPUEstimator(
             lambda features, params: None, config=config, train_batch_size=2, use_tpu=False
         )

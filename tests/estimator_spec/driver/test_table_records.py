@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import host_runs
 import tpu_columns
 from estimator_spec.checkpoints import records
 from tpu_columns.kernels import libraries, loading
@@ -34,11 +35,10 @@ def train(model_dir, core, steps):
         train_op = optimizer.minimize(loss, tf1.train.get_global_step(), variables)
         return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
 
-    es.TPUEstimator(
+    host_runs.make_estimator(
         model_fn,
-        config=es.RunConfig(model_dir=str(model_dir)),
-        use_tpu=False,
-        train_batch_size=8,
+        model_dir,
+        8,
         embedding_core=core,
         embedding_config_spec=es.EmbeddingConfigSpec(
             feature_columns=[column], optimization_parameters=es.AdagradParameters(0.5)

@@ -3,36 +3,20 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 
-tf1 = tf.compat.v1
-
-TPUConfig = estimator_spec.TPUConfig
-InputPipelineConfig = estimator_spec.InputPipelineConfig
-
-
-class Losses(tf1.train.SessionRunHook):
-    """Records the loss of each step."""
-
-    def __init__(self):
-        self.found = []
-
-    def before_run(self, run_context):
-        return tf1.train.SessionRunArgs(tf1.get_collection(tf1.GraphKeys.LOSSES)[-1])
-
-    def after_run(self, run_context, run_values):
-        self.found.append(float(run_values.results))
+TPUConfig = es.TPUConfig
+InputPipelineConfig = es.InputPipelineConfig
 
 
 def losses_of(estimator, input_fn):
     """Returns the losses of four steps."""
-    hook = Losses()
+    hook = host_runs.Losses()
     estimator.train(input_fn, hooks=[hook], steps=4)
     return hook.found
 
@@ -101,16 +85,6 @@ def test_loops_stop_at_any_step(make, line):
 
 
 @pytest.mark.parametrize(
-    ("batch_axis", "error"),
-    [(0, TypeError), ("00", TypeError), ((0, "N"), TypeError), ([0, -1], ValueError)],
-)
-def test_bad_batch_axis(make, batch_axis, error):
-    """A batch_axis that isn't a list of non-negative ints raises an error."""
-    with pytest.raises(error, match="batch_axis must"):
-        make(batch_axis=batch_axis)
-
-
-@pytest.mark.parametrize(
     "kwargs",
     [
         {"export_to_tpu": False},
@@ -120,7 +94,7 @@ def test_bad_batch_axis(make, batch_axis, error):
 def test_exports_are_for_the_cpu(make, trained, tmp_path, kwargs):
     """The SavedModel serves on a CPU, whatever the export options for TPUs."""
     estimator = make(**kwargs)
-    receiver_fn = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+    receiver_fn = es.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
     path = estimator.export_saved_model(str(tmp_path), receiver_fn, as_text=True).decode()
     with open(f"{path}/saved_model.pbtxt", encoding="utf-8") as file:
         tags = [text.strip() for text in file if text.strip().startswith("tags:")]
@@ -134,38 +108,11 @@ def test_eval_on_tpu_is_for_use_tpu(make, line, eval_on_tpu):
     assert estimator.evaluate(line.input_fn)["global_step"] == 0
 
 
-class Model:
-    """A model with two model_fns: the object itself and a method."""
-
-    def __init__(self, line):
-        self.line = line
-
-    def __call__(self, features, labels, mode, params):
-        return self.line.model_fn(features, labels, mode, params)
-
-    def method(self, features, labels, mode, params, config):
-        assert isinstance(config, estimator_spec.RunConfig)
-        return self.line.model_fn(features, labels, mode, params)
-
-
-@pytest.mark.parametrize("kind", ["object", "method", "partial"])
-def test_kinds_of_model_fn(make, line, usual, kind):
-    """model_fn and input_fn may be any callable."""
-    model = Model(line)
-    model_fn = {
-        "object": model,
-        "method": model.method,
-        "partial": functools.partial(model.method, config=estimator_spec.RunConfig()),
-    }[kind]
-    input_fn = functools.partial(line.input_fn, mode="train")
-    assert losses_of(make(model_fn, model_dir=None), input_fn) == usual
-
-
 def test_train_and_evaluate(make, line):
     """train_and_evaluate works with a subclass of TPUEstimator and an exporter."""
     calls = []
 
-    class Mine(estimator_spec.TPUEstimator):
+    class Mine(es.TPUEstimator):
         def _train_model(self, input_fn, hooks, saving_listeners):
             calls.append([type(listener).__name__ for listener in saving_listeners])
             return super()._train_model(input_fn, hooks, saving_listeners)
@@ -174,15 +121,13 @@ def test_train_and_evaluate(make, line):
             calls.append(kwargs["checkpoint_path"][-1])
             return super().evaluate(*args, **kwargs)
 
-    receiver_fn = estimator_spec.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
+    receiver_fn = es.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 1])})
     estimator = make(kind=Mine, config={"save_checkpoints_steps": 2})
-    metrics, (path,) = estimator_spec.train_and_evaluate(
+    metrics, (path,) = es.train_and_evaluate(
         estimator,
-        estimator_spec.TrainSpec(line.input_fn, max_steps=4),
-        estimator_spec.EvalSpec(
-            line.input_fn,
-            exporters=estimator_spec.FinalExporter("final", receiver_fn),
-            throttle_secs=0,
+        es.TrainSpec(line.input_fn, max_steps=4),
+        es.EvalSpec(
+            line.input_fn, exporters=es.FinalExporter("final", receiver_fn), throttle_secs=0
         ),
     )
     assert calls[1:] == ["2", "4"]
@@ -197,9 +142,7 @@ def test_early_stopping(make, line):
     """The hooks of early stopping work with a TPUEstimator."""
     estimator = make()
     estimator.evaluate(line.input_fn)
-    hook = estimator_spec.stop_if_higher_hook(
-        estimator, "mae", 0.0, run_every_secs=None, run_every_steps=1
-    )
+    hook = es.stop_if_higher_hook(estimator, "mae", 0.0, run_every_secs=None, run_every_steps=1)
     estimator.train(line.input_fn, hooks=[hook], steps=50)
     assert estimator.get_variable_value("global_step") < 5
 
@@ -207,7 +150,7 @@ def test_early_stopping(make, line):
 def test_input_from_arrays_needs_params(make, line):
     """numpy_input_fn takes no params, so a TPUEstimator requires a wrapper, as in tf.estimator."""
     estimator = make()
-    plain = estimator_spec.numpy_input_fn({"x": line.x}, line.y, 8, None, shuffle=False)
+    plain = es.numpy_input_fn({"x": line.x}, line.y, 8, None, shuffle=False)
     with pytest.raises(ValueError, match="does not include params argument"):
         estimator.train(plain, steps=1)
     estimator.train(lambda params: plain(), steps=1)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec.driver import train_and_evaluate as module
 
 tf1 = tf.compat.v1
@@ -366,17 +366,17 @@ def test_an_evaluate_of_ones_own(make, line):
     """The result of an overridden `evaluate` is checked."""
     result = {}
 
-    class Own(estimator_spec.TPUEstimator):
+    class Own(es.TPUEstimator):
         def evaluate(self, *args, **kwargs):
             return result["value"]
 
-    train = estimator_spec.TrainSpec(line.input_fn, max_steps=1)
-    evaluate = estimator_spec.EvalSpec(line.input_fn)
+    train = es.TrainSpec(line.input_fn, max_steps=1)
+    evaluate = es.EvalSpec(line.input_fn)
 
     def run(value):
         result["value"] = value
         estimator = make(kind=Own, model_dir=None)
-        return estimator_spec.train_and_evaluate(estimator, train, evaluate)
+        return es.train_and_evaluate(estimator, train, evaluate)
 
     assert run({"global_step": 1}) == ({"global_step": 1}, [])
     with pytest.raises(TypeError, match="should return dict"):

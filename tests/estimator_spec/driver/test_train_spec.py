@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 
 tf1 = tf.compat.v1
 
@@ -133,13 +133,13 @@ def test_exporters_need_names(api, names, message):
 def test_tensorflow_s_own_exporters(old_estimator):
     """TensorFlow 2.15's exporters are accepted."""
     exporter = old_estimator.FinalExporter("final", lambda: None)
-    assert estimator_spec.EvalSpec(len, exporters=exporter).exporters == (exporter,)
+    assert es.EvalSpec(len, exporters=exporter).exporters == (exporter,)
 
 
 def test_an_exporter_exports():
     """A subclass of Exporter without `export` can't be instantiated."""
 
-    class Nothing(estimator_spec.Exporter):
+    class Nothing(es.Exporter):
         name = "nothing"
 
     with pytest.raises(TypeError, match="export"):

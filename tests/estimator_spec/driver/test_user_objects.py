@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
+import host_runs
 import tpu_columns
 from estimator_spec.driver import patching
 
@@ -34,7 +35,7 @@ def input_fn(params):
 def receiver_fn():
     """The inputs of an exported model."""
     word = tf1.placeholder(tf.int64, [None, 1], name="word")
-    return estimator_spec.export.ServingInputReceiver({"word": word}, {"word": word})
+    return es.export.ServingInputReceiver({"word": word}, {"word": word})
 
 
 class Program:
@@ -58,16 +59,14 @@ class Program:
         layer = tf1.feature_column.input_layer(features, columns())
         output = tf.reduce_sum(layer, axis=1)
         scaffold = self.scaffold()
-        if mode == estimator_spec.ModeKeys.PREDICT:
-            return estimator_spec.EstimatorSpec(
-                mode, predictions={"output": output}, scaffold=scaffold
-            )
+        if mode == es.ModeKeys.PREDICT:
+            return es.EstimatorSpec(mode, predictions={"output": output}, scaffold=scaffold)
         loss = tf1.losses.mean_squared_error(labels, output)
         optimizer = tf1.train.GradientDescentOptimizer(0.1)
         self.saver_hook = tf1.train.CheckpointSaverHook(
             params["model_dir"], save_steps=2, scaffold=scaffold, listeners=self.listeners
         )
-        return estimator_spec.EstimatorSpec(
+        return es.EstimatorSpec(
             mode,
             loss=loss,
             train_op=optimizer.minimize(loss, tf1.train.get_global_step()),
@@ -78,18 +77,14 @@ class Program:
 
     def estimator(self, model_dir, strategy, shards):
         """Returns an estimator whose table has a layout."""
-        return estimator_spec.TPUEstimator(
+        return host_runs.make_estimator(
             self.model_fn,
-            config=estimator_spec.RunConfig(model_dir=str(model_dir), tf_random_seed=1),
+            model_dir,
+            4,
+            config={"tf_random_seed": 1},
             params={"model_dir": str(model_dir)},
-            use_tpu=False,
-            train_batch_size=4,
-            eval_batch_size=4,
-            predict_batch_size=4,
-            embedding_config_spec=estimator_spec.EmbeddingConfigSpec(
-                columns(),
-                estimator_spec.StochasticGradientDescentParameters(0.1),
-                partition_strategy=strategy,
+            embedding_config_spec=es.EmbeddingConfigSpec(
+                columns(), es.StochasticGradientDescentParameters(0.1), partition_strategy=strategy
             ),
             embedding_shards=shards,
         )
@@ -114,15 +109,15 @@ def train(program, estimator):
 
 def train_and_evaluate(program, estimator):
     """Trains and evaluates with a listener."""
-    estimator_spec.train_and_evaluate(
+    es.train_and_evaluate(
         estimator,
-        estimator_spec.TrainSpec(
+        es.TrainSpec(
             input_fn,
             max_steps=9,
             hooks=program.hooks,
             saving_listeners=[tf1.train.CheckpointSaverListener()],
         ),
-        estimator_spec.EvalSpec(input_fn, steps=1, hooks=program.hooks, throttle_secs=0),
+        es.EvalSpec(input_fn, steps=1, hooks=program.hooks, throttle_secs=0),
     )
 
 
@@ -196,16 +191,13 @@ def test_a_listener_is_called_once_a_checkpoint_in_each_run(tmp_path):
     def model_fn(features, labels, mode):
         step = tf1.train.get_global_step()
         loss = tf.reduce_mean(tf.cast(features["word"], tf.float32))
-        return estimator_spec.EstimatorSpec(mode, loss=loss, train_op=step.assign_add(1))
+        return es.EstimatorSpec(mode, loss=loss, train_op=step.assign_add(1))
 
-    estimator = estimator_spec.Estimator(model_fn, model_dir=str(model_dir))
+    estimator = es.Estimator(model_fn, model_dir=str(model_dir))
     first, second = Counting(), Counting()
     for listener in (first, second):
         estimator.train(
-            lambda: input_fn({"batch_size": 4}),
-            [saver_hook],
-            steps=2,
-            saving_listeners=[listener],
+            lambda: input_fn({"batch_size": 4}), [saver_hook], steps=2, saving_listeners=[listener]
         )
     assert first.saved == [0, 2]
     assert second.saved == [2, 4]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 
 tf1 = tf.compat.v1
 
@@ -208,26 +208,13 @@ def test_no_such_variable(fit, trained):
         started(fit, fit.api.WarmStartSettings(trained, "new/table"), scope="new")
 
 
-@pytest.mark.parametrize("source", ["", None])
-def test_a_source_is_needed(fit, source):
-    """Settings without a checkpoint are refused."""
-    with pytest.raises(ValueError, match="`ckpt_to_initialize_from` MUST be set"):
-        fit.api.WarmStartSettings(source)
-
-
-def test_something_else(fit):
-    """warm_start_from is a path or settings."""
-    with pytest.raises(ValueError, match="warm_start_from must be a string or a WarmStartSettings"):
-        fit.estimator(warm_start_from={"old": "new"})
-
-
 def test_a_tpu_estimator(make, line, tmp_path):
     """TPUEstimator takes the same settings; a TPU column's table grows by its vocabulary."""
     old, new = (vocabulary(tmp_path / name, text) for name, text in (("o", "abc"), ("n", "ceda")))
 
     def model_fn_with(file, value):
         def model_fn(features, labels, mode, params):
-            column = estimator_spec.embedding_column(
+            column = es.embedding_column(
                 tf.feature_column.categorical_column_with_vocabulary_file("w", file),
                 dimension=2,
                 initializer=tf1.constant_initializer(value),
@@ -244,8 +231,8 @@ def test_a_tpu_estimator(make, line, tmp_path):
     name = "input_layer/w_embedding/embedding_weights"
     first = make(model_fn_with(old, OLD), model_dir=str(tmp_path / "first"))
     first.train(words_input_fn)
-    info = estimator_spec.VocabInfo(new, 4, 0, old, backup_initializer=fives)
-    settings = estimator_spec.WarmStartSettings(first.model_dir, ".*w_embedding.*", {name: info})
+    info = es.VocabInfo(new, 4, 0, old, backup_initializer=fives)
+    settings = es.WarmStartSettings(first.model_dir, ".*w_embedding.*", {name: info})
     second = make(model_fn_with(new, 0.0), warm_start_from=settings)
     second.train(words_input_fn)
     a, _, c = OLD.tolist()

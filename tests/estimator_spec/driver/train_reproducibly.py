@@ -3,7 +3,8 @@
 
 python train_reproducibly.py VARIANT MODEL_DIR
 
-VARIANT is `default`, `host` (the host's embedding core) or `reference_variables`.
+VARIANT is `default`, `host` (the host's embedding core), `reference_variables` or
+`host_reference_variables`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 import tpu_columns
 
 tf1 = tf.compat.v1
@@ -35,7 +36,7 @@ def input_fn(params):
 
 def main(variant, model_dir):
     """Trains once."""
-    if variant == "reference_variables":
+    if variant.endswith("reference_variables"):
         tf1.disable_resource_variables()
     columns = [
         tpu_columns.embedding_column(fc.categorical_column_with_identity(key, ROWS), 16)
@@ -53,16 +54,16 @@ def main(variant, model_dir):
         loss = tf1.losses.sigmoid_cross_entropy(labels, logits)
         optimizer = tf1.train.AdagradOptimizer(0.1)
         train_op = optimizer.minimize(loss, tf1.train.get_global_step())
-        return estimator_spec.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+        return es.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
 
     core = {}
-    if variant == "host":
-        parameters = estimator_spec.AdagradParameters(0.1)
-        spec = estimator_spec.EmbeddingConfigSpec(columns, parameters)
+    if variant.startswith("host"):
+        parameters = es.AdagradParameters(0.1)
+        spec = es.EmbeddingConfigSpec(columns, parameters)
         core = {"embedding_config_spec": spec, "embedding_core": "host"}
-    estimator = estimator_spec.TPUEstimator(
+    estimator = es.TPUEstimator(
         model_fn,
-        config=estimator_spec.RunConfig(model_dir=model_dir, tf_random_seed=3),
+        config=es.RunConfig(model_dir=model_dir, tf_random_seed=3),
         use_tpu=False,
         train_batch_size=BATCH,
         **core,

@@ -48,23 +48,8 @@ LEARNING = [kind for kind in REQUIRED if kind is not FrequencyEstimatorParameter
 BAD_RANGES = [
     (AdagradParameters, {"initial_accumulator": 0}, "initial_accumulator must be greater than ze"),
     (ProximalAdagradParameters, {"initial_accumulator": -1}, "initial_accumulator must be positi"),
-    (
-        ProximalAdagradParameters,
-        {"l1_regularization_strength": -0.1},
-        "l1_regularization_strength must be greater than or equal to 0. got -0.1",
-    ),
-    (
-        ProximalAdagradParameters,
-        {"l2_regularization_strength": -0.1},
-        "l2_regularization_strength must be greater than or equal to 0. got -0.1",
-    ),
     (AdagradMomentumParameters, {"epsilon": 0}, "Adagrad momentum: epsilon must be positive"),
     (AdagradMomentumParameters, {"exponent": 0}, "Precondition exponent must >0"),
-    (AdamParameters, {"beta1": -0.1}, "beta1 must be between 0. and 1; got -0.1"),
-    (AdamParameters, {"beta1": 1.0}, "beta1 must be between 0. and 1; got 1.0"),
-    (AdamParameters, {"beta2": -0.1}, "beta2 must be between 0. and 1; got -0.1"),
-    (AdamParameters, {"beta2": 1.0}, "beta2 must be between 0. and 1; got 1.0"),
-    (AdamParameters, {"epsilon": 0.0}, "epsilon must be positive; got 0.0"),
     (
         AdamParameters,
         {"lazy_adam": False, "use_gradient_accumulation": False},
@@ -72,22 +57,22 @@ BAD_RANGES = [
     ),
     (FtrlParameters, {"learning_rate_power": 0.1}, "learning_rate_power must be less than or eq"),
     (FtrlParameters, {"initial_accumulator_value": -0.1}, "initial_accumulator_value must be grea"),
-    (FtrlParameters, {"l1_regularization_strength": -0.1}, "l1_regularization_strength must be gr"),
-    (FtrlParameters, {"l2_regularization_strength": -0.1}, "l2_regularization_strength must be gr"),
-    (ProximalYogiParameters, {"beta1": 1}, "beta1 must be between 0. and 1; got 1"),
-    (ProximalYogiParameters, {"beta2": 1}, "beta2 must be between 0. and 1; got 1"),
-    (ProximalYogiParameters, {"epsilon": 0}, "epsilon must be positive; got 0"),
-    (
-        ProximalYogiParameters,
-        {"l1_regularization_strength": -1},
-        "l1_regularization_strength must be greater than or equal to 0. got -1",
+    *(
+        (kind, {name: wrong}, f"{name} must be between 0. and 1; got {wrong}")
+        for kind in (AdamParameters, ProximalYogiParameters)
+        for name in ("beta1", "beta2")
+        for wrong in (-0.1, 1.0)
     ),
-    (
-        ProximalYogiParameters,
-        {"l2_regularization_strength": -1},
-        "l2_regularization_strength must be greater than or equal to 0. got -1",
+    *(
+        (kind, {"epsilon": 0.0}, "epsilon must be positive; got 0.0")
+        for kind in (AdamParameters, ProximalYogiParameters)
     ),
-    *[
+    *(
+        (kind, {name: -0.1}, f"{name} must be greater than or equal to 0. got -0.1")
+        for kind in (ProximalAdagradParameters, ProximalYogiParameters, FtrlParameters)
+        for name in ("l1_regularization_strength", "l2_regularization_strength")
+    ),
+    *(
         (
             kind,
             {"use_gradient_accumulation": False, limit: 0.5},
@@ -95,9 +80,8 @@ BAD_RANGES = [
         )
         for kind in LEARNING
         for limit in ("clip_gradient_min", "clip_gradient_max")
-    ],
+    ),
 ]
-
 SLOTS = {
     AdagradParameters: {"accumulator": ("w/Adagrad", 0.1)},
     AdagradMomentumParameters: {

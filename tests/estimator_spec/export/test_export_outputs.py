@@ -268,13 +268,7 @@ class TestAgainstTheOldClasses:
 
     @pytest.mark.parametrize(
         "name",
-        [
-            "ClassificationOutput",
-            "EvalOutput",
-            "PredictOutput",
-            "RegressionOutput",
-            "TrainOutput",
-        ],
+        ["ClassificationOutput", "EvalOutput", "PredictOutput", "RegressionOutput", "TrainOutput"],
     )
     def test_arguments(self, old_module, compare, name):
         """Names, order and defaults of all arguments equal TensorFlow's."""

@@ -9,7 +9,7 @@ import os
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 
 tf1 = tf.compat.v1
 
@@ -52,16 +52,6 @@ def kept(model):
     """Returns the numbers of the kept exports."""
     names = sorted(os.listdir(os.path.join(model.model_dir, "export")))
     return [int(name) - 1_600_000_000 for name in names if len(name) == 10]
-
-
-def evaluated(directory, *results):
-    """Writes an event file with the results of evaluations at steps 1, 2, …."""
-    with tf.Graph().as_default(), tf1.summary.FileWriter(str(directory)) as writer:
-        for step, result in enumerate(results, start=1):
-            values = [
-                tf1.Summary.Value(tag=tag, simple_value=value) for tag, value in result.items()
-            ]
-            writer.add_summary(tf1.Summary(value=values), step)
 
 
 def test_latest_exports_every_time(api, model):
@@ -122,7 +112,7 @@ def test_none_is_too_few(api, kind, keep):
 def test_a_fraction_is_no_number_of_exports():
     """exports_to_keep must be an int: with 2.5, deleting old exports would fail in training."""
     with pytest.raises(ValueError, match="must be a positive number.*an int.*2.5"):
-        estimator_spec.LatestExporter("latest", None, exports_to_keep=2.5)
+        es.LatestExporter("latest", None, exports_to_keep=2.5)
 
 
 def test_final_exports_at_the_end(api, model):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec import heads
 from estimator_spec.common import legacy_keras
 from estimator_spec.heads import first_generation
@@ -66,7 +66,7 @@ def receiver_fn():
     """What an exported model is fed: serialized examples."""
     serialized = tf1.placeholder(tf.string, [None], name="examples")
     parsed = tf.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([1], tf.float32)})
-    return estimator_spec.ServingInputReceiver(parsed, {"examples": serialized})
+    return es.ServingInputReceiver(parsed, {"examples": serialized})
 
 
 BINARY_V1 = first_generation.binary_logistic_head_with_sigmoid_cross_entropy_loss
@@ -86,9 +86,7 @@ BINARY_V1 = first_generation.binary_logistic_head_with_sigmoid_cross_entropy_los
 )
 def test_a_classifier(tmp_path, head, optimizer):
     """It learns, counts steps, has its metrics and predictions, and serves Classify requests."""
-    estimator = estimator_spec.Estimator(
-        model_fn_of(head, optimizer), str(tmp_path / "model"), params={}
-    )
+    estimator = es.Estimator(model_fn_of(head, optimizer), str(tmp_path / "model"), params={})
     estimator.train(lambda: input_fn("train"), steps=60)
     metrics = estimator.evaluate(lambda: input_fn("eval"))
     assert metrics["global_step"] == 60
@@ -111,9 +109,9 @@ def test_a_classifier(tmp_path, head, optimizer):
 @pytest.mark.parametrize("head", [heads.RegressionHead(), first_generation.regression_head()])
 def test_a_tpu_estimator(tmp_path, head):
     """A head's TPUEstimatorSpec trains and evaluates in a TPUEstimator."""
-    estimator = estimator_spec.TPUEstimator(
+    estimator = es.TPUEstimator(
         model_fn_of(head, lambda: tf1.train.GradientDescentOptimizer(0.02), tpu=True),
-        config=estimator_spec.RunConfig(model_dir=str(tmp_path)),
+        config=es.RunConfig(model_dir=str(tmp_path)),
         use_tpu=False,
         train_batch_size=8,
         eval_batch_size=8,
@@ -140,8 +138,8 @@ def test_summaries_of_training(tmp_path, events):
             regularization_losses=[tf.constant(0.5)],
         )
 
-    config = estimator_spec.RunConfig(save_summary_steps=1)
-    estimator = estimator_spec.Estimator(model_fn, str(tmp_path), config)
+    config = es.RunConfig(save_summary_steps=1)
+    estimator = es.Estimator(model_fn, str(tmp_path), config)
     estimator.train(lambda: input_fn("train"), steps=2)
     written = events(str(tmp_path))
     assert written["regularization_loss/price"][1] == 0.5
@@ -210,7 +208,7 @@ def test_a_head_of_the_user(tmp_path):
         def loss(self, labels, logits, features=None, mode=None, regularization_losses=None):
             return tf.reduce_mean(tf.abs(logits - tf.cast(labels, tf.float32)))
 
-    estimator = estimator_spec.Estimator(model_fn_of(Absolute()), str(tmp_path), params={})
+    estimator = es.Estimator(model_fn_of(Absolute()), str(tmp_path), params={})
     estimator.train(lambda: input_fn("train"), steps=3)
     weight, bias = (estimator.get_variable_value(name) for name in ("weight", "bias"))
     loss = estimator.evaluate(lambda: input_fn("eval"))["loss"]
@@ -240,7 +238,7 @@ def test_several_objectives(tmp_path):
             optimizer=tf1.train.GradientDescentOptimizer(0.1),
         )
 
-    estimator = estimator_spec.Estimator(model_fn, str(tmp_path / "model"))
+    estimator = es.Estimator(model_fn, str(tmp_path / "model"))
     estimator.train(lambda: input_fn("train"), steps=5)
     metrics = estimator.evaluate(lambda: input_fn("eval"))
     assert metrics["loss"] == pytest.approx(metrics["loss/high"] + metrics["loss/y"])

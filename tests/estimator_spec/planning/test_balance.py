@@ -21,9 +21,7 @@ def by_strategy(plan, table="words"):
 
 
 @given(
-    st.integers(1, 60),
-    st.integers(1, 4),
-    st.lists(st.integers(-1, 70), min_size=1, max_size=40),
+    st.integers(1, 60), st.integers(1, 4), st.lists(st.integers(-1, 70), min_size=1, max_size=40)
 )
 @settings(max_examples=60)
 def test_every_lookup_is_on_the_shard_of_its_row(make_spec, rows, hosts, ids):

@@ -16,7 +16,6 @@ from estimator_spec import planning
 from estimator_spec.planning import Place, ProblemKind, System
 from tpu_columns import Hardware, LookupDevice, Mode
 
-GIB = 1 << 30
 fc = tf.feature_column
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec.run_config import (
     RunConfig,
     TaskType,
@@ -263,7 +263,7 @@ class Resolver:
 class TestTPURunConfig:
     def test_it_is_the_exported_run_config(self):
         """`estimator_spec.RunConfig` is `TPURunConfig`, a subclass of `RunConfig`."""
-        assert estimator_spec.RunConfig is TPURunConfig
+        assert es.RunConfig is TPURunConfig
         assert issubclass(TPURunConfig, RunConfig)
 
     def test_masters(self):
@@ -325,7 +325,7 @@ class TestTPURunConfig:
 
 def test_the_arguments_of_the_base_class_are_known_by_name():
     """`help(estimator_spec.RunConfig)` has that name and all arguments, and it can be pickled."""
-    made = estimator_spec.RunConfig
+    made = es.RunConfig
     assert (made.__name__, made.__qualname__) == ("RunConfig", "RunConfig")
     assert pickle.loads(pickle.dumps(made)) is made
     parameters = inspect.signature(made).parameters

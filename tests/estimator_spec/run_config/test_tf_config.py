@@ -36,18 +36,20 @@ PLACE = (
     "service",
 )
 
+
+def config_of(job, index, cluster=CLUSTER, **others):
+    """Returns the TF_CONFIG of a task."""
+    return {"cluster": cluster, "task": {"type": job, "index": index}, **others}
+
+
 BAD_TF_CONFIGS = [
     ({"task": {"type": "chief"}}, ValueError, '"cluster" is not set .* task type must be WORKER'),
     ({"task": {"index": 1}}, ValueError, '"cluster" is not set .* task index must be 0'),
     ({"service": 1}, TypeError, '"service" is set in TF_CONFIG, it must be a dict'),
     ({"model_dir": ""}, ValueError, "model_dir in TF_CONFIG should be non-empty"),
+    (config_of("worker", 0, {"worker": ["a:1"]}), ValueError, 'it must have one "chief" node'),
     (
-        {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}},
-        ValueError,
-        'it must have one "chief" node',
-    ),
-    (
-        {"cluster": {"chief": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}},
+        config_of("chief", 0, {"chief": ["a:1", "b:1"]}),
         ValueError,
         'must have only one "chief" node',
     ),
@@ -57,28 +59,20 @@ BAD_TF_CONFIGS = [
         ValueError,
         '"cluster" is set in TF_CONFIG, task index must be set',
     ),
+    (config_of("worker", -1), ValueError, "Task index must be non-negative number"),
+    (config_of("driver", 0), ValueError, "driver is not a valid task_type in the cluster_spec"),
     (
-        {"cluster": CLUSTER, "task": {"type": "worker", "index": -1}},
-        ValueError,
-        "Task index must be non-negative number",
-    ),
-    (
-        {"cluster": CLUSTER, "task": {"type": "driver", "index": 0}},
-        ValueError,
-        "driver is not a valid task_type in the cluster_spec",
-    ),
-    (
-        {"cluster": CLUSTER, "task": {"type": "worker", "index": 3}},
+        config_of("worker", 3),
         ValueError,
         "3 is not a valid task_id for task_type worker in the cluster_spec",
     ),
     (
-        {"cluster": {**CLUSTER, "master": ["m:1"]}, "task": {"type": "chief", "index": 0}},
+        config_of("chief", 0, {**CLUSTER, "master": ["m:1"]}),
         ValueError,
         "If `master` node exists in `cluster`, job `chief` is not supported",
     ),
     (
-        {"cluster": MASTER_CLUSTER, "task": {"type": "evaluator", "index": 0}},
+        config_of("evaluator", 0, MASTER_CLUSTER),
         ValueError,
         "task_type `evaluator` is not supported",
     ),
@@ -87,18 +81,14 @@ BAD_TF_CONFIGS = [
 GOOD_TF_CONFIGS = [
     {},
     {"session_master": "s", "eval_session_master": "e", "service": {"x": 1}},
-    {"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}},
-    *[
-        {"cluster": CLUSTER, "task": {"type": job, "index": index}}
-        for job, tasks in CLUSTER.items()
-        for index in range(len(tasks))
-    ],
-    {"cluster": CLUSTER, "task": {"type": "worker", "index": 1}, "session_master": "s"},
-    {"cluster": CLUSTER, "task": {"type": "evaluator", "index": 7}},
-    {"cluster": CLUSTER, "task": {"type": "evaluator", "index": 0}, "eval_session_master": "e"},
-    {"cluster": MASTER_CLUSTER, "task": {"type": "master", "index": 0}},
-    {"cluster": MASTER_CLUSTER, "task": {"type": "ps", "index": 0}},
-    {"cluster": {**CLUSTER, "ads": ["x:1"]}, "task": {"type": "worker", "index": 2}},
+    config_of("chief", 0, {"chief": ["a:1"]}),
+    *[config_of(job, index) for job, tasks in CLUSTER.items() for index in range(len(tasks))],
+    config_of("worker", 1, session_master="s"),
+    config_of("evaluator", 7),
+    config_of("evaluator", 0, eval_session_master="e"),
+    config_of("master", 0, MASTER_CLUSTER),
+    config_of("ps", 0, MASTER_CLUSTER),
+    config_of("worker", 2, {**CLUSTER, "ads": ["x:1"]}),
 ]
 
 
@@ -120,11 +110,11 @@ class TestPlace:
     def test_an_index_that_is_no_number_is_refused(self):
         """The message shows the invalid index."""
         with pytest.raises(ValueError, match="Task index in TF_CONFIG must be an integer; got 'x'"):
-            read_task({"cluster": CLUSTER, "task": {"type": "ps", "index": "x"}})
+            read_task(config_of("ps", "x"))
 
     def test_a_worker(self, monkeypatch):
         """A worker has its server's address and its number of peers, and isn't the chief."""
-        tf_config = {"cluster": CLUSTER, "task": {"type": "worker", "index": 1}}
+        tf_config = config_of("worker", 1)
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         config = RunConfig()
         assert config.cluster_spec.as_dict() == CLUSTER
@@ -134,7 +124,7 @@ class TestPlace:
 
     def test_an_evaluator_is_outside(self):
         """An evaluator has no cluster and no global id."""
-        here = read_task({"cluster": CLUSTER, "task": {"type": "evaluator", "index": 7}})
+        here = read_task(config_of("evaluator", 7))
         assert not here.cluster_spec
         assert (here.task_id, here.master, here.is_chief) == (7, "", False)
         assert (here.num_worker_replicas, here.global_id_in_cluster) == (0, None)
@@ -176,7 +166,7 @@ class TestPlace:
     )
     def test_tasks_talk_to_parameter_servers_only(self, monkeypatch, task, filters):
         """Between-graph tasks get device filters; a user's session configuration isn't changed."""
-        tf_config = {"cluster": CLUSTER, "task": {"type": task[0], "index": task[1]}}
+        tf_config = config_of(task[0], task[1])
         monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
         assert list(RunConfig().session_config.device_filters) == filters
         own = tf1.ConfigProto(allow_soft_placement=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 
 tf1 = tf.compat.v1
 
@@ -89,7 +89,7 @@ def test_threads_read_an_epoch_each(api):
 def test_threads_warn(tf_log):
     """Several threads log warnings about epochs and order."""
     with tf.Graph().as_default():
-        estimator_spec.numpy_input_fn(X, Y, shuffle=False, num_epochs=2, num_threads=3)()
+        es.numpy_input_fn(X, Y, shuffle=False, num_epochs=2, num_threads=3)()
     text = "\n".join(tf_log)
     assert "num_epochs is applied per thread, so every example is read 6 times" in text
     assert "several threads add examples in no fixed order" in text
@@ -172,7 +172,7 @@ def test_arrays_are_checked(api, x, y, error, message):
 def test_no_rows():
     """Arrays without examples are refused with a message."""
     with tf.Graph().as_default(), pytest.raises(ValueError, match="x has no examples"):
-        estimator_spec.numpy_input_fn({"a": np.zeros([0, 3])}, shuffle=False)()
+        es.numpy_input_fn({"a": np.zeros([0, 3])}, shuffle=False)()
 
 
 def test_through_an_estimator(fit):
@@ -207,14 +207,14 @@ def test_the_graph_is_op_for_op_as_it_was(old_estimator, shuffle):
         return [(op.type, op.name) for op in graph.get_operations()]
 
     theirs = ops(old_estimator.inputs.numpy_input_fn)
-    assert [kind for kind, _ in ops(estimator_spec.numpy_input_fn)] == [kind for kind, _ in theirs]
+    assert [kind for kind, _ in ops(es.numpy_input_fn)] == [kind for kind, _ in theirs]
 
 
 def test_an_error_in_a_thread_reaches_the_program():
     """An error of a feeding thread is raised by the session."""
     values = np.array(["a", object()], dtype=object)
     with pytest.raises(tf.errors.InternalError, match="Unsupported object type object"):
-        batches(estimator_spec.numpy_input_fn({"s": values}, shuffle=False, batch_size=1))
+        batches(es.numpy_input_fn({"s": values}, shuffle=False, batch_size=1))
 
 
 def test_the_checkpoint_has_no_trouble_with_queues(fit, tf_log):
@@ -274,7 +274,7 @@ def test_a_data_frame(pd):
     """Each column is a feature; a Series of labels is one tensor."""
     x = pd.DataFrame({"a": [1.0, 2.0, 3.0], "s": ["u", "v", "w"]})
     y = pd.Series([7, 8, 9])
-    found = batches(estimator_spec.pandas_input_fn(x, y, batch_size=2, shuffle=False))
+    found = batches(es.pandas_input_fn(x, y, batch_size=2, shuffle=False))
     assert [labels.tolist() for _, labels in found] == [[7, 8], [9]]
     assert found[0][0]["a"].tolist() == [1, 2]
     assert found[0][0]["s"].tolist() == [b"u", b"v"]
@@ -284,7 +284,7 @@ def test_a_data_frame_of_labels(pd):
     """A DataFrame of labels gives tensors by name, also by the name of a feature."""
     x = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     y = pd.DataFrame({"a": [5, 6], "c": [7, 8]})
-    ((features, labels),) = batches(estimator_spec.pandas_input_fn(x, y, shuffle=False))
+    ((features, labels),) = batches(es.pandas_input_fn(x, y, shuffle=False))
     assert {name: value.tolist() for name, value in features.items()} == {"a": [1, 2], "b": [3, 4]}
     assert {name: value.tolist() for name, value in labels.items()} == {"a": [5, 6], "c": [7, 8]}
 
@@ -292,7 +292,7 @@ def test_a_data_frame_of_labels(pd):
 def test_a_data_frame_without_labels(pd):
     """Without labels the input has only features."""
     x = pd.DataFrame({"a": [1, 2]})
-    (features,) = batches(estimator_spec.pandas_input_fn(x, shuffle=False))
+    (features,) = batches(es.pandas_input_fn(x, shuffle=False))
     assert features["a"].tolist() == [1, 2]
 
 
@@ -300,7 +300,7 @@ def test_a_data_frame_without_labels(pd):
 def test_a_queue_as_large_as_the_data_frame(pd, shuffle):
     """queue_capacity=None takes the number of rows."""
     x = pd.DataFrame({"a": np.arange(6)})
-    input_fn = estimator_spec.pandas_input_fn(x, shuffle=shuffle, queue_capacity=None, batch_size=4)
+    input_fn = es.pandas_input_fn(x, shuffle=shuffle, queue_capacity=None, batch_size=4)
     found = [value for batch in batches(input_fn) for value in batch["a"].tolist()]
     assert sorted(found) == list(range(6))
 
@@ -310,7 +310,7 @@ def test_the_capacity_without_a_given_one(pd, shuffle, capacity):
     """The queue holds all rows, four times over where they are shuffled."""
     x = pd.DataFrame({"a": np.arange(6)})
     with tf.Graph().as_default() as graph:
-        estimator_spec.pandas_input_fn(x, shuffle=shuffle, queue_capacity=None)()
+        es.pandas_input_fn(x, shuffle=shuffle, queue_capacity=None)()
         found = [op.get_attr("capacity") for op in graph.get_operations() if "QueueV2" in op.type]
     assert capacity in found
 
@@ -330,7 +330,7 @@ def test_data_frames_are_checked(pd, y, kwargs, error, message):
     x = pd.DataFrame({"a": [1, 2]})
     y = None if y is None else pd.Series(y)
     with pytest.raises(error, match=message):
-        estimator_spec.pandas_input_fn(x, y, **{"shuffle": False, **kwargs})
+        es.pandas_input_fn(x, y, **{"shuffle": False, **kwargs})
 
 
 def test_without_pandas(monkeypatch):
@@ -345,4 +345,4 @@ def test_without_pandas(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", no_pandas)
     with pytest.raises(ImportError, match="should not be called without pandas installed"):
-        estimator_spec.pandas_input_fn(None, shuffle=False)
+        es.pandas_input_fn(None, shuffle=False)

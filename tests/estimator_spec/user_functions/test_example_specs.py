@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 
 A = tf.feature_column.numeric_column("a")
 B = tf.feature_column.embedding_column(
@@ -14,20 +14,19 @@ B = tf.feature_column.embedding_column(
 )
 FEATURES = {"a": tf.io.FixedLenFeature((1,), tf.float32), "b": tf.io.VarLenFeature(tf.string)}
 BOTH = pytest.mark.parametrize(
-    "make",
-    [estimator_spec.classifier_parse_example_spec, estimator_spec.regressor_parse_example_spec],
+    "make", [es.classifier_parse_example_spec, es.regressor_parse_example_spec]
 )
 
 
 def test_a_class_is_an_integer():
     """A classifier's label is one class id."""
-    spec = estimator_spec.classifier_parse_example_spec([A, B], "c")
+    spec = es.classifier_parse_example_spec([A, B], "c")
     assert spec == {**FEATURES, "c": tf.io.FixedLenFeature((1,), tf.int64)}
 
 
 def test_a_class_may_be_a_word():
     """A classifier's label may be a name with a default, and examples may have weights."""
-    spec = estimator_spec.classifier_parse_example_spec(
+    spec = es.classifier_parse_example_spec(
         [A, B], "c", label_dtype=tf.string, label_default="none", weight_column="w"
     )
     assert spec == {
@@ -39,9 +38,7 @@ def test_a_class_may_be_a_word():
 
 def test_a_value_is_a_float():
     """A regressor's label has as many floats as it has dimensions."""
-    spec = estimator_spec.regressor_parse_example_spec(
-        [A, B], "c", label_dimension=2, label_default=[0.0, 1.0]
-    )
+    spec = es.regressor_parse_example_spec([A, B], "c", label_dimension=2, label_default=[0.0, 1.0])
     assert spec == {**FEATURES, "c": tf.io.FixedLenFeature((2,), tf.float32, [0.0, 1.0])}
 
 

@@ -42,6 +42,16 @@ def hook():
     return tf1.train.SessionRunHook()
 
 
+def of_eval(**arguments):
+    """Returns the arguments of a spec of an evaluation."""
+    return {"mode": EVAL, "loss": loss(), **arguments}
+
+
+def of_predict(predictions, **arguments):
+    """Returns the arguments of a spec of a prediction."""
+    return {"mode": PREDICT, "predictions": predictions, **arguments}
+
+
 # The arguments, made in the test's graph, and what is said.
 BAD_OF_BOTH = [
     (lambda: {"mode": TRAIN, "loss": loss()}, ValueError, "Missing train_op."),
@@ -65,31 +75,19 @@ BAD_OF_BOTH = [
         ValueError,
         'loss with "loss:0" must be from the default graph',
     ),
+    (lambda: of_predict({"p": 1.0}), TypeError, r"predictions\[p\] must be Tensor, given: 1.0"),
+    (lambda: of_predict([loss()]), TypeError, "predictions must be Tensor, given"),
     (
-        lambda: {"mode": PREDICT, "predictions": {"p": 1.0}},
-        TypeError,
-        r"predictions\[p\] must be Tensor, given: 1.0",
-    ),
-    (
-        lambda: {"mode": PREDICT, "predictions": [loss()]},
-        TypeError,
-        "predictions must be Tensor, given",
-    ),
-    (
-        lambda: {"mode": PREDICT, "predictions": {"p": foreign(loss)}},
+        lambda: of_predict({"p": foreign(loss)}),
         ValueError,
         'prediction values with "p: loss:0" must be from the default graph',
     ),
     (
-        lambda: {"mode": PREDICT, "predictions": foreign(loss)},
+        lambda: of_predict(foreign(loss)),
         ValueError,
         'prediction values with "loss:0" must be from the default graph',
     ),
-    (
-        lambda: {"mode": PREDICT, "predictions": loss(), "export_outputs": [1]},
-        TypeError,
-        "`export_outputs` must be dict",
-    ),
+    (lambda: of_predict(loss(), export_outputs=[1]), TypeError, "`export_outputs` must be dict"),
     *[
         (
             lambda name=name: {"mode": EVAL, "loss": loss(), name: [lambda: None]},
@@ -102,45 +100,29 @@ BAD_OF_BOTH = [
 
 BAD_ESTIMATOR_SPECS = [
     (
-        lambda: {"mode": EVAL, "loss": loss(), "training_chief_hooks": [1]},
+        lambda: of_eval(training_chief_hooks=[1]),
         TypeError,
         "All hooks must be SessionRunHook instances, given: 1",
     ),
+    (lambda: of_eval(scaffold=1), TypeError, "scaffold must be tf.train.Scaffold. Given: 1"),
+    (lambda: of_eval(eval_metric_ops=[1]), TypeError, "eval_metric_ops must be a dict, given"),
     (
-        lambda: {"mode": EVAL, "loss": loss(), "scaffold": 1},
-        TypeError,
-        "scaffold must be tf.train.Scaffold. Given: 1",
-    ),
-    (
-        lambda: {"mode": EVAL, "loss": loss(), "eval_metric_ops": [1]},
-        TypeError,
-        "eval_metric_ops must be a dict, given",
-    ),
-    (
-        lambda: {"mode": EVAL, "loss": loss(), "eval_metric_ops": {"m": loss()}},
+        lambda: of_eval(eval_metric_ops={"m": loss()}),
         TypeError,
         r"Values of eval_metric_ops must be \(metric_value, update_op\) tuples, given.* key: m",
     ),
     (
-        lambda: {"mode": EVAL, "loss": loss(), "eval_metric_ops": {"m": (loss(),)}},
+        lambda: of_eval(eval_metric_ops={"m": (loss(),)}),
         TypeError,
         r"Values of eval_metric_ops must be \(metric_value, update_op\) tuples, given",
     ),
     (
-        lambda: {
-            "mode": EVAL,
-            "loss": loss(),
-            "eval_metric_ops": {"m": (foreign(loss), tf.no_op())},
-        },
+        lambda: of_eval(eval_metric_ops={"m": (foreign(loss), tf.no_op())}),
         ValueError,
         'eval_metric_ops with "m: loss:0" must be from the default graph',
     ),
     (
-        lambda: {
-            "mode": EVAL,
-            "loss": loss(),
-            "eval_metric_ops": {"m": tf.keras.metrics.Mean(name="mine")},
-        },
+        lambda: of_eval(eval_metric_ops={"m": tf.keras.metrics.Mean(name="mine")}),
         ValueError,
         r'Please call update_state\(...\) on the "mine" metric',
     ),
@@ -267,18 +249,10 @@ class TestEstimatorSpec:
 
     def test_fields(self):
         """Eleven fields, in TensorFlow's order."""
-        assert EstimatorSpec._fields == (
-            "mode",
-            "predictions",
-            "loss",
-            "train_op",
-            "eval_metric_ops",
-            "export_outputs",
-            "training_chief_hooks",
-            "training_hooks",
-            "scaffold",
-            "evaluation_hooks",
-            "prediction_hooks",
+        assert " ".join(EstimatorSpec._fields) == (
+            "mode predictions loss train_op eval_metric_ops export_outputs "
+            "training_chief_hooks training_hooks scaffold evaluation_hooks "
+            "prediction_hooks"
         )
 
     def test_defaults(self):
@@ -364,18 +338,9 @@ class TestTPUEstimatorSpec:
 
     def test_fields(self):
         """Eleven fields, in TensorFlow's order."""
-        assert TPUEstimatorSpec._fields == (
-            "mode",
-            "predictions",
-            "loss",
-            "train_op",
-            "eval_metrics",
-            "export_outputs",
-            "scaffold_fn",
-            "host_call",
-            "training_hooks",
-            "evaluation_hooks",
-            "prediction_hooks",
+        assert " ".join(TPUEstimatorSpec._fields) == (
+            "mode predictions loss train_op eval_metrics export_outputs scaffold_fn "
+            "host_call training_hooks evaluation_hooks prediction_hooks"
         )
 
     def test_as_estimator_spec(self):

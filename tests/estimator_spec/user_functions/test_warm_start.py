@@ -26,13 +26,6 @@ def test_defaults():
     )
 
 
-@pytest.mark.parametrize("checkpoint", ["", None])
-def test_a_checkpoint_is_needed(checkpoint):
-    """Settings without a checkpoint are refused."""
-    with pytest.raises(ValueError, match="`ckpt_to_initialize_from` MUST be set in WarmStartSett"):
-        WarmStartSettings(checkpoint)
-
-
 def test_copies():
     """Copies, pickles and `_replace` keep the values."""
     vocabulary = VocabInfo("/new", 3, 0, "/old", 2)

@@ -44,12 +44,7 @@ class Calls:
             tf.Variable(tf.ones([ROWS, WIDTH], tf.int64)),
             tf.Variable(tf.ones([0, WIDTH])),
         ]
-        self._kinds = (
-            self._update,
-            self._row_gradients,
-            self._tables,
-            self._tables,
-        )
+        self._kinds = (self._update, self._row_gradients, self._tables, self._tables)
         self.outcomes: collections.Counter[str] = collections.Counter()
 
     def call(self, seed: int) -> None:

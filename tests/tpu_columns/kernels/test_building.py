@@ -82,11 +82,7 @@ def test_another_compiler_replaces_the_library(compiler, manifest):
         ("true", "echo 1", "wrote no library, and reported no error"),
         ("sleep 300 & sleep 300", "echo 1", r"took more than 0\.5 s, and was ended"),
         ("true", "sleep 300", r"took more than 0\.5 s, and was ended"),
-        (
-            "true",
-            "echo not installed; exit 1",
-            "--version failed: of another version",
-        ),
+        ("true", "echo not installed; exit 1", "--version failed: of another version"),
     ],
 )
 def test_whatever_a_compiler_does_is_one_error(compiler, manifest, script, version, message):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import estimator_spec
+import estimator_spec as es
 from estimator_spec import heads
 from estimator_spec.heads import first_generation
 from estimator_spec.heads.first_generation import contrib
@@ -43,12 +43,7 @@ PAIRS = {
         {"label_dimension": 3, "compute_full_loss": False},
         [[1, 0, 2], [3, 0, 1]],
     ),
-    "logistic": (
-        contrib.logistic_regression_head,
-        heads.LogisticRegressionHead,
-        {},
-        [[1], [0]],
-    ),
+    "logistic": (contrib.logistic_regression_head, heads.LogisticRegressionHead, {}, [[1], [0]]),
 }
 
 
@@ -154,7 +149,7 @@ def test_create_loss():
 
 def test_old_names():
     """Every old spelling leads to these heads, and to the names of metrics and predictions."""
-    with estimator_spec.install(replace=True):
+    with es.install(replace=True):
         from tensorflow.contrib import estimator as contrib_estimator
         from tensorflow_estimator.python.estimator.canned import head as head_lib
         from tensorflow_estimator.python.estimator.canned import metric_keys, prediction_keys
