@@ -57,6 +57,8 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_feature", categorical.read(self.categorical_column))
+        check_dimension(self.dimension)
+        object.__setattr__(self, "dimension", int(self.dimension))
         _check_max_sequence_length(self.max_sequence_length, self._feature)
         object.__setattr__(self, "max_sequence_length", int(self.max_sequence_length))
         lookup.check_combiner(self.combiner)
@@ -327,6 +329,19 @@ class SharedEmbeddingColumn(TPUEmbeddingColumn):
     def _record_in_call(self) -> None:
         name = self.get_embedding_var_name()
         tables.record_core_table(name, name, shared=True)
+
+
+def check_dimension(dimension: Any) -> None:
+    """Raises an error if a table can't have a dimension.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is less than 1.
+    """
+    if dimension is not None and not is_int(dimension):
+        raise TypeError(f"Invalid dimension {dimension!r}. Must be an int, got {type(dimension)}.")
+    if dimension is None or dimension < 1:
+        raise ValueError(f"Invalid dimension {dimension}. Must be at least 1.")
 
 
 def _check_max_sequence_length(length: Any, feature: categorical.CategoricalFeature) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tpu_columns import categorical, log_messages
-from tpu_columns.checks import FLAG, check_rule, is_int
+from tpu_columns.checks import FLAG, check_rule
 from tpu_columns.column_types import (
     EmbeddingColumn,
     SharedEmbeddingColumn,
     TPUEmbeddingColumn,
+    check_dimension,
     parse_tensor_core_shape,
 )
 from tpu_columns.placement import LookupDevice
@@ -81,12 +82,12 @@ def embedding_column(
     ('words_embedding', (1000, 16))
     """
     categorical.check_supported(categorical_column, "embedding_column")
-    _check_dimension(dimension)
+    check_dimension(dimension)
     _check_initializer(initializer, categorical_column.name)
     check_rule(FLAG, "use_safe_embedding_lookup", use_safe_embedding_lookup)
     return EmbeddingColumn(
         categorical_column=categorical_column,
-        dimension=int(dimension),
+        dimension=dimension,
         combiner=combiner,
         initializer=initializer or default_initializer(dimension),
         max_sequence_length=max_sequence_length,
@@ -159,7 +160,7 @@ def shared_embedding_columns(
             f"len(max_sequence_lengths)={len(lengths)} "
             f"len(categorical_columns)={len(categorical_columns)}."
         )
-    _check_dimension(dimension)
+    check_dimension(dimension)
     names = sorted(column.name for column in categorical_columns)
     _check_initializer(initializer, ", ".join(names))
     check_rule(FLAG, "use_safe_embedding_lookup", use_safe_embedding_lookup)
@@ -174,7 +175,7 @@ def shared_embedding_columns(
     return [
         SharedEmbeddingColumn(
             categorical_column=column,
-            dimension=int(dimension),
+            dimension=dimension,
             combiner=combiner,
             initializer=initializer,
             shared_embedding_collection_name=name,
@@ -220,13 +221,6 @@ def _as_list(values: Any, argument: str) -> list[Any]:
     if not isinstance(values, Iterable):
         raise TypeError(f"{argument} must be a list, got {values!r}.")
     return list(values)
-
-
-def _check_dimension(dimension: Any) -> None:
-    if dimension is not None and not is_int(dimension):
-        raise TypeError(f"Invalid dimension {dimension!r}. Must be an int, got {type(dimension)}.")
-    if dimension is None or dimension < 1:
-        raise ValueError(f"Invalid dimension {dimension}. Must be at least 1.")
 
 
 def _check_initializer(initializer: Any, column_name: str) -> None:

@@ -55,6 +55,7 @@ COLUMNS = [
         [3],
         "Non zero max_seq_length=3 specified for non sequence column words.",
     ),
+    *bad(column()._replace, "dimension", [0], "Invalid dimension 0"),
     *bad(column()._replace, "max_sequence_length", [2], "Non zero max_seq_length=2"),
     *bad(column()._replace, "no_such_field", [2], "no_such_field", TypeError),
     *bad(sequence, "length", [0, -1], "max_sequence_length must be greater than 0 for seq"),
