@@ -8,7 +8,7 @@ builds a graph and restores a checkpoint each time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow as tf
 
@@ -233,27 +233,3 @@ def from_estimator(
             f"{type(estimator).__module__}.{type(estimator).__name__}."
         )
     return CoreEstimatorPredictor(estimator, serving_input_receiver_fn, output_key, graph, config)
-
-
-def from_contrib_estimator(estimator: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Raises an error: `tf.contrib.learn` isn't restored, so there are no such estimators.
-
-    Args:
-        estimator: any object.
-        *args: ignored.
-        **kwargs: ignored.
-
-    Raises:
-        TypeError: always.
-    """
-    del args, kwargs
-    hint = (
-        "You likely want to call from_estimator."
-        if isinstance(estimator, Estimator)
-        else "tf.contrib.learn isn't restored: export the model in its old TensorFlow, and call "
-        "from_saved_model."
-    )
-    raise TypeError(
-        "Expected estimator to be of type tf.contrib.learn.Estimator, but got type "
-        f"{type(estimator).__module__}.{type(estimator).__name__}. {hint}"
-    )

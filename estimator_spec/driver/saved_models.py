@@ -52,6 +52,7 @@ def export(
     checkpoint_path: str | None = None,
     strip_default_attrs: bool = True,
     tables: str = "float32",
+    signatures: Callable[[EstimatorSpec, Any], dict[str, Any]] | None = None,
 ) -> bytes:
     """Writes one SavedModel with a graph for each mode.
 
@@ -64,6 +65,8 @@ def export(
         checkpoint_path: prefix of the checkpoint; None: the latest, or that of a warm start.
         strip_default_attrs: leaves out attributes that have their default value.
         tables: dtype of the embedding tables.
+        signatures: function of the model and the receiver that returns the signatures by name.
+            None: those of the model's export outputs.
 
     Returns:
         The path of the SavedModel, as bytes.
@@ -86,7 +89,11 @@ def export(
             with tf.Graph().as_default() as graph:
                 checkpoint_state.record_for_graph(checkpoint)
                 receiver, spec = build_model(estimator, graph, input_receiver_fn_map[mode], mode)
-                meta_graph = _meta_graph(spec, receiver, mode, strip_default_attrs)
+                if signatures is None:
+                    made = build_signatures(spec, receiver, mode)
+                else:
+                    made = signatures(spec, receiver)
+                meta_graph = _meta_graph(spec, made, mode, strip_default_attrs)
                 with tf1.Session(config=estimator._session_config) as session:
                     losses = _restore(meta_graph["saver"], session, checkpoint, mode)
                     if mode == modes[0]:
@@ -133,10 +140,9 @@ def build_model(
 
 
 def _meta_graph(
-    spec: EstimatorSpec, receiver: Any, mode: str, strip_default_attrs: bool
+    spec: EstimatorSpec, signatures: dict[str, Any], mode: str, strip_default_attrs: bool
 ) -> dict[str, Any]:
     """Returns the arguments of the builder's methods for the default graph."""
-    signatures = build_signatures(spec, receiver, mode)
     local_init_op = spec.scaffold.local_init_op
     if local_init_op is None:
         local_init_op = tf1.train.Scaffold.default_local_init_op()

@@ -99,12 +99,7 @@ class _SavedModelExporter(Exporter):
         )
         if self._exports_to_keep is not None:
             own_files.list_files(tf.compat.as_str_any(written))
-            own = [path for path in list_exports(export_path) if own_files.has_list(path)]
-            for path in own[: -self._exports_to_keep]:
-                try:
-                    own_files.remove_listed(path)
-                except tf.errors.NotFoundError as error:  # Another process deleted it.
-                    tf1.logging.warning("Can not delete %s recursively: %s", path, error.message)
+            remove_old_exports(export_path, self._exports_to_keep)
         return written
 
     def _wants(
@@ -113,6 +108,21 @@ class _SavedModelExporter(Exporter):
         """Returns whether the checkpoint of an evaluation is exported."""
         del estimator, export_path, eval_result, is_final
         return True
+
+
+def remove_old_exports(directory: str, exports_to_keep: int) -> None:
+    """Deletes the oldest exports of a directory, of those whose files are listed.
+
+    Args:
+        directory: directory of an exporter.
+        exports_to_keep: number of exports to keep, at least 1.
+    """
+    own = [path for path in list_exports(directory) if own_files.has_list(path)]
+    for path in own[:-exports_to_keep]:
+        try:
+            own_files.remove_listed(path)
+        except tf.errors.NotFoundError as error:  # Another process deleted it.
+            tf1.logging.warning("Can not delete %s recursively: %s", path, error.message)
 
 
 def list_exports(directory: str) -> list[str]:

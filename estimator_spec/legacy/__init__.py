@@ -2,8 +2,9 @@
 """Restores the names that TensorFlow removed, for unedited programs.
 
 The tables are data, which `name_rows` reads: `estimator_names`, `canned_names`, `head_names`,
-`tpu_names` and `contrib_names` say where each old name leads (TensorFlow's own name, ours, or a
-library), `unsupported_names` has advice on the rest. `names` assembles the tables; `installation`
+`tpu_names`, `contrib_names` and `contrib_learn_names` say where each old name leads (TensorFlow's
+own name, ours, or a library), `unsupported_names` has advice on the rest. `names` assembles the
+tables; `installation`
 puts their names into modules (`modules`), `stand_ins` replaces what they lack, and `check` compares
 a program's source with them. docs/make_legacy_names.py generates docs/legacy_names.md. `run` is the
 command; `tf1` and `child_processes` serve it. `doctor` is the command that checks an installation.

@@ -112,7 +112,7 @@ CONTRIB = parse_rows(
 
     [estimator_spec.driver.predictor]
     contrib.predictor contrib.predictor.predictor_factories:
-      from_contrib_estimator from_estimator from_saved_model
+      from_estimator from_saved_model
     contrib.predictor.predictor: Predictor
     contrib.predictor.saved_model_predictor: SavedModelPredictor
     contrib.predictor.core_estimator_predictor: CoreEstimatorPredictor

@@ -12,7 +12,7 @@ ESTIMATOR = parse_rows(
       Estimator VocabInfo WarmStartSettings
     estimator_py.estimator: EstimatorV2=Estimator
     estimator estimator_py.estimator_lib estimator_py.model_fn: EstimatorSpec ModeKeys
-    estimator_py.mode_keys contrib.learn: ModeKeys
+    estimator_py.mode_keys: ModeKeys
     estimator.experimental estimator_py.estimator_lib estimator_py.model_fn: call_logit_fn
     estimator estimator_py.estimator_lib estimator_py.training:
       EvalSpec TrainSpec train_and_evaluate

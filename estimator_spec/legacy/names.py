@@ -11,6 +11,7 @@ import importlib.util
 
 from estimator_spec.legacy import (
     canned_names,
+    contrib_learn_names,
     contrib_names,
     estimator_names,
     head_names,
@@ -39,6 +40,7 @@ def rows() -> tuple[Row, ...]:
         *tpu_names.CONTRIB_TPU,
         *contrib_names.CONTRIB,
         *contrib_names.MOVED,
+        *contrib_learn_names.CONTRIB_LEARN,
         *tpu_names.ON_HOST,
         *tpu_names.SPARSE_CORE,
         *contrib_names.SUMMARIES,

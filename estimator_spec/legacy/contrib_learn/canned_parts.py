@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defines what canned estimators of `tf.contrib.learn` share: predictions, parts of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from estimator_spec.canned.hidden_layers import HiddenLayers
+from estimator_spec.legacy.contrib_learn.estimator import Estimator
+from estimator_spec.legacy.contrib_learn.model_fn_ops import PredictionKey
+from estimator_spec.legacy.contrib_learn.models import DeepPart, LinearPart
+
+
+class Classifier(Estimator):
+    """An estimator of classes, and how it returns predictions."""
+
+    def predict(
+        self,
+        x: Any = None,
+        input_fn: Callable[..., Any] | None = None,
+        batch_size: int | None = None,
+        outputs: Iterable[str] | None = None,
+        as_iterable: bool = True,
+        iterate_batches: bool = False,
+    ) -> Any:
+        """Returns the likeliest classes, or `outputs` by name; see `Estimator.predict`."""
+        if not outputs:
+            return self.predict_classes(x, input_fn, batch_size, as_iterable)
+        return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+
+    def predict_classes(
+        self,
+        x: Any = None,
+        input_fn: Callable[..., Any] | None = None,
+        batch_size: int | None = None,
+        as_iterable: bool = True,
+    ) -> Any:
+        """Returns the likeliest class of each example; see `Estimator.predict`."""
+        return self._one(PredictionKey.CLASSES, x, input_fn, batch_size, as_iterable)
+
+    def predict_proba(
+        self,
+        x: Any = None,
+        input_fn: Callable[..., Any] | None = None,
+        batch_size: int | None = None,
+        as_iterable: bool = True,
+    ) -> Any:
+        """Returns the probabilities of all classes, [classes] an example; see above."""
+        return self._one(PredictionKey.PROBABILITIES, x, input_fn, batch_size, as_iterable)
+
+    def _one(self, key: str, x: Any, input_fn: Any, batch_size: Any, as_iterable: bool) -> Any:
+        """Returns one prediction of each example."""
+        found = super().predict(x, input_fn, batch_size, [key], as_iterable)
+        return _values(found, key) if as_iterable else found[key]
+
+
+class Regressor(Estimator):
+    """An estimator of numbers, and how it returns predictions."""
+
+    def predict(
+        self,
+        x: Any = None,
+        input_fn: Callable[..., Any] | None = None,
+        batch_size: int | None = None,
+        outputs: Iterable[str] | None = None,
+        as_iterable: bool = True,
+        iterate_batches: bool = False,
+    ) -> Any:
+        """Returns the numbers, or `outputs` by name; see `Estimator.predict`."""
+        if not outputs:
+            return self.predict_scores(x, input_fn, batch_size, as_iterable)
+        return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+
+    def predict_scores(
+        self,
+        x: Any = None,
+        input_fn: Callable[..., Any] | None = None,
+        batch_size: int | None = None,
+        as_iterable: bool = True,
+    ) -> Any:
+        """Returns the number of each example; see `Estimator.predict`."""
+        key = PredictionKey.SCORES
+        found = super().predict(x, input_fn, batch_size, [key], as_iterable)
+        return _values(found, key) if as_iterable else found[key]
+
+
+def _values(predictions: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
+    return (prediction[key] for prediction in predictions)
+
+
+def deep_part(
+    columns: Any,
+    hidden_units: Any,
+    optimizer: Any,
+    activation_fn: Any,
+    dropout: float | None,
+    embedding_lr_multipliers: Any,
+    min_slice_size: int | None,
+) -> DeepPart:
+    """Returns the deep part of a model, from arguments of an estimator.
+
+    Raises:
+        ValueError: there are no columns, or an argument isn't restored.
+        TypeError: the hidden units are no list.
+    """
+    if embedding_lr_multipliers:
+        raise ValueError(
+            "embedding_lr_multipliers aren't restored. Leave them out, or multiply the gradients "
+            "in a model_fn."
+        )
+    if not columns:
+        raise ValueError("feature_columns of a deep model must not be empty.")
+    layers = HiddenLayers.of(hidden_units, activation_fn, dropout, batch_norm=False)
+    return DeepPart(list(columns), layers, optimizer, min_slice_size)
+
+
+def linear_part(columns: Any, optimizer: Any, joint_weights: Any) -> LinearPart:
+    """Returns the linear part of a model, from arguments of an estimator.
+
+    Raises:
+        ValueError: there are no columns, or an argument isn't restored.
+    """
+    if joint_weights:
+        raise ValueError(
+            "_joint_weights=True isn't restored: it puts the weights of all columns into one "
+            "variable. Leave it out; the numbers are the same."
+        )
+    if not columns:
+        raise ValueError("feature_columns of a linear model must not be empty.")
+    return LinearPart(list(columns), optimizer)
