@@ -162,9 +162,16 @@ OP_NAMES = Kind(
     "op_names_",
     sources=("side.py", "programs/canned_models.py"),
 )
+CONTRIB_LEARN = Kind(
+    "run_contrib_learn.py",
+    ("deep_classes", "deep_regressor", "linear_binary", "linear_regressor", "combined_binary"),
+    "contrib_learn_",
+    sources=("side.py",),
+    close=("",),
+)
 KINDS = (
     *(SIDE, CANNED, KERAS_MODELS, NAN_ROWS, MIRRORED, TPU_CHECKPOINTS),
-    *(KMEANS, SAVED_MODELS, OP_NAMES),
+    *(KMEANS, SAVED_MODELS, OP_NAMES, CONTRIB_LEARN),
 )
 # Answers of the reference's heads, to drawn cases of each head and to fixed ones.
 HEADS = Kind(
