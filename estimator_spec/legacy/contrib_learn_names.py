@@ -8,7 +8,8 @@ from estimator_spec.legacy.name_rows import parse_rows
 CONTRIB_LEARN = parse_rows(
     """
     [estimator_spec.legacy.contrib_learn.columns]
-    contrib.layers contrib.layers.python.layers contrib.layers.python.layers.feature_column:
+    contrib.layers contrib.layers.feature_column contrib.layers.python.layers \
+      contrib.layers.python.layers.feature_column:
       SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY bucketized_column crossed_column embedding_column
       one_hot_column real_valued_column scattered_embedding_column shared_embedding_columns
       sparse_column_with_hash_bucket sparse_column_with_integerized_feature sparse_column_with_keys
@@ -23,12 +24,10 @@ CONTRIB_LEARN = parse_rows(
 
     [estimator_spec.legacy.contrib_learn.column_layers]
     contrib.layers contrib.layers.python.layers contrib.layers.python.layers.feature_column_ops:
-      input_from_feature_columns parse_feature_columns_from_examples
+      infer_real_valued_columns input_from_feature_columns parse_feature_columns_from_examples
       weighted_sum_from_feature_columns
     contrib.layers contrib.layers.python.layers contrib.layers.python.layers.feature_column:
       create_feature_spec_for_parsing make_place_holder_tensors_for_base_features
-    contrib.layers contrib.layers.python.layers contrib.layers.python.layers.feature_column_ops:
-      infer_real_valued_columns
 
     [estimator_spec.legacy.contrib_learn.canned]
     contrib.learn contrib.learn.python.learn contrib.learn.python.learn.estimators \
@@ -45,9 +44,9 @@ CONTRIB_LEARN = parse_rows(
     contrib.learn contrib.learn.python.learn contrib.learn.python.learn.estimators \
       contrib.learn.python.learn.estimators.estimator:
       Estimator
-    contrib.learn contrib.learn.python.learn contrib.learn.python.learn.estimators: \
+    contrib.learn contrib.learn.python.learn.estimators \
+      contrib.learn.python.learn.estimators.estimator:
       BaseEstimator=Estimator
-    contrib.learn.python.learn.estimators.estimator: BaseEstimator=Estimator
 
     [estimator_spec.legacy.contrib_learn.core]
     contrib.learn contrib.learn.python.learn.estimators: NotFittedError

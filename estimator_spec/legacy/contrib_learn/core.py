@@ -26,15 +26,19 @@ class Core(Estimator):
         outer: the estimator of the program.
         metrics: metrics that this evaluation adds.
         outputs: names of the predictions to return; None: all.
+        has_labels: whether the model of a prediction gets placeholders of labels.
         ops: the last built model.
     """
 
     outer: Any
     metrics: Mapping[Any, Any] | None = None
     outputs: Iterable[str] | None = None
+    has_labels: bool = False
     ops: ModelFnOps
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        if mode == ModeKeys.INFER and self.has_labels:
+            labels = self.outer.label_placeholders()
         ops = self.outer.call_model_fn(features, labels, mode, config, self.metrics)
         self.ops = ops
         spec = ops.estimator_spec()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
+import tensorflow as tf
 
 from estimator_spec.common.signatures import argument_names, takes_any_keyword
 from estimator_spec.legacy.contrib_learn import arrays, exports, metric_spec, monitor_hooks
@@ -15,6 +16,8 @@ from estimator_spec.legacy.contrib_learn import model_fn_ops as ops_lib
 from estimator_spec.legacy.contrib_learn.core import Core, NotFittedError, StopAfterConstants
 from estimator_spec.legacy.contrib_learn.model_fn_ops import ModeKeys, ModelFnOps
 from estimator_spec.legacy.contrib_learn.run_config import RunConfig
+
+tf1 = tf.compat.v1
 
 _Estimator = TypeVar("_Estimator", bound="Estimator")
 
@@ -58,6 +61,7 @@ class Estimator:
         self._model_fn = model_fn
         self._params = params
         self._feature_engineering_fn = feature_engineering_fn
+        self._label_specs: Any = None
         self._core = Core(lambda features: None, model_dir, config or RunConfig())
         self._core.outer = self
 
@@ -233,7 +237,7 @@ class Estimator:
         is_array = input_fn is None
         if input_fn is None:
             input_fn = arrays.input_fn_of(x, None, batch_size)
-        core = self._core_with(outputs=outputs)
+        core = self._core_with(outputs=outputs, has_labels=True)
         hooks = [] if is_array else [StopAfterConstants()]
         single = as_iterable and not iterate_batches
         found = core.predict(input_fn, hooks=hooks, yield_single_examples=single)
@@ -312,6 +316,8 @@ class Estimator:
             config: the configuration.
             metrics: further metrics of an evaluation, or None.
         """
+        if mode != ModeKeys.INFER:
+            self._label_specs = tf.nest.map_structure(_spec, labels)
         if self._feature_engineering_fn is not None:
             features, labels = self._feature_engineering_fn(features, labels)
         offered = {
@@ -328,6 +334,13 @@ class Estimator:
             ops = ops._replace(eval_metric_ops={**ops.eval_metric_ops, **made})
         return ops
 
+    def label_placeholders(self) -> Any:
+        """Returns placeholders like the labels of the last training or evaluation, or None.
+
+        As in TensorFlow 1.15, model_fns get them in predictions: most compute a loss in all modes.
+        """
+        return tf.nest.map_structure(_placeholder, self._label_specs)
+
     def _core_with(self, **options: Any) -> Core:
         """Returns a copy of the estimator that runs the model, with options of one call."""
         core = copy.copy(self._core)
@@ -340,6 +353,18 @@ class Estimator:
             raise NotFittedError(
                 f"Couldn't find trained model at {self.model_dir}. Call fit first."
             )
+
+
+def _spec(labels: Any) -> Any:
+    return None if labels is None else tf.type_spec_from_value(labels)
+
+
+def _placeholder(spec: Any) -> Any:
+    if spec is None:
+        return None
+    if isinstance(spec, tf.SparseTensorSpec):
+        return tf1.sparse_placeholder(spec.dtype, spec.shape)
+    return tf1.placeholder(spec.dtype, spec.shape)
 
 
 def _concatenated(batches: Iterator[Any]) -> Any:

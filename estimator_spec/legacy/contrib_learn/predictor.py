@@ -35,7 +35,8 @@ class ContribEstimatorPredictor(Predictor):
         with self.graph.as_default():
             tf1.train.get_or_create_global_step()
             inputs = exports.receiver_fn(prediction_input_fn)().inputs
-            ops = estimator.call_model_fn(inputs.features, None, ModeKeys.INFER, estimator.config)
+            labels = estimator.label_placeholders()
+            ops = estimator.call_model_fn(inputs.features, labels, ModeKeys.INFER, estimator.config)
             alternatives, _ = exports.get_input_alternatives(inputs)
             key = input_alternative_key or exports.DEFAULT_INPUT_KEY
             if key not in alternatives:

@@ -112,10 +112,6 @@ def test_sparse_inputs(tmp_path):
 
 
 def test_other_estimators(trained):
-    """An object that is no estimator, and functions for tf.contrib.learn, are refused."""
+    """An object that is no estimator is refused."""
     with pytest.raises(TypeError, match=r"tf.estimator.Estimator, but got type builtins.dict"):
         predictor.from_estimator({}, raw_receiver)
-    with pytest.raises(TypeError, match="likely want to call from_estimator"):
-        predictor.from_contrib_estimator(trained, raw_receiver)
-    with pytest.raises(TypeError, match="export the model in its old TensorFlow"):
-        predictor.from_contrib_estimator({}, raw_receiver)

@@ -35,7 +35,7 @@ def main():
     layers.xavier_initializer()
     estimator_lib._load_global_step_from_checkpoint_dir("x")
     seq2seq.AttentionWrapper(3)
-    learn.Experiment()
+    learn.SVM()
     tf.estimator.RNNClassifier([1])
     tf.keras.layers.Dense(1)
     tf.no_such_name
@@ -89,7 +89,7 @@ def test_every_old_name(program):
         ("program.py:20", f"{contrib}.layers.xavier_initializer"): "RESTORED",
         ("program.py:21", f"{estimator}._load_global_step_from_checkpoint_dir"): "RESTORED",
         ("program.py:22", f"{contrib}.seq2seq.AttentionWrapper"): "REFUSED",
-        ("program.py:23", f"{contrib}.learn.Experiment"): "REFUSED",
+        ("program.py:23", f"{contrib}.learn.SVM"): "REFUSED",
         ("program.py:24", "tensorflow.estimator.RNNClassifier"): "REFUSED",
         ("program.py:26", "tensorflow.no_such_name"): "REFUSED",
         ("package/inner.py:1", "package/inner.py"): "REFUSED",

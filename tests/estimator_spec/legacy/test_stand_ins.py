@@ -66,7 +66,7 @@ def test_an_import_that_is_never_used(run, statement):
 def test_subclasses():
     """A stand-in can be subclassed; constructing the subclass raises, `isinstance` is false."""
 
-    class Head(tf.contrib.learn.Head, tf.estimator.KMeansClustering):
+    class Head(tf.contrib.learn.SVM, tf.estimator.KMeansClustering):
         """A head."""
 
         def __init__(self, size):
@@ -77,10 +77,10 @@ def test_subclasses():
         pass
 
     for kind in (Head, Narrow):
-        with pytest.raises(LegacyAttributeError, match=r"contrib.learn.Head isn't among"):
+        with pytest.raises(LegacyAttributeError, match=r"contrib.learn.SVM isn't among"):
             kind(3)
-    assert not isinstance(3, tf.contrib.learn.Head)
-    assert not issubclass(int, tf.contrib.learn.Head)
+    assert not isinstance(3, tf.contrib.learn.SVM)
+    assert not issubclass(int, tf.contrib.learn.SVM)
 
 
 @pytest.mark.parametrize(
