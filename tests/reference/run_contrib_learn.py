@@ -104,9 +104,10 @@ def deep_regressor(model_dir):
 
     class Clipped(tf1.train.GradientDescentOptimizer):
         def apply_gradients(self, grads_and_vars, *args, **kwargs):
-            gradients, variables = zip(*grads_and_vars)
+            gradients, variables = zip(*grads_and_vars, strict=True)
             clipped, _ = tf.clip_by_global_norm(gradients, 0.5)
-            return super().apply_gradients(list(zip(clipped, variables)), *args, **kwargs)
+            pairs = list(zip(clipped, variables, strict=True))
+            return super().apply_gradients(pairs, *args, **kwargs)
 
     return estimator.DNNRegressor(
         *([4], deep, model_dir, 1, WEIGHT), optimizer=Clipped(0.05), loss_reduction=MEAN

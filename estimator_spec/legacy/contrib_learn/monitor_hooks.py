@@ -33,7 +33,7 @@ class RunHookAdapterForMonitors(tf1.train.SessionRunHook):
     def before_run(self, run_context: Any) -> Any:
         """Fetches the tensors that monitors ask for."""
         if self._step is None:
-            self._step = int(run_context.session.run(self._global_step)) + 1
+            self._step = self._next_step(run_context)
         wanted: list[Any] = []
         for monitor in self._monitors:
             asked = monitor.step_begin(self._step) or []
@@ -42,17 +42,21 @@ class RunHookAdapterForMonitors(tf1.train.SessionRunHook):
             wanted += asked
         graph = run_context.session.graph
         fetched = {name: graph.as_graph_element(name) for name in wanted}
-        return tf1.train.SessionRunArgs({"step": self._global_step, "monitors": fetched})
+        return tf1.train.SessionRunArgs(fetched)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Passes the values on, and stops if a monitor wants that."""
-        values = run_values.results["monitors"]
+        values = run_values.results
         for monitor in self._monitors:
             if monitor.step_end(self._step, values):
                 run_context.request_stop()
         for monitor in self._monitors:
             monitor.post_step(self._step, run_context.session)
-        self._step = int(run_values.results["step"]) + 1
+        self._step = self._next_step(run_context)
+
+    def _next_step(self, run_context: Any) -> int:
+        # Not fetched in the step, which may count before or after that.
+        return int(run_context.session.run(self._global_step)) + 1
 
     def end(self, session: Any) -> None:
         """Ends all monitors."""

@@ -109,7 +109,10 @@ def test_embeddings_and_their_names():
     def build():
         column = columns.embedding_column(keys(), 2, "sum", ones)
         shared = columns.shared_embedding_columns(
-            [keys(), columns.sparse_column_with_keys("other", ["ant", "bee", "cat"])], 1, "sum", ones
+            [keys(), columns.sparse_column_with_keys("other", ["ant", "bee", "cat"])],
+            1,
+            "sum",
+            ones,
         )
         features = {"word": sparse([["ant", "bee"], ["eel"]]), "other": sparse([["ant"], ["cat"]])}
         result = column_layers.input_from_feature_columns(features, [*shared, column])
@@ -161,16 +164,16 @@ def test_initial_values_of_a_checkpoint(tmp_path):
         tf1.get_variable("old", initializer=[[1.0], [2.0], [3.0]])
         session.run(tf1.global_variables_initializer())
         path = tf1.train.Saver().save(session, str(tmp_path / "model"))
-    column = columns.embedding_column(
-        keys(), 1, ckpt_to_load_from=path, tensor_name_in_ckpt="old"
-    )
+    column = columns.embedding_column(keys(), 1, ckpt_to_load_from=path, tensor_name_in_ckpt="old")
     assert dense(column, lambda: {"word": sparse([["cat"], ["ant"]])}) == [[3], [1]]
 
 
 def test_parsing():
     """Columns say how their features are parsed, and get placeholders."""
     number = columns.real_valued_column("x", 2, default_value=1)
-    given = [columns.crossed_column([keys(), columns.bucketized_column(number, [0])], 9, hash_key=1)]
+    given = [
+        columns.crossed_column([keys(), columns.bucketized_column(number, [0])], 9, hash_key=1)
+    ]
     spec = column_layers.create_feature_spec_for_parsing(given)
     assert spec == {
         "word": tf.io.VarLenFeature(tf.string),
@@ -203,11 +206,17 @@ def test_inferred_columns():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: columns.real_valued_column("x", None), "dimension must be an integer.*column_name: x"),
+        (
+            lambda: columns.real_valued_column("x", None),
+            "dimension must be an integer.*column_name: x",
+        ),
         (lambda: columns.real_valued_column("x", 2, [1.0]), "length of default_value"),
         (lambda: columns.real_valued_column("x", normalizer=3), "normalizer must be a callable"),
         (lambda: columns.sparse_column_with_keys("w", []), "number of keys.*column_name: w"),
-        (lambda: columns.sparse_column_with_keys("w", "a", combiner="max"), "combiner 'max' of col"),
+        (
+            lambda: columns.sparse_column_with_keys("w", "a", combiner="max"),
+            "combiner 'max' of col",
+        ),
         (lambda: columns.sparse_column_with_hash_bucket("w", 0), "hash_bucket_size must be an int"),
         (
             lambda: columns.sparse_column_with_hash_bucket("w", 3, dtype=tf.float32),
@@ -230,7 +239,10 @@ def test_inferred_columns():
             "columns must be a set of _SparseColumn",
         ),
         (lambda: columns.embedding_column(columns.real_valued_column("x"), 2), "embedding_column"),
-        (lambda: columns.embedding_column(keys(), 2, initializer=3), "initializer must be callable"),
+        (
+            lambda: columns.embedding_column(keys(), 2, initializer=3),
+            "initializer must be callable",
+        ),
         (
             lambda: columns.embedding_column(keys(), 2, ckpt_to_load_from="c"),
             "`ckpt_to_load_from` and `tensor_name_in_ckpt`",
@@ -254,8 +266,16 @@ def test_wrong_columns(make, message):
 @pytest.mark.parametrize(
     ("column", "feature", "message"),
     [
-        (columns.real_valued_column("y"), [[1.0]], "Feature 'y' of a column is not in the features"),
-        (columns.real_valued_column("x", 2), [[1.0]], "dimension=2, but its feature has 1 elements"),
+        (
+            columns.real_valued_column("y"),
+            [[1.0]],
+            "Feature 'y' of a column is not in the features",
+        ),
+        (
+            columns.real_valued_column("x", 2),
+            [[1.0]],
+            "dimension=2, but its feature has 1 elements",
+        ),
         (keys(), [[1.0]], "Wrap it by embedding_column or one_hot_column"),
         (tf.feature_column.numeric_column("x"), [[1.0]], "no column of tf.contrib.layers"),
     ],

@@ -6,17 +6,17 @@ It is run by `python -m estimator_spec run`, in a process of its own. Whatever t
 (TensorFlow 2.15.1 with tensorflow-estimator) can run is also run there, as the same file, by plain
 `python`, and both must say the same. What it can't run:
 
-| program             | why not                                                                        |
-|---------------------|--------------------------------------------------------------------------------|
-| mnist_contrib       | `tf.contrib` ended with TensorFlow 1.15: compared with what 1.15.5 itself said |
-| word2vec_shards     | the same                                                                       |
-| slots_predictor     | the same                                                                       |
-| tfrecord_hosts      | `params['context']` and CrossShardOptimizer work on a TPU only                 |
-| dlrm_dict_mode      | tables in dictionaries are looked up on a TPU only                             |
-| tagger_contrib      | `tf.contrib` ended with TensorFlow 1.15                                        |
-| wide_n_deep_contrib | `tf.contrib.learn` ended with TensorFlow 1.15; its models: `tests/reference`   |
-| iris_contrib        | the same                                                                       |
-| census_experiment   | the same                                                                       |
+| program             | why not                                                                |
+|---------------------|------------------------------------------------------------------------|
+| mnist_contrib       | `tf.contrib` ended with 1.15: compared with what TF 1.15.5 itself said |
+| word2vec_shards     | the same                                                               |
+| slots_predictor     | the same                                                               |
+| tfrecord_hosts      | `params['context']` and CrossShardOptimizer work on a TPU only         |
+| dlrm_dict_mode      | tables in dictionaries are looked up on a TPU only                     |
+| tagger_contrib      | `tf.contrib` ended with TensorFlow 1.15                                |
+| wide_n_deep_contrib | as tagger_contrib; its models are in tests/reference                   |
+| iris_contrib        | the same                                                               |
+| census_experiment   | the same                                                               |
 
 Each program also runs by plain `python` after `estimator_spec migrate` has rewritten it, and must
 say what it said unedited.
