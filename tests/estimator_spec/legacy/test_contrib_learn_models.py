@@ -79,6 +79,32 @@ def test_names_of_combined_models(config):
     assert len(optimized) == 3
 
 
+def test_a_checkpoint_with_these_names(config):
+    """A checkpoint that has the variables' names predicts as its values say."""
+    values = {
+        "dnn/hiddenlayer_0/weights": [[1.0], [-1.0]],
+        "dnn/hiddenlayer_0/biases": [0.5],
+        "dnn/logits/weights": [[2.0]],
+        "dnn/logits/biases": [1.0],
+        "linear//weight": [[3.0], [0.0]],
+        "linear/bias_weight": [10.0],
+    }
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.train.create_global_step()
+        for name, value in values.items():
+            tf1.get_variable(name, initializer=value)
+        session.run(tf1.global_variables_initializer())
+        tf1.train.Saver().save(session, f"{config.model_dir}/model.ckpt", 0)
+    model = canned.DNNLinearCombinedRegressor(
+        config=config,
+        linear_feature_columns=NUMBERS,
+        dnn_feature_columns=NUMBERS,
+        dnn_hidden_units=[1],
+    )
+    expected = 2 * np.maximum(X[:, 0] - X[:, 1] + 0.5, 0) + 1 + 3 * X[:, 0] + 10
+    np.testing.assert_allclose(model.predict(X, as_iterable=False), expected, rtol=1e-5)
+
+
 def test_core_columns(config):
     """Columns of tf.feature_column build the layers and names of tf.feature_column."""
     number = [tf.feature_column.numeric_column("x")]
