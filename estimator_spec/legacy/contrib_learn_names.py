@@ -131,6 +131,16 @@ CONTRIB_LEARN = parse_rows(
     contrib.learn contrib.learn.python.learn contrib.learn.python.learn.learn_io \
       contrib.learn.io contrib.learn.python.learn.learn_io.graph_io:
       read_batch_examples read_batch_features read_batch_record_features read_keyed_batch_examples
+
+    [estimator_spec.legacy.contrib_learn.arrays]
+    contrib.learn.io contrib.learn.python.learn.learn_io \
+      contrib.learn.python.learn.learn_io.numpy_io:
+      numpy_input_fn
+    contrib.learn.io contrib.learn.python.learn.learn_io \
+      contrib.learn.python.learn.learn_io.pandas_io:
+      pandas_input_fn
+
+    [estimator_spec.legacy.contrib_learn.reading]
     contrib.learn.datasets.base contrib.learn.python.learn.datasets.base:
       Dataset Datasets load_csv_with_header load_csv_without_header maybe_download
 

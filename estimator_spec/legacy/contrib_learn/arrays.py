@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.user_functions import arrays as of_core
+
 _NARROW = {np.dtype(np.float64): np.float32}
 
 
@@ -75,6 +77,37 @@ def input_fn_of(
         return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
     return input_fn
+
+
+def numpy_input_fn(
+    x: Any,
+    y: Any = None,
+    batch_size: int = 128,
+    num_epochs: int | None = 1,
+    shuffle: bool = True,
+    queue_capacity: int = 1000,
+    num_threads: int = 1,
+) -> Callable[[], Any]:
+    """Returns an input_fn of arrays, shuffled by default; see `estimator_spec.numpy_input_fn`."""
+    return of_core.numpy_input_fn(
+        x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads
+    )
+
+
+def pandas_input_fn(
+    x: Any,
+    y: Any = None,
+    batch_size: int = 128,
+    num_epochs: int | None = 1,
+    shuffle: bool = True,
+    queue_capacity: int = 1000,
+    num_threads: int = 1,
+    target_column: str = "target",
+) -> Callable[[], Any]:
+    """Returns an input_fn of a DataFrame, shuffled by default; see `estimator_spec`'s."""
+    return of_core.pandas_input_fn(
+        x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads, target_column
+    )
 
 
 def _arrays(values: Any) -> Any:

@@ -109,6 +109,19 @@ def test_batches_of_arrays():
         assert len(set(epochs)) > 1
 
 
+def test_input_fns_of_arrays():
+    """numpy_input_fn and pandas_input_fn shuffle without being told to."""
+    pandas = pytest.importorskip("pandas")
+    model = canned.LinearRegressor(
+        [columns.real_valued_column("x")], config=RunConfig(tf_random_seed=1)
+    )
+    values = {"x": np.arange(4.0)}
+    model.fit(input_fn=arrays.numpy_input_fn(values, Y[:4], 4, num_epochs=20), steps=50)
+    frame = arrays.pandas_input_fn(pandas.DataFrame(values), pandas.Series(Y[:4]), 4)
+    assert model.evaluate(input_fn=frame)["global_step"] == 20
+    assert len(list(model.predict(input_fn=arrays.numpy_input_fn(values, batch_size=3)))) == 4
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
