@@ -77,7 +77,8 @@ class Experiment:
         if not isinstance(estimator, (Estimator, CoreEstimator)):
             raise ValueError(
                 "`estimator` must implement `tf.contrib.learn.Estimator` or `tf.estimator."
-                f"Estimator`. Got {estimator!r}."
+                f"Estimator`. Got {estimator!r}. TensorFlow 2.15 has an Estimator of its own: call "
+                "estimator_spec.install(replace=True) there, or use estimator_spec run."
             )
         if isinstance(estimator, CoreEstimator) and eval_metrics is not None:
             raise ValueError(
