@@ -12,7 +12,7 @@ from estimator_spec.run_config import RunConfig, TaskType
 
 _SCHEDULES = {
     TaskType.MASTER: "train_and_evaluate",
-    TaskType.CHIEF: "train",
+    TaskType.CHIEF: "train_and_evaluate",
     TaskType.PS: "run_std_server",
     TaskType.WORKER: "train",
     TaskType.EVALUATOR: "continuous_eval",

@@ -216,11 +216,17 @@ def test_wrong_runs(make, options, message):
 
 
 @pytest.mark.parametrize(
-    ("task", "method"), [("master", "train_and_evaluate"), ("worker", "train"), ("ps", "serve")]
+    ("task", "method"),
+    [
+        ("master", "train_and_evaluate"),
+        ("chief", "train_and_evaluate"),
+        ("worker", "train"),
+        ("ps", "serve"),
+    ],
 )
 def test_schedules_of_a_cluster(make, tmp_path, monkeypatch, task, method):
     """In a cluster each task runs its own method."""
-    cluster = {"master": ["h:1"], "worker": ["h:2"], "ps": ["h:3"]}
+    cluster = {"chief" if task == "chief" else "master": ["h:1"], "worker": ["h:2"], "ps": ["h:3"]}
     tf_config = {"cluster": cluster, "task": {"type": task, "index": 0}, "environment": "cloud"}
     monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
     called = []
