@@ -106,8 +106,8 @@ def train_input_fn(filenames, batch_size):
 
 
 def eval_input_fn(filenames, batch_size):
-  spec = layers.create_feature_spec_for_parsing(INPUT_COLUMNS)
-  spec["income"] = tf.FixedLenFeature([1], tf.string)
+  spec = {name: tf.FixedLenFeature([1], tf.string if default == [""] else tf.float32)
+          for name, default in zip(CSV_COLUMNS, CSV_COLUMN_DEFAULTS)}
   features = learn.read_batch_record_features(
       filenames, batch_size, spec, num_epochs=1, randomize_input=False)
   return features, parse_label_column(features.pop("income"))

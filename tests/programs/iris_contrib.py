@@ -108,7 +108,7 @@ def iris():
       [tf.contrib.layers.real_valued_column("x", dimension=4)])
   def serving_input_fn():
     inputs = tf.contrib.learn.utils.input_fn_utils.build_parsing_serving_input_fn(spec)()
-    return inputs._replace(features=inputs.features["x"])
+    return inputs._replace(features={"": inputs.features["x"]})
   classifier.export_savedmodel(path("iris_export"), serving_input_fn)
   return {
       "losses": losses.values,
@@ -167,7 +167,7 @@ def model_fn(features, targets, mode, params):
 
 
 def abalone():
-  x = np.random.RandomState(4).normal(size=(50, 2))
+  x = np.random.RandomState(4).normal(size=(50, 2)).astype(np.float32)
   y = x.dot([2.0, -1.0])
   nn = tf.contrib.learn.Estimator(
       model_fn=model_fn, params={"learning_rate": 0.2},
@@ -176,7 +176,7 @@ def abalone():
   nn.fit(x=x, y=y, steps=50)
   ev = nn.evaluate(x=x, y=y, steps=1)
   return {"rmse": float(ev["rmse"]),
-          "ages": [float(p["ages"]) for p in nn.predict(x=np.eye(2), as_iterable=True)]}
+          "ages": [float(p["ages"]) for p in nn.predict(x=np.eye(2, dtype=np.float32), as_iterable=True)]}
 
 
 def main(unused_argv):

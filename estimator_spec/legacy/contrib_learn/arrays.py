@@ -11,8 +11,6 @@ import tensorflow as tf
 
 from estimator_spec.user_functions import arrays as of_core
 
-_NARROW = {np.dtype(np.float64): np.float32}
-
 
 def check_inputs(x: Any, y: Any, input_fn: Any, feed_fn: Any, batch_size: Any) -> None:
     """Checks that x, or an input_fn, is given and not both.
@@ -40,8 +38,7 @@ def input_fn_of(
     """Returns an input_fn of batches of arrays.
 
     Args:
-        x: features, an array [examples, …] or arrays by name; lists and DataFrames become arrays,
-            and doubles floats.
+        x: features, an array [examples, …] or arrays by name; lists and DataFrames become arrays.
         y: labels, as x; None: the dataset has features only.
         batch_size: examples of a batch; the last one of an epoch may have fewer. None: all.
         shuffle: whether each epoch has an order of its own.
@@ -119,4 +116,4 @@ def _arrays(values: Any) -> Any:
     array = np.asarray(values)
     if array.dtype.kind == "U":
         return np.char.encode(array, "utf-8").astype(object)
-    return array.astype(_NARROW.get(array.dtype, array.dtype))
+    return array

@@ -23,7 +23,6 @@ from estimator_spec.legacy.contrib_learn.model_fn_ops import (
 tf1 = tf.compat.v1
 
 DEFAULT_INPUT_KEY = "default_input_alternative"
-FEATURES_INPUT_KEY = "features_input_alternative"
 _SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _CLASSES = (ProblemType.CLASSIFICATION, ProblemType.LOGISTIC_REGRESSION)
 
@@ -63,19 +62,14 @@ def get_input_alternatives(inputs: InputFnOps) -> tuple[dict[str, Any], Any]:
         inputs: an `InputFnOps`.
 
     Raises:
-        ValueError: there are neither default inputs nor features.
+        ValueError: there are no default inputs or no features.
     """
-    found: dict[str, Any] = {}
-    if inputs.default_inputs:
-        found[DEFAULT_INPUT_KEY] = inputs.default_inputs
-    if inputs.features is None or (isinstance(inputs.features, dict) and not inputs.features):
-        if not found:
-            raise ValueError("No default_inputs or features in the serving_input_fn's result.")
-    else:
-        features = inputs.features
-        named = features if isinstance(features, dict) else {"features": features}
-        found[FEATURES_INPUT_KEY] = named
-    return found, inputs.features
+    features = inputs.features
+    if features is None or (isinstance(features, dict) and not features):
+        raise ValueError("Features must be defined: the serving_input_fn's result has none.")
+    if not inputs.default_inputs:
+        raise ValueError("default_inputs must be defined: the tensors of a request, by name.")
+    return {DEFAULT_INPUT_KEY: inputs.default_inputs}, features
 
 
 def get_output_alternatives(
@@ -140,7 +134,7 @@ def build_signatures(receiver: Any, ops: ModelFnOps, default_key: str | None) ->
         for input_key, tensors in inputs.items()
         for output_key, (problem_type, output_tensors) in outputs.items()
     }
-    first = inputs.get(DEFAULT_INPUT_KEY) or inputs[FEATURES_INPUT_KEY]
+    first = inputs[DEFAULT_INPUT_KEY]
     problem_type, tensors = outputs[default]
     found[_SERVING] = build_standardized_signature_def(first, tensors, problem_type)
     return found

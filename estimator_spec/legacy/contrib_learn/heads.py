@@ -72,6 +72,14 @@ class Head(abc.ABC):
             weights: weights of the examples, [batch, n], or None.
         """
 
+    def exported(self, predictions: dict[str, Any]) -> dict[str, Any]:
+        """Returns the predictions of an export by name.
+
+        Args:
+            predictions: all predictions by name.
+        """
+        return predictions
+
     def create_model_fn_ops(
         self,
         features: Any,
@@ -102,7 +110,7 @@ class Head(abc.ABC):
         with tf1.variable_scope(None, default_name=self._head_name or self.scope):
             logits = self._logits(logits, logits_input)
             predictions = self.predictions(logits)
-            outputs = {self._head_name: (self.problem_type, predictions)}
+            outputs = {self._head_name: (self.problem_type, self.exported(predictions))}
             if mode == ModeKeys.INFER:
                 return ModelFnOps(mode, predictions, output_alternatives=outputs)
             batch = self._head.create_loss(
@@ -177,6 +185,13 @@ class _Classes(Head):
         if self._label_keys is None:
             return ids
         return tf.gather(tf.constant(list(self._label_keys)), ids)
+
+    def exported(self, predictions: dict[str, Any]) -> dict[str, Any]:
+        """See the base class: the probabilities, and the names of their classes."""
+        probabilities = predictions[PredictionKey.PROBABILITIES]
+        keys = self._label_keys or [str(index) for index in range(probabilities.shape[1])]
+        names = tf.tile(tf.constant([list(keys)]), [tf.shape(probabilities)[0], 1])
+        return {PredictionKey.PROBABILITIES: probabilities, PredictionKey.CLASSES: names}
 
     def _accuracy(self, predictions: dict[str, Any], labels: Any, weights: Any) -> Any:
         classes = predictions[PredictionKey.CLASSES]

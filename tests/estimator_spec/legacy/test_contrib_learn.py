@@ -36,7 +36,7 @@ from estimator_spec.legacy.contrib_learn.run_config import Environment, RunConfi
 from estimator_spec.legacy.contrib_learn.sklearn_compat import SKCompat
 
 tf1 = tf.compat.v1
-X = np.arange(12.0).reshape(6, 2)
+X = np.arange(12, dtype=np.float32).reshape(6, 2)
 Y = X[:, 0] * 2
 
 
@@ -313,19 +313,16 @@ def test_exports(tmp_path):
         signatures = tf1.saved_model.load(session, ["serve"], path.decode()).signature_def
     assert sorted(signatures) == [
         "default_input_alternative:None",
-        "features_input_alternative:None",
         "serving_default",
     ]
     assert list(signatures["serving_default"].inputs) == ["numbers"]
-    assert list(signatures["features_input_alternative:None"].inputs) == ["x"]
     served = saved_model_predictor.from_saved_model(path.decode())({"numbers": X})
-    assert sorted(served) == ["classes", "logistic", "logits", "probabilities"]
+    assert sorted(served) == ["classes", "probabilities"]
+    assert served["classes"].tolist() == [[b"0", b"1"]] * len(X)
     here = predictor.from_contrib_estimator(model, json_input_fn)({"numbers": X})
     expected = model.predict_proba({"x": X}, as_iterable=False)
     np.testing.assert_allclose(served["probabilities"], expected, rtol=1e-5)
     np.testing.assert_allclose(here["probabilities"], expected, rtol=1e-5)
-    features = predictor.from_contrib_estimator(model, json_input_fn, "features_input_alternative")
-    np.testing.assert_allclose(features({"x": X})["probabilities"], expected, rtol=1e-5)
 
 
 def test_exports_of_examples(tmp_path):
@@ -343,7 +340,7 @@ def test_exports_of_examples(tmp_path):
         signatures = tf1.saved_model.load(session, ["serve"], path.decode()).signature_def
     default = signatures["serving_default"]
     assert default.method_name == "tensorflow/serving/classify"
-    assert list(default.outputs) == ["scores"]
+    assert sorted(default.outputs) == ["classes", "scores"]
     with pytest.raises(ValueError, match="serving_input_fn must return"):
         model.export_savedmodel(directory, lambda: tf.constant(1))
     with pytest.raises(ValueError, match="serving_input_fn must be defined"):
@@ -368,8 +365,10 @@ def test_kinds_of_signatures():
             assert signature.method_name == f"tensorflow/serving/{method}"
         receiver = exports.build_default_serving_input_fn({"x": numbers})()
         assert receiver.features is receiver.default_inputs
-        with pytest.raises(ValueError, match="No default_inputs or features"):
+        with pytest.raises(ValueError, match="Features must be defined"):
             exports.get_input_alternatives(InputFnOps(None, None, None))
+        with pytest.raises(ValueError, match="default_inputs must be defined"):
+            exports.get_input_alternatives(InputFnOps({"x": numbers}, None, None))
 
 
 def test_outputs():
