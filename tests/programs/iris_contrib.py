@@ -113,7 +113,7 @@ def iris():
   return {
       "losses": losses.values,
       "metrics": {key: float(value) for key, value in metrics.items()},
-      "best": [validation_monitor.best_step > 50, float(validation_monitor.best_value)],
+      "best": [bool(validation_monitor.best_step > 50), float(validation_monitor.best_value)],
       "predictions": [int(each) for each in y],
       "variables": classifier.get_variable_names(),
   }
