@@ -64,4 +64,5 @@ def _gather(launcher: Any, tensor: Any, key: Any) -> Any:
         group_key=launcher._group_key,
         instance_key=key,
         ordering_token=[],
+        communication_hint=launcher._options.implementation.value,
     )

@@ -82,6 +82,12 @@ def run(
     chief_hooks.extend(_summary_hooks(spec, config))
     if not config.is_chief:
         chief_hooks = list(built.first_hooks) if roles.has_variables(config) else []
+    if roles.is_collective(config) and saver_hooks:
+        averaged = shared_saves.averaged_variables()
+        shared_saves.check_interval(config, averaged)
+        if averaged and not config.is_chief:
+            every = config.save_checkpoints_steps
+            chief_hooks.append(shared_saves.SaveWithChief(spec.scaffold, every, bool(checkpoint)))
     skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
     runner_hooks = [*all_hooks, *chief_hooks]
     watch = StepWatch(config)

@@ -63,3 +63,13 @@ def test_processes_train_as_one(cluster, alone, tmp_path, workers, strategy, has
         assert_same(losses(made.output(task)), expected)
     assert_same(variables(tmp_path / "all"), variables(tmp_path / "alone"))
     assert len(list((tmp_path / "all").glob("events.*"))) == 1
+
+
+def test_averaged_variables(cluster, reference_python, tmp_path, tolerance):
+    """Batch normalization's moments in a checkpoint are the means over processes; either side."""
+    options = {"program": PROGRAM, "normalize": True, "max_steps": 5}
+    for side, python in (("ours", None), ("reference", reference_python)):
+        made = cluster(tmp_path / side, 1, 0, python=python, **options)
+        made.start()
+        made.finish(*made.environments)
+    assert_same(variables(tmp_path / "ours"), variables(tmp_path / "reference"))
