@@ -122,6 +122,17 @@ CONTRIB = parse_rows(
       COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
     contrib.factorization contrib.factorization.python.ops.kmeans: KMeansClustering
 
+    [estimator_spec.legacy.contrib_distribute]
+    contrib.distribute:
+      CollectiveAllReduceStrategy DistributeConfig MirroredStrategy ParameterServerStrategy
+    tf_py.distribute.distribute_config: DistributeConfig
+
+    [tensorflow.compat.v1.distribute]
+    contrib.distribute:
+      CrossDeviceOps HierarchicalCopyAllReduce NcclAllReduce OneDeviceStrategy ReduceOp
+      ReductionToOneDevice Strategy get_loss_reduction get_replica_context get_strategy
+      has_strategy in_cross_replica_context
+
     [tensorflow.autograph]
     contrib.autograph: set_verbosity to_code to_graph trace
 
