@@ -34,6 +34,7 @@ CONTRIB = parse_rows(
       sample_from_datasets scan shuffle_and_repeat unbatch unique
 
     [estimator_spec.legacy.contrib]
+    contrib.framework: deprecated
     contrib.data: batch_and_drop_remainder padded_batch_and_drop_remainder sloppy_interleave
     contrib.lookup contrib.lookup.lookup_ops:
       index_table_from_tensor index_to_string_table_from_tensor
@@ -160,7 +161,7 @@ SUMMARIES = parse_rows(
 MOVED = parse_rows(
     """
     [tensorflow]
-    tf_py.framework.ops: IndexedSlices Tensor
+    tf_py.framework.ops: IndexedSlices Tensor register_tensor_conversion_function
 
     [tensorflow.compat.v1]
     tf_py.ops.array_ops: stack unstack
