@@ -101,8 +101,8 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
         if self._is_created and roles.is_collective(self._config):
             raise RuntimeError(
                 "Training lost the connection to another process of its strategy: that process has "
-                "ended, or can't be reached. So this one ends, too. Start all processes again: they "
-                f"go on from the latest checkpoint in {self._config.model_dir}."
+                "ended, or can't be reached. So this one ends, too. Start all processes again: "
+                f"they go on from the latest checkpoint in {self._config.model_dir}."
             )
         self._is_created = True
         directory = self._config.model_dir

@@ -87,6 +87,7 @@ def run(
         shared_saves.check_interval(config, averaged)
         if averaged and not config.is_chief:
             every = config.save_checkpoints_steps
+            assert every is not None  # check_interval
             chief_hooks.append(shared_saves.SaveWithChief(spec.scaffold, every, bool(checkpoint)))
     skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
     runner_hooks = [*all_hooks, *chief_hooks]

@@ -106,8 +106,8 @@ ALL = (
         "tensorflow_lattice",
         (),
         "lattice_classifier",
-        note="It calls `numpy.quantile(interpolation=…)`, which NumPy 2.4 has removed: theirs. Take "
-        "an older NumPy.",
+        note="It calls `numpy.quantile(interpolation=…)`, which NumPy 2.4 has removed: theirs. "
+        "Take an older NumPy.",
     ),
     Neighbour(
         "tensorflow-privacy",
