@@ -139,7 +139,7 @@ def _check_strategy(config: RunConfig, name: str, tasks: str) -> None:
             "give the cluster parameter servers (`ps`), or unset TF_CONFIG to train on the devices "
             "of one machine."
         )
-    if config._distribute_coordinator_mode is not None:
+    if config.awaits_strategy:
         raise ValueError(
             f"`train` can't run train_distribute={name} in a cluster ({tasks}). Call "
             "`train_and_evaluate`, in each process."

@@ -275,6 +275,11 @@ class RunConfig:
             self._distribute_coordinator_mode = None
             self._set_task(tf_config)
 
+    @property
+    def awaits_strategy(self) -> bool:
+        """Whether a strategy of several processes gives this process its task later."""
+        return self._distribute_coordinator_mode is not None
+
     def with_task_of_strategy(self: _Config) -> _Config:
         """Returns a copy with this process' task, which TF_CONFIG gives it.
 
@@ -285,7 +290,7 @@ class RunConfig:
         Raises:
             ValueError: TF_CONFIG has no such task.
         """
-        if self._distribute_coordinator_mode != "independent_worker":
+        if not self.awaits_strategy or self._distribute_coordinator_mode == "standalone_client":
             return self
         new = copy.copy(self)  # with the same strategy, which numbers its collectives
         new._distribute_coordinator_mode = None

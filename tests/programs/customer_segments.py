@@ -59,7 +59,7 @@ def main(args):
     # Lloyd's algorithm, a step a call as in the example of the documentation.
     hook = Losses()
     scores = []
-    for _ in range(8):
+    for _ in range(12):
         kmeans.train(input_fn, steps=1, hooks=[hook])
         scores.append(float(kmeans.score(input_fn)))
     order = np.argsort(kmeans.cluster_centers()[:, 0])
