@@ -126,7 +126,6 @@ CONTRIB = parse_rows(
     [estimator_spec.legacy.contrib_distribute]
     contrib.distribute:
       CollectiveAllReduceStrategy DistributeConfig MirroredStrategy ParameterServerStrategy
-    tf_py.distribute.distribute_config: DistributeConfig
 
     [tensorflow.compat.v1.distribute]
     contrib.distribute:
