@@ -264,7 +264,7 @@ def goals(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 def neighbours(session: nox.Session) -> None:
     """Install packages that use the Estimator, and run each on ours; see its file."""
-    _install_for_tests(session, "newest")
+    install_for_tests(session, "newest")
     arguments = session.posargs or ["--check"]
     session.run("python", "tests/neighbours/neighbours.py", *arguments, env=QUIET)
 
