@@ -21,6 +21,7 @@ runs its parts beside each other):
     nox -s browser         the pages of `plan` in headless Chromium
     nox -s manifests       the manifests of clusters, against the published schemas
     nox -s goals           the page of goals, against the measurements that it shows
+    nox -s neighbours      packages that use the Estimator, in their newest versions
 
 Before a release:
 
@@ -177,7 +178,7 @@ def _notify(session: nox.Session, between: list[str]) -> None:
     os.environ.setdefault(RANDOM_MODELS, "0-199")
     several = [f"everything({name})" for name in (*between, "tf-nightly")]
     others = ("goldens", "lint", "dist", "sanitizers", "docs", "browser", "manifests", "goals")
-    for name in ("tests(oldest)", "tests(newest)", *several, *others):
+    for name in ("tests(oldest)", "tests(newest)", *several, *others, "neighbours"):
         session.notify(name, [])
 
 
@@ -258,6 +259,14 @@ def goals(session: nox.Session) -> None:
     """Check that the page of goals shows its measurements, and list the goals that are missed."""
     session.install("-q", *requirements("benchmarks", package=False), "numpy")
     session.run("python", "benchmarks/training.py", "--check", "--output", "docs/benchmarks.md")
+
+
+@nox.session(venv_backend="venv")
+def neighbours(session: nox.Session) -> None:
+    """Install packages that use the Estimator, and run each on ours; see its file."""
+    install_for_tests(session, "newest")
+    arguments = session.posargs or ["--check"]
+    session.run("python", "tests/neighbours/neighbours.py", *arguments, env=QUIET)
 
 
 @nox.session(venv_backend="venv")

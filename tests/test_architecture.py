@@ -34,6 +34,7 @@ WITHOUT_TENSORFLOW = ("migrate",)
 # their contents by full name, attributes of objects as `._name`. A name that isn't here fails
 # `test_no_invariant_is_broken`; one that is no longer used fails `test_every_known_name_is_used`.
 _COLUMN_CLASS = "only functions that return the class are public"
+_COLLECTIVES = "what starts the collectives of a replica has no public name"
 _GRAPH = "no public method changes a graph"
 _CORE = "TPUEmbedding's public methods work in eager mode only"
 _OBJECT = "our subclass trains the object's tables, for which it has no public names"
@@ -92,6 +93,9 @@ KNOWN_PRIVATE = {
         "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",
         "tensorflow.python.tpu.training_loop": "the loops of tensorflow.contrib.tpu",
         "tensorflow.python.training.saving.saveable_object": "what savers save beside variables",
+        "tensorflow.python.training.training_util.GLOBAL_STEP_READ_KEY": (
+            "the read of a strategy's step must not have its initial value's collective"
+        ),
         "tensorflow.python.training.training_util._get_or_create_global_step_read": (
             "op seeds depend on when it is created"
         ),
@@ -104,6 +108,15 @@ KNOWN_PRIVATE = {
         "._scale_loss_for_estimator": "no public name; legacy Estimators ran within it",
         "._table": "the vocabulary file behind a table with hash buckets",
         "._variable_creator_stack": "as _distribution_strategy_stack",
+    },
+    "estimator_spec/_tensorflow/collectives.py": {
+        "._collective_keys": _COLLECTIVES,
+        "._cross_device_ops": _COLLECTIVES,
+        "._device": _COLLECTIVES,
+        "._group_key": _COLLECTIVES,
+        "._group_size": _COLLECTIVES,
+        "._launchers": _COLLECTIVES,
+        "._options": _COLLECTIVES,
     },
     "estimator_spec/_tensorflow/cross_shard.py": {
         "._last_loss_reduction": "CrossShardOptimizer divides the loss itself",

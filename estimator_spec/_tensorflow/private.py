@@ -36,6 +36,10 @@ from tensorflow.python.feature_column.feature_column_v2 import (
 
 # The readable copy of the global step, which MonitoredSession's hooks create. Legacy Estimators
 # create it before the model; default op seeds, the number of ops in the graph, depend on that.
+# Under a strategy of several processes that copy would have the initial value's collective.
+from tensorflow.python.training.training_util import (
+    GLOBAL_STEP_READ_KEY,
+)
 from tensorflow.python.training.training_util import (
     _get_or_create_global_step_read as get_or_create_global_step_read,
 )
@@ -44,6 +48,7 @@ from tpu_columns import log_messages
 
 __all__ = [
     "DENSE_COLUMNS",
+    "GLOBAL_STEP_READ_KEY",
     "CategoricalColumn",
     "DenseColumn",
     "EmbeddingColumn",

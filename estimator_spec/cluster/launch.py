@@ -45,8 +45,6 @@ def main(arguments: Sequence[str]) -> int:
     """
     own, programs_own = command_line.split_arguments(arguments)
     parsed = _parser().parse_args(own)
-    if parsed.workers and not parsed.ps:
-        _parser().error("workers need a parameter server: give --ps")
     if (parsed.program is None) == (parsed.module is None):
         _parser().error("name either a script or, by -m, a module")
     if parsed.program is not None and not os.path.isfile(parsed.program):
@@ -74,7 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         "--workers", type=_count, default=1, metavar="N", help="workers beside the chief; default 1"
     )
     parser.add_argument(
-        "--ps", type=_count, default=1, metavar="M", help="parameter servers; default 1"
+        "--ps",
+        type=_count,
+        default=1,
+        metavar="M",
+        help="parameter servers; default 1; 0 for a MultiWorkerMirroredStrategy",
     )
     parser.add_argument(
         "--host-network",

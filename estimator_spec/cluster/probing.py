@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out which parameter servers of a cluster don't answer."""
+"""Finds out which tasks of a cluster, on which others wait, don't answer."""
 
 from __future__ import annotations
 
@@ -19,18 +19,29 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"
 def find_silent(config: RunConfig) -> list[str]:
     """Connects to all parameter servers; returns a text for each that doesn't answer.
 
+    Without parameter servers, processes of a strategy wait for each other: it connects to those.
+
     Args:
         config: the `RunConfig` of a cluster.
     """
-    servers = roles.training_jobs(config).get(TaskType.PS, {})
+    own = (config.task_type, config.task_id)
+    jobs = roles.training_jobs(config)
+    if not roles.is_collective(config):
+        jobs = {TaskType.PS: jobs.get(TaskType.PS, {})}
+    servers = {
+        f"{job} {index}": address
+        for job, tasks in jobs.items()
+        for index, address in tasks.items()
+        if (job, index) != own
+    }
     if not servers:
         return []
     is_grpc = (config.protocol or "grpc") == "grpc"
     with futures.ThreadPoolExecutor(min(len(servers), _CONNECTIONS)) as pool:
         found = pool.map(lambda address: _find_fault(address, is_grpc), servers.values())
         return [
-            f"ps {index} at {address} {fault}"
-            for (index, address), fault in zip(servers.items(), found, strict=True)
+            f"{task} at {address} {fault}"
+            for (task, address), fault in zip(servers.items(), found, strict=True)
             if fault
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator_spec.run_config import RunConfig, TaskType
+from estimator_spec.run_config import RunConfig, TaskType, strategies
 
 _TRAINING_TASKS = (TaskType.CHIEF, TaskType.MASTER, TaskType.PS, TaskType.WORKER)
 
@@ -47,7 +47,24 @@ def is_distributed(config: RunConfig) -> bool:
 
 def trains_alone(config: RunConfig) -> bool:
     """Returns whether no other process updates the variables that this one trains."""
-    return not is_distributed(config) or config.num_worker_replicas <= 1
+    alone = not is_distributed(config) or config.num_worker_replicas <= 1
+    return alone or is_collective(config)
+
+
+def is_collective(config: RunConfig) -> bool:
+    """Returns whether this process trains its own copy of the variables, as others do theirs."""
+    return is_distributed(config) and strategies.is_collective(config.train_distribute)
+
+
+def training_index(config: RunConfig) -> int:
+    """Returns the index of this process among those that train: the chief, then the workers."""
+    has_chief = TaskType.CHIEF in config.cluster_spec.jobs
+    return 0 if config.is_chief else int(has_chief) + config.task_id
+
+
+def has_variables(config: RunConfig) -> bool:
+    """Returns whether this process initializes or restores the variables that it trains."""
+    return config.is_chief or is_collective(config)
 
 
 def own_address(config: RunConfig) -> str:
@@ -78,8 +95,9 @@ def check_cluster(config: RunConfig) -> None:
 
     Raises:
         ValueError: an address is invalid or given twice, or there are workers but no parameter
-            servers; names the tasks.
-        NotImplementedError: there is a `tf.distribute` strategy, too.
+            servers; names the tasks. Or the cluster is that of a strategy, and the call isn't part
+            of `train_and_evaluate`.
+        NotImplementedError: there is a `tf.distribute` strategy of one process, too.
     """
     if not is_distributed(config):
         return
@@ -98,18 +116,39 @@ def check_cluster(config: RunConfig) -> None:
                 "Give each task of the cluster an address of its own."
             )
         seen[address] = task
-    if config.train_distribute is not None:
-        raise NotImplementedError(
-            f"TF_CONFIG describes a cluster of several processes ({', '.join(seen.values())}), and "
-            f"train_distribute is {type(config.train_distribute).__name__}. A strategy of several "
-            "processes isn't supported: leave train_distribute out and give the cluster parameter "
-            "servers (`ps`), or unset TF_CONFIG to train on the devices of one machine."
-        )
+    strategy = config.train_distribute
+    if strategy is not None:
+        _check_strategy(config, type(strategy).__name__, ", ".join(seen.values()))
+        return
     if not config.num_ps_replicas and config.device_fn is None:
         raise ValueError(
             f"TF_CONFIG describes a cluster of {', '.join(seen.values())} without a parameter "
             "server, so its processes would have no variables in common. Add a job `ps` to the "
             "cluster, or give RunConfig a device_fn that places the variables."
+        )
+
+
+def _check_strategy(config: RunConfig, name: str, tasks: str) -> None:
+    """Checks the strategy of a cluster's training; `name` is that of its class."""
+    strategy = config.train_distribute
+    collective = strategies.is_collective(strategy)
+    if not collective and not strategies.is_parameter_server(strategy):
+        raise NotImplementedError(
+            f"TF_CONFIG describes a cluster of several processes ({tasks}), and train_distribute "
+            f"is {name}. Give a MultiWorkerMirroredStrategy, or leave train_distribute out and "
+            "give the cluster parameter servers (`ps`), or unset TF_CONFIG to train on the devices "
+            "of one machine."
+        )
+    if config.awaits_strategy:
+        raise ValueError(
+            f"`train` can't run train_distribute={name} in a cluster ({tasks}). Call "
+            "`train_and_evaluate`, in each process."
+        )
+    if collective and strategy.num_replicas_in_sync % config.num_worker_replicas:
+        raise ValueError(
+            f"train_distribute={name} has {strategy.num_replicas_in_sync} replicas, and TF_CONFIG "
+            f"{config.num_worker_replicas} training processes ({tasks}). Set TF_CONFIG before the "
+            "strategy is created."
         )
 
 

@@ -80,7 +80,7 @@ def _start(config: RunConfig, address: str) -> Any:
                 job_name=config.task_type,
                 task_index=config.task_id,
                 protocol=config.protocol,
-                config=config.session_config,
+                config=_server_config(config),
             )
         except tf.errors.UnknownError as error:  # gRPC can't listen
             reason = error.message
@@ -97,6 +97,17 @@ def _start(config: RunConfig, address: str) -> Any:
         "its own: end that process, or choose another port. A program with its own server sets "
         f'"session_master" in TF_CONFIG to its target.',
     )
+
+
+def _server_config(config: RunConfig) -> Any:
+    """Returns the configuration of the server; that of a strategy reaches all processes."""
+    if not roles.is_collective(config):
+        return config.session_config
+    # Its sessions have filters; through its server the processes agree on collectives.
+    found = tf1.ConfigProto()
+    found.CopyFrom(config.session_config)
+    del found.device_filters[:]
+    return found
 
 
 def _name(config: RunConfig) -> str:

@@ -558,7 +558,7 @@ class Estimator:
         checkpoint = self._checkpoint_to_continue()
         chosen = graph_builder.usable_optimizations(self, placement.Mode.TRAIN)
         trains_alone = roles.trains_alone(self._config)
-        if not trains_alone:
+        if not trains_alone or roles.is_distributed(self._config):
             chosen -= _SINGLE_TRAINER_ONLY
         device_function = devices.device_function(self._config)
         locks = not trains_alone and environment.is_on(environment.LOCKED_UPDATES)
@@ -571,7 +571,7 @@ class Estimator:
                 if locks:
                     train_op = updates.lock_updates(graph, train_op)
                 built = built._replace(spec=built.spec._replace(train_op=train_op))
-            if self._config.is_chief:
+            if roles.has_variables(self._config):
                 warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 return training.run(
@@ -587,6 +587,19 @@ class Estimator:
     def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
         """Writes one SavedModel; the arguments are those of `saved_models.export`."""
         return saved_models.export(self, *args, **kwargs)
+
+    def _in_cluster(self: _Estimator) -> _Estimator:
+        """Returns this estimator as the task of a cluster that TF_CONFIG makes of this process.
+
+        That is itself, unless it trains with a strategy of several processes.
+        """
+        config = self._config.with_task_of_strategy()
+        if config is self._config:
+            return self
+        new = copy.copy(self)
+        new._config = config
+        new._session_config = config.session_config
+        return new
 
     # Methods that `TPUEstimator` extends.
 
@@ -631,9 +644,10 @@ class Estimator:
     def _checkpoint_to_continue(self) -> str | None:
         """Returns the prefix of the checkpoint that training starts from; None in a worker.
 
-        A worker restores nothing, and may look while the chief writes.
+        A worker restores nothing, and may look while the chief writes; one of a strategy does.
         """
-        return checkpoint_state.find_latest(self._model_dir) if self._config.is_chief else None
+        has_variables = roles.has_variables(self._config)
+        return checkpoint_state.find_latest(self._model_dir) if has_variables else None
 
     def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
         """Returns the prefix of the checkpoint to evaluate or predict with, or None."""

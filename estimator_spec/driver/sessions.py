@@ -63,7 +63,7 @@ def create_chief_session(
     hooks: Sequence[tf1.train.SessionRunHook],
     chief_hooks: Sequence[tf1.train.SessionRunHook],
 ) -> Any:
-    """Creates the training session of a process that initializes and saves the variables.
+    """Creates the training session of a process that initializes or restores the variables.
 
     Args:
         scaffold: the scaffold of the default graph.
@@ -87,6 +87,7 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
     def __init__(self, scaffold: tf1.train.Scaffold, config: RunConfig) -> None:
         self._scaffold = scaffold
         self._config = config
+        self._is_created = False
 
     def create_session(self) -> Any:
         """Returns a session whose variables are restored or, without a checkpoint, initialized.
@@ -94,7 +95,16 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
         Raises:
             CheckpointError: the state file is missing or damaged.
             OSError: it can't be read.
+            RuntimeError: the session replaces a lost one, and the processes of a strategy, which
+                make each step together, can't go on from different steps.
         """
+        if self._is_created and roles.is_collective(self._config):
+            raise RuntimeError(
+                "Training lost the connection to another process of its strategy: that process has "
+                "ended, or can't be reached. So this one ends, too. Start all processes again: "
+                f"they go on from the latest checkpoint in {self._config.model_dir}."
+            )
+        self._is_created = True
         directory = self._config.model_dir
         assert directory is not None  # set by the estimator
         latest = state_file.find_latest(directory)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import numbers
+import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +15,77 @@ import tensorflow as tf
 from estimator_spec import updates
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.driver import patching
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
+
+
+def averaged_variables() -> list[str]:
+    """Returns the names of the variables that a save averages over the processes of a strategy.
+
+    Such are the moments of batch normalization. All processes take part in each save.
+    """
+    on_read = tf.VariableSynchronization.ON_READ
+    return [each.name for each in tf1.global_variables() if each.synchronization == on_read]
+
+
+def check_interval(config: RunConfig, averaged: list[str]) -> None:
+    """Checks that the processes of a strategy save at the same steps.
+
+    Args:
+        config: the `RunConfig`.
+        averaged: names of variables, as from `averaged_variables`.
+
+    Raises:
+        ValueError: checkpoints are saved by the clock.
+    """
+    if averaged and config.save_checkpoints_secs:
+        raise ValueError(
+            f"Saves of {averaged[0]} ({len(averaged)} such variables) average it over all "
+            "processes, whose clocks differ. Give RunConfig save_checkpoints_steps in place of "
+            f"save_checkpoints_secs={config.save_checkpoints_secs}."
+        )
+
+
+class SaveWithChief(tf1.train.SessionRunHook):
+    """Takes part in the chief's saves, in another process of its strategy, and keeps no file.
+
+    Args:
+        scaffold: has the saver.
+        every: steps between two saves.
+        is_restored: whether sessions begin at a checkpoint, which isn't saved again.
+    """
+
+    def __init__(self, scaffold: Any, every: int, is_restored: bool) -> None:
+        self._scaffold = scaffold
+        self._is_restored = is_restored
+        self._timer = tf1.train.SecondOrStepTimer(every_steps=every)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Saves the first values."""
+        del coord
+        step = session.run(tf1.train.get_global_step())
+        self._timer.update_last_triggered_step(step)
+        if not self._is_restored:
+            self._save(session)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Saves when a period has ended."""
+        del run_values
+        step = run_context.session.run(tf1.train.get_global_step())
+        if self._timer.should_trigger_for_step(step):
+            self._timer.update_last_triggered_step(step)
+            self._save(run_context.session)
+
+    def end(self, session: Any) -> None:
+        """Saves the last values."""
+        if session.run(tf1.train.get_global_step()) != self._timer.last_triggered_step():
+            self._save(session)
+
+    def _save(self, session: Any) -> None:
+        with tempfile.TemporaryDirectory(prefix="tpu_columns_") as home:
+            path = os.path.join(home, "model.ckpt")
+            self._scaffold.saver.save(session, path, write_meta_graph=False, write_state=False)
 
 
 @contextlib.contextmanager

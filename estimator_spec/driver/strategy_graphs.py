@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the graphs of runs with a `MirroredStrategy` on devices of this machine.
+"""Builds the graphs of runs with a `MirroredStrategy` or a `MultiWorkerMirroredStrategy`.
 
-A session call makes one step on all replicas. Each replica takes the next batch of the dataset; a
-last step without a batch for every replica isn't run.
+A session call makes one step on all replicas. Each replica takes the next batch of its process'
+dataset; a last step without a batch for every replica of the process isn't run. Processes of a
+`MultiWorkerMirroredStrategy` each have such a graph, whose collectives wait for the others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
+from estimator_spec._tensorflow import collectives, private
+from estimator_spec.cluster import roles
 from estimator_spec.common import legacy_keras
 from estimator_spec.cores.interface import replica_id
-from estimator_spec.driver import graph_builder
+from estimator_spec.driver import graph_builder, patching
 from estimator_spec.driver.graph_builder import BuiltGraph, EstimatorMethods
 from estimator_spec.driver.replica_inputs import (
     InputCall,
@@ -25,7 +28,7 @@ from estimator_spec.driver.replica_inputs import (
     ReplicaInputs,
     pack_present,
 )
-from estimator_spec.run_config import RunConfig
+from estimator_spec.run_config import RunConfig, strategies
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
 
@@ -35,7 +38,7 @@ _PROPERTIES = {ModeKeys.TRAIN: "train_distribute", ModeKeys.EVAL: "eval_distribu
 
 
 def check_strategies(config: RunConfig) -> None:
-    """Checks that this machine can run the strategies of a configuration.
+    """Checks that this process can run the strategies of a configuration.
 
     Raises:
         ValueError: names the property and the strategy.
@@ -47,7 +50,14 @@ def check_strategies(config: RunConfig) -> None:
             continue
         if not isinstance(strategy, (tf.distribute.Strategy, tf1.distribute.Strategy)):
             raise ValueError(f"RunConfig.{name} must be a tf.distribute.Strategy. Got {strategy}.")
-        if strategy.num_replicas_in_sync == 1:
+        if strategies.is_collective(strategy) and config.cluster_spec:
+            if tf1.executing_eagerly_outside_functions():
+                raise ValueError(
+                    f"RunConfig.{name} is a {type(strategy).__name__} of several processes, made "
+                    "while TensorFlow executes eagerly: it has started a server of its own. Call "
+                    "tf.compat.v1.disable_eager_execution() at the beginning of the program."
+                )
+        elif strategy.num_replicas_in_sync == 1:
             tf1.logging.info(
                 "RunConfig.%s is a %s of one device: the run needs no strategy, and uses none.",
                 *(name, type(strategy).__name__),
@@ -68,6 +78,8 @@ def find_strategy(config: RunConfig, mode: str) -> Any:
         mode: one of `ModeKeys`.
     """
     strategy = getattr(config, _PROPERTIES.get(mode, ""), None)
+    if mode == ModeKeys.EVAL and strategies.is_collective(strategy):
+        return None  # evaluations run in one process, on one device
     return strategy if strategy is not None and strategy.num_replicas_in_sync > 1 else None
 
 
@@ -103,13 +115,17 @@ def build(
         graph: the default graph, empty.
         input_fn: the user's function.
         mode: `ModeKeys.TRAIN` or `ModeKeys.EVAL`.
-        strategy: the `MirroredStrategy`.
+        strategy: the strategy.
     """
-    count = strategy.num_replicas_in_sync
+    count = len(strategy.extended.worker_devices)  # of this process
+    workers = strategy.num_replicas_in_sync // count
+    number = roles.training_index(estimator._config) if workers > 1 else 0
     with strategy.scope():
-        graph_builder.start(estimator, graph, mode)
+        graph_builder.start(estimator, graph)
+        step = strategy.extended.read_var(tf1.train.get_global_step(graph))
+        tf1.add_to_collection(private.GLOBAL_STEP_READ_KEY, step)
     with graph_builder.user_code(estimator, placement.Mode(mode)):
-        context = tf.distribute.InputContext(num_replicas_in_sync=count)
+        context = tf.distribute.InputContext(workers, number, strategy.num_replicas_in_sync)
         result = estimator._call_input_fn(input_fn, mode, context)
         call = InputCall(0, 0, range(count))
         inputs = ReplicaInputs(
@@ -120,21 +136,31 @@ def build(
             size=None,
             host_device=lambda host: "/device:CPU:0",
         )
-        specs = _call_models(estimator, strategy, _require_all(inputs.next()), mode)
+        batches = _require_all(inputs.next())
+        specs = _call_models(estimator, strategy, batches, mode, number * count)
+        spec = _combine(specs)
+        if workers > 1:
+            with strategy.scope():
+                loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, spec.loss, axis=None)
+            spec = spec._replace(loss=loss)
     config = _add_devices(estimator._config, strategy)
-    return BuiltGraph(_combine(specs), inputs.hooks, config, has_replicas=True)
+    return BuiltGraph(spec, inputs.hooks, config, has_replicas=True)
 
 
 def _call_models(
-    estimator: EstimatorMethods, strategy: Any, batches: Sequence[ReplicaBatch], mode: str
+    estimator: EstimatorMethods,
+    strategy: Any,
+    batches: Sequence[ReplicaBatch],
+    mode: str,
+    first: int,
 ) -> list[EstimatorSpec]:
-    """Calls `model_fn` on each replica's batch; returns the results by replica."""
+    """Calls `model_fn` on each replica's batch; `first` is the number of this process' first."""
     specs: dict[int, EstimatorSpec] = {}
     # A replica may be a new thread, which doesn't inherit the context variables of this one.
     contexts = [contextvars.copy_context() for _ in batches]
 
     def replica() -> None:
-        number = replica_id()
+        number = replica_id() - first
         if number:
             legacy_keras.reset_layer_names()
         batch = batches[number]
@@ -142,7 +168,12 @@ def _call_models(
             estimator._call_model_fn, batch.features, batch.labels, mode, estimator.config
         )
 
-    with strategy.scope(), private.average_losses(strategy):
+    with contextlib.ExitStack() as stack:
+        if len(batches) < strategy.num_replicas_in_sync:
+            for change in collectives.sparse_sums(strategy):
+                stack.enter_context(patching.set_temporarily(*change))
+        stack.enter_context(strategy.scope())
+        stack.enter_context(private.average_losses(strategy))
         # Otherwise the strategy would apply AutoGraph to the user's code.
         strategy.run(tf.autograph.experimental.do_not_convert(replica))
     return [specs[number] for number in range(len(batches))]

@@ -94,6 +94,7 @@ def check_job(job: Job, eval_spec_needed: bool = True) -> None:
 
 def run(job: Job) -> Any:
     """Runs the task that TF_CONFIG gives this process; see `train_and_evaluate`."""
+    job = job._replace(estimator=job.estimator._in_cluster())
     config = job.estimator.config
     if config.task_type == TaskType.EVALUATOR:
         if config.task_id > 0:
@@ -112,7 +113,7 @@ def run(job: Job) -> Any:
     servers.start(config)
     if config.task_type == TaskType.MASTER:
         return train_and_evaluate_locally(job)
-    if config.task_type == TaskType.WORKER:
+    if not roles.has_variables(config):
         delay_worker(config)
     train(job)
     return None

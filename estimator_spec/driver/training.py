@@ -80,8 +80,17 @@ def run(
     saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
     chief_hooks = [*built.first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
     chief_hooks.extend(_summary_hooks(spec, config))
+    if not config.is_chief:
+        chief_hooks = list(built.first_hooks) if roles.has_variables(config) else []
+    if roles.is_collective(config) and saver_hooks:
+        averaged = shared_saves.averaged_variables()
+        shared_saves.check_interval(config, averaged)
+        if averaged and not config.is_chief:
+            every = config.save_checkpoints_steps
+            assert every is not None  # check_interval
+            chief_hooks.append(shared_saves.SaveWithChief(spec.scaffold, every, bool(checkpoint)))
     skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
-    runner_hooks = [*all_hooks, *(chief_hooks if config.is_chief else ())]
+    runner_hooks = [*all_hooks, *chief_hooks]
     watch = StepWatch(config)
     steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, watch, skip_hooks)
     if Optimization.MEMORY in optimizations:
@@ -96,7 +105,7 @@ def run(
     def create_session() -> Any:
         # Explained here, because errors of restoring are of the same classes.
         with saving.explain_write_errors(), saving.keep_checkpoint(saver, checkpoint):
-            if config.is_chief:
+            if roles.has_variables(config):
                 return sessions.create_chief_session(spec.scaffold, config, all_hooks, chief_hooks)
             return sessions.create_worker_session(spec.scaffold, config, all_hooks)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -199,3 +200,34 @@ def _variable_collections(given: Any, name: str) -> list[str]:
 
 def _names(given: Any) -> list[str]:
     return [given] if isinstance(given, str) else list(given or ())
+
+
+def deprecated(
+    date: str | None, instructions: str, warn_once: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator that logs a warning when a function is called.
+
+    Args:
+        date: when the function goes, 'YYYY-MM-DD'; None: in some future version.
+        instructions: what to use in its place.
+        warn_once: whether only the first call logs.
+    """
+    when = f"after {date}" if date else "in a future version"
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        has_warned = False
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal has_warned
+            if not (has_warned and warn_once):
+                has_warned = True
+                tf1.logging.warning(
+                    "%s is deprecated and will be removed %s. %s",
+                    *(function.__qualname__, when, instructions),
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

@@ -34,6 +34,7 @@ CONTRIB = parse_rows(
       sample_from_datasets scan shuffle_and_repeat unbatch unique
 
     [estimator_spec.legacy.contrib]
+    contrib.framework: deprecated
     contrib.data: batch_and_drop_remainder padded_batch_and_drop_remainder sloppy_interleave
     contrib.lookup contrib.lookup.lookup_ops:
       index_table_from_tensor index_to_string_table_from_tensor
@@ -122,6 +123,16 @@ CONTRIB = parse_rows(
       COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
     contrib.factorization contrib.factorization.python.ops.kmeans: KMeansClustering
 
+    [estimator_spec.legacy.contrib_distribute]
+    contrib.distribute:
+      CollectiveAllReduceStrategy DistributeConfig MirroredStrategy ParameterServerStrategy
+
+    [tensorflow.compat.v1.distribute]
+    contrib.distribute:
+      CrossDeviceOps HierarchicalCopyAllReduce NcclAllReduce OneDeviceStrategy ReduceOp
+      ReductionToOneDevice Strategy get_loss_reduction get_replica_context get_strategy
+      has_strategy in_cross_replica_context
+
     [tensorflow.autograph]
     contrib.autograph: set_verbosity to_code to_graph trace
 
@@ -149,7 +160,7 @@ SUMMARIES = parse_rows(
 MOVED = parse_rows(
     """
     [tensorflow]
-    tf_py.framework.ops: IndexedSlices Tensor
+    tf_py.framework.ops: IndexedSlices Tensor register_tensor_conversion_function
 
     [tensorflow.compat.v1]
     tf_py.ops.array_ops: stack unstack

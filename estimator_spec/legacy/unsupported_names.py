@@ -50,7 +50,8 @@ UNSUPPORTED = parse_table(
      the model in Keras.]
     estimator_py.head contrib.estimator: *
 
-    [It belongs to a tf.distribute.Strategy of several workers, which has no support here.]
+    [It is a private part of how TensorFlow's Estimator ran a tf.distribute.Strategy. Give the \
+     strategy to RunConfig(train_distribute=...).]
     estimator_py.estimator:
       _combine_distributed_scaffold _get_loss_reduce_op_for_reporting _get_replica_device_setter
       create_per_replica_ready_for_local_init_op

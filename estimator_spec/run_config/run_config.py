@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_spec.common import argument_rules
 from estimator_spec.common.task_type import TaskType
-from estimator_spec.run_config import rules
+from estimator_spec.run_config import rules, strategies
 from estimator_spec.run_config import tf_config as tf_config_lib
 
 _Config = TypeVar("_Config", bound="RunConfig")
@@ -115,7 +115,7 @@ class RunConfig:
     _evaluation_master: Any
     _train_distribute: Any
     _experimental_distribute: Any
-    _distribute_coordinator_mode: str | None
+    _distribute_coordinator_mode: str | None = None
 
     # Set by the user; see the class' Args.
     model_dir: str | None = field("model_dir", "Directory of checkpoints and summaries, or None.")
@@ -232,9 +232,9 @@ class RunConfig:
         for name, value in values.items():
             setattr(self, "_" + name, value)
 
-    def _set_task(self, tf_config: dict[str, Any]) -> None:
+    def _set_task(self, tf_config: dict[str, Any], needs_chief: bool = True) -> None:
         """Sets the properties of this process' task in the cluster of TF_CONFIG."""
-        task = tf_config_lib.read_task(tf_config)
+        task = tf_config_lib.read_task(tf_config, needs_chief)
         for field in dataclasses.fields(task):
             setattr(self, "_" + field.name, getattr(task, field.name))
         self._maybe_overwrite_session_config_for_distributed_training()
@@ -274,6 +274,36 @@ class RunConfig:
         else:
             self._distribute_coordinator_mode = None
             self._set_task(tf_config)
+
+    @property
+    def awaits_strategy(self) -> bool:
+        """Whether a strategy of several processes gives this process its task later."""
+        return self._distribute_coordinator_mode is not None
+
+    def with_task_of_strategy(self: _Config) -> _Config:
+        """Returns a copy with this process' task, which TF_CONFIG gives it.
+
+        With a strategy of several processes, a configuration has its task only while
+        `train_and_evaluate` runs. Without one, returns the configuration itself. A cluster trains
+        with parameter servers by itself, so that the copy has no strategy for them.
+
+        Raises:
+            ValueError: TF_CONFIG has no such task.
+        """
+        if not self.awaits_strategy or self._distribute_coordinator_mode == "standalone_client":
+            return self
+        new = copy.copy(self)  # with the same strategy, which numbers its collectives
+        new._distribute_coordinator_mode = None
+        if new._session_config == get_default_session_config():
+            new._session_config = None
+        new._set_task(tf_config_lib.read(), needs_chief=False)
+        if strategies.is_parameter_server(new._train_distribute):
+            new._train_distribute = None
+        elif new._cluster_spec:
+            config = self._session_config or get_default_session_config()
+            new._session_config = new._train_distribute.update_config_proto(config)
+        new._session_config = new._session_config or get_default_session_config()
+        return new
 
     def replace(self: _Config, **kwargs: Any) -> _Config:
         """Returns a copy with other values.

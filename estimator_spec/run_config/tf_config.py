@@ -103,13 +103,18 @@ def tpu_job_name(tf_config: Mapping[str, Any]) -> str | None:
     return name
 
 
-def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
+def read_task(tf_config: Mapping[str, Any], needs_chief: bool = True) -> ClusterTask:
     """Returns this process' task in the cluster that `tf_config` describes.
 
     >>> cluster = {'chief': ['a:1'], 'ps': ['b:1'], 'worker': ['c:1', 'd:1']}
     >>> task = read_task({'cluster': cluster, 'task': {'type': 'worker', 'index': 1}})
     >>> task.master, task.is_chief, task.num_worker_replicas, task.global_id_in_cluster
     ('grpc://d:1', False, 3, 2)
+
+    Args:
+        tf_config: the content of TF_CONFIG.
+        needs_chief: whether a cluster must have a chief. Otherwise, as with the strategies of
+            `tf.distribute`, worker 0 does the work of a missing one.
 
     Raises:
         ValueError: the cluster has no chief, several chiefs, or not this task.
@@ -130,6 +135,8 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
         # Both would save checkpoints.
         raise ValueError("If `master` node exists in `cluster`, job `chief` is not supported.")
     chief = TaskType.MASTER if legacy else TaskType.CHIEF
+    if not needs_chief and chief not in cluster.jobs and TaskType.WORKER in cluster.jobs:
+        chief = TaskType.WORKER
     task_type, task_id = _type_and_index(cluster, task, chief)
     if task_type == TaskType.EVALUATOR:
         if legacy:
@@ -150,9 +157,9 @@ def read_task(tf_config: Mapping[str, Any]) -> ClusterTask:
         task_type=task_type,
         task_id=task_id,
         master=_session_master(cluster, task_type, task_id, tf_config),
-        is_chief=task_type == chief,
+        is_chief=task_type == chief and task_id == 0,
         num_ps_replicas=len(jobs.get(TaskType.PS, [])),
-        num_worker_replicas=len(jobs.get(TaskType.WORKER, [])) + len(jobs.get(chief, [])),
+        num_worker_replicas=sum(len(jobs.get(job, [])) for job in {TaskType.WORKER, chief}),
         global_id_in_cluster=_global_id(cluster, task_type, task_id, chief),
         service=service,
     )
@@ -212,7 +219,7 @@ def _type_and_index(cluster: Any, task: Mapping[str, Any], chief: str) -> tuple[
     """Returns the type and index of this task after a check that the cluster has it."""
     if chief not in cluster.jobs:
         raise ValueError(f'If "cluster" is set in TF_CONFIG, it must have one "{chief}" node.')
-    if len(cluster.job_tasks(chief)) > 1:
+    if len(cluster.job_tasks(chief)) > 1 and chief != TaskType.WORKER:
         raise ValueError(f'The "cluster" in TF_CONFIG must have only one "{chief}" node.')
     task_type = task.get("type")
     if not task_type:
@@ -243,8 +250,8 @@ def _session_master(
     """Returns the address of the session master: the platform's, '' or this task's server."""
     if "session_master" in tf_config:
         return tf_config["session_master"]
-    if len(cluster.jobs) == 1:
-        # The chief alone, of which there is one: no RPC is needed.
+    if sum(map(cluster.num_tasks, cluster.jobs)) == 1:
+        # The chief alone: no RPC is needed.
         return ""
     return "grpc://" + cluster.job_tasks(task_type)[task_id]
 

@@ -209,6 +209,9 @@ UNEDITED = {
     "housing_keras": "--output_dir OUT",
     "text_custom_head": "--output_dir=OUT",
     "taxi_metrics": "--job-dir OUT",
+    "customer_segments": "--model_dir OUT",
+    "churn_workers": "--model_dir=OUT",
+    "ads_warm_model": "--model_dir OUT",
 }
 
 

@@ -323,7 +323,6 @@ def test_modules(script, capsys):
     "arguments, message",
     [
         (["nosuch.py"], "there is no file 'nosuch.py'"),
-        (["--ps=0", "x.py"], "workers need a parameter server: give --ps"),
         (["--workers=-1", "x.py"], "-1 is negative"),
         ([], "name either a script or, by -m, a module"),
         (["x.py", "-m", "x"], "name either a script or, by -m, a module"),

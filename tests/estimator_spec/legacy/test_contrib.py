@@ -271,3 +271,32 @@ def test_hparams_as_json_keep_their_order():
     hparams = HParams(rate=0.5, layers=[2, 1], name="a", call=len)
     assert hparams.to_json() == '{"rate": 0.5, "layers": [2, 1], "name": "a"}'
     assert hparams.to_json(sort_keys=True) == '{"layers": [2, 1], "name": "a", "rate": 0.5}'
+
+
+def test_strategies_of_contrib():
+    """`tf.contrib.distribute` has the strategies with their old arguments, and DistributeConfig."""
+    with estimator_spec.install(replace=True):
+        distribute = tf.contrib.distribute
+        assert issubclass(
+            distribute.CollectiveAllReduceStrategy,
+            tf1.distribute.experimental.MultiWorkerMirroredStrategy,
+        )
+        with tf.Graph().as_default():
+            mirrored = distribute.MirroredStrategy(num_gpus=2)
+            collective = distribute.CollectiveAllReduceStrategy(num_gpus_per_worker=1)
+        assert [name[-5:] for name in mirrored.extended.worker_devices] == ["GPU:0", "GPU:1"]
+        both = distribute.DistributeConfig(train_distribute=collective, eval_distribute=mirrored)
+        config = estimator_spec.RunConfig(experimental_distribute=both)
+    assert config.train_distribute is collective and config.eval_distribute is mirrored
+
+
+def test_deprecated_functions(caplog):
+    """`deprecated` warns at the first call, and the function does what it did."""
+
+    @contrib.deprecated("2018-01-01", "Use another one.")
+    def double(x):
+        return 2 * x
+
+    with caplog.at_level("WARNING", logger="tensorflow"):
+        assert double(double(1)) == 4
+    assert caplog.text.count("Use another one.") == 1

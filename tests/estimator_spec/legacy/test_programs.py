@@ -90,6 +90,9 @@ ALL = {
         Program("housing_keras", UNEDITED["housing_keras"]),
         Program("text_custom_head", UNEDITED["text_custom_head"]),
         Program("taxi_metrics", UNEDITED["taxi_metrics"]),
+        Program("customer_segments", UNEDITED["customer_segments"]),
+        Program("churn_workers", UNEDITED["churn_workers"]),
+        Program("ads_warm_model", UNEDITED["ads_warm_model"]),
     )
 }
 

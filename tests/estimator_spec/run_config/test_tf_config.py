@@ -209,3 +209,15 @@ class TestAgainstTheOldClasses:
                 name: getattr(theirs, name) for name in PLACE
             }
             assert ours.cluster_spec.as_dict() == theirs.cluster_spec.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("index", "is_chief", "master"), [(0, True, "grpc://a:1"), (1, False, "grpc://b:1")]
+)
+def test_a_cluster_of_workers_for_a_strategy(index, is_chief, master):
+    """Where a chief may be missing, worker 0 does its work; elsewhere that is an error."""
+    tf_config = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": index}}
+    task = read_task(tf_config, needs_chief=False)
+    assert (task.is_chief, task.master, task.num_worker_replicas) == (is_chief, master, 2)
+    with pytest.raises(ValueError, match='must have one "chief" node'):
+        read_task(tf_config)
