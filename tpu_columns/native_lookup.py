@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import driver_graphs, lookup_errors, placement, storage
+from tpu_columns import driver_graphs, lookup_errors, placement
 from tpu_columns.kernels import devices, loading
 
 OP = "TpuColumnsLookUpTables"
@@ -280,7 +280,8 @@ def _static_shape(table: Any) -> list[int]:
     """Returns the shape of a variable from its handle or value."""
     if table.dtype != tf.resource:
         return list(table.shape.as_list())
-    return list(tf.TensorShape(table.op.get_attr("shape")).as_list())
+    handle = driver_graphs.captured_from(table)
+    return list(tf.TensorShape(handle.op.get_attr("shape")).as_list())
 
 
 def _has_variable_behind(tensor: Any) -> bool:
@@ -289,7 +290,7 @@ def _has_variable_behind(tensor: Any) -> bool:
     todo: list[Any] = [tensor.op]
     while todo:
         op = todo.pop()
-        if op.type in storage.VARIABLE_OPS:
+        if driver_graphs.is_variable(op):
             return True
         if op not in found:
             found.add(op)

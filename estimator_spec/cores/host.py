@@ -28,6 +28,7 @@ from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import (
     enqueue,
     host_updates,
+    native_calls,
     native_tables,
     stacked_tables,
     table_groups,
@@ -128,8 +129,9 @@ class HostCore:
         for name, feature in self._features.items():
             self._users[feature.table_id].append(name)
         self._stacks: dict[str, StackedTable] = {}  # by the key of the first table
-        # Variables of the native ops by the key of their first table, and their features.
-        self._native: dict[str, tuple[Any, list[native_tables.Use]]] = {}
+        self._native = native_tables.NativeTables()
+        # Their variables and features by the key of the first table.
+        self._looked_up: dict[str, tuple[Any, list[native_tables.Use]]] = {}
         self._step: Any = None
         self._num_replicas = 0
 
@@ -187,7 +189,7 @@ class HostCore:
     def attach(self) -> None:
         """Creates the tables and their lookups, and replaces the placeholders of the activations.
 
-        Those of native ops are looked up where `update` has the finished model.
+        In training those of native ops are looked up where `update` has the finished model.
 
         Raises:
             RuntimeError: a column of the spec is in no feature layer of the model.
@@ -206,12 +208,16 @@ class HostCore:
                     shape = (table.vocabulary_size, table.dimension)
                     variable = self._create_table(key, names[key], shape)
             if self._is_native(key):
-                # Its lookup is connected to the finished model, in `update`.
                 offsets = self._stacks[key].offsets if key in stacks else [0]
-                self._native[key] = variable, self._uses(stacks.get(key, [key]), offsets)
+                self._looked_up[key] = variable, self._uses(stacks.get(key, [key]), offsets)
             else:
                 with devices.on_host():
                     self._gathered[key] = self._look_up_table(key, variable)
+        if not self._training:
+            for variable, uses in self._looked_up.values():
+                self._native.add(variable, uses)
+            with devices.on_host():
+                self._native.look_up(self._step)
 
     def variable_names(self) -> dict[str, str]:
         """Returns the full name of each table's variable, by table key."""
@@ -254,10 +260,9 @@ class HostCore:
 
     def _update_native(self, factor: Any, rates: dict[Any, Any]) -> list[Any]:
         """Connects the tables of native ops to the finished model; returns the ops of updates."""
-        if not self._native:
+        if not self._looked_up:
             return []
-        tables = native_tables.NativeTables()
-        for key, (variable, uses) in self._native.items():
+        for key, (variable, uses) in self._looked_up.items():
             parameters = self._optimizer(key)
             if key in self._stacks:
                 slots = self._stacks[key].slots
@@ -265,21 +270,25 @@ class HostCore:
                 slots = host_updates.slot_variables(variable, parameters)
             ordered = [slots[name] for name in optimizers.slot_initial_values(parameters)]
             rate = self._learning_rate(key, self._step, rates)
-            tables.add(variable, ordered, parameters, rate, uses)
-        tables.look_up(self._step)
+            trained = native_calls.trained_table(variable, ordered, parameters, rate)
+            self._native.add(variable, uses, trained)
+        self._native.look_up(self._step)
         assert self._gradients is not None
-        gradients = self._gradients
-        return tables.update(lambda feature: gradients.captured(feature, 0), factor, self._step)
+        captured = self._gradients.captured
+        if not self._spec.pipeline_execution_with_tensor_core:
+            return self._native.update(captured, factor, self._step)
+        op, emptied = self._native.delay_update(captured, factor, self._step)
+        tf1.add_to_collection(HELD_UPDATES, emptied)
+        return [op]
 
     def _is_native(self, key: str) -> bool:
-        """Returns whether native ops look up and update a table."""
-        is_alone = self._training and not self._on_servers and self._num_replicas == 1
-        # A pipelined update is held back by table.
-        if not is_alone or self._spec.pipeline_execution_with_tensor_core:
+        """Returns whether native ops look up, and in training update, a table."""
+        if self._on_servers or not driver_graphs.uses_native_kernels() or loading.load() is None:
             return False
-        if not driver_graphs.uses_native_kernels() or loading.load() is None:
-            return False
-        return update_rules.native_rule(self._optimizer(key)) is not None
+        if not self._training:
+            return True
+        has_rule = update_rules.native_rule(self._optimizer(key)) is not None
+        return has_rule and self._sums_gradients(key)
 
     def _row_gradients(self) -> dict[str, Any]:
         """Returns the gradient of each table's `trained_rows` from those of the activations."""
@@ -384,13 +393,15 @@ class HostCore:
         return [
             native_tables.Use(
                 feature,
-                self._enqueued[feature][0],
-                self._activations[feature][0],
+                replica,
+                enqueued,
+                self._activations[feature][replica],
                 self._partitions[key],
                 offset,
             )
             for key, offset in zip(keys, offsets, strict=True)
             for feature in self._users[key]
+            for replica, enqueued in enumerate(self._enqueued[feature])
         ]
 
     def _look_up_table(self, key: str, variable: Any) -> GatheredRows:

@@ -290,8 +290,7 @@ class Estimator:
             built = self._build(graph, input_fn, ModeKeys.EVAL)
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
-            if not built.has_replicas:
-                updates.optimize_inference_graph(graph, self._optimizations)
+            updates.optimize_inference_graph(graph, self._optimizations)
             warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 results = evaluation.run(
@@ -562,7 +561,7 @@ class Estimator:
         locks = not trains_alone and environment.is_on(environment.LOCKED_UPDATES)
         with tf.Graph().as_default() as graph, graph.device(device_function):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
-            if not (built.loop or built.has_replicas):
+            if not built.loop:
                 train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
                 if device_function is not None and Optimization.UPDATES in chosen:
                     updates.join_transfers(graph, train_op)

@@ -71,7 +71,6 @@ class BuiltGraph(NamedTuple):
         first_hooks: training hooks that must precede the hook that saves checkpoints.
         listeners: checkpoint listeners that must precede the user's.
         loop: whether one session call makes several steps.
-        has_replicas: whether the graph has the model more than once.
     """
 
     spec: EstimatorSpec
@@ -81,7 +80,6 @@ class BuiltGraph(NamedTuple):
     first_hooks: tuple[Any, ...] = ()
     listeners: tuple[Any, ...] = ()
     loop: bool = False
-    has_replicas: bool = False
 
 
 def start(estimator: EstimatorMethods, graph: tf.Graph, mode: str | None = None) -> None:

@@ -122,7 +122,7 @@ def build(
         )
         specs = _call_models(estimator, strategy, _require_all(inputs.next()), mode)
     config = _add_devices(estimator._config, strategy)
-    return BuiltGraph(_combine(specs), inputs.hooks, config, has_replicas=True)
+    return BuiltGraph(_combine(specs), inputs.hooks, config)
 
 
 def _call_models(
