@@ -15,7 +15,6 @@ from tpu_columns import optimizations, placement, storage
 from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
 
-
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 _LOOP_BODIES = ("tpu_columns", "loop_bodies")
 

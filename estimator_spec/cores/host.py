@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import (
+    delayed_updates,
     enqueue,
     host_updates,
     native_calls,
@@ -60,9 +61,6 @@ from tpu_columns.kernels import devices, loading
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
-
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
 
 
 class HostCore:
@@ -226,8 +224,7 @@ class HostCore:
     def update(self) -> Any:
         """Returns the op that trains all tables once.
 
-        With pipelining it delays this step's update to the next step, and adds an op that applies
-        the delayed update to the graph collection `HELD_UPDATES`.
+        With pipelining it delays this step's update to the next step.
         """
         assert self._gradients is not None  # only called in training
         self._gradients.finish(self._step)
@@ -252,10 +249,8 @@ class HostCore:
                 if key in self._sharded:
                     optimizer = self._optimizer(key)
                     ops.append(host_updates.apply_on_shards(update, self._sharded[key], optimizer))
-                elif self._spec.pipeline_execution_with_tensor_core:
-                    ops.append(self._delay_update(key, update))
                 else:
-                    ops.append(self._apply(key, update))
+                    ops.append(self._apply_or_delay(key, update))
         return tf.group(*ops, name="update_embeddings")
 
     def _update_native(self, factor: Any, rates: dict[Any, Any]) -> list[Any]:
@@ -277,9 +272,7 @@ class HostCore:
         captured = self._gradients.captured
         if not self._spec.pipeline_execution_with_tensor_core:
             return self._native.update(captured, factor, self._step)
-        op, emptied = self._native.delay_update(captured, factor, self._step)
-        tf1.add_to_collection(HELD_UPDATES, emptied)
-        return [op]
+        return [self._native.delay_update(captured, factor, self._step)]
 
     def _is_native(self, key: str) -> bool:
         """Returns whether native ops look up, and in training update, a table."""
@@ -414,7 +407,9 @@ class HostCore:
                 for feature in self._users[key]
                 for replica, enqueued in enumerate(self._enqueued[feature])
             ]
-            batches = [self._entries(key, enqueued) for _, _, enqueued, _ in uses]
+            batches = [
+                entries.from_sparse(*enqueued.rows, enqueued.combiner) for _, _, enqueued, _ in uses
+            ]
             values = [tf.cast(batch.ids, tf.int64) for batch in batches]
             sizes = [tf.size(value) for value in values]
             all_ids = values[0] if len(values) == 1 else tf.concat(values, 0)
@@ -424,8 +419,6 @@ class HostCore:
             else:
                 rows = tf.nn.embedding_lookup(variable, ids)
             gathered = GatheredRows(variable, ids, rows)
-            if not self._training and len(batches) == 1:
-                combining.record_sum(rows, ids, batches[0], variable)
             if not self._sums_gradients(key):
                 replicas = [
                     tf.fill([size], tf.constant(replica, tf.int64))
@@ -447,15 +440,6 @@ class HostCore:
                 self._combined[key].append((feature, replica, value))
             return gathered
 
-    def _entries(self, key: str, enqueued: enqueue.Enqueued) -> combining.Entries:
-        """Returns the entries of a feature."""
-        if enqueued.padded is not None and self._sums_gradients(key):
-            may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
-            return entries.from_padded(
-                enqueued.padded, enqueued.combiner, self._training, may_update_row_0
-            )
-        return entries.from_sparse(*enqueued.rows, enqueued.combiner)
-
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]
         assert parameters is not None  # checked by __init__
@@ -475,49 +459,22 @@ class HostCore:
             known[rate] = tf.cast(rate(global_step), tf.float32)
         return known[rate]
 
-    def _delay_update(self, key: str, update: TableUpdate) -> Any:
-        """Delays this step's update, and applies the previous step's after all lookups."""
+    def _apply_or_delay(self, key: str, update: TableUpdate) -> Any:
+        """Returns the op that trains a table once; with pipelining, after the next lookup."""
+        variable, parameters = update.gathered.variable, self._optimizer(key)
+        slots = host_updates.slot_variables(variable, parameters)
+        if not self._spec.pipeline_execution_with_tensor_core:
+            return host_updates.apply(update, slots, parameters, self._num_replicas)
+
+        def apply(ids: Any, gradient: Any, rate: Any, step: Any, *turns: Any) -> list[Any]:
+            gathered = GatheredRows(variable, ids, tf.nn.embedding_lookup(variable, ids), *turns)
+            held = TableUpdate(gathered, gradient, rate, step)
+            return [host_updates.apply(held, slots, parameters, self._num_replicas)]
+
         gathered = update.gathered
-        pending = [
-            gathered.ids,
-            update.gradient,
-            update.learning_rate,
-            tf.convert_to_tensor(update.global_step),
-        ]
+        pending = [gathered.ids, update.gradient, update.learning_rate]
+        pending.append(tf.convert_to_tensor(update.global_step))
         if gathered.turns is not None:
             pending += [gathered.index, gathered.turns]
-        # A queue, not variables: Grappler infers a variable's shape from the value that the step
-        # assigns to it, and folds the Size of the old value to that of the new one. Outside of a
-        # loop, so that it keeps its element between steps.
-        with tf.init_scope():
-            held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
-            emptied = self._apply_held(key, held, _empty_like(pending), [])
-            tf1.add_to_collection(HELD_UPDATES, emptied)
-        empty = _empty_like(pending)
         looked_up = [gathered.rows for gathered in self._gathered.values()]
-        applied = self._apply_held(key, held, empty, looked_up)
-        with tf.control_dependencies([applied]):
-            return held.enqueue(pending)
-
-    def _apply_held(self, key: str, held: Any, empty: list[Any], after: list[Any]) -> Any:
-        """Applies the update of a queue; if that is empty, an update of no rows."""
-        variable = self._gathered[key].variable
-        with tf.control_dependencies(after):
-            is_due = held.size() > 0
-            values = tf.cond(is_due, held.dequeue, lambda: empty)
-            shapes = [[None], [None, variable.shape[1]], [], [], [None], [None]]
-            ids, gradient, rate, step, *turns = map(tf.ensure_shape, values, shapes)
-            rows = tf.nn.embedding_lookup(variable, ids)
-            gathered = GatheredRows(variable, ids, rows, *turns)
-            update = TableUpdate(gathered, gradient, rate, step, is_due)
-            return self._apply(key, update)
-
-    def _apply(self, key: str, update: TableUpdate) -> Any:
-        """Returns the op that trains a table once."""
-        parameters = self._optimizer(key)
-        slots = host_updates.slot_variables(update.gathered.variable, parameters)
-        return host_updates.apply(update, slots, parameters, self._num_replicas)
-
-
-def _empty_like(values: list[Any]) -> list[Any]:
-    return [tf.zeros([n or 0 for n in value.shape.as_list()], value.dtype) for value in values]
+        return delayed_updates.delay(pending, apply, looked_up)

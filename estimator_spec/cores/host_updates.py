@@ -57,14 +57,12 @@ class TableUpdate:
         gradient: gradient of the rows that are trained, [U, D] or [P, D].
         learning_rate: scalar.
         global_step: scalar.
-        is_due: bool, scalar. False: no-op step. None: always apply.
     """
 
     gathered: GatheredRows
     gradient: Any
     learning_rate: Any
     global_step: Any
-    is_due: Any = None
 
 
 def separate_replicas(
@@ -254,11 +252,6 @@ def _update_all_rows(
     )
     rows = update_rules.decay(parameters, rows, looked_up, update.learning_rate)
     rows = update_rules.clip_weights(parameters, rows)
-    if update.is_due is not None:
-        rows = tf.where(update.is_due, rows, table)
-        new_values = {
-            name: tf.where(update.is_due, new_values[name], values[name]) for name in slots
-        }
     with tf.control_dependencies([gathered.rows, table, *values.values()]):
         writes = [gathered.variable.assign(rows, read_value=False)]
         writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import enqueue, native_calls
+from estimator_spec.cores import delayed_updates, enqueue, native_calls
 from estimator_spec.updates import dependencies
 from tpu_columns import driver_graphs, lookup_errors, native_lookup
 from tpu_columns.partition import RowPartition
@@ -151,18 +151,13 @@ class NativeTables:
             *(self._trained, self._variables, gradients, self._rows, _or_one(factor), step)
         )
 
-    def delay_update(
-        self, gradient_of: Callable[[str, int], Any], factor: Any, step: Any
-    ) -> tuple[Any, Any]:
-        """Delays this step's update, and applies the previous step's after the lookup.
+    def delay_update(self, gradient_of: Callable[[str, int], Any], factor: Any, step: Any) -> Any:
+        """Returns the op that delays this step's update; see `delayed_updates.delay`.
 
         Args:
             gradient_of: as for `update`.
             factor: as for `update`.
             step: as for `update`.
-
-        Returns:
-            The op of a step, and one outside of all loops that applies what is delayed.
         """
         gradients = self._find_gradients(gradient_of)
         matrices = list({value.name: value for value, _ in gradients.values()}.values())
@@ -170,8 +165,7 @@ class NativeTables:
         rates = [table.rate for table in self._trained]
         pending = [self._rows, _or_one(factor), tf.cast(step, tf.float32), *rates, *matrices]
 
-        def apply(held: Any) -> Any:
-            rows, factor, step, *others = held.dequeue()
+        def apply(rows: Any, factor: Any, step: Any, *others: Any) -> list[Any]:
             trained = [
                 dataclasses.replace(table, rate=rate)
                 for table, rate in zip(self._trained, others, strict=False)
@@ -180,21 +174,9 @@ class NativeTables:
                 place: (others[len(trained) + number_of[value.name]], column)
                 for place, (value, column) in gradients.items()
             }
-            ops = native_calls.update(trained, self._variables, found, rows, factor, step)
-            with tf.control_dependencies(ops):
-                return tf.constant(True)
+            return native_calls.update(trained, self._variables, found, rows, factor, step)
 
-        def apply_if_held(held: Any) -> Any:
-            return tf.cond(held.size() > 0, lambda: apply(held), lambda: tf.constant(False))
-
-        # Outside of a loop, so that the queue keeps its element between steps.
-        with tf.init_scope():
-            held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_updates")
-            emptied = apply_if_held(held)
-        with tf.control_dependencies([self._rows]):
-            applied = apply_if_held(held)
-        with tf.control_dependencies([applied]):
-            return held.enqueue(pending), emptied
+        return delayed_updates.delay(pending, apply, [self._rows])
 
     def _find_gradients(self, gradient_of: Callable[[str, int], Any]) -> dict[int, tuple[Any, int]]:
         """Returns the matrix with a use's gradient, and its first column, by the use's number."""

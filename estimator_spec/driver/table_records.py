@@ -12,8 +12,7 @@ from estimator_spec.checkpoints import records, state_file
 from estimator_spec.cores import stacked_tables
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import storage
-from tpu_columns import driver_graphs
+from tpu_columns import driver_graphs, storage
 
 tf1 = tf.compat.v1
 

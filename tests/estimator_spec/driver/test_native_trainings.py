@@ -89,7 +89,11 @@ def run(model_dir, replicas=None, core=None, optimizer=None, pipelined=False, mi
     """Trains and evaluates; returns variables and metrics, and the ops of both graphs."""
     made = columns()
     default = tf1.train.AdagradOptimizer
-    params = {"columns": made, "optimizer": optimizer or (lambda: default(0.2)), "mirrored": mirrored}
+    params = {
+        "columns": made,
+        "optimizer": optimizer or (lambda: default(0.2)),
+        "mirrored": mirrored,
+    }
     if mirrored:
         with tf.Graph().as_default():
             one = tf.distribute.ReductionToOneDevice()
@@ -153,7 +157,11 @@ def test_trainings(tmp_path, monkeypatch, case):
     assert "TpuColumnsLookUpTables" in trained & evaluated
     assert (f"TpuColumns{update}" in trained) != (case == "adam")
     assert found.keys() == again.keys() == expected.keys()
-    limits = {"rtol": 1e-5, "atol": 1e-5} if case in ("adam", "mirrored ftrl") else {"atol": 1e-6, "rtol": 1e-6}
+    limits = (
+        {"rtol": 1e-5, "atol": 1e-5}
+        if case in ("adam", "mirrored ftrl")
+        else {"atol": 1e-6, "rtol": 1e-6}
+    )
     for name, value in expected.items():
         np.testing.assert_array_equal(again[name], found[name], err_msg=name)
         np.testing.assert_allclose(found[name], value, err_msg=name, **limits)
