@@ -78,8 +78,7 @@ class Estimator:
             initializes the trainable variables of a new model.
         fast_updates: whether the optimizer's ops that update tables may be replaced by faster ones
             with the same results, and those that a cluster sends joined. None: yes, unless the
-            environment variable TPU_COLUMNS_FAST_UPDATES is 0. Training in loops (`host_replicas`,
-            a TPU) keeps the optimizer's ops.
+            environment variable TPU_COLUMNS_FAST_UPDATES is 0. Lookups don't depend on it.
         plain: whether all optimizations are off: lookups and updates by TensorFlow's own ops, all
             hooks called in every step. Slower, with the numbers of TensorFlow's own columns and
             estimators, bit for bit. None: no, unless the environment variable TPU_COLUMNS_PLAIN

@@ -145,7 +145,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+NIGHTLY = pytest.mark.nightly("more kinds of trainings")
+WITH_EVERY_CHANGE = ("replicas", "mirrored", "pipelined replicas")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[] if case in WITH_EVERY_CHANGE else NIGHTLY) for case in CASES],
+)
 def test_trainings(tmp_path, monkeypatch, case):
     """Tables are looked up and updated by native ops; numbers are TensorFlow's, and repeat."""
     found, trained, evaluated = run(tmp_path / "native", **CASES[case])
