@@ -15,8 +15,7 @@ from counting_program import RATE, START, count_wrong_rows, random_ids, read_tab
 from estimator_spec import updates
 from estimator_spec.cluster import devices, local_cluster
 from estimator_spec.cores.host import HostCore
-from tpu_columns import placement, storage, tables
-from tpu_columns.optimizations import Optimization
+from tpu_columns import storage, tables
 from tpu_columns.storage import TableStorage
 
 tf1 = tf.compat.v1
@@ -82,11 +81,9 @@ def train(servers, monkeypatch, make_update, directory, locked=True, steps=STEPS
         with (
             tf.Graph().as_default() as graph,
             graph.device(devices.device_function(es.RunConfig())),
-            placement.running(placement.Mode.TRAIN, placement.Hardware.CPU),
         ):
             step = tf1.train.get_or_create_global_step()
             op = tf.group(make_update(), tf1.assign_add(step, 1))
-            op = updates.optimize_training_graph(graph, op, frozenset(Optimization))
             updates.join_transfers(graph, op)
             op = updates.lock_updates(graph, op) if locked else op
             saver = tf1.train.Saver(sharded=True, max_to_keep=None)
@@ -234,7 +231,7 @@ def test_processes(cluster, tmp_path, core):
         rows=20_000,
         batch=2_000,
         max_steps=5_000,
-        save_steps=90,
+        save_steps=70,
     )
     run.run()
     prefixes = tf.train.get_checkpoint_state(str(model_dir)).all_model_checkpoint_paths
