@@ -4,8 +4,9 @@
     TPU_COLUMNS_REFERENCE_PYTHON=.../python python benchmarks/cluster.py --servers 1,2,4
 
 A chief trains with parameter servers on loopback addresses of this machine. Each table has a shard
-on each server (`ours`; `ours-unjoined`, each tensor sent by itself; `plain`, TensorFlow's own
-partitioned lookups and updates, `plain=True`; `reference`, which needs a partitioner for that), or
+on each server (`ours`; `ours-without-kernels`, updated by TensorFlow's ops; `ours-unjoined`, each
+tensor sent by itself, too; `plain`, TensorFlow's own partitioned lookups and updates, `plain=True`;
+`reference`, which needs a partitioner for that), or
 is whole, on one server (`ours-whole`, `embedding_shards=1`; `reference-whole`, its default). Prints
 for each side and number of servers, as medians of several rounds in turn: rows of the batch a
 second, and the ratio to the reference with the same tables; the processor time of all processes in
@@ -38,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Name of each side's counterpart of the reference.
 SIDES = {
     "ours": "reference",
+    "ours-without-kernels": "reference",
     "ours-unjoined": "reference",
     "ours-unlocked": "reference",
     "plain": "reference",
@@ -187,6 +189,8 @@ def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -
         environment = environment | {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
         if side == "ours-unjoined":
             environment["TPU_COLUMNS_FAST_UPDATES"] = "0"
+        if side == "ours-without-kernels":
+            environment["TPU_COLUMNS_NATIVE_KERNELS"] = "0"
         if side == "ours-unlocked":
             environment["TPU_COLUMNS_LOCKED_UPDATES"] = "0"
         if side.startswith("reference"):

@@ -12,9 +12,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import optimizations
-from tpu_columns.optimizations import Optimization
-
 tf1 = tf.compat.v1
 
 # A tuple, not a str: TensorFlow leaves such collections out of exported graphs.
@@ -128,22 +125,13 @@ def combine(rows: Any, row_indices: Any, entries: Entries, size: Any = None) -> 
         Floats, [B, D]; zeros where there is no entry.
     """
     segments, num_sums, weights = entries.segments, entries.num_sums, entries.weights
-    by_product = optimizations.is_used(Optimization.LOOKUPS)
-    if weights is not None:
-        weights = tf.cast(weights, rows.dtype)
-    if by_product:
-        summed = sum_rows(rows, row_indices, segments, num_sums, weights, size)
-    else:
-        gathered = tf.gather(rows, row_indices)
-        if weights is not None:
-            gathered *= weights[:, tf.newaxis]
-        summed = tf.math.unsorted_segment_sum(gathered, segments, num_sums)
+    summed = sum_rows(rows, row_indices, segments, num_sums, weights, size)
     if entries.masked:
         # Its gradient is a concatenation; that of a strided slice takes twenty times as long.
         summed, _ = tf.split(summed, tf.stack([tf.cast(entries.num_rows, tf.int64), 1]))
     if entries.combiner == "sum":
         return summed
-    return tf.math.divide_no_nan(summed, divisors(entries, rows.dtype, by_product))
+    return tf.math.divide_no_nan(summed, divisors(entries, rows.dtype))
 
 
 def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: Any) -> Any:
@@ -167,13 +155,12 @@ def gradient_of_rows(gradient: Any, row_indices: Any, entries: Entries, size: An
     return sparse_matmul(indices, weights, shape, gradient, transposed=False)
 
 
-def divisors(entries: Entries, dtype: Any, by_product: bool = True) -> Any:
+def divisors(entries: Entries, dtype: Any) -> Any:
     """Returns the divisors of 'mean' or 'sqrtn'.
 
     Args:
         entries: the entries.
         dtype: type of the result.
-        by_product: whether weights are summed by a sparse product.
 
     Returns:
         Floats, [B, 1].
@@ -186,11 +173,7 @@ def divisors(entries: Entries, dtype: Any, by_product: bool = True) -> Any:
             counted = tf.cast(weights, dtype)
         if entries.combiner == "sqrtn" and weights is not None:
             counted = tf.square(counted)
-        if by_product:
-            totals = sum_scalars(counted, entries.segments, entries.num_sums)
-        else:
-            totals = tf.math.unsorted_segment_sum(counted, entries.segments, entries.num_sums)
-            totals = totals[:, tf.newaxis]
+        totals = sum_scalars(counted, entries.segments, entries.num_sums)
         totals = totals[:-1] if entries.masked else totals
     totals = tf.cast(totals, dtype)
     return tf.sqrt(totals) if entries.combiner == "sqrtn" else totals

@@ -6,16 +6,55 @@ Graphs of other programs may be saved, and loaded where these aren't registered.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import optimizations, placement
+from tpu_columns import optimizations, placement, storage
+from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
 
+# A tuple, so that TensorFlow leaves the collection out of exported graphs.
+_LOOP_BODIES = ("tpu_columns", "loop_bodies")
 
-def is_building() -> bool:
-    """Returns whether the driver builds the default graph."""
-    return not tf.executing_eagerly() and placement.current() is not None
+
+def record_loop_body() -> None:
+    """Records that the default graph is the body of the driver's own training loop."""
+    graph = tf.compat.v1.get_default_graph()
+    # Both, as a function's graph begins with copies of the collections around it.
+    for each in (graph, graph.outer_graph):
+        each.get_collection_ref(_LOOP_BODIES).append(graph)
+
+
+def engine_of(graph: tf.Graph) -> str:
+    """Returns what looks up and updates the tables of a graph: 'kernels' or 'TensorFlow'."""
+    graphs = [graph, *graph.get_collection(_LOOP_BODIES)]
+    types = (op.type for each in graphs for op in each.get_operations())
+    return "kernels" if any(each.startswith(loading.PREFIX) for each in types) else "TensorFlow"
+
+
+def captured_from(tensor: Any) -> Any:
+    """Returns the tensor outside of all functions for which one in a function stands.
+
+    Args:
+        tensor: a tensor of any graph.
+    """
+    for outside, inside in getattr(tensor.graph, "captures", ()):
+        if inside is tensor:
+            return captured_from(outside)
+    return tensor
+
+
+def is_variable(op: Any) -> bool:
+    """Returns whether an op makes a variable or its handle, or brings that into a function.
+
+    Args:
+        op: an op of any graph.
+    """
+    if op.type == "Placeholder":
+        op = captured_from(op.outputs[0]).op
+    return op.type in storage.VARIABLE_OPS
 
 
 def uses_native_kernels() -> bool:
@@ -23,11 +62,10 @@ def uses_native_kernels() -> bool:
     graph = tf.compat.v1.get_default_graph()
     current = placement.current()
     return (
-        is_building()
+        not tf.executing_eagerly()
         and current is not None
         and current.mode is not placement.Mode.SERVE  # other programs load exports
-        and not graph.building_function
+        and (not graph.building_function or graph in graph.get_collection(_LOOP_BODIES))
         and private.control_flow_context(graph) is None
-        and not tf.distribute.has_strategy()
         and optimizations.is_used(Optimization.NATIVE_KERNELS)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts sparse, dense and padded ids of a batch to one list of entries.
+"""Converts sparse and dense ids of a batch to one list of entries.
 
 Masked entries keep their place, as compacting them costs more than the lookup. They are summed to a
 further row of the batch, which `combining.combine` drops: with weight 0 a NaN would spoil a sum.
@@ -95,41 +95,6 @@ def from_dense(ids: tf.Tensor, missing: tf.Tensor, combiner: str, trained: bool)
     count = tf.size(ids, out_type=tf.int64)
     entries = Entries(tf.reshape(ids, [-1]), tf.range(count), count, None, "sum")
     return _mask(entries, tf.logical_not(missing))
-
-
-def from_padded(
-    ids: tf.Tensor,
-    combiner: str,
-    trained: bool,
-    may_update_row_0: bool = False,
-    kept: tf.Tensor | None = None,
-) -> Entries:
-    """Returns the entries of a dense matrix; masks zeros, which are padding on an embedding core.
-
-    Args:
-        ids: integers, [B, n] with n known statically.
-        combiner: 'mean', 'sqrtn' or 'sum'.
-        trained: whether an optimizer updates the rows that are read.
-        may_update_row_0: whether padding may update row 0 with a gradient of zero; else padding
-            updates no row.
-        kept: bool, [B, n]: entries that aren't padding; None: those other than 0.
-
-    Raises:
-        ValueError: n isn't known.
-    """
-    counted = ids
-    if kept is None:
-        kept = tf.not_equal(ids, 0)
-    else:
-        counted = tf1.where(kept, ids, tf.fill(tf.shape(ids), ids.dtype.min))
-    entries = _dense_entries(ids, kept, combiner)
-    if not trained or may_update_row_0:
-        return entries
-    filler = tf.reduce_max(counted)
-    entries = entries._replace(ids=_fill_dropped(filler, entries.ids, kept))
-    # If all ids are padding, there is no id to replace them by: return no entries.
-    size = tf.where(tf.reduce_any(kept), tf.size(ids), 0)
-    return entries._replace(ids=entries.ids[:size], segments=entries.segments[:size])
 
 
 def _dense_entries(ids: tf.Tensor, kept: tf.Tensor, combiner: str) -> Entries:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import driver_graphs, lookup_errors, placement, storage
+from tpu_columns import driver_graphs, lookup_errors, placement
 from tpu_columns.kernels import devices, loading
 
 OP = "TpuColumnsLookUpTables"
@@ -97,6 +97,7 @@ def can_look_up(table: Any, weights: tf.SparseTensor | None) -> bool:
         and table.shape.rank == 2
         and table.shape.is_fully_defined()
         and devices.is_on_cpu(table.op)
+        and not devices.is_of_a_task(table.op)
         and (weights is None or not _has_variable_behind(weights.values))
         and loading.load() is not None
     )
@@ -280,7 +281,8 @@ def _static_shape(table: Any) -> list[int]:
     """Returns the shape of a variable from its handle or value."""
     if table.dtype != tf.resource:
         return list(table.shape.as_list())
-    return list(tf.TensorShape(table.op.get_attr("shape")).as_list())
+    handle = driver_graphs.captured_from(table)
+    return list(tf.TensorShape(handle.op.get_attr("shape")).as_list())
 
 
 def _has_variable_behind(tensor: Any) -> bool:
@@ -289,7 +291,7 @@ def _has_variable_behind(tensor: Any) -> bool:
     todo: list[Any] = [tensor.op]
     while todo:
         op = todo.pop()
-        if op.type in storage.VARIABLE_OPS:
+        if driver_graphs.is_variable(op):
             return True
         if op not in found:
             found.add(op)

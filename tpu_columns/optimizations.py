@@ -82,5 +82,10 @@ def is_used(optimization: Optimization) -> bool:
     Args:
         optimization: the optimization.
     """
+    return optimization in current()
+
+
+def current() -> frozenset[Optimization]:
+    """Returns the optimizations of the innermost `using`; outside, those of the environment."""
     chosen = _current.get()
-    return optimization in (choose() if chosen is None else chosen)
+    return choose() if chosen is None else chosen

@@ -11,6 +11,9 @@ import tensorflow as tf
 
 from estimator_spec.cluster import roles, termination
 from estimator_spec.run_config import RunConfig
+from tpu_columns import optimizations
+from tpu_columns.kernels import loading
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -51,6 +54,8 @@ def start(config: RunConfig) -> None:
         if address in _servers or config.master != f"grpc://{address}":
             return
         tf1.logging.info("Starting the TensorFlow server of %s at %s.", _name(config), address)
+        if Optimization.NATIVE_KERNELS in optimizations.choose():
+            loading.load()  # the chief and workers find out whether all servers have the kernels
         _servers[address] = _start(config, address)
 
 

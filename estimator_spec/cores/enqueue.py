@@ -19,9 +19,8 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from estimator_spec.embedding.table_config import FeatureConfig
-from tpu_columns import lookup, lookup_errors, optimizations
+from tpu_columns import lookup, lookup_errors
 from tpu_columns.invalid_ids import IdRule
-from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -101,14 +100,13 @@ def take(
     ids, matrix = _ids(key, feature, features, table.combiner)
     dense = matrix is not None
     weights = _weights(key, feature.weight_key, features, dense, table.combiner)
-    keep_matrix = table.combiner is not None and optimizations.is_used(Optimization.LOOKUPS)
-    if ids is None and (rule is not None or not keep_matrix):
+    if ids is None and (rule is not None or table.combiner is None):
         ids = tf.sparse.from_dense(matrix)
     if ids is not None:
         lookup_errors.check_counts(key, key, ids, weights, feature.weight_key)
         if rule is not None:
             ids, weights, matrix = _apply_rule(rule, ids, weights, matrix, table.combiner)
-    matrix = matrix if keep_matrix else None
+    matrix = None if table.combiner is None else matrix
     return Enqueued(ids, weights, table.combiner or "sum", feature.max_sequence_length, matrix)
 
 

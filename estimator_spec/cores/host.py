@@ -26,8 +26,10 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import (
+    delayed_updates,
     enqueue,
     host_updates,
+    native_calls,
     native_tables,
     stacked_tables,
     table_groups,
@@ -59,9 +61,6 @@ from tpu_columns.kernels import devices, loading
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
-
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
 
 
 class HostCore:
@@ -128,8 +127,9 @@ class HostCore:
         for name, feature in self._features.items():
             self._users[feature.table_id].append(name)
         self._stacks: dict[str, StackedTable] = {}  # by the key of the first table
-        # Variables of the native ops by the key of their first table, and their features.
-        self._native: dict[str, tuple[Any, list[native_tables.Use]]] = {}
+        self._native = native_tables.NativeTables()
+        # Their variables and features by the key of the first table.
+        self._looked_up: dict[str, tuple[Any, list[native_tables.Use]]] = {}
         self._step: Any = None
         self._num_replicas = 0
 
@@ -187,7 +187,7 @@ class HostCore:
     def attach(self) -> None:
         """Creates the tables and their lookups, and replaces the placeholders of the activations.
 
-        Those of native ops are looked up where `update` has the finished model.
+        In training those of native ops are looked up where `update` has the finished model.
 
         Raises:
             RuntimeError: a column of the spec is in no feature layer of the model.
@@ -206,12 +206,16 @@ class HostCore:
                     shape = (table.vocabulary_size, table.dimension)
                     variable = self._create_table(key, names[key], shape)
             if self._is_native(key):
-                # Its lookup is connected to the finished model, in `update`.
                 offsets = self._stacks[key].offsets if key in stacks else [0]
-                self._native[key] = variable, self._uses(stacks.get(key, [key]), offsets)
+                self._looked_up[key] = variable, self._uses(stacks.get(key, [key]), offsets)
             else:
                 with devices.on_host():
                     self._gathered[key] = self._look_up_table(key, variable)
+        if not self._training:
+            for variable, uses in self._looked_up.values():
+                self._native.add(variable, uses)
+            with devices.on_host():
+                self._native.look_up(self._step)
 
     def variable_names(self) -> dict[str, str]:
         """Returns the full name of each table's variable, by table key."""
@@ -220,8 +224,7 @@ class HostCore:
     def update(self) -> Any:
         """Returns the op that trains all tables once.
 
-        With pipelining it delays this step's update to the next step, and adds an op that applies
-        the delayed update to the graph collection `HELD_UPDATES`.
+        With pipelining it delays this step's update to the next step.
         """
         assert self._gradients is not None  # only called in training
         self._gradients.finish(self._step)
@@ -246,18 +249,15 @@ class HostCore:
                 if key in self._sharded:
                     optimizer = self._optimizer(key)
                     ops.append(host_updates.apply_on_shards(update, self._sharded[key], optimizer))
-                elif self._spec.pipeline_execution_with_tensor_core:
-                    ops.append(self._delay_update(key, update))
                 else:
-                    ops.append(self._apply(key, update))
+                    ops.append(self._apply_or_delay(key, update))
         return tf.group(*ops, name="update_embeddings")
 
     def _update_native(self, factor: Any, rates: dict[Any, Any]) -> list[Any]:
         """Connects the tables of native ops to the finished model; returns the ops of updates."""
-        if not self._native:
+        if not self._looked_up:
             return []
-        tables = native_tables.NativeTables()
-        for key, (variable, uses) in self._native.items():
+        for key, (variable, uses) in self._looked_up.items():
             parameters = self._optimizer(key)
             if key in self._stacks:
                 slots = self._stacks[key].slots
@@ -265,21 +265,23 @@ class HostCore:
                 slots = host_updates.slot_variables(variable, parameters)
             ordered = [slots[name] for name in optimizers.slot_initial_values(parameters)]
             rate = self._learning_rate(key, self._step, rates)
-            tables.add(variable, ordered, parameters, rate, uses)
-        tables.look_up(self._step)
+            trained = native_calls.trained_table(variable, ordered, parameters, rate)
+            self._native.add(variable, uses, trained)
+        self._native.look_up(self._step)
         assert self._gradients is not None
-        gradients = self._gradients
-        return tables.update(lambda feature: gradients.captured(feature, 0), factor, self._step)
+        captured = self._gradients.captured
+        if not self._spec.pipeline_execution_with_tensor_core:
+            return self._native.update(captured, factor, self._step)
+        return [self._native.delay_update(captured, factor, self._step)]
 
     def _is_native(self, key: str) -> bool:
-        """Returns whether native ops look up and update a table."""
-        is_alone = self._training and not self._on_servers and self._num_replicas == 1
-        # A pipelined update is held back by table.
-        if not is_alone or self._spec.pipeline_execution_with_tensor_core:
+        """Returns whether native ops look up, and in training update, a table."""
+        if self._on_servers or not driver_graphs.uses_native_kernels() or loading.load() is None:
             return False
-        if not driver_graphs.uses_native_kernels() or loading.load() is None:
-            return False
-        return update_rules.native_rule(self._optimizer(key)) is not None
+        if not self._training:
+            return True
+        has_rule = update_rules.native_rule(self._optimizer(key)) is not None
+        return has_rule and self._sums_gradients(key)
 
     def _row_gradients(self) -> dict[str, Any]:
         """Returns the gradient of each table's `trained_rows` from those of the activations."""
@@ -384,13 +386,15 @@ class HostCore:
         return [
             native_tables.Use(
                 feature,
-                self._enqueued[feature][0],
-                self._activations[feature][0],
+                replica,
+                enqueued,
+                self._activations[feature][replica],
                 self._partitions[key],
                 offset,
             )
             for key, offset in zip(keys, offsets, strict=True)
             for feature in self._users[key]
+            for replica, enqueued in enumerate(self._enqueued[feature])
         ]
 
     def _look_up_table(self, key: str, variable: Any) -> GatheredRows:
@@ -403,7 +407,9 @@ class HostCore:
                 for feature in self._users[key]
                 for replica, enqueued in enumerate(self._enqueued[feature])
             ]
-            batches = [self._entries(key, enqueued) for _, _, enqueued, _ in uses]
+            batches = [
+                entries.from_sparse(*enqueued.rows, enqueued.combiner) for _, _, enqueued, _ in uses
+            ]
             values = [tf.cast(batch.ids, tf.int64) for batch in batches]
             sizes = [tf.size(value) for value in values]
             all_ids = values[0] if len(values) == 1 else tf.concat(values, 0)
@@ -413,8 +419,6 @@ class HostCore:
             else:
                 rows = tf.nn.embedding_lookup(variable, ids)
             gathered = GatheredRows(variable, ids, rows)
-            if not self._training and len(batches) == 1:
-                combining.record_sum(rows, ids, batches[0], variable)
             if not self._sums_gradients(key):
                 replicas = [
                     tf.fill([size], tf.constant(replica, tf.int64))
@@ -436,15 +440,6 @@ class HostCore:
                 self._combined[key].append((feature, replica, value))
             return gathered
 
-    def _entries(self, key: str, enqueued: enqueue.Enqueued) -> combining.Entries:
-        """Returns the entries of a feature."""
-        if enqueued.padded is not None and self._sums_gradients(key):
-            may_update_row_0 = update_rules.keeps_rows_of_gradient_zero(self._parameters[key])
-            return entries.from_padded(
-                enqueued.padded, enqueued.combiner, self._training, may_update_row_0
-            )
-        return entries.from_sparse(*enqueued.rows, enqueued.combiner)
-
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:
         parameters = self._parameters[key]
         assert parameters is not None  # checked by __init__
@@ -464,49 +459,22 @@ class HostCore:
             known[rate] = tf.cast(rate(global_step), tf.float32)
         return known[rate]
 
-    def _delay_update(self, key: str, update: TableUpdate) -> Any:
-        """Delays this step's update, and applies the previous step's after all lookups."""
+    def _apply_or_delay(self, key: str, update: TableUpdate) -> Any:
+        """Returns the op that trains a table once; with pipelining, after the next lookup."""
+        variable, parameters = update.gathered.variable, self._optimizer(key)
+        slots = host_updates.slot_variables(variable, parameters)
+        if not self._spec.pipeline_execution_with_tensor_core:
+            return host_updates.apply(update, slots, parameters, self._num_replicas)
+
+        def apply(ids: Any, gradient: Any, rate: Any, step: Any, *turns: Any) -> list[Any]:
+            gathered = GatheredRows(variable, ids, tf.nn.embedding_lookup(variable, ids), *turns)
+            held = TableUpdate(gathered, gradient, rate, step)
+            return [host_updates.apply(held, slots, parameters, self._num_replicas)]
+
         gathered = update.gathered
-        pending = [
-            gathered.ids,
-            update.gradient,
-            update.learning_rate,
-            tf.convert_to_tensor(update.global_step),
-        ]
+        pending = [gathered.ids, update.gradient, update.learning_rate]
+        pending.append(tf.convert_to_tensor(update.global_step))
         if gathered.turns is not None:
             pending += [gathered.index, gathered.turns]
-        # A queue, not variables: Grappler infers a variable's shape from the value that the step
-        # assigns to it, and folds the Size of the old value to that of the new one. Outside of a
-        # loop, so that it keeps its element between steps.
-        with tf.init_scope():
-            held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
-            emptied = self._apply_held(key, held, _empty_like(pending), [])
-            tf1.add_to_collection(HELD_UPDATES, emptied)
-        empty = _empty_like(pending)
         looked_up = [gathered.rows for gathered in self._gathered.values()]
-        applied = self._apply_held(key, held, empty, looked_up)
-        with tf.control_dependencies([applied]):
-            return held.enqueue(pending)
-
-    def _apply_held(self, key: str, held: Any, empty: list[Any], after: list[Any]) -> Any:
-        """Applies the update of a queue; if that is empty, an update of no rows."""
-        variable = self._gathered[key].variable
-        with tf.control_dependencies(after):
-            is_due = held.size() > 0
-            values = tf.cond(is_due, held.dequeue, lambda: empty)
-            shapes = [[None], [None, variable.shape[1]], [], [], [None], [None]]
-            ids, gradient, rate, step, *turns = map(tf.ensure_shape, values, shapes)
-            rows = tf.nn.embedding_lookup(variable, ids)
-            gathered = GatheredRows(variable, ids, rows, *turns)
-            update = TableUpdate(gathered, gradient, rate, step, is_due)
-            return self._apply(key, update)
-
-    def _apply(self, key: str, update: TableUpdate) -> Any:
-        """Returns the op that trains a table once."""
-        parameters = self._optimizer(key)
-        slots = host_updates.slot_variables(update.gathered.variable, parameters)
-        return host_updates.apply(update, slots, parameters, self._num_replicas)
-
-
-def _empty_like(values: list[Any]) -> list[Any]:
-    return [tf.zeros([n or 0 for n in value.shape.as_list()], value.dtype) for value in values]
+        return delayed_updates.delay(pending, apply, looked_up)

@@ -11,7 +11,9 @@ import tensorflow as tf
 from estimator_spec.cores import update_rules
 from estimator_spec.cores.table_variables import create_variable
 from estimator_spec.embedding import optimizers
-from tpu_columns import combining
+from estimator_spec.updates import native_ops
+from tpu_columns import combining, driver_graphs
+from tpu_columns.kernels import loading
 from tpu_columns.partition import RowPartition
 from tpu_columns.storage import ShardedTable
 
@@ -55,14 +57,12 @@ class TableUpdate:
         gradient: gradient of the rows that are trained, [U, D] or [P, D].
         learning_rate: scalar.
         global_step: scalar.
-        is_due: bool, scalar. False: no-op step. None: always apply.
     """
 
     gathered: GatheredRows
     gradient: Any
     learning_rate: Any
     global_step: Any
-    is_due: Any = None
 
 
 def separate_replicas(
@@ -117,7 +117,8 @@ def apply_on_shards(
 ) -> Any:
     """Returns the op that trains one table once, each shard on the device that has it.
 
-    The rows are read again, because other processes may have updated them since the lookup.
+    The rows are read again, because other processes may have updated them since the lookup. Native
+    ops read them where they are.
 
     Args:
         update: unique positions, gradient and learning rate of the step.
@@ -127,10 +128,21 @@ def apply_on_shards(
     gathered = update.gathered
     slots = slot_variables(gathered.variable, parameters, len(table.shards))
     change = _update_all_rows if update_rules.updates_all_rows(parameters) else _update_rows
+    rule = _native_rule(parameters)
     ops = []
     for number, (ids, gradient) in enumerate(table.split(gathered.ids, update.gradient)):
         shard = table.shards[number]
         with tf1.device(shard.device):
+            if rule is not None:
+                names = optimizers.slot_initial_values(parameters)
+                handles = [list(slots[name])[number].handle for name in names]
+                constants = [update.learning_rate, *map(tf.constant, rule.constants)]
+                ops.append(
+                    native_ops.update_rows(
+                        *(rule.name, shard.handle, handles, constants, ids, gradient)
+                    )
+                )
+                continue
             rows = tf.nn.embedding_lookup(shard, ids)
             part = dataclasses.replace(
                 update, gathered=GatheredRows(shard, ids, rows), gradient=gradient
@@ -138,6 +150,18 @@ def apply_on_shards(
             own_slots = {name: list(slot)[number] for name, slot in slots.items()}
             ops.append(change(part, own_slots, parameters))
     return tf.group(*ops)
+
+
+def _native_rule(
+    parameters: optimizers.OptimizationParameters,
+) -> update_rules.NativeRule | None:
+    """Returns the rule by which a native op updates a single shard; None: there is none."""
+    if not driver_graphs.uses_native_kernels() or loading.load() is None:
+        return None
+    rule = update_rules.native_rule(parameters)
+    # The op has neither limits nor the global step.
+    is_simple = rule is not None and not rule.limits and rule.name != "frequency_estimator"
+    return rule if is_simple else None
 
 
 def _update_rows(
@@ -228,11 +252,6 @@ def _update_all_rows(
     )
     rows = update_rules.decay(parameters, rows, looked_up, update.learning_rate)
     rows = update_rules.clip_weights(parameters, rows)
-    if update.is_due is not None:
-        rows = tf.where(update.is_due, rows, table)
-        new_values = {
-            name: tf.where(update.is_due, new_values[name], values[name]) for name in slots
-        }
     with tf.control_dependencies([gathered.rows, table, *values.values()]):
         writes = [gathered.variable.assign(rows, read_value=False)]
         writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]

@@ -7,21 +7,22 @@
 
 The lookup writes sums to their columns of the model's layer, in place of the model's concatenation;
 the update reads gradients in theirs. They compute what `host` and `host_updates` do
-for a table, up to rounding where several features have a row.
+for a table, up to rounding where several features have a row. Of several replicas each has features
+of its own. With pipelining a queue holds what an update needs until the next step's lookup.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.cores import enqueue, native_calls
-from estimator_spec.embedding.optimizer_base import OptimizationParameters
+from estimator_spec.cores import delayed_updates, enqueue, native_calls
 from estimator_spec.updates import dependencies
-from tpu_columns import lookup_errors, native_lookup, storage
+from tpu_columns import driver_graphs, lookup_errors, native_lookup
 from tpu_columns.partition import RowPartition
 
 
@@ -30,6 +31,7 @@ class Use(NamedTuple):
 
     Attributes:
         feature: its key.
+        replica: number of the replica whose ids these are.
         enqueued: its ids.
         activation: the tensor of the model that gets the result.
         layout: layout of the feature's table.
@@ -37,6 +39,7 @@ class Use(NamedTuple):
     """
 
     feature: str
+    replica: int
     enqueued: enqueue.Enqueued
     activation: Any
     layout: RowPartition
@@ -58,11 +61,13 @@ class _Layer(NamedTuple):
 class NativeTables:
     """Tables that native ops look up and update.
 
-    Order of calls: `add` for each variable; `look_up` when the model is built; `update`.
+    Order of calls: `add` for each variable; `look_up` when the model is built; in training `update`
+    or `delay_update`.
     """
 
     def __init__(self) -> None:
-        self._tables: list[native_calls.TrainedTable] = []
+        self._tables: list[Any] = []  # variables
+        self._trained: list[native_calls.TrainedTable] = []
         self._uses: list[Use] = []
         self._variables: list[int] = []  # number of each use's variable
         self._rows: Any = None  # those that the lookup read
@@ -70,23 +75,20 @@ class NativeTables:
     def add(
         self,
         variable: Any,
-        slots: Sequence[Any],
-        parameters: OptimizationParameters,
-        rate: Any,
         uses: Sequence[Use],
+        trained: native_calls.TrainedTable | None = None,
     ) -> None:
         """Adds a variable.
 
         Args:
             variable: rows of one or several tables, float32 [V, D].
-            slots: its slot variables, in the rule's order.
-            parameters: its optimizer, which has a native rule.
-            rate: learning rate, scalar.
             uses: features of the tables.
+            trained: how it is trained; None in evaluation and prediction.
         """
         self._variables += [len(self._tables)] * len(uses)
         self._uses += uses
-        self._tables.append(native_calls.trained_table(variable, slots, parameters, rate))
+        self._tables.append(variable)
+        self._trained += [trained] if trained else []
 
     def look_up(self, step: Any) -> None:
         """Creates the lookup of all tables, and connects the activations.
@@ -94,6 +96,8 @@ class NativeTables:
         Args:
             step: tensor to read before.
         """
+        if not self._tables:
+            return
         layers = _find_layers(self._uses)
         columns = dict.fromkeys(range(len(self._uses)), 0)
         place_of_layer = dict.fromkeys(range(len(self._uses)), 0)
@@ -120,8 +124,9 @@ class NativeTables:
             for i, use in enumerate(self._uses)
         ]
         with tf.name_scope("look_up_tables"), tf.control_dependencies([step]):
-            tables = [table.variable for table in self._tables]
-            outputs, self._rows = native_lookup.call(tables, features, widths, others, trained=True)
+            outputs, self._rows = native_lookup.call(
+                self._tables, features, widths, others, trained=bool(self._trained)
+            )
         # The outputs behind those of layers are single features.
         for layer, output in zip(layers, outputs, strict=False):
             output.set_shape(layer.concat.outputs[0].shape)
@@ -132,29 +137,62 @@ class NativeTables:
                 value = _with_shape(outputs[place_of_layer[use]], activation)
                 graph_surgery.replace_input(activation.op, value)
 
-    def update(self, gradient_of: Callable[[str], Any], factor: Any, step: Any) -> list[Any]:
+    def update(self, gradient_of: Callable[[str, int], Any], factor: Any, step: Any) -> list[Any]:
         """Returns the ops that train the tables once, one for each update rule.
 
         Args:
-            gradient_of: returns the gradient of a feature's activation, or None for zeros.
+            gradient_of: returns the gradient of the activation of a feature on a replica, or None
+                for zeros.
             factor: scalar that multiplies gradients, or None for 1.
             step: global step, scalar.
         """
-        factor = tf.constant(1.0) if factor is None else factor
-        gradients = [gradient_of(use.feature) for use in self._uses]
+        gradients = self._find_gradients(gradient_of)
+        return native_calls.update(
+            *(self._trained, self._variables, gradients, self._rows, _or_one(factor), step)
+        )
+
+    def delay_update(self, gradient_of: Callable[[str, int], Any], factor: Any, step: Any) -> Any:
+        """Returns the op that delays this step's update; see `delayed_updates.delay`.
+
+        Args:
+            gradient_of: as for `update`.
+            factor: as for `update`.
+            step: as for `update`.
+        """
+        gradients = self._find_gradients(gradient_of)
+        matrices = list({value.name: value for value, _ in gradients.values()}.values())
+        number_of = {value.name: number for number, value in enumerate(matrices)}
+        rates = [table.rate for table in self._trained]
+        pending = [self._rows, _or_one(factor), tf.cast(step, tf.float32), *rates, *matrices]
+
+        def apply(rows: Any, factor: Any, step: Any, *others: Any) -> list[Any]:
+            trained = [
+                dataclasses.replace(table, rate=rate)
+                for table, rate in zip(self._trained, others, strict=False)
+            ]
+            found = {
+                place: (others[len(trained) + number_of[value.name]], column)
+                for place, (value, column) in gradients.items()
+            }
+            return native_calls.update(trained, self._variables, found, rows, factor, step)
+
+        return delayed_updates.delay(pending, apply, [self._rows])
+
+    def _find_gradients(self, gradient_of: Callable[[str, int], Any]) -> dict[int, tuple[Any, int]]:
+        """Returns the matrix with a use's gradient, and its first column, by the use's number."""
+        gradients = [gradient_of(use.feature, use.replica) for use in self._uses]
         for place, use in enumerate(self._uses):
-            if gradients[place] is None and self._tables[self._variables[place]].needs_zeros:
+            if gradients[place] is None and self._trained[self._variables[place]].needs_zeros:
                 gradients[place] = tf.zeros_like(use.activation)
         widths: dict[Any, list[Any]] = {}
-        found = {
+        return {
             place: _find_columns(gradient, widths)
             for place, gradient in enumerate(gradients)
             if gradient is not None
         }
-        return native_calls.update(self._tables, self._variables, found, self._rows, factor, step)
 
     def _width(self, use: int) -> int:
-        return _num_columns(self._tables[self._variables[use]].variable)
+        return _num_columns(self._tables[self._variables[use]])
 
     def _connect_layer(self, layer: _Layer, output: Any) -> None:
         """Replaces a concatenation by an output, and its activations by slices of that.
@@ -166,6 +204,10 @@ class NativeTables:
         graph_surgery.replace_output(layer.concat.outputs[0], output)
         for position, use in layer.uses.items():
             graph_surgery.replace_input(self._uses[use].activation.op, slices[position])
+
+
+def _or_one(factor: Any) -> Any:
+    return tf.constant(1.0) if factor is None else factor
 
 
 def _feature(use: Use, variable: int, layer: int, column: int) -> native_lookup.Feature:
@@ -242,7 +284,7 @@ def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
             continue
         others = [value for i, value in enumerate(_parts(concat)) if i not in places]
         before = [op for value in others for op in dependencies.collect_ancestors(value)]
-        if not any(op in activations or op.type in storage.VARIABLE_OPS for op in before):
+        if not any(op in activations or driver_graphs.is_variable(op) for op in before):
             layers.append(_Layer(concat, places))
             taken |= numbers
     return layers

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec import updates
 from estimator_spec._tensorflow import private
 from estimator_spec.driver.replica_inputs import ReplicaInputs
 from estimator_spec.driver.replicas import Replicas, ReplicaStep
 from estimator_spec.run_config.tpu_config import TPUConfig, parse_iterations_per_loop
 from estimator_spec.user_functions import host_call as host_call_lib
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
-from tpu_columns import lookup_errors
+from tpu_columns import driver_graphs, lookup_errors, optimizations
 
 tf1 = tf.compat.v1
 
@@ -67,12 +68,16 @@ def train(
 
     def body(done: Any, loss: Any) -> tuple[Any, Any]:
         del loss
+        driver_graphs.record_loop_body()
         step = replicas.step(batches.next())
         steps.append(step)
         ops = [*step.ops, *_host_call_in_loop(step, done, every)]
         sites.extend(tf1.get_collection(lookup_errors.LOOKUP_SITES))
         with tf.control_dependencies([*ops, step.loss]):
-            return done + 1, tf.identity(step.loss)
+            ends = done + 1, tf.identity(step.loss)
+        chosen = optimizations.current()
+        updates.optimize_training_graph(ends[0].graph, ends[0].op, chosen)
+        return ends
 
     # A functional loop: others can't contain a TPU's computation.
     done, loss = private.while_v2.while_loop(

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from estimator_spec.checkpoints import spec_tables
 from estimator_spec.cores import activation_gradients, tensor_core, tpu
-from estimator_spec.cores.host import HELD_UPDATES, HostCore
+from estimator_spec.cores.delayed_updates import HELD_UPDATES
+from estimator_spec.cores.host import HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
 from estimator_spec.driver import dict_mode
 from estimator_spec.driver.table_records import TableRecordListener

@@ -78,8 +78,7 @@ class Estimator:
             initializes the trainable variables of a new model.
         fast_updates: whether the optimizer's ops that update tables may be replaced by faster ones
             with the same results, and those that a cluster sends joined. None: yes, unless the
-            environment variable TPU_COLUMNS_FAST_UPDATES is 0. Training in loops (`host_replicas`,
-            a TPU) keeps the optimizer's ops.
+            environment variable TPU_COLUMNS_FAST_UPDATES is 0. Lookups don't depend on it.
         plain: whether all optimizations are off: lookups and updates by TensorFlow's own ops, all
             hooks called in every step. Slower, with the numbers of TensorFlow's own columns and
             estimators, bit for bit. None: no, unless the environment variable TPU_COLUMNS_PLAIN
@@ -291,8 +290,7 @@ class Estimator:
             built = self._build(graph, input_fn, ModeKeys.EVAL)
             spec = built.spec
             update_op, values = evaluation.metric_ops(spec)
-            if not built.has_replicas:
-                updates.optimize_inference_graph(graph, self._optimizations)
+            updates.optimize_inference_graph(graph, self._optimizations)
             warm_start(self._warm_start_settings, checkpoint)
             with built.running():
                 results = evaluation.run(
@@ -564,7 +562,7 @@ class Estimator:
         locks = not trains_alone and environment.is_on(environment.LOCKED_UPDATES)
         with tf.Graph().as_default() as graph, graph.device(device_function):
             built = self._build(graph, input_fn, ModeKeys.TRAIN)
-            if not (built.loop or built.has_replicas):
+            if not built.loop:
                 train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
                 if device_function is not None and Optimization.UPDATES in chosen:
                     updates.join_transfers(graph, train_op)

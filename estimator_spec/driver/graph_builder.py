@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.cluster import roles
+from estimator_spec.cluster import probing, roles
 from estimator_spec.common import legacy_keras
 from estimator_spec.driver import table_warm_start
+from estimator_spec.driver.standstill import StepWatch
 from estimator_spec.run_config import RunConfig
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
 from tpu_columns import invalid_ids, optimizations, placement
@@ -71,7 +72,6 @@ class BuiltGraph(NamedTuple):
         first_hooks: training hooks that must precede the hook that saves checkpoints.
         listeners: checkpoint listeners that must precede the user's.
         loop: whether one session call makes several steps.
-        has_replicas: whether the graph has the model more than once.
     """
 
     spec: EstimatorSpec
@@ -81,7 +81,6 @@ class BuiltGraph(NamedTuple):
     first_hooks: tuple[Any, ...] = ()
     listeners: tuple[Any, ...] = ()
     loop: bool = False
-    has_replicas: bool = False
 
 
 def start(estimator: EstimatorMethods, graph: tf.Graph, mode: str | None = None) -> None:
@@ -158,14 +157,27 @@ def usable_optimizations(
     chosen = estimator._optimizations
     if Optimization.NATIVE_KERNELS not in chosen:
         return chosen
-    # Other processes of a cluster train, too, and other programs load exports: they need not have
-    # loaded the kernels.
-    can_have_them = (
-        mode is not placement.Mode.SERVE
-        and not (mode is placement.Mode.TRAIN and roles.is_distributed(estimator.config))
-        and loading.load() is not None
-    )
+    can_have_them = mode is not placement.Mode.SERVE and loading.load() is not None
+    if can_have_them and mode is placement.Mode.TRAIN and roles.is_distributed(estimator.config):
+        # Other processes of a cluster run ops, too.
+        can_have_them = _servers_have_kernels(estimator.config)
     return chosen if can_have_them else chosen - {Optimization.NATIVE_KERNELS}
+
+
+# By cluster: all graphs of a process have the same answer.
+_answers: dict[str, bool] = {}
+
+
+def _servers_have_kernels(config: RunConfig) -> bool:
+    if config.device_fn is not None or not config.num_ps_replicas:
+        return False  # variables may be anywhere
+    if not roles.trains_alone(config):
+        return False  # on TensorFlow 2.15 some saves had rows of another step than their slots
+    key = str(roles.training_jobs(config))
+    if key not in _answers:
+        with StepWatch(config):
+            _answers[key] = probing.servers_have_kernels(config)
+    return _answers[key]
 
 
 def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> None:

@@ -17,7 +17,8 @@ from estimator_spec.driver.replicas import Replicas
 from estimator_spec.driver.run_context import BuildArguments, RunContext
 from estimator_spec.driver.systems import System
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
-from tpu_columns import placement
+from tpu_columns import optimizations, placement
+from tpu_columns.optimizations import Optimization
 
 
 def build(
@@ -52,7 +53,13 @@ def build(
         found = PlainEmbeddings(None) if spec is None else TpuEmbeddings(spec, devices)
         device = tf.device(devices[0])
     kind = placement.Mode(mode)
-    with graph_builder.user_code(estimator, kind, found.hardware(kind)):
+    chosen = graph_builder.usable_optimizations(estimator, kind)
+    if system.is_tpu:  # whose tables aren't on this machine
+        chosen -= {Optimization.NATIVE_KERNELS, Optimization.UPDATES}
+    with (
+        graph_builder.user_code(estimator, kind, found.hardware(kind)),
+        optimizations.using(chosen),
+    ):
         sources = _call_input_fn(estimator, input_fn, ctx, system)
         inputs = ReplicaInputs(
             ctx.sharing,

@@ -144,7 +144,7 @@ def build(
                 loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, spec.loss, axis=None)
             spec = spec._replace(loss=loss)
     config = _add_devices(estimator._config, strategy)
-    return BuiltGraph(spec, inputs.hooks, config, has_replicas=True)
+    return BuiltGraph(spec, inputs.hooks, config)
 
 
 def _call_models(

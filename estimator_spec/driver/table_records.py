@@ -12,8 +12,7 @@ from estimator_spec.checkpoints import records, state_file
 from estimator_spec.cores import stacked_tables
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import storage
-from tpu_columns.kernels import loading
+from tpu_columns import driver_graphs, storage
 
 tf1 = tf.compat.v1
 
@@ -40,7 +39,7 @@ class TableRecordListener(TablesListener):
             name: records.TableRecord(layout, int(shapes[name][-1]), keys.get(name))
             for name, layout in layouts.items()
         }
-        engine = loading.engine_of(graph)
+        engine = driver_graphs.engine_of(graph)
         spec = records.describe_spec(self._spec)
         self._record = records.CheckpointRecord(tables, spec, engine)
         self._log_change(engine)

@@ -15,6 +15,7 @@ for another lock or for another machine. TensorFlow releases it also if the step
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -24,11 +25,14 @@ import tensorflow as tf
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies
 from tpu_columns import storage
+from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
 
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 _GROUPS = ("estimator_spec", "locked_variables")
+# In the types of ops that write rows of a variable.
+_BY_ROWS = re.compile(f"Scatter|Sparse|{loading.PREFIX}")
 # Locks of a server: few, as each costs two ops a step; and several, as a save holds one as long as
 # it copies all variables that have it.
 _STRIPES = 4
@@ -168,7 +172,7 @@ def _find_groups(graph: tf.Graph, step: Collection[Any]) -> Iterator[tuple[_Grou
         members.setdefault(find(op), []).append(op)
     for group in members.values():
         updates = frozenset(writer for op in group for writer in writers[op])
-        by_rows = any("Scatter" in op.type or "Sparse" in op.type for op in updates)
+        by_rows = any(_BY_ROWS.search(op.type) for op in updates)
         is_simple = all(graph_surgery.control_flow_context(op) is None for op in updates)
         devices = {_device(op) for op in [*group, *updates]}
         if (by_rows or len(group) > 1) and is_simple and len(devices) == 1:

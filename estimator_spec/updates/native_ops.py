@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies, kernels
-from tpu_columns import native_lookup
+from tpu_columns import driver_graphs, native_lookup
 from tpu_columns.kernels import devices, loading
 
 tf1 = tf.compat.v1
@@ -119,7 +119,8 @@ def is_of_a_table_on_cpu(op: Any) -> bool:
     """
     kernel = kernels.find_kernel(op)
     assert kernel is not None
-    return devices.is_on_cpu(kernels.inputs_by_name(op)[kernel.variables[0]].op, op)
+    table = driver_graphs.captured_from(kernels.inputs_by_name(op)[kernel.variables[0]])
+    return devices.is_on_cpu(table.op, op)
 
 
 def _is_sum(op: Any) -> bool:

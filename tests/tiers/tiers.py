@@ -42,6 +42,7 @@ VERSIONED = (
     "estimator_spec/driver/test_export.py",
     "estimator_spec/driver/test_input_layers.py",
     "estimator_spec/driver/test_keras.py",
+    "estimator_spec/driver/test_native_trainings.py",
     "estimator_spec/driver/test_plain_estimator.py",
     "estimator_spec/driver/test_predictor.py",
     "estimator_spec/driver/test_serving.py",

@@ -52,6 +52,15 @@ def is_on_cpu(variable: Any, update: Any = None) -> bool:
     return not _has_gpu(variable.graph)
 
 
+def is_of_a_task(variable: Any) -> bool:
+    """Returns whether a variable is placed on a task of a cluster, such as a parameter server.
+
+    Args:
+        variable: the op that makes the variable or its handle.
+    """
+    return tf1.DeviceSpec.from_string(variable.device).job not in (None, "localhost")
+
+
 def on_host() -> contextlib.AbstractContextManager[Any]:
     """Returns a scope that puts the tables of the host's embedding core on the CPU.
 

@@ -47,12 +47,6 @@ def load() -> Any:
     return None
 
 
-def engine_of(graph: tf.Graph) -> str:
-    """Returns what looks up and updates the tables of a graph: 'kernels' or 'TensorFlow'."""
-    types = (op.type for op in graph.get_operations())
-    return "kernels" if any(each.startswith(PREFIX) for each in types) else "TensorFlow"
-
-
 def compile_flags() -> tuple[str, ...]:
     """Returns the compiler flags of the installed TensorFlow, without directories."""
     return tuple(flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith("-I"))

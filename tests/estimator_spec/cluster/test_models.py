@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_spec import checkpoints
+from tpu_columns.kernels import libraries, loading
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +59,29 @@ def test_joined_transfers_change_no_number(cluster, tmp_path, core):
     assert set(found["0"]) == set(found["1"])
     for name, value in found["0"].items():
         np.testing.assert_array_equal(found["1"][name], value, err_msg=name)
+
+
+@pytest.mark.skipif(loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}")
+@pytest.mark.parametrize(
+    "core", [None, pytest.param("host", marks=pytest.mark.nightly("nine more processes"))]
+)
+def test_kernels_on_servers(cluster, tmp_path, core):
+    """Native ops update tables on the servers if each has loaded them; numbers are TensorFlow's."""
+    found = {}
+    for name, without in {"all": [], "some": ["ps 1"], "none": ["ps 0", "ps 1", "chief 0"]}.items():
+        made = cluster(tmp_path / name, servers=2, core=core)
+        for task in without:
+            made.environments[task]["TPU_COLUMNS_NATIVE_KERNELS"] = "0"
+        made.run()
+        assert ("which a server hasn't loaded" in made.output("chief 0")) == (name == "some")
+        prefix = tf.train.latest_checkpoint(str(tmp_path / name))
+        engine = json.loads(Path(f"{prefix}.tables.json").read_text())["engine"]
+        assert engine == ("kernels" if name == "all" else "TensorFlow")
+        variables = [variable for variable, _ in tf.train.list_variables(prefix)]
+        found[name] = {each: tf.train.load_variable(prefix, each) for each in variables}
+    for name, value in found["none"].items():
+        np.testing.assert_array_equal(found["some"][name], value, err_msg=name)
+        np.testing.assert_allclose(found["all"][name], value, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("generation", [1, 2])

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import oracle
-from estimator_spec.cores import host, native_tables, update_rules
+from estimator_spec.cores import delayed_updates, host, native_tables, update_rules
 from estimator_spec.embedding import optimizers
 from estimator_spec.updates import dependencies
 from tpu_columns import Hardware, Mode, optimizations, placement
@@ -307,7 +307,7 @@ def train_core(spec, data, num_shards=1, replicas=1):
                 seen.append(session.run([features, train], feed)[0])
             variables = {v.op.name: v for v in tf1.global_variables()}
             before = session.run(variables)
-            session.run(graph.get_collection(host.HELD_UPDATES))
+            session.run(graph.get_collection(delayed_updates.HELD_UPDATES))
             return before, seen, session.run(variables)
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense ids on the host core: zeros are padding, and don't change tables and slots."""
+"""Dense ids on the host core: zeros are padding, and don't change tables and slots.
+
+Where there are kernels, these look up matrices of ids; TensorFlow's ops take sparse ids.
+"""
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import tensorflow as tf
 import estimator_spec as es
 from estimator_spec.cores import host
 from estimator_spec.embedding import optimizers
+from tpu_columns import placement
 
 tf1 = tf.compat.v1
 ROWS, DIMENSION, BATCH = 7, 3, 4
@@ -58,7 +62,10 @@ def trained(cases, data, slots=None, kinds=("dense", "sparse")):
         feature_to_config_dict={name: es.FeatureConfig(name) for name in tables},
         table_to_config_dict=tables,
     )
-    with tf.Graph().as_default():
+    with (
+        tf.Graph().as_default(),
+        placement.running(placement.Mode.TRAIN, placement.Hardware.CPU),
+    ):
         step = tf1.train.get_or_create_global_step()
         given = tf1.placeholder(tf.int64, [BATCH, data[0].shape[1]])
         core = host.HostCore(spec, training=True)
