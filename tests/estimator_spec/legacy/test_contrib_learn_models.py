@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Canned estimators of `tf.contrib.learn`: names of variables, heads, arguments.
 
-Names are from knowledge of TensorFlow 1.15, which doesn't run here.
+Names are those of TensorFlow 1.15.5, of which a checkpoint is in tests/data/tf1_15_contrib_learn.
 """
 
 from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from estimator_spec.legacy.contrib_learn import canned, columns, heads
 from estimator_spec.legacy.contrib_learn.run_config import RunConfig
 
 tf1 = tf.compat.v1
+TF1_MODEL = Path(__file__).parents[2] / "data" / "tf1_15_contrib_learn"
 X = np.random.RandomState(0).normal(size=(40, 2))
 Y = (X[:, 0] > 0).astype(int)
 NUMBERS = [columns.real_valued_column("", 2)]
@@ -77,6 +82,42 @@ def test_names_of_combined_models(config):
     assert model.get_variable_value("global_step") in (10, 12)
     optimized = [name for name in model.get_variable_names() if "Ftrl_1" in name]
     assert len(optimized) == 3
+
+
+def test_a_checkpoint_of_tensorflow_1(tmp_path):
+    """A deep model that TensorFlow 1.15.5 has trained predicts the same, and trains further."""
+    directory = shutil.copytree(TF1_MODEL, tmp_path / "model")
+    expected = json.loads((TF1_MODEL / "expected.json").read_text())
+    embedded = [
+        columns.embedding_column(columns.sparse_column_with_hash_bucket(name, 100), 8)
+        for name in ("workclass", "education", "occupation")
+    ]
+    genders = ["female", "male", "Female", "Male"]
+    model = canned.DNNClassifier(
+        [20, 10],
+        [
+            *embedded,
+            columns.one_hot_column(columns.sparse_column_with_keys("gender", genders)),
+            columns.real_valued_column("age", normalizer=lambda x: (tf1.to_float(x) - 50) / 20),
+            columns.real_valued_column("education_num"),
+            columns.real_valued_column(
+                "hours_per_week", normalizer=lambda x: (tf1.to_float(x) - 35) / 15
+            ),
+        ],
+        optimizer=tf1.train.ProximalAdagradOptimizer(0.1),
+        model_dir=str(directory),
+    )
+
+    def input_fn():
+        values = {name: np.array(value)[:, None] for name, value in expected["features"].items()}
+        return tf.data.Dataset.from_tensors((values, np.zeros([5, 1], int)))
+
+    np.testing.assert_allclose(
+        list(model.predict_proba(input_fn=input_fn)), expected["probabilities"], rtol=1e-5
+    )
+    model.fit(input_fn=input_fn, steps=1)
+    assert model.get_variable_names() == expected["variables"]
+    assert model.get_variable_value("global_step") == 101
 
 
 def test_a_checkpoint_with_these_names(config):
