@@ -194,7 +194,7 @@ def test_parsing():
 def test_inferred_columns():
     """Columns are inferred from arrays and from an input_fn; strings are refused."""
     (column,) = inference.infer_real_valued_columns_from_input(np.zeros([3, 4]))
-    assert (column.name, column.dimension, column.dtype) == ("", 4, tf.float32)
+    assert (column.name, column.dimension, column.dtype) == ("", 4, tf.float64)
     found = inference.infer_real_valued_columns_from_input_fn(
         lambda: ({"a": tf.zeros([3, 2]), "b": tf.zeros([3, 1], tf.int64)}, None)
     )
