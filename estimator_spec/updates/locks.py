@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
-from estimator_spec.updates import dependencies
+from estimator_spec.updates import dependencies, native_ops
 from tpu_columns import storage
 from tpu_columns.kernels import loading
 
@@ -273,7 +273,9 @@ def _find_section(group: _Group, writers: frozenset[Any]) -> set[Any]:
         op = todo.pop()
         if op not in before and _device(op) == group.device and op.type not in storage.VARIABLE_OPS:
             before.add(op)
-            todo += [*(value.op for value in op.inputs), *op.control_inputs]
+            todo += [value.op for value in op.inputs]
+            # A native update awaits the lookups of its table, whose rows go to other machines.
+            todo += [other for other in op.control_inputs if not native_ops.is_lookup(other)]
     section = set(writers)
     todo = [user for op in [*group.variables, *writers] for user in graph_surgery.find_users(op)]
     while todo:

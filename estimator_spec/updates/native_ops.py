@@ -111,6 +111,11 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
     return replaced
 
 
+def is_lookup(op: Any) -> bool:
+    """Returns whether an op reads rows of a table by their ids."""
+    return op.type in ("ResourceGather", "GatherV2", native_lookup.OP)
+
+
 def is_of_a_table_on_cpu(op: Any) -> bool:
     """Returns whether an op updates a table that is on the CPU.
 
@@ -142,8 +147,7 @@ def _lookups_before(table: Any, step: Container[Any], before_updates: set[Any]) 
 def _find_lookups(table: Any) -> Iterator[Any]:
     """Yields the ops that read rows of a table, from its handle or the value of a reference."""
     for user in table.consumers():
-        is_gather = user.type in ("ResourceGather", "GatherV2") and user.inputs[0] is table
-        if is_gather or user.type == native_lookup.OP:
+        if is_lookup(user) and (user.type == native_lookup.OP or user.inputs[0] is table):
             yield user
         elif user.type == "Identity" and table.dtype != tf.resource:
             yield from _find_lookups(user.outputs[0])

@@ -16,6 +16,8 @@ from estimator_spec import updates
 from estimator_spec.cluster import devices, local_cluster
 from estimator_spec.cores.host import HostCore
 from tpu_columns import storage, tables
+from tpu_columns.kernels import libraries, loading
+from tpu_columns.optimizations import Optimization
 from tpu_columns.storage import TableStorage
 
 tf1 = tf.compat.v1
@@ -127,10 +129,23 @@ def count_uneven_rows(reader):
     return sum(int((value.min(axis=1) != value.max(axis=1)).sum()) for value in values)
 
 
+def natively(make_update):
+    """Trains a table by native updates."""
+    op = make_update()
+    op = updates.optimize_training_graph(op.graph, op, frozenset(Optimization))
+    assert any(each.type.startswith(loading.PREFIX) for each in op.graph.get_operations())
+    return op
+
+
 ADAGRAD = functools.partial(tf1.train.AdagradOptimizer, RATE, START)
 ADAM = functools.partial(tf1.train.AdamOptimizer, RATE)
 WAYS = {
     "adagrad": (lambda: by_optimizer(ADAGRAD()), count_wrong_rows),
+    "native_adagrad": (lambda: natively(lambda: by_optimizer(ADAGRAD())), count_wrong_rows),
+    "native_references": (
+        lambda: natively(lambda: by_optimizer(ADAGRAD(), use_resource=False)),
+        count_wrong_rows,
+    ),
     "host_core": (by_host_core, count_wrong_rows),
     "references": (lambda: by_optimizer(ADAGRAD(), use_resource=False), count_wrong_rows),
     "adam": (lambda: by_optimizer(ADAM()), count_uneven_rows),
@@ -141,6 +156,8 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_no_row_is_torn(servers, monkeypatch, tmp_path, way):
     """In each save, each row agrees with its slot, and no element has lost an update."""
+    if way.startswith("native") and loading.load() is None:
+        pytest.skip(f"no kernels are built: {libraries.COMMAND}")
     make_update, count = WAYS[way]
     readers = train(servers, monkeypatch, make_update, tmp_path)
     assert len(readers) > 2
