@@ -30,6 +30,7 @@ from tensorflow.contrib.framework.python.ops.arg_scope import arg_scope as same_
 from tensorflow.contrib.layers.python.layers import layers, utils
 from tensorflow.contrib.layers.python.layers.layers import conv2d
 from tensorflow.contrib.slim.nets import resnet_v1, vgg
+from tensorflow.contrib.slim.python.slim.data import dataset
 from tensorflow.contrib.slim.python.slim.nets import inception_v3
 from tensorflow.contrib.tensorboard.plugins import projector
 from tensorflow.contrib.training.python.training import training
@@ -39,6 +40,8 @@ import tf_slim.nets
 assert slim.conv2d is tf_slim.conv2d is contrib_layers.conv2d is layers.conv2d is conv2d
 assert slim.arg_scope is arg_scope is same_scope is framework.arg_scope
 assert vgg is tf_slim.nets.vgg and inception_v3 is tf_slim.nets.inception_v3
+assert slim.dataset.Dataset is dataset.Dataset is tf_slim.dataset.Dataset
+assert tf.contrib.slim.parallel_reader.get_data_files and slim.tfexample_decoder.TFExampleDecoder
 assert variables.model_variable is slim.model_variable
 assert slim.losses.log_loss and metrics.f1_score and utils.collect_named_outputs
 assert training.create_train_op and projector.ProjectorConfig and slim.learning.train
