@@ -221,7 +221,9 @@ def check_metrics(expected, model, labels):
     assert "loss" in common and len(common) >= 0.6 * len(expected), (common, sorted(expected))
     for name in common:
         tolerance = 2e-2 if name == "auc_precision_recall" else 1e-3
-        np.testing.assert_allclose(by_name[name], expected[name], rtol=tolerance, err_msg=name)
+        np.testing.assert_allclose(
+            by_name[name], expected[name], rtol=tolerance, atol=1e-6, err_msg=name
+        )
 
 
 def test_dropout_and_other_layers():
