@@ -177,10 +177,15 @@ LIBRARIES = (
     Library("contrib.slim.data contrib.slim.python.slim.data", "tf_slim.data"),
     *(
         Library(f"contrib.slim.{name} contrib.slim.python.slim.data.{name}", f"tf_slim.data.{name}")
-        for name in (
-            "data_decoder data_provider dataset dataset_data_provider parallel_reader "
-            "prefetch_queue tfexample_decoder"
-        ).split()
+        for name in [
+            "data_decoder",
+            "data_provider",
+            "dataset",
+            "dataset_data_provider",
+            "parallel_reader",
+            "prefetch_queue",
+            "tfexample_decoder",
+        ]
     ),
     Library(
         "contrib.layers contrib.layers.python.layers contrib.layers.python.ops", "tf_slim.layers"
