@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.updates import dependencies
-from tpu_columns import native_lookup
+from tpu_columns import driver_graphs, native_lookup
 
 tf1 = tf.compat.v1
 
@@ -115,22 +115,29 @@ def disable_update(op: Any, replacement: Any) -> None:
         replacement: the op that replaces it.
     """
     inputs = inputs_by_name(op)
+    kernel = find_kernel(op)
+    assert kernel is not None
+    table = driver_graphs.captured_from(inputs[kernel.variables[0]])
+    table_width = tf.TensorShape(table.op.get_attr("shape")).as_list()[1:]
     for name in ("indices", "grad"):
-        width = inputs[name].shape.as_list()[1:]
-        replace_input(op, name, _no_rows(op.graph, width, inputs[name].dtype))
+        # Sums over replicas have no static width.
+        static = inputs[name].shape.as_list()[1:]
+        width = table_width if None in static else static
+        replace_input(op, name, _no_rows(op.graph, static, width, inputs[name].dtype))
     graph_surgery.add_control_input(op, replacement)
 
 
-def _no_rows(graph: tf.Graph, width: list[Any], dtype: Any) -> Any:
-    """Returns a tensor without rows; the same one for all ops of a graph."""
+def _no_rows(graph: tf.Graph, static: list[Any], width: list[int], dtype: Any) -> Any:
+    """Returns a tensor without rows; the same one for all ops of a graph that can share it."""
     tensors = graph.get_collection_ref(_NO_ROWS)
-    for known in tensors:
-        if known.dtype == dtype and known.shape.as_list()[1:] == width:
+    for known, known_width in tensors:
+        if (known.dtype, known.shape.as_list()[1:], known_width) == (dtype, static, width):
             return known
     with graph.as_default(), tf.control_dependencies(None):
         # TensorFlow requires that a new input has the static shape of the old one.
-        tensors.append(tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *width]))
-    return tensors[-1]
+        made = tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *static])
+    tensors.append((made, width))
+    return made
 
 
 def may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
