@@ -70,10 +70,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
 def test_it_trains_on_to_the_same_auc(
     trained: tuple[Path, float], target: str, tmp_path: Path
 ) -> None:
-    """From a checkpoint of the estimator the rewritten program reaches what the estimator does.
-
-    `compare` names what remains: variables that Keras' Adam doesn't have, and no others.
-    """
+    """From a checkpoint of the estimator the rewritten program reaches what the estimator does."""
     if target == "keras-rs":
         pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
     model_dir, expected = trained
@@ -87,6 +84,5 @@ def test_it_trains_on_to_the_same_auc(
     rule = (f"{Stage.TRAINED_VALUES.value}/*", Tolerance(1e-3, 5e-3))
     last = model_dir / f"model.ckpt-{STEPS}"
     result = compare_checkpoints(str(last), str(output), tolerances=Tolerances(rule))
-    different = {item.name: item.text for item in result.items if not item.agrees}
-    assert set(different) == {"number of variables", "beta1_power", "beta2_power"}
-    assert "Keras computes it from the number of iterations" in different["beta1_power"]
+    assert result.items
+    assert [item.name for item in result.items if not item.agrees] == []
