@@ -46,6 +46,17 @@ def captured_from(tensor: Any) -> Any:
     return tensor
 
 
+def static_shape(table: Any) -> list[int]:
+    """Returns the shape of a variable from its handle or value.
+
+    Args:
+        table: a tensor of any graph.
+    """
+    if table.dtype != tf.resource:
+        return list(table.shape.as_list())
+    return list(tf.TensorShape(captured_from(table).op.get_attr("shape")).as_list())
+
+
 def is_variable(op: Any) -> bool:
     """Returns whether an op makes a variable or its handle, or brings that into a function.
 

@@ -256,7 +256,7 @@ def _gradient(op: Any, *gradients: Any) -> list[Any]:
     # Each feature has slices of its own, as norms of a gradient's values depend on that.
     features = zip(*map(op.get_attr, ("variable", "layer", "column")), strict=True)
     for feature, (number, layer, column) in enumerate(features):
-        shape = _static_shape(op.inputs[number])
+        shape = driver_graphs.static_shape(op.inputs[number])
         ids, sums = loading.load().tpu_columns_row_gradients(
             gradient=of_layers[layer],
             rows=op.outputs[-1],
@@ -275,14 +275,6 @@ def _gradient(op: Any, *gradients: Any) -> list[Any]:
 
 def _is_resource(table: Any) -> bool:
     return hasattr(table, "handle")
-
-
-def _static_shape(table: Any) -> list[int]:
-    """Returns the shape of a variable from its handle or value."""
-    if table.dtype != tf.resource:
-        return list(table.shape.as_list())
-    handle = driver_graphs.captured_from(table)
-    return list(tf.TensorShape(handle.op.get_attr("shape")).as_list())
 
 
 def _has_variable_behind(tensor: Any) -> bool:

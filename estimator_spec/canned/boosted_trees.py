@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from estimator_spec.canned import boosted_trees_model
+from estimator_spec.canned.construction import with_head
 from estimator_spec.checkpoints import boosted_trees as stored
 from estimator_spec.common import argument_rules
 from estimator_spec.common.tree_features import BoostedTreesModel, number_features
@@ -271,20 +272,10 @@ class BoostedTreesClassifier(BoostedTreesEstimator):
         quantile_sketch_epsilon: float = 0.01,
         train_in_memory: bool = False,
     ) -> None:
-        arguments = dict(locals())
+        del train_in_memory
         if n_classes > 2 and center_bias:
             raise ValueError("center_bias not yet support with n_classes > 2.")
-        reductions = tf1.losses.Reduction
-        head = binary_logistic_or_multi_class_head(
-            n_classes,
-            weight_column,
-            label_vocabulary,
-            reductions.SUM_OVER_BATCH_SIZE
-            if n_classes == 2
-            else reductions.SUM_OVER_NONZERO_WEIGHTS,
-            loss_fn=None if n_classes == 2 else _entropies,
-        )
-        super().__init__(head=head, **_of_any_head(arguments))
+        super().__init__(**with_head(_head_of_classes, locals()))
 
 
 class BoostedTreesRegressor(BoostedTreesEstimator):
@@ -321,20 +312,25 @@ class BoostedTreesRegressor(BoostedTreesEstimator):
         quantile_sketch_epsilon: float = 0.01,
         train_in_memory: bool = False,
     ) -> None:
-        arguments = dict(locals())
+        del train_in_memory
         if label_dimension > 1 and center_bias:
             raise ValueError("center_bias not yet support with label_dimension > 1.")
-        head = regression_head(
-            weight_column, label_dimension, tf1.losses.Reduction.SUM_OVER_BATCH_SIZE
-        )
-        super().__init__(head=head, **_of_any_head(arguments))
+        super().__init__(**with_head(_head_of_numbers, locals()))
 
 
-def _of_any_head(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `BoostedTreesEstimator`, but for the head, among others."""
-    own = {"self", "__class__", "n_classes", "label_vocabulary", "label_dimension"}
-    own.add("train_in_memory")
-    return {name: value for name, value in arguments.items() if name not in own}
+def _head_of_classes(n_classes: int, weight_column: Any, label_vocabulary: Any) -> Any:
+    reductions = tf1.losses.Reduction
+    if n_classes == 2:
+        reduction, loss_fn = reductions.SUM_OVER_BATCH_SIZE, None
+    else:
+        reduction, loss_fn = reductions.SUM_OVER_NONZERO_WEIGHTS, _entropies
+    return binary_logistic_or_multi_class_head(
+        n_classes, weight_column, label_vocabulary, reduction, loss_fn=loss_fn
+    )
+
+
+def _head_of_numbers(weight_column: Any, label_dimension: int) -> Any:
+    return regression_head(weight_column, label_dimension, tf1.losses.Reduction.SUM_OVER_BATCH_SIZE)
 
 
 def _entropies(labels: Any, logits: Any) -> Any:

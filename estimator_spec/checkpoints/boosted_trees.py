@@ -72,7 +72,7 @@ class Forest(NamedTuple):
 
 
 class TrainedTrees(NamedTuple):
-    """What a checkpoint has of a boosted trees model.
+    """Trees and quantiles of a boosted trees model in a checkpoint.
 
     Attributes:
         forest: the trees.

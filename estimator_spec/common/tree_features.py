@@ -13,7 +13,7 @@ from estimator_spec.common.feature_columns import sorted_columns
 
 
 class Kind(enum.Enum):
-    """What the integers of a feature are.
+    """Meaning of a feature's integers.
 
     QUANTILE: number of the interval between quantiles of a numeric column's element.
     BUCKET: numbers of a bucketized column's buckets.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training loop of the program's own calls, so that `compare` sees its steps."""
+"""Records the steps of a program's own training loop for `compare`."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def to_ydf(estimator: Any, checkpoint_path: str | None = None, label: str = "lab
 
 
 class _Input(NamedTuple):
-    """What a YDF model reads for a feature column.
+    """Input of a YDF model for a feature column.
 
     Attributes:
         key: key of the feature.

@@ -53,7 +53,8 @@ tf1 = tf.compat.v1
 
 _MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
 
-# With other trainers the global step advances by more than one between two steps of this process.
+# With other trainers the global step advances by more than one between two steps of this process;
+# processes of a strategy save at the same step.
 _SINGLE_TRAINER_ONLY = frozenset({Optimization.SKIPPED_HOOKS})
 
 _Estimator = TypeVar("_Estimator", bound="Estimator")
@@ -556,7 +557,7 @@ class Estimator:
         checkpoint = self._checkpoint_to_continue()
         chosen = graph_builder.usable_optimizations(self, placement.Mode.TRAIN)
         trains_alone = roles.trains_alone(self._config)
-        if not trains_alone or roles.is_distributed(self._config):
+        if not trains_alone or roles.is_collective(self._config):
             chosen -= _SINGLE_TRAINER_ONLY
         device_function = devices.device_function(self._config)
         locks = not trains_alone and environment.is_on(environment.LOCKED_UPDATES)

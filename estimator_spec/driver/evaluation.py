@@ -15,6 +15,7 @@ from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import input_pipeline, sessions
 from estimator_spec.driver.hookless_steps import BatchRunner
 from estimator_spec.run_config import RunConfig
+from estimator_spec.updates import dependencies
 from estimator_spec.user_functions.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
@@ -58,6 +59,9 @@ def _check_unused(name: str, metrics: Mapping[str, Any]) -> None:
 def add_default_local_init(scaffold: tf1.train.Scaffold | None) -> Any:
     """Returns a scaffold whose local_init_op initializes the metrics, too.
 
+    The ops of one run have no order, so a variable that the model's local_init_op assigns isn't
+    also given its initial value.
+
     Args:
         scaffold: the scaffold of the `EstimatorSpec` of the default graph, or None.
 
@@ -67,7 +71,16 @@ def add_default_local_init(scaffold: tf1.train.Scaffold | None) -> Any:
     """
     if not (scaffold and scaffold.local_init_op):
         return scaffold
-    both = tf.group(scaffold.local_init_op, tf1.train.Scaffold.default_local_init_op())
+    own = dependencies.collect_ancestors(scaffold.local_init_op)
+    assigned = {op.inputs[0].op for op in own if op.type in dependencies.ASSIGNMENTS}
+    others = [variable for variable in tf1.local_variables() if variable.op not in assigned]
+    resources = tf1.get_collection(tf1.GraphKeys.LOCAL_RESOURCES)
+    both = tf.group(
+        scaffold.local_init_op,
+        tf1.variables_initializer(others),
+        tf1.tables_initializer(),
+        *[resource.create for resource in resources],
+    )
     return tf1.train.Scaffold(local_init_op=both, copy_from_scaffold=scaffold)
 
 

@@ -15,13 +15,13 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.cores import stacked_tables
+from estimator_spec.updates import dependencies
 from tpu_columns import initial_rows
 
 tf1 = tf.compat.v1
 
 LARGE = 1 << 20
 """Bytes from which a variable is large: its constant is replaced, and saves read it in place."""
-_ASSIGN = frozenset({"Assign", "AssignVariableOp"})
 
 
 def replace_large_constants(graph: tf.Graph) -> None:
@@ -41,7 +41,7 @@ def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
     for variable in stacked_tables.saved_variables(graph):
         assign = getattr(variable, "initializer", None)
         # A warm start replaces the initializer.
-        if not isinstance(assign, tf.Operation) or assign.type not in _ASSIGN:
+        if not isinstance(assign, tf.Operation) or assign.type not in dependencies.ASSIGNMENTS:
             continue
         value = assign.inputs[1]
         if value.dtype.base_dtype != tf.float32 or not value.shape.is_fully_defined():

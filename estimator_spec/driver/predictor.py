@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines predictors, the functions of arrays that `tensorflow.contrib.predictor` makes of models.
+"""Defines the predictors of `tensorflow.contrib.predictor`: functions of arrays.
 
 A predictor keeps its session open, so that a call costs one `session.run`; `Estimator.predict`
 builds a graph and restores a checkpoint each time.

@@ -69,9 +69,16 @@ class SaveWithChief(tf1.train.SessionRunHook):
         if not self._is_restored:
             self._save(session)
 
+    def before_run(self, run_context: Any) -> Any:
+        """Fetches the global step."""
+        del run_context
+        return tf1.train.SessionRunArgs(tf1.train.get_global_step())
+
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Saves when a period has ended."""
-        del run_values
+        # The step may have been fetched before it was counted.
+        if not self._timer.should_trigger_for_step(run_values.results + 1):
+            return
         step = run_context.session.run(tf1.train.get_global_step())
         if self._timer.should_trigger_for_step(step):
             self._timer.update_last_triggered_step(step)

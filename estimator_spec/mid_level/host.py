@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding core on the host for an object of the mid-level API: its batches, lookups and updates.
+"""Embedding core on the host for a `TPUEmbedding`: batches, lookups and updates.
 
     enqueue ─▶ queue of batches ─▶ dequeue ─▶ activations ─▶ the program
                                       │                         │
@@ -215,8 +215,8 @@ class HostEmbedding(EmbeddingCore):
             raise RuntimeError(_NO_BATCH)
         kind, shapes = self._next(place)
         batch = [
-            _with_static_shape(samples, shape)
-            for samples, shape in zip(
+            _with_static_shape(found, shape)
+            for found, shape in zip(
                 kind.unflatten(self._queues[place, kind].take()), shapes, strict=True
             )
         ]
@@ -298,7 +298,7 @@ class HostEmbedding(EmbeddingCore):
         """Trains the tables.
 
         Args:
-            known: what is known of the known.
+            known: what is known of the update.
             tensors: those of the batch, what the lookup has read, and gradients, of each replica;
                 learning rates.
         """
@@ -334,11 +334,11 @@ class HostEmbedding(EmbeddingCore):
             samples.check_ids(path, lookup.samples.ids.numpy(), self._configs[lookup.table])
 
 
-def _with_static_shape(samples: Samples, shape: Any) -> Samples:
+def _with_static_shape(found: Samples, shape: Any) -> Samples:
     """Returns samples whose shape is a constant, if it is known; `from_ids` made it of the same."""
     if not shape.is_fully_defined():
-        return samples
-    return samples._replace(shape=tf.constant(shape.as_list(), tf.int64))
+        return found
+    return found._replace(shape=tf.constant(shape.as_list(), tf.int64))
 
 
 def _reshaped(sums: Any, shape: Any, samples: Samples, width: int) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and assigns the tables of embedding objects, and writes them as an Estimator's checkpoint.
+"""Reads and assigns the tables of embedding objects; writes checkpoints of Estimators.
 
 An Estimator's checkpoint becomes one of an embedding object by
 `estimator_spec.checkpoints.convert(…, objects="tpu_embedding")`.

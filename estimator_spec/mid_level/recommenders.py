@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow Recommenders' `TPUEmbedding` layer, trained on the host by the optimizer it was given.
+"""TensorFlow Recommenders' `TPUEmbedding` layer, trained on the host by its own optimizer.
 
 Without a TPU the library's layer looks tables up in a `TPUEmbeddingForServing`, and the model's
 optimizer trains them; the layer's own optimizer has no effect but to create slots.

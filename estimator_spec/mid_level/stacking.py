@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout of tables in the stacked variables of `TPUEmbeddingV2`, as a TPU's SparseCores have them.
+"""Layout of tables in the stacked variables of `TPUEmbeddingV2`.
 
-Row r of a table of a stack over S SparseCores is in shard (r + rotation) mod S, at row
-offset + r div S of that shard; a stacked variable has its shards one after the other.
+The layout is that of a TPU's SparseCores: row r of a table of a stack over S of them is in shard
+(r + rotation) mod S, at row offset + r div S of that shard; a stacked variable has its shards one
+after the other.
 """
 
 from __future__ import annotations

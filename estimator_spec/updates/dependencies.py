@@ -33,7 +33,8 @@ _READERS = frozenset(
     }
 )
 _CHANGES = re.compile("Apply|Scatter|AssignAdd|AssignSub")
-_ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
+ASSIGNMENTS = frozenset({"AssignVariableOp", "Assign"})
+"""Types of the ops that set the whole value of a variable."""
 
 
 @contextlib.contextmanager
@@ -128,7 +129,7 @@ def _takes_reference(op: Any, variable: Any) -> bool:
 
 def _is_initialization(op: Any) -> bool:
     """Returns whether a write assigns an initial value, or one of a checkpoint or a feed."""
-    if op.type not in _ASSIGNMENTS:
+    if op.type not in ASSIGNMENTS:
         return False
     if op.name == f"{op.inputs[0].op.name}/Assign":
         return True

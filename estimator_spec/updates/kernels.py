@@ -102,6 +102,17 @@ def is_sum_of_equal_ids(op: Any) -> bool:
     return op.type == "UnsortedSegmentSum" and op.inputs[1].op.type == "Unique"
 
 
+def table_of(op: Any) -> Any:
+    """Returns the handle, or reference, of the table that an op updates.
+
+    Args:
+        op: an op that `find_kernel` supports.
+    """
+    kernel = find_kernel(op)
+    assert kernel is not None
+    return inputs_by_name(op)[kernel.variables[0]]
+
+
 def replace_input(op: Any, name: str, value: Any) -> None:
     """Replaces the input of an op by its canonical name."""
     graph_surgery.replace_input(op, value, list(inputs_by_name(op)).index(name))
@@ -115,10 +126,7 @@ def disable_update(op: Any, replacement: Any) -> None:
         replacement: the op that replaces it.
     """
     inputs = inputs_by_name(op)
-    kernel = find_kernel(op)
-    assert kernel is not None
-    table = driver_graphs.captured_from(inputs[kernel.variables[0]])
-    table_width = tf.TensorShape(table.op.get_attr("shape")).as_list()[1:]
+    table_width = driver_graphs.static_shape(table_of(op))[1:]
     for name in ("indices", "grad"):
         # Sums over replicas have no static width.
         static = inputs[name].shape.as_list()[1:]

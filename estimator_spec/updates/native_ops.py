@@ -122,10 +122,7 @@ def is_of_a_table_on_cpu(op: Any) -> bool:
     Args:
         op: an op that `kernels.find_kernel` supports.
     """
-    kernel = kernels.find_kernel(op)
-    assert kernel is not None
-    table = driver_graphs.captured_from(kernels.inputs_by_name(op)[kernel.variables[0]])
-    return devices.is_on_cpu(table.op, op)
+    return devices.is_on_cpu(driver_graphs.captured_from(kernels.table_of(op)).op, op)
 
 
 def _is_sum(op: Any) -> bool:

@@ -127,7 +127,7 @@ ALL = (
 
 
 class Outcome(NamedTuple):
-    """What became of a package: 'works', 'fails: …' or '' for what wasn't tried."""
+    """Outcomes of a package: 'works', 'fails: …', or '' for what wasn't tried."""
 
     neighbour: Neighbour
     version: str

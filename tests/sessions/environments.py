@@ -124,7 +124,7 @@ def _python_for_reference() -> str | None:
 
 
 def output_of(*command: str) -> str:
-    """What a command prints; empty when it fails or isn't there."""
+    """Returns what a command prints; '' if it fails or isn't there."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):

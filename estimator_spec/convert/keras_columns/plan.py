@@ -96,7 +96,7 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """What the outputs of one head are trained and measured by.
+    """Labels, weights and outputs of one head, for its losses and metrics.
 
     Attributes:
         head: the head's name in a model with several, else ''.

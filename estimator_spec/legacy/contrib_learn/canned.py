@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.canned.construction import with_head
 from estimator_spec.legacy.contrib_learn import heads, models
 from estimator_spec.legacy.contrib_learn.canned_parts import (
     Classifier,
@@ -100,12 +101,7 @@ class DNNClassifier(Classifier, DNNEstimator):
         input_layer_min_slice_size: int | None = None,
         label_keys: Sequence[str] | None = None,
     ) -> None:
-        head = _classes(n_classes, weight_column_name, enable_centered_bias, label_keys)
-        super().__init__(
-            *(head, hidden_units, feature_columns, model_dir, optimizer, activation_fn, dropout),
-            *(gradient_clip_norm, config, feature_engineering_fn, embedding_lr_multipliers),
-            input_layer_min_slice_size,
-        )
+        super().__init__(**with_head(heads.multi_class_head, locals()))
 
 
 class DNNRegressor(Regressor, DNNEstimator):
@@ -137,14 +133,7 @@ class DNNRegressor(Regressor, DNNEstimator):
         embedding_lr_multipliers: Any = None,
         input_layer_min_slice_size: int | None = None,
     ) -> None:
-        head = heads.regression_head(
-            None, weight_column_name, label_dimension, enable_centered_bias
-        )
-        super().__init__(
-            *(head, hidden_units, feature_columns, model_dir, optimizer, activation_fn, dropout),
-            *(gradient_clip_norm, config, feature_engineering_fn, embedding_lr_multipliers),
-            input_layer_min_slice_size,
-        )
+        super().__init__(**with_head(heads.regression_head, locals()))
 
 
 class LinearEstimator(Estimator):
@@ -194,11 +183,9 @@ class LinearClassifier(Classifier, LinearEstimator):
         feature_engineering_fn: Any = None,
         label_keys: Sequence[str] | None = None,
     ) -> None:
-        head = _classes(n_classes, weight_column_name, enable_centered_bias, label_keys)
-        super().__init__(
-            *(feature_columns, head, model_dir, optimizer, gradient_clip_norm, _joint_weight),
-            *(config, feature_engineering_fn),
-        )
+        arguments = {**locals(), "_joint_weights": _joint_weight}  # as the base class names it
+        del arguments["_joint_weight"]
+        super().__init__(**with_head(heads.multi_class_head, arguments))
 
 
 class LinearRegressor(Regressor, LinearEstimator):
@@ -217,13 +204,7 @@ class LinearRegressor(Regressor, LinearEstimator):
         config: Any = None,
         feature_engineering_fn: Any = None,
     ) -> None:
-        head = heads.regression_head(
-            None, weight_column_name, label_dimension, enable_centered_bias
-        )
-        super().__init__(
-            *(feature_columns, head, model_dir, optimizer, gradient_clip_norm, _joint_weights),
-            *(config, feature_engineering_fn),
-        )
+        super().__init__(**with_head(heads.regression_head, locals()))
 
 
 class DNNLinearCombinedEstimator(Estimator):
@@ -312,14 +293,7 @@ class DNNLinearCombinedClassifier(Classifier, DNNLinearCombinedEstimator):
         label_keys: Sequence[str] | None = None,
         fix_global_step_increment_bug: bool = False,
     ) -> None:
-        head = _classes(n_classes, weight_column_name, enable_centered_bias, label_keys)
-        super().__init__(
-            *(head, model_dir, linear_feature_columns, linear_optimizer, _joint_linear_weights),
-            *(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn),
-            *(dnn_dropout, gradient_clip_norm, config, feature_engineering_fn),
-            *(embedding_lr_multipliers, fix_global_step_increment_bug),
-            input_layer_min_slice_size,
-        )
+        super().__init__(**with_head(heads.multi_class_head, locals()))
 
 
 class DNNLinearCombinedRegressor(Regressor, DNNLinearCombinedEstimator):
@@ -349,19 +323,4 @@ class DNNLinearCombinedRegressor(Regressor, DNNLinearCombinedEstimator):
         input_layer_min_slice_size: int | None = None,
         fix_global_step_increment_bug: bool = False,
     ) -> None:
-        head = heads.regression_head(
-            None, weight_column_name, label_dimension, enable_centered_bias
-        )
-        super().__init__(
-            *(head, model_dir, linear_feature_columns, linear_optimizer, _joint_linear_weights),
-            *(dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn),
-            *(dnn_dropout, gradient_clip_norm, config, feature_engineering_fn),
-            *(embedding_lr_multipliers, fix_global_step_increment_bug),
-            input_layer_min_slice_size,
-        )
-
-
-def _classes(n_classes: int, weight_column_name: Any, centered_bias: Any, keys: Any) -> heads.Head:
-    """Returns the head of a classifier."""
-    heads.check_no_centered_bias(centered_bias)
-    return heads.multi_class_head(n_classes, weight_column_name=weight_column_name, label_keys=keys)
+        super().__init__(**with_head(heads.regression_head, locals()))

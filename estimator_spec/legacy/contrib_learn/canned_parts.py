@@ -12,8 +12,8 @@ from estimator_spec.legacy.contrib_learn.model_fn_ops import PredictionKey
 from estimator_spec.legacy.contrib_learn.models import DeepPart, LinearPart
 
 
-class Classifier(Estimator):
-    """An estimator of classes, and how it returns predictions."""
+class _Predicting(Estimator):
+    """Base of the canned estimators: how they return predictions."""
 
     def predict(
         self,
@@ -24,10 +24,28 @@ class Classifier(Estimator):
         as_iterable: bool = True,
         iterate_batches: bool = False,
     ) -> Any:
-        """Returns the likeliest classes, or `outputs` by name; see `Estimator.predict`."""
+        """Returns the likeliest classes, or the numbers; or `outputs` by name.
+
+        The arguments are those of `Estimator.predict`.
+        """
         if not outputs:
-            return self.predict_classes(x, input_fn, batch_size, as_iterable)
+            return self._predict_main(x, input_fn, batch_size, as_iterable)
         return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+
+    def _predict_main(self, *args: Any) -> Any:
+        """Returns the predictions without `outputs`."""
+        raise NotImplementedError
+
+    def _predict_one(
+        self, key: str, x: Any, input_fn: Any, batch_size: Any, as_iterable: bool
+    ) -> Any:
+        """Returns one prediction of each example."""
+        found = super().predict(x, input_fn, batch_size, [key], as_iterable)
+        return _values(found, key) if as_iterable else found[key]
+
+
+class Classifier(_Predicting):
+    """An estimator of classes."""
 
     def predict_classes(
         self,
@@ -37,7 +55,7 @@ class Classifier(Estimator):
         as_iterable: bool = True,
     ) -> Any:
         """Returns the likeliest class of each example; see `Estimator.predict`."""
-        return self._one(PredictionKey.CLASSES, x, input_fn, batch_size, as_iterable)
+        return self._predict_one(PredictionKey.CLASSES, x, input_fn, batch_size, as_iterable)
 
     def predict_proba(
         self,
@@ -47,30 +65,14 @@ class Classifier(Estimator):
         as_iterable: bool = True,
     ) -> Any:
         """Returns the probabilities of all classes, [classes] an example; see above."""
-        return self._one(PredictionKey.PROBABILITIES, x, input_fn, batch_size, as_iterable)
+        return self._predict_one(PredictionKey.PROBABILITIES, x, input_fn, batch_size, as_iterable)
 
-    def _one(self, key: str, x: Any, input_fn: Any, batch_size: Any, as_iterable: bool) -> Any:
-        """Returns one prediction of each example."""
-        found = super().predict(x, input_fn, batch_size, [key], as_iterable)
-        return _values(found, key) if as_iterable else found[key]
+    def _predict_main(self, *args: Any) -> Any:
+        return self.predict_classes(*args)
 
 
-class Regressor(Estimator):
-    """An estimator of numbers, and how it returns predictions."""
-
-    def predict(
-        self,
-        x: Any = None,
-        input_fn: Callable[..., Any] | None = None,
-        batch_size: int | None = None,
-        outputs: Iterable[str] | None = None,
-        as_iterable: bool = True,
-        iterate_batches: bool = False,
-    ) -> Any:
-        """Returns the numbers, or `outputs` by name; see `Estimator.predict`."""
-        if not outputs:
-            return self.predict_scores(x, input_fn, batch_size, as_iterable)
-        return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+class Regressor(_Predicting):
+    """An estimator of numbers."""
 
     def predict_scores(
         self,
@@ -80,9 +82,10 @@ class Regressor(Estimator):
         as_iterable: bool = True,
     ) -> Any:
         """Returns the number of each example; see `Estimator.predict`."""
-        key = PredictionKey.SCORES
-        found = super().predict(x, input_fn, batch_size, [key], as_iterable)
-        return _values(found, key) if as_iterable else found[key]
+        return self._predict_one(PredictionKey.SCORES, x, input_fn, batch_size, as_iterable)
+
+    def _predict_main(self, *args: Any) -> Any:
+        return self.predict_scores(*args)
 
 
 def _values(predictions: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:

@@ -28,7 +28,7 @@ _CLASSES = (ProblemType.CLASSIFICATION, ProblemType.LOGISTIC_REGRESSION)
 
 
 class _Receiver(NamedTuple):
-    """What the driver's exports call a receiver."""
+    """Receiver of an export, as the driver takes it."""
 
     features: Any
     inputs: InputFnOps

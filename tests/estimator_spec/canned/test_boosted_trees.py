@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -20,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import estimator_spec
+import make_boosted_trees as made
 from estimator_spec import heads
 from estimator_spec.canned import boosted_trees_model
 from estimator_spec.checkpoints import boosted_trees as stored
@@ -39,17 +39,6 @@ CASES = [
     for name in recorded
     if name not in ("tensorflow", "python")
 ]
-
-
-def load_script():
-    """Imports the script that made the data."""
-    spec = importlib.util.spec_from_file_location("made", DATA / "make_boosted_trees.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-made = load_script()
 
 
 @pytest.fixture

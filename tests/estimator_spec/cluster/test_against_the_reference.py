@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from cluster_results import losses
 
 pytestmark = [
     pytest.mark.slow,
@@ -15,11 +15,6 @@ pytestmark = [
     # In the other tier test_cluster_training.py compares our clusters with one process.
     pytest.mark.nightly("clusters of the reference continue from checkpoints of ours"),
 ]
-
-
-def losses(output):
-    """Returns the printed losses by step."""
-    return {int(step): float(loss) for step, loss in re.findall(r"step (\d+) loss (\S+)", output)}
 
 
 def contents(model_dir):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cluster_results import losses, variables
 from estimator_spec import checkpoints
 
 tf1 = tf.compat.v1
@@ -18,19 +19,6 @@ tf1 = tf.compat.v1
 pytestmark = pytest.mark.slow
 
 TABLE = "input_layer/word_embedding/embedding_weights"
-
-
-def losses(output):
-    """Returns the printed losses by step."""
-    return {int(step): float(loss) for step, loss in re.findall(r"step (\d+) loss (\S+)", output)}
-
-
-def variables(model_dir):
-    """Returns the variables of the latest checkpoint by name."""
-    prefix = tf.train.latest_checkpoint(str(model_dir))
-    return {
-        name: tf.train.load_variable(prefix, name) for name, _ in tf.train.list_variables(prefix)
-    }
 
 
 @pytest.mark.parametrize("core", [None, "host"])

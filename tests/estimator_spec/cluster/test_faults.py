@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import interruptions
+from cluster_results import variables
 from estimator_spec import checkpoints
 from estimator_spec.cluster import network_namespace
 
@@ -85,12 +86,6 @@ class Cut:
         )
         command = [sys.executable, "-c", code.format(flags=int(is_up))]
         subprocess.run(self._namespace.command(command), check=True)
-
-
-def variables(model_dir):
-    """Returns the values of all variables in the latest checkpoint."""
-    reader = tf.train.load_checkpoint(str(model_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 @NIGHTLY

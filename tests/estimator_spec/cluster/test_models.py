@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cluster_results import losses, variables
 from estimator_spec import checkpoints
 from tpu_columns.kernels import libraries, loading
 
@@ -20,11 +21,6 @@ pytestmark = pytest.mark.slow
 def auc(output):
     """Returns the AUC that the program printed."""
     return float(re.search(r"^AUC (\S+)$", output, re.MULTILINE)[1])
-
-
-def losses(output):
-    """Returns the printed losses by step."""
-    return {int(step): float(loss) for step, loss in re.findall(r"step (\d+) loss (\S+)", output)}
 
 
 @pytest.mark.nightly("six processes, 600 steps")
@@ -49,15 +45,13 @@ def test_joined_transfers_change_no_number(cluster, tmp_path, core):
         model_dir = tmp_path / switch
         options = {"program": "dlrm_program", "max_steps": 30, "core": core}
         made = cluster(model_dir, servers=2, **options)
-        for variables in made.environments.values():
-            variables["TPU_COLUMNS_FAST_UPDATES"] = switch
+        for environment in made.environments.values():
+            environment["TPU_COLUMNS_FAST_UPDATES"] = switch
             # Native updates, which that switch turns off, too, differ in the last digit.
-            variables["TPU_COLUMNS_NATIVE_KERNELS"] = "0"
+            environment["TPU_COLUMNS_NATIVE_KERNELS"] = "0"
         made.run()
         assert ("Joined the tensors" in made.output("chief 0")) == (switch == "1")
-        prefix = tf.train.latest_checkpoint(str(model_dir))
-        names = [name for name, _ in tf.train.list_variables(prefix)]
-        found[switch] = {name: tf.train.load_variable(prefix, name) for name in names}
+        found[switch] = variables(model_dir)
     assert set(found["0"]) == set(found["1"])
     for name, value in found["0"].items():
         np.testing.assert_array_equal(found["1"][name], value, err_msg=name)
@@ -79,8 +73,7 @@ def test_kernels_on_servers(cluster, tmp_path, core):
         prefix = tf.train.latest_checkpoint(str(tmp_path / name))
         engine = json.loads(Path(f"{prefix}.tables.json").read_text())["engine"]
         assert engine == ("kernels" if name == "all" else "TensorFlow")
-        variables = [variable for variable, _ in tf.train.list_variables(prefix)]
-        found[name] = {each: tf.train.load_variable(prefix, each) for each in variables}
+        found[name] = variables(tmp_path / name)
     for name, value in found["none"].items():
         np.testing.assert_array_equal(found["some"][name], value, err_msg=name)
         np.testing.assert_allclose(found["all"][name], value, rtol=1e-6, atol=1e-6, err_msg=name)

@@ -4,27 +4,15 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
-import tensorflow as tf
+
+from cluster_results import losses, variables
 
 pytestmark = pytest.mark.slow
 
 PROGRAM = "strategy_program"
-
-
-def losses(output):
-    """Returns the printed losses by step."""
-    return {int(step): float(loss) for step, loss in re.findall(r"step (\d+) loss (\S+)", output)}
-
-
-def variables(model_dir):
-    """Returns the variables of the latest checkpoint by name."""
-    prefix = tf.train.latest_checkpoint(str(model_dir))
-    reader = tf.train.load_checkpoint(prefix)
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def assert_same(actual, expected):

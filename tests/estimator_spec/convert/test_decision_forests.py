@@ -6,7 +6,6 @@ The trees are those of `tests/data/boosted_trees/`. Needs ydf.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -16,20 +15,10 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import make_boosted_trees as made
 from estimator_spec import convert, heads
 
 DATA = Path(__file__).resolve().parents[2] / "data"
-
-
-def load_script():
-    """Imports the script that made the data."""
-    spec = importlib.util.spec_from_file_location("made", DATA / "make_boosted_trees.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-made = load_script()
 
 
 def estimator_of(name, kind=None, **changed):

@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+from estimator_spec.driver import evaluation
+from estimator_spec.updates import dependencies
 
 tf1 = tf.compat.v1
 
@@ -164,6 +166,17 @@ def test_a_local_init_op_of_the_models(make, line):
     result = make(params={"spec": scaffold}).evaluate(line.input_fn)
     assert result["mae"] == pytest.approx(error, rel=1e-5)
     assert read == [2.0]
+
+
+def test_each_local_variable_is_assigned_once():
+    """A variable that the model's local_init_op assigns isn't initialized by another op, too."""
+    local = [tf1.GraphKeys.LOCAL_VARIABLES]
+    with tf.Graph().as_default():
+        mine, _ = (tf1.get_variable(n, initializer=1.0, collections=local) for n in ("a", "b"))
+        given = tf1.train.Scaffold(local_init_op=tf.group(mine.assign(2.0)))
+        op = evaluation.add_default_local_init(given).local_init_op
+        assigns = [o for o in dependencies.collect_ancestors(op) if o.type == "AssignVariableOp"]
+        assert sorted(assign.inputs[0].op.name for assign in assigns) == ["a", "b"]
 
 
 def test_twice_is_the_same(make, line):

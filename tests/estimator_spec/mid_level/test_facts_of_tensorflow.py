@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TensorFlow's own tests of these classes assert, and no other test here: facts of its API.
+"""Facts of the API that TensorFlow's own tests assert, and no other test here.
 
 Its wheel has no tests; these are the facts, without their words.
 """
