@@ -226,6 +226,19 @@ def check_metrics(expected, model, labels):
         )
 
 
+def test_predictions_compiled_by_xla():
+    """A model of all kinds of lookups compiles, and predicts the same several batches at a time."""
+    keras = pytest.importorskip("keras")
+    estimator = V2.DNNLinearCombinedClassifier(n_classes=3, **BOTH)
+    estimator.train(lambda: dataset(IDS + 1), steps=5)
+    model = to_keras(estimator)
+    fast = keras.Model(model.core.input, model.core.output)
+    fast.compile(jit_compile=True, steps_per_execution=2)
+    found = fast.predict(dataset(IDS).map(lambda x, _: model.preprocess(x)), verbose=0)
+    for name, expected in model.core(model.preprocess(features())).items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_dropout_and_other_layers():
     """Hidden layers have their dropout, and activations their names."""
     for function, name in ((tf.nn.leaky_relu, "leaky_relu"), (tf1.nn.tanh, "tanh")):

@@ -105,15 +105,12 @@ def padded(name: str, ids: tf.SparseTensor, weights: Any = None) -> dict[str, tf
         ids: negative ones are left out.
         weights: the feature with their weights, or None for ones.
     """
-    kept = tf.sparse.retain(ids, ids.values >= 0)
-    if weights is None:
-        numbers = tf.ones_like(kept.values, tf.float32)
-    else:
-        numbers = weights_at(kept, weights)
-    return {
-        f"{name}_ids": tf.sparse.to_dense(kept),
-        f"{name}_weights": tf.sparse.to_dense(kept.with_values(numbers)),
-    }
+    dense = tf.sparse.to_dense(ids, -1)
+    numbers = tf.cast(dense >= 0, tf.float32)
+    if weights is not None:
+        given = ids.with_values(weights_at(ids, weights))
+        numbers = tf.where(dense >= 0, tf.sparse.to_dense(given), 0.0)
+    return {f"{name}_ids": tf.maximum(dense, 0), f"{name}_weights": numbers}
 
 
 def padded_steps(
