@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -181,8 +182,48 @@ def test_the_adult_data_from_the_reference_to_a_served_model(reference_python, t
     np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-4, atol=1e-4)
 
 
+# 200 more steps of the reference on the rows in the order of the file.
+MORE_OF_IRIS = """
+import sys
+
+import tensorflow.compat.v1 as tf
+
+folder, programs = sys.argv[1:]
+sys.path.insert(0, programs)
+import iris_premade
+
+iris_premade.train_input_fn = lambda x, y, size: (
+    tf.data.Dataset.from_tensor_slices((dict(x), y)).repeat().batch(size)
+)
+iris_premade.main(["iris_premade", "--model_dir=" + folder, "--train_steps=200"])
+"""
+
+# The same steps of the written model, with the program's schedule, which the report asks for.
+KERAS_OF_IRIS = """
+import json
+import sys
+
+folder, programs, out = sys.argv[1:]
+sys.path[:0] = [folder, programs]
+import keras
+import tensorflow as tf
+
+import iris_premade
+import model
+
+trained = keras.models.load_model(model.WEIGHTS)
+trained.optimizer.learning_rate = keras.optimizers.schedules.ExponentialDecay(0.05, 100, 0.9)
+batches = tf.data.Dataset.from_tensor_slices(iris_premade.load_data(120, 1)).repeat().batch(30)
+losses = []
+for x, y in batches.take(200).map(model.training_batch):
+    trained.reset_metrics()
+    losses.append(float(trained.train_on_batch(x, y, return_dict=True)["loss"]))
+json.dump(losses, open(out, "w"))
+"""
+
+
 def test_a_program_of_tensorflow_1(reference_python, tmp_path):
-    """The premade DNNClassifier of 2017: predictions and served outputs are the reference's."""
+    """The premade DNNClassifier of 2017: predictions, served outputs, losses of 200 more steps."""
     program = PROGRAM.with_name("iris_premade.py")
     environment = {k: v for k, v in os.environ.items() if k not in LEFT_OUT}
     command = [reference_python, program, f"--model_dir={tmp_path}"]
@@ -211,6 +252,18 @@ def test_a_program_of_tensorflow_1(reference_python, tmp_path):
     rows = json.loads((tmp_path / "results.json").read_text())["predictions"]
     for key in ("logits", "probabilities", "class_ids"):
         np.testing.assert_allclose(served[key], [row[key] for row in rows], 1e-5, 1e-5)
+    more = shutil.copytree(tmp_path / "model", tmp_path / "more" / "model").parent
+    for python, text, arguments in (
+        (reference_python, MORE_OF_IRIS, [more, program.parent]),
+        (sys.executable, KERAS_OF_IRIS, [output, program.parent, tmp_path / "losses.json"]),
+    ):
+        run = [python, "-c", text, *arguments]
+        done = subprocess.run(run, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+    expected = json.loads((more / "results.json").read_text())["losses"]
+    found = json.loads((tmp_path / "losses.json").read_text())
+    assert len(found) == 200
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3], ids=MODELS)
