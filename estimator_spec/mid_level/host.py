@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -38,40 +39,81 @@ _NO_LOOKUP = (
 
 
 @dataclasses.dataclass(frozen=True)
+class _Form:
+    """Static properties of a feature's samples, known when a function is traced.
+
+    Attributes:
+        weighted: whether they have weights.
+        shape: that of the activation without the table's dimension, if it is known.
+        one_id: whether id i is all of sample i, and there is one for each element of `shape`.
+    """
+
+    weighted: bool
+    shape: tuple[int, ...] | None
+    one_id: bool
+
+    @property
+    def dtypes(self) -> list[Any]:
+        """Types of the tensors of `flatten`."""
+        parts = 1 + (not self.one_id) + (self.shape is None)
+        return [*[tf.int64] * parts, *[tf.float32] * self.weighted]
+
+    def flatten(self, found: Samples) -> list[Any]:
+        """Returns the tensors that aren't constants."""
+        tensors = [found.ids]
+        tensors += [] if self.one_id else [found.samples]
+        tensors += [found.shape] if self.shape is None else []
+        return [*tensors, *([found.weights] if self.weighted else [])]
+
+    def unflatten(self, tensors: Iterator[Any]) -> Samples:
+        """Returns the samples of such tensors."""
+        ids, *rest = (of_shape(next(tensors), [None]) for _ in self.dtypes)
+        weights = rest.pop() if self.weighted else None
+        shape = rest.pop() if self.shape is None else tf.constant(self.shape, tf.int64)
+        if self.one_id:
+            assert self.shape is not None
+            return Samples(ids, tf.range(math.prod(self.shape), dtype=tf.int64), shape, weights)
+        (samples,) = rest
+        return Samples(ids, samples, shape, weights)
+
+
+def _form(ids: Any, found: Samples, shape: Any) -> _Form:
+    """Returns the form of the samples of a feature, whose activations have a shape."""
+    known = tuple(shape.as_list()) if shape.is_fully_defined() else None
+    one_id = (
+        known is not None
+        and isinstance(ids, tf.Tensor)
+        and ids.shape.num_elements() == math.prod(known)
+    )
+    return _Form(found.weights is not None, known, one_id)
+
+
+@dataclasses.dataclass(frozen=True)
 class _Kind:
     """Static properties of a batch, known when a function is traced.
 
     Attributes:
         training: whether its gradients are applied.
-        weighted: whether each feature has weights.
+        forms: those of the features.
     """
 
     training: bool
-    weighted: tuple[bool, ...]
+    forms: tuple[_Form, ...]
 
     @property
     def dtypes(self) -> list[Any]:
         """Types of the tensors of `flatten`."""
-        of_feature = [tf.int64, tf.int64, tf.int64]
-        return [
-            dtype
-            for weighted in self.weighted
-            for dtype in [*of_feature, *([tf.float32] * weighted)]
-        ]
+        return [dtype for form in self.forms for dtype in form.dtypes]
 
     def flatten(self, batch: Sequence[Samples]) -> list[Any]:
-        """Returns the tensors of a batch."""
-        return [tensor for each in batch for tensor in each if tensor is not None]
+        """Returns the tensors of a batch that aren't constants."""
+        pairs = zip(self.forms, batch, strict=True)
+        return [tensor for form, found in pairs for tensor in form.flatten(found)]
 
     def unflatten(self, tensors: Sequence[Any]) -> list[Samples]:
-        """Returns the batch of tensors."""
-        found, begin = [], 0
-        for weighted in self.weighted:
-            end = begin + 3 + weighted
-            parts = [of_shape(tensor, [None]) for tensor in tensors[begin:end]]
-            found.append(Samples(*parts))
-            begin = end
-        return found
+        """Returns the batch of such tensors."""
+        rest = iter(tensors)
+        return [form.unflatten(rest) for form in self.forms]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +240,7 @@ class HostEmbedding(EmbeddingCore):
                 samples.from_ids(*each)
                 for each in zip(self.paths, inputs, weights, self.features, shapes, strict=True)
             ]
-        kind = _Kind(training, tuple(each.weights is not None for each in batch))
+        kind = _Kind(training, tuple(map(_form, inputs, batch, shapes)))
         place = replica, name
         if (place, kind) not in self._queues:
             self._queues[place, kind] = TensorQueue(kind.dtypes, _NO_BATCH)
@@ -214,12 +256,7 @@ class HostEmbedding(EmbeddingCore):
         if place not in self._enqueued:
             raise RuntimeError(_NO_BATCH)
         kind, shapes = self._next(place)
-        batch = [
-            _with_static_shape(found, shape)
-            for found, shape in zip(
-                kind.unflatten(self._queues[place, kind].take()), shapes, strict=True
-            )
-        ]
+        batch = kind.unflatten(self._queues[place, kind].take())
         if not kind.training:
             self.flush()
         native = self.replicas.number == 1 and tables.is_native(self._tables)
@@ -332,13 +369,6 @@ class HostEmbedding(EmbeddingCore):
             return
         for path, lookup in zip(self.paths, lookups, strict=True):
             samples.check_ids(path, lookup.samples.ids.numpy(), self._configs[lookup.table])
-
-
-def _with_static_shape(found: Samples, shape: Any) -> Samples:
-    """Returns samples whose shape is a constant, if it is known; `from_ids` made it of the same."""
-    if not shape.is_fully_defined():
-        return found
-    return found._replace(shape=tf.constant(shape.as_list(), tf.int64))
 
 
 def _reshaped(sums: Any, shape: Any, samples: Samples, width: int) -> Any:
