@@ -106,6 +106,17 @@ CONTRIB = parse_rows(
     contrib.rnn contrib.rnn.python.ops.core_rnn:
       static_bidirectional_rnn static_rnn static_state_saving_rnn
 
+    [estimator_spec.legacy.contrib_opt]
+    contrib.opt:
+      AdamWOptimizer DecoupledWeightDecayExtension LARSOptimizer LazyAdamOptimizer
+      MomentumWOptimizer NadamOptimizer extend_with_decoupled_weight_decay
+    contrib.opt.python.training.lazy_adam_optimizer: LazyAdamOptimizer
+    contrib.opt.python.training.lars_optimizer: LARSOptimizer
+    contrib.opt.python.training.nadam_optimizer: NadamOptimizer
+    contrib.opt.python.training.weight_decay_optimizers:
+      AdamWOptimizer DecoupledWeightDecayExtension MomentumWOptimizer
+      extend_with_decoupled_weight_decay
+
     [estimator_spec.legacy.contrib_crf]
     contrib.crf contrib.crf.python.ops.crf:
       crf_binary_score crf_decode crf_log_likelihood crf_log_norm crf_sequence_score crf_unary_score

@@ -93,7 +93,6 @@ ALL = (
             *("tensorflow-datasets", "tensorflow-metadata", "toml", "zipp"),
         ),
         "tensor2tensor_transformer",
-        note="Its trainer uses `tf.contrib.opt`, which isn't restored: ours.",
     ),
     Neighbour(
         "tensorflow-lattice",

@@ -25,6 +25,7 @@ hparams = trainer_lib.create_hparams(
     "transformer_tiny", data_dir=data_dir, problem_name="algorithmic_identity_binary40"
 )
 hparams.batch_size = 128
+hparams.add_hparam("warm_start_from", None)  # as its trainer does
 run_config = trainer_lib.create_run_config(
     model_name="transformer", model_dir=os.path.join(sys.argv[1], "model"), save_checkpoints_steps=5
 )
