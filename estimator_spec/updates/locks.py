@@ -36,6 +36,10 @@ _BY_ROWS = re.compile(f"Scatter|Sparse|{loading.PREFIX}")
 # Locks of a server: few, as each costs two ops a step; and several, as a save holds one as long as
 # it copies all variables that have it.
 _STRIPES = 4
+_UNLOCKED = (
+    "Updates of %s have no lock, because one of them awaits another: if several processes train, "
+    "rows in a checkpoint may disagree with their slots. Update each variable once a step."
+)
 
 
 class _Group(NamedTuple):
@@ -79,7 +83,7 @@ def lock_updates(graph: tf.Graph, train_op: Any) -> Any:
                 if getattr(train_op, "op", train_op) in writers:
                     train_op = end
             else:
-                tf1.logging.info("Updates of %s aren't locked: one awaits another.", group.name)
+                tf1.logging.warning(_UNLOCKED, ", ".join(sorted(v.name for v in group.variables)))
     graph.get_collection_ref(_GROUPS)[:] = locked
     count = sum(len(group.variables) for group in locked)
     tf1.logging.info("Updates and saves of %d variables have %d locks.", count, len(locked))
