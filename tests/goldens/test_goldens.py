@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import shutil
 
@@ -209,3 +210,10 @@ def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         record.main(["warm_stat", "--python", "reference"])
     assert "no goldens are called warm_stat" in capsys.readouterr().err
+
+
+def test_no_golden_names_files_of_a_machine():
+    """What is recorded is the same wherever it is recorded."""
+    for path in goldens.FOLDER.glob("*.xz"):
+        text = lzma.decompress(path.read_bytes()).decode()
+        assert "site-packages" not in text and "/tests/" not in text, path.name

@@ -107,7 +107,10 @@ def outcome(heads, case, compute=eager_outcome):
     try:
         return encoded(compute(heads, case))
     except Exception as error:
-        return {"error": type(error).__name__, "message": str(error)}
+        # Without the files of this machine, where the op was made.
+        lines = str(error).splitlines()
+        lines = [line for line in lines if not line.lstrip().startswith('File "')]
+        return {"error": type(error).__name__, "message": "\n".join(lines)}
 
 
 def described(value):

@@ -48,6 +48,11 @@ def data(seed):
     return features, (size + word > 1.5).astype(np.float32)
 
 
+def seeded():
+    """Returns a configuration with which each run has the same initial values."""
+    return (tf.estimator if SIDE == "reference" else estimator).RunConfig(tf_random_seed=1)
+
+
 def classifier(model_dir):
     """Returns a classifier with a vocabulary file, an asset of its SavedModel."""
     path = model_dir + "-words.txt"
@@ -60,14 +65,14 @@ def classifier(model_dir):
         tf.feature_column.embedding_column(column, 2),
         tf.feature_column.numeric_column("size"),
     ]
-    return canned.DNNClassifier([4], columns, model_dir), columns
+    return canned.DNNClassifier([4], columns, model_dir, config=seeded()), columns
 
 
 def regressor(model_dir):
     """Returns a linear regressor."""
     column = tf.feature_column.categorical_column_with_hash_bucket("word", 5)
     columns = [column, tf.feature_column.numeric_column("size")]
-    return canned.LinearRegressor(columns, model_dir, optimizer="Adagrad"), columns
+    return canned.LinearRegressor(columns, model_dir, optimizer="Adagrad", config=seeded()), columns
 
 
 CASES = {"classifier": classifier, "regressor": regressor}
