@@ -54,6 +54,7 @@ class StepWatch:
         self._clock = clock
         self._is_over = threading.Event()
         self._is_active = roles.is_distributed(config)
+        self._has_servers = config.num_ps_replicas > 0
         self._what = _FIRST_SESSION  # what it waits for; '': for a step
         self._since = clock()  # when the last step ended
         self._next_check = self._since + _SECONDS_BETWEEN_LINES
@@ -82,9 +83,9 @@ class StepWatch:
         self._what = "a new session is being created"
         if self._is_active:
             tf1.logging.warning(
-                "The session with the parameter servers was lost (%s). Training stands still until "
-                "there is a new one.",
-                first_line(error),
+                "The session with the %s was lost (%s). Training stands still until there is a new "
+                "one.",
+                *("parameter servers" if self._has_servers else "other workers", first_line(error)),
             )
             self._is_logged = True
             self._next_check = self._clock() + _SECONDS_BETWEEN_LINES
@@ -112,7 +113,8 @@ class StepWatch:
         if not silent and seconds < _SECONDS_BETWEEN_LINES:
             self._next_check = since + _SECONDS_BETWEEN_LINES
             return
-        reason = ", ".join(silent) or f"all parameter servers answer, and {self._what}"
+        answer = "all parameter servers answer, and " if self._has_servers else ""
+        reason = ", ".join(silent) or answer + self._what
         if seconds >= limit:
             _end_process(seconds, reason)
         tf1.logging.warning(

@@ -130,6 +130,21 @@ def test_a_session_that_is_lost_twice(watched):
         assert lines() == ["Training goes on after 25 seconds."]
 
 
+def test_workers_without_servers(watched, monkeypatch):
+    """Workers of a collective strategy, which have no servers, don't read about any."""
+    cluster = {"chief": ["127.0.0.1:9"], "worker": ["127.0.0.1:8"]}
+    task = {"type": "chief", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    _, lines = watched
+    made = Watched(RunConfig())
+    made.watch.step_done()
+    made.watch.session_lost(LOST)
+    made.wait(11)
+    found = lines()[-2:]  # after those of the configuration
+    assert found[0].startswith("The session with the other workers was lost (Connection reset")
+    assert found[1].startswith("Training has stood still for 10 seconds: a new session is being")
+
+
 @pytest.mark.parametrize("phase", ["start", "step", "lost", "close"])
 def test_the_limit(watched, monkeypatch, phase):
     """At the limit the process ends with status 1, whatever TensorFlow waits in."""
