@@ -45,7 +45,7 @@ class Neighbour(NamedTuple):
         module: what programs import.
         needs: further packages that it needs; none of them brings a TensorFlow.
         program: file in `programs`, for a package with names of the Estimator; '': none.
-        note: what is missing, and whose it is.
+        note: what is missing, and why.
     """
 
     package: str
@@ -65,14 +65,14 @@ ALL = (
             *("cffi", "colorama", "cryptography", "ipywidgets", "lxml", "nltk", "portalocker"),
             *("pycparser", "rouge-score", "sacrebleu", "tabulate", "tensorflow-transform"),
         ),
-        note="It reads exports of `export_saved_model`. `export_eval_savedmodel` and its reader "
-        "were removed from it: theirs.",
+        note="It reads exports of `export_saved_model`. It has removed `export_eval_savedmodel` "
+        "and its reader.",
     ),
     Neighbour("tensorflow-hub", "tensorflow_hub", (), "hub_embedding"),
     Neighbour(
         "horovod",
         "horovod.tensorflow",
-        note="There are no wheels: theirs. "
+        note="It has no wheels. "
         "`tests/estimator_spec/driver/test_horovod.py` trains with a stand-in of its interface.",
     ),
     Neighbour(
@@ -97,15 +97,14 @@ ALL = (
     Neighbour(
         "tensorflow-lattice",
         "tensorflow_lattice",
-        note="Its estimators ended with version 2.0.13, the row below; newer ones are Keras "
-        "layers: theirs.",
+        note="Its estimators ended with version 2.0.13, the row below; it has Keras layers only.",
     ),
     Neighbour(
         "tensorflow-lattice==2.0.13",
         "tensorflow_lattice",
         (),
         "lattice_classifier",
-        note="It calls `numpy.quantile(interpolation=…)`, which NumPy 2.4 has removed: theirs. "
+        note="It calls `numpy.quantile(interpolation=…)`, which NumPy 2.4 has removed. "
         "Take an older NumPy.",
     ),
     Neighbour(
