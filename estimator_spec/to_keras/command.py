@@ -57,6 +57,13 @@ def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
         if options.checkpoint is not None:
             checkpoint = _kept(options.checkpoint, folder)
         use = first_use.find_use(program, options.estimator)
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "The program switches TensorFlow 2's behaviour off, and Keras 3 needs it. Remove "
+                "disable_v2_behavior() or disable_eager_execution(). If the program has "
+                "neither, it is one of TensorFlow 1: `python -m estimator_spec migrate --write` "
+                "rewrites it; then remove the disable_v2_behavior() that this adds."
+            )
         shown = options.checkpoint or use.estimator.model_dir
         return _write(use, checkpoint or shown, program, output, options, rules, shown)
 

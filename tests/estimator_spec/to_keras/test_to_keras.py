@@ -246,6 +246,8 @@ estimator = tf.estimator.LinearRegressor([{columns}], model_dir={folder!r})
         ({"before": "table = {}", "normalizer": "lambda x: x + len(table)"}, "'table'"),
         ({"normalizer": "tf.math.log1p"}, "normalizer_fn of 'x'"),
         ({"after": "raise SystemExit(3)"}, "ended with 3"),
+        ({"before": "tf.compat.v1.disable_v2_behavior()"}, "Remove disable_v2_behavior()"),
+        ({"before": "tf.logging.set_verbosity(tf.logging.INFO)"}, "one of TensorFlow 1"),
     ],
 )
 def test_refused_before_anything_is_written(changed, words, tmp_path):
