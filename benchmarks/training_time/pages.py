@@ -155,9 +155,15 @@ def rounds(results: Results) -> str:
     text = f"Rounds: {most} at most; a ratio without a spread is of one round, or of medians. "
     return text + (
         f"A process beside which others used more than {DISTURBED:.0%} of the machine was run "
-        f"again where there was time; {disturbed} of {len(shares)} were disturbed to the end, and "
+        f"again where there was time; {disturbed} of {len(shares)} were disturbed each time, and "
         "their cells have a star."
     )
+
+
+def about_sides(results: Results) -> str:
+    """Says what the sides measure that not every workload has."""
+    measured = {run.side for run in results.runs}
+    return "\n".join(text for side, text in ABOUT_SIDES.items() if side in measured)
 
 
 def page(results: Results, plot: str, command: str) -> str:
@@ -171,6 +177,7 @@ def page(results: Results, plot: str, command: str) -> str:
             machine=results.machine,
             versions=versions(results),
             rounds=rounds(results),
+            sides=about_sides(results),
         ),
         "## Goals",
         GOALS,
@@ -228,12 +235,18 @@ line in the log every 100 steps, summaries, random initial values. Ours trains b
 log-uniform ids) are made once, kept in memory by `tf.data` and given in turn, the same way on
 every side. Steps are timed by the `global_step/sec` of TensorFlow's own log.
 
-keras-rs is only trained: it has no sequences, and census is a program for an estimator. FBGEMM has
-the embedding part alone. "Without lookups" is our side with a constant in place of the feature
-layers: what input, network and their optimizer take, below which no lookup can go. What was done
-for these numbers, and where the floor is: [speed.md](speed.md)."""
+{sides}
+[speed.md](speed.md) explains the optimizations, and what limits them."""
 
-GOALS = "Each number is a ratio; the smallest and the largest over the cells that a goal speaks of."
+ABOUT_SIDES = {
+    "keras_rs": "keras-rs is only trained: it has no sequences, and census is a program for an\n"
+    "estimator.",
+    "fbgemm": "FBGEMM has the embedding part alone.",
+    "no-lookups": '"Without lookups" is our side with a constant in place of the feature layers: what\n'
+    "input, network and their optimizer take.",
+}
+
+GOALS = "Each number is a ratio: the smallest and the largest of the cells to which a goal applies."
 CELLS = "Milliseconds a step · ratio to the reference: median (smallest–largest round)."
 FIRST = "From making the columns to the end of a training of one step, without imports."
 MEMORY = "The most that a process held, TensorFlow and the batches included."
