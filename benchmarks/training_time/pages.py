@@ -242,8 +242,8 @@ ABOUT_SIDES = {
     "keras_rs": "keras-rs is only trained: it has no sequences, and census is a program for an\n"
     "estimator.",
     "fbgemm": "FBGEMM has the embedding part alone.",
-    "no-lookups": '"Without lookups" is our side with a constant in place of the feature layers: what\n'
-    "input, network and their optimizer take.",
+    "no-lookups": '"Without lookups" is our side with a constant in place of the feature layers:\n'
+    "what input, network and their optimizer take.",
 }
 
 GOALS = "Each number is a ratio: the smallest and the largest of the cells to which a goal applies."
