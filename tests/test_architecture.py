@@ -83,6 +83,7 @@ KNOWN_PRIVATE = {
         "tensorflow.core.protobuf.tpu.optimization_parameters_pb2": "as above",
         "tensorflow.core.protobuf.tpu.tpu_embedding_configuration_pb2": "as above",
         "tensorflow.python.checkpoint.graph_view": "the saver of a Scaffold's tf.train.Checkpoint",
+        "tensorflow.python.eager.context": "no public name switches eager mode on again",
         "tensorflow.python.ops.lookup_ops": "the id tables of tensorflow.contrib.lookup",
         "tensorflow.python.ops.summary_ops_v2": "the signatures of tensorflow.contrib.summary",
         "tensorflow.python.ops.while_v2": "tf.while_loop chooses by a switch of all threads",

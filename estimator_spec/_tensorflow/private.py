@@ -203,6 +203,17 @@ def tf1_optimizer_arguments(optimizer: Any) -> dict[str, Any]:
     return {**values, "learning_rate": values.get("learning_rate", values.get("lr"))}
 
 
+def eager_mode() -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which ops run eagerly in a process that has switched that off.
+
+    `tf.compat.v1.enable_eager_execution` serves only before the first graph.
+    """
+    from tensorflow.python.eager import context
+
+    mode: contextlib.AbstractContextManager[None] = context.eager_mode()
+    return mode
+
+
 # How many threads build models with each strategy: a program may share one.
 _average_losses: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()

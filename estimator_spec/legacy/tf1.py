@@ -69,6 +69,19 @@ def enable(program: bool, also: Sequence[str] = ()) -> None:
     builtins.__import__ = _Import(builtins.__import__, program, also)
 
 
+def restore_v2_names_and_switches() -> None:
+    """Undoes what `enable`, or `tf.compat.v1.disable_v2_behavior`, has done, but for eager mode.
+
+    TensorFlow switches eager mode on at a program's start only: `private.eager_mode` has a block.
+    """
+    if isinstance(builtins.__import__, _Import):
+        builtins.__import__ = builtins.__import__.real
+    tf1.enable_v2_tensorshape()
+    tf1.enable_resource_variables()
+    tf1.enable_tensor_equality()
+    tf1.enable_control_flow_v2()
+
+
 class _Import:
     """Replacement of `__import__`: some modules get TensorFlow 1's names as `tensorflow`.
 
@@ -79,7 +92,7 @@ class _Import:
     """
 
     def __init__(self, real: Any, program: bool, also: Sequence[str]) -> None:
-        self._real = real
+        self.real = real
         self._program = program
         self._also = frozenset(also)
         self._tensorflow = TF1Module()
@@ -96,9 +109,9 @@ class _Import:
         if name == "tensorflow" and level == 0 and self._is_of_tf1(globals):
             for part in fromlist or ():
                 if part in _SHARED or part == "contrib":
-                    self._real(f"{name}.{part}")
+                    self.real(f"{name}.{part}")
             return self._tensorflow
-        module = self._real(name, globals, locals, fromlist, level)
+        module = self.real(name, globals, locals, fromlist, level)
         if module is sys.modules.get("tensorflow") and level == 0 and self._is_of_tf1(globals):
             return self._tensorflow  # import tensorflow.something
         return module

@@ -66,8 +66,10 @@ def read_batches(use: Use, number: int) -> list[Batch]:
         features, labels, hooks = _call(use)
         if not isinstance(features, Mapping):
             raise ValueError(f"The features of input_fn must be a dict, got {type(features)}.")
-        features = {key: value for key, value in features.items() if value is not None}
-        wanted = {"features": features} if labels is None else {"features": features, "y": labels}
+        features = {k: _converted(each) for k, each in features.items() if each is not None}
+        wanted = {"features": features}
+        if labels is not None:
+            wanted["y"] = _converted(labels)
         with tf1.train.MonitoredSession(hooks=hooks) as session:
             while len(found) < number and not session.should_stop():
                 try:
@@ -77,6 +79,15 @@ def read_batches(use: Use, number: int) -> list[Batch]:
                 name = f"batch {len(found) + 1}"
                 found.append(Batch(name, values["features"], values.get("y")))
     return found
+
+
+def _converted(value: Any) -> Any:
+    """Returns the tensor of arrays or lists, which columns and heads convert, too."""
+    if isinstance(value, Mapping):
+        return {key: _converted(each) for key, each in value.items()}
+    if isinstance(value, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+        return value
+    return tf.convert_to_tensor(value)
 
 
 def _call(use: Use) -> tuple[Any, Any, list[Any]]:

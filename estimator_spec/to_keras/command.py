@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
@@ -11,6 +12,7 @@ import tempfile
 
 import tensorflow as tf
 
+from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.common import local_files
 from estimator_spec.common.terminal import format_table
@@ -18,6 +20,7 @@ from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
 from estimator_spec.convert.keras_columns import keras_layers
 from estimator_spec.legacy import run as run_program
+from estimator_spec.legacy import tf1
 from estimator_spec.to_keras import batches, first_use, proof, report, written
 
 
@@ -57,15 +60,17 @@ def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
         if options.checkpoint is not None:
             checkpoint = _kept(options.checkpoint, folder)
         use = first_use.find_use(program, options.estimator)
-        if not tf.executing_eagerly():
-            raise ValueError(
-                "The program switches TensorFlow 2's behaviour off, and Keras 3 needs it. Remove "
-                "disable_v2_behavior() or disable_eager_execution(). If the program has "
-                "neither, it is one of TensorFlow 1: `python -m estimator_spec migrate --write` "
-                "rewrites it; then remove the disable_v2_behavior() that this adds."
-            )
         shown = options.checkpoint or use.estimator.model_dir
-        return _write(use, checkpoint or shown, program, output, options, rules, shown)
+        with _v2_behavior():
+            return _write(use, checkpoint or shown, program, output, options, rules, shown)
+
+
+def _v2_behavior() -> contextlib.AbstractContextManager[None]:
+    """Returns a context for Keras 3, which needs what programs of TensorFlow 1 switch off."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    tf1.restore_v2_names_and_switches()
+    return private.eager_mode()
 
 
 def _kept(checkpoint: str, folder: str) -> str:

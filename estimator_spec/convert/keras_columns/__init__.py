@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import tensorflow as tf
+
 from estimator_spec.convert.keras_columns import (
     assembly,
     canned_models,
@@ -79,10 +81,16 @@ def to_keras(
     Raises:
         CheckpointError: the checkpoint is missing or damaged, or that of another model.
         ImportError: Keras 3 or keras_rs isn't installed.
-        RuntimeError: Keras has another backend than TensorFlow.
+        RuntimeError: Keras has another backend than TensorFlow, or ops don't run eagerly.
         ValueError: a column can't move, two have the same name, or a vocabulary is missing.
     """
     keras_layers.check_versions()
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "to_keras makes a Keras 3 model, which needs TensorFlow 2's behaviour: call it outside "
+            "of a tf.Graph, and in a program without disable_v2_behavior(). For others there is "
+            "`python -m estimator_spec to-keras`."
+        )
     if embeddings not in distributed.EMBEDDINGS:
         names = " or ".join(map(repr, distributed.EMBEDDINGS))
         raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")

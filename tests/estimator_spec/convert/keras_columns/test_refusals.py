@@ -323,6 +323,12 @@ def test_refused(refusal: Refusal, tmp_path, monkeypatch):
     assert [word for word in refusal.words if word not in message] == [], message
 
 
+def test_a_graph_is_refused():
+    """Within a graph, and so in programs without eager mode, the error names the command."""
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="estimator_spec to-keras"):
+        to_keras([fc.numeric_column("x")])
+
+
 def test_good_input_is_taken(tmp_path, monkeypatch):
     """The same columns and checkpoint without the mistakes make a model."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
