@@ -204,10 +204,8 @@ def tf1_optimizer_arguments(optimizer: Any) -> dict[str, Any]:
 
 
 def eager_mode() -> contextlib.AbstractContextManager[None]:
-    """Returns a context in which ops run eagerly in a process that has switched that off.
-
-    `tf.compat.v1.enable_eager_execution` serves only before the first graph.
-    """
+    """Returns a context in which ops run eagerly in a process that has switched that off."""
+    # tf.compat.v1.enable_eager_execution serves only before the first graph.
     from tensorflow.python.eager import context
 
     mode: contextlib.AbstractContextManager[None] = context.eager_mode()
