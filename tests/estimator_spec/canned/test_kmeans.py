@@ -170,3 +170,19 @@ def test_the_graph_alone(metric):
         assert sums[0] > sums[1] > sums[2]
         assert [each.shape for each in session.run(distances, feed)] == [(30, 4), (10, 4)]
         assert [each.shape for each in session.run(clusters, feed)] == [(30,), (10,)]
+
+
+def test_centers_are_compared_by_their_angle():
+    """The means of a mini-batch's unit vectors are shorter than 1: with cosine that's no matter."""
+    points = np.random.RandomState(0).normal(size=(200, 8)).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        graph = contrib_factorization.KMeans(
+            tf.constant(points), 4, points[:4], distance_metric="cosine", use_mini_batch=True
+        ).training_graph()
+        session.run(tf1.global_variables_initializer())
+        session.run(graph[4])
+        session.run(graph[5])
+        (centers,) = (each for each in tf1.global_variables() if each.op.name == "clusters")
+        centers, clusters = session.run([centers, graph[1][0]])
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    assert clusters.tolist() == np.argmax(points @ centers.T, axis=1).tolist()
