@@ -47,6 +47,7 @@ from tensorflow.python.training.training_util import (
 from tpu_columns import log_messages
 
 __all__ = [
+    "add_table",
     "DENSE_COLUMNS",
     "GLOBAL_STEP_READ_KEY",
     "CategoricalColumn",
@@ -289,7 +290,7 @@ def saver_of_objects(checkpoint: Any, **options: Any) -> Any:
 def sparse_core_layout_stacker(**arguments: Any) -> Any:
     """Returns TensorFlow's `SparseCoreLayoutStacker`, which computes layouts of stacked tables.
 
-    TensorFlow has it from about 2.18 on. `TPUEmbeddingV2` calls it with the samples of its first
+    TensorFlow has it from 2.17 on. `TPUEmbeddingV2` calls it with the samples of its first
     feature only, so conversions call it themselves; `TableConfig(layout=…)` takes its layouts.
 
     Args:
@@ -299,6 +300,19 @@ def sparse_core_layout_stacker(**arguments: Any) -> Any:
     from tensorflow.python.tpu import _pywrap_sparse_core_layout
 
     return _pywrap_sparse_core_layout.SparseCoreLayoutStacker(**arguments)
+
+
+def add_table(stacker: Any, *, num_features: int, **arguments: Any) -> None:
+    """Adds a table to a `SparseCoreLayoutStacker`.
+
+    Args:
+        stacker: the stacker.
+        num_features: how many features look it up; TensorFlow 2.17 doesn't take it.
+        **arguments: the others of `AddTable`.
+    """
+    if "num_features" in stacker.AddTable.__doc__:
+        arguments["num_features"] = num_features
+    stacker.AddTable(**arguments)
 
 
 def is_saving_model() -> bool:

@@ -195,7 +195,8 @@ def _layouts(
     groups = {id(optimizer): number for number, optimizer in enumerate(optimizers.values())}
     for table in sorted(optimizers):
         features = [key for key in resolved.features_of(table) if key in shapes]
-        stacker.AddTable(
+        private.add_table(
+            stacker,
             table_name=table,
             table_height=resolved.tables[table].vocabulary_size,
             table_width=resolved.tables[table].dimension,

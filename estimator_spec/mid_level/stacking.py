@@ -62,7 +62,8 @@ def layouts(
         if kind not in kinds:
             kinds.append(kind)
         own = [each for each in features if each.table is config]
-        stacker.AddTable(
+        private.add_table(
+            stacker,
             table_name=config.name,
             table_height=config.vocabulary_size,
             table_width=config.dim,
