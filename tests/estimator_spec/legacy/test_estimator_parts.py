@@ -139,3 +139,6 @@ def test_paths_without_a_version(tmp_path):
     assert export_gc.largest_export_versions(1)(extra) == paths[1:]
     assert export_gc.largest_export_versions(0)(extra) == []
     assert export_gc.one_of_every_n_export_versions(5)(extra) == paths[1:]
+    newest = export_gc.largest_export_versions(1)
+    assert export_gc.negation(newest)(extra) == sorted([paths[0], extra[2]])
+    assert export_gc.union(newest, export_gc.negation(newest))(extra) == sorted(extra)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.mid_level import TPUEmbeddingV2
+from estimator_spec.mid_level import TPUEmbeddingV2, stacking
 from mid_level_cases import HAS_V2, unstack
 
 API = tf.tpu.experimental.embedding
@@ -128,6 +128,26 @@ def test_properties():
     before = embedding.variables
     embedding.build()
     assert embedding.variables is before
+
+
+@needs_v2
+def test_a_layout_counts_the_features_of_its_table(monkeypatch):
+    """TensorFlow's stacker gets the samples and the number of features of each table."""
+    seen = {}
+    add = stacking.private.add_table
+
+    def record(stacker, **arguments):
+        seen[arguments["table_name"]] = arguments["output_samples"], arguments["num_features"]
+        add(stacker, **arguments)
+
+    monkeypatch.setattr(stacking.private, "add_table", record)
+    tables = table("a", 10), table("b", 21)
+    features = [
+        API.FeatureConfig(tables[number], output_shape=shape)
+        for number, shape in ((0, [4]), (1, [4, 2]), (0, [3]))
+    ]
+    found = stacking.layouts(tables, features, 1, 4, False)
+    assert found.keys() == {"a", "b"} and seen == {"a": (7, 2), "b": (8, 1)}
 
 
 @needs_v2
