@@ -33,7 +33,9 @@ def equality_key(thing: Any) -> Any:
 
 
 def describe(thing: Any) -> str:
-    """Describes an initializer or function in a line, for error messages; arrays by their shape.
+    """Describes an initializer or function in a line, for error messages.
+
+    Arrays are described by their shape, functions of Python by where they are.
 
     >>> describe(tf.compat.v1.constant_initializer([1.0, 2.0]))
     "Constant(value=[1.0, 2.0], dtype='float32')"
@@ -42,6 +44,9 @@ def describe(thing: Any) -> str:
         thing: an initializer, a function or None.
     """
     get_config = getattr(thing, "get_config", None)
+    if inspect.isfunction(thing):
+        line = thing.__code__.co_firstlineno
+        return f"{thing.__module__}.{thing.__qualname__} (line {line})"
     if get_config is None or isinstance(thing, type):
         return repr(thing)
     shown = (f"{name}={_short(value)}" for name, value in get_config().items())
