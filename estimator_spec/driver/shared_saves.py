@@ -16,7 +16,6 @@ from estimator_spec import updates
 from estimator_spec._tensorflow import graph_surgery
 from estimator_spec.driver import patching
 from estimator_spec.run_config import RunConfig
-from estimator_spec.updates import dependencies
 
 tf1 = tf.compat.v1
 
@@ -46,26 +45,6 @@ def check_interval(config: RunConfig, averaged: list[str]) -> None:
             "processes, whose clocks differ. Give RunConfig save_checkpoints_steps in place of "
             f"save_checkpoints_secs={config.save_checkpoints_secs}."
         )
-
-
-def check_summaries(train_op: Any) -> None:
-    """Checks that the chief can write the summaries of the default graph by itself.
-
-    Args:
-        train_op: the op of a training step, which all processes of a strategy run.
-
-    Raises:
-        ValueError: a summary awaits the other processes, which don't compute it.
-    """
-    step = dependencies.collect_ancestors(train_op)
-    for summary in tf1.get_collection(tf1.GraphKeys.SUMMARIES):
-        found = dependencies.collect_ancestors(summary, known=step)
-        if any(op.type.startswith("Collective") for op in found):
-            raise ValueError(
-                f"Summary {summary.op.name!r} reads a value that is averaged over all processes, "
-                "and only the chief computes summaries: it would wait without end. Leave it out, "
-                "or summarize it in a hook of `evaluation_hooks`."
-            )
 
 
 class SaveWithChief(tf1.train.SessionRunHook):

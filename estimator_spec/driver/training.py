@@ -80,8 +80,6 @@ def run(
     saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
     chief_hooks = [*built.first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
     chief_hooks.extend(_summary_hooks(spec, config))
-    if roles.is_collective(config):
-        shared_saves.check_summaries(spec.train_op)
     if not config.is_chief:
         chief_hooks = list(built.first_hooks) if roles.has_variables(config) else []
     if roles.is_collective(config) and saver_hooks:

@@ -30,7 +30,6 @@ DEFAULTS = {
     "save_steps": 2,
     "save_secs": None,
     "normalize": False,  # batches, whose moments are averaged over the processes
-    "summarize": False,
     "repeat": False,
     "seconds_of_a_step": 0,
     "call": "train_and_evaluate",
@@ -71,9 +70,6 @@ def model_fn(features, labels, mode, params):
     wide = tf1.feature_column.input_layer(features, [table, fc.numeric_column("x", [2])])
     if params["normalize"]:
         wide = tf1.layers.batch_normalization(wide, training=mode == "train", momentum=0.5)
-    if params["summarize"]:
-        (mean,) = (each for each in tf1.global_variables() if "moving_mean" in each.name)
-        tf1.summary.histogram("means", mean)
     logits = wide @ tf1.get_variable("kernel", [5, 1])
     loss = tf.reduce_mean((logits - labels) ** 2)
     train_op = None

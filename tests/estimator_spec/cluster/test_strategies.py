@@ -120,7 +120,6 @@ def test_a_parameter_server_strategy_is_the_cluster(cluster, alone, tmp_path):
         ),
         ({"strategy": "mirrored"}, "Give a MultiWorkerMirroredStrategy"),
         ({"normalize": True, "save_steps": None, "save_secs": 60}, "save_checkpoints_steps"),
-        ({"normalize": True, "summarize": True}, "is averaged over all processes"),
     ],
 )
 def test_what_a_strategy_cant_do(cluster, tmp_path, options, words):
