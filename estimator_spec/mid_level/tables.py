@@ -24,8 +24,6 @@ from tpu_columns.combining import Entries
 from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
 
-tf1 = tf.compat.v1
-
 
 class Table(NamedTuple):
     """A variable with the rows of one or several tables.
