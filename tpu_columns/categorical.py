@@ -177,7 +177,7 @@ def dense_ids(
         int64, [batch, n]; negative where the entry is -1 or '', or not in the vocabulary (without a
         rule), or an id that the rule drops. None if the feature is sparse, wider or weighted.
     """
-    if not maps_entries(column):
+    if type(column) not in _ELEMENTWISE:
         return None
     entries = cache.get(column.key, state_manager)
     if not isinstance(entries, tf.Tensor) or entries.shape.rank != 2:
@@ -218,23 +218,11 @@ def dense_sequence_ids(
     return found, tf.not_equal(entries, _ignored_entry(entries))
 
 
-def maps_entries(column: Any) -> bool:
-    """Returns whether a categorical column maps each entry to its id independently of others."""
-    return type(column) in _ELEMENTWISE
-
-
-def takes_dtype(column: Any, dtype: tf.DType) -> bool:
-    """Returns whether a column for which `maps_entries` holds takes entries of a dtype."""
-    if isinstance(column, private.IdentityCategoricalColumn):
-        return bool(dtype.is_integer)
-    return bool(dtype.is_integer == column.dtype.is_integer)
-
-
 def negative_if_missing(column: Any, entries: tf.Tensor, state_manager: Any) -> tf.Tensor:
     """Returns the id of each entry, or a negative number for an entry without one.
 
     Args:
-        column: a column for which `maps_entries` holds.
+        column: one of `_ELEMENTWISE`.
         entries: the feature, [batch, n].
         state_manager: owner of vocabulary tables, or None in a TF1 graph.
 

@@ -16,9 +16,12 @@ import contextvars
 import inspect
 import weakref
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
+
+from tpu_columns.context_variables import setting
 
 
 class _Scope:
@@ -43,21 +46,13 @@ def sharing_tables() -> Iterator[None]:
     Needed for the layers of a functional Keras model, which is made after they are built: columns
     of one `shared_embedding_columns` in two `DenseFeatures` then look up one table.
     """
-    token = _scope.set(_Scope())
-    try:
+    with setting(_scope, _Scope()):
         yield
-    finally:
-        _scope.reset(token)
 
 
-@contextlib.contextmanager
-def calling_input_layer() -> Iterator[None]:
+def calling_input_layer() -> AbstractContextManager[None]:
     """Makes this call of an input layer the owner of its tables, if no model or scope is."""
-    token = _call.set(_Scope())
-    try:
-        yield
-    finally:
-        _call.reset(token)
+    return setting(_call, _Scope())
 
 
 def tables_of(default: Any) -> dict[str, Any]:

@@ -16,16 +16,16 @@ same on every device. Entries -1 and "" of dense input are missing, not invalid.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 import tensorflow as tf
 
 from tpu_columns import placement
 from tpu_columns.checks import is_int
+from tpu_columns.context_variables import setting
 
 tf1 = tf.compat.v1
 
@@ -79,18 +79,13 @@ def check_policy(policy: Policy, owner: str, num_rows: int | None = None) -> Pol
     return int(policy)
 
 
-@contextlib.contextmanager
-def using(policy: Policy) -> Iterator[None]:
+def using(policy: Policy) -> AbstractContextManager[None]:
     """Sets the policy of columns and features that have none of their own, in this context.
 
     Args:
         policy: a checked policy.
     """
-    token = _default.set(policy)
-    try:
-        yield
-    finally:
-        _default.reset(token)
+    return setting(_default, policy)
 
 
 @dataclasses.dataclass(frozen=True)

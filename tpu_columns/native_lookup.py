@@ -13,14 +13,15 @@ numbers it has. An optimizer gets slices, as from TensorFlow's gathers.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tpu_columns import driver_graphs, lookup_errors, placement
+from tpu_columns.context_variables import setting
 from tpu_columns.kernels import devices, loading
 
 OP = "TpuColumnsLookUpTables"
@@ -120,14 +121,9 @@ class Pending:
         self.shape = tf.TensorShape([feature.ids.shape[0], table.shape[1]])
 
 
-@contextlib.contextmanager
-def deferring() -> Iterator[None]:
+def deferring() -> AbstractContextManager[None]:
     """Makes `look_up` return `Pending` within the context, for `join`."""
-    token = _defers.set(True)
-    try:
-        yield
-    finally:
-        _defers.reset(token)
+    return setting(_defers, True)
 
 
 def look_up(

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import enum
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 from tpu_columns import environment
+from tpu_columns.context_variables import setting
 
 
 class Optimization(enum.Enum):
@@ -62,18 +62,13 @@ def choose(
     return frozenset() if plain else frozenset(each for each, is_on in chosen.items() if is_on)
 
 
-@contextlib.contextmanager
-def using(chosen: frozenset[Optimization]) -> Iterator[None]:
+def using(chosen: frozenset[Optimization]) -> AbstractContextManager[None]:
     """Sets the optimizations of lookups that are built within this context.
 
     Args:
         chosen: the result of `choose`.
     """
-    token = _current.set(chosen)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return setting(_current, chosen)
 
 
 def is_used(optimization: Optimization) -> bool:

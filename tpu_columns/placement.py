@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import dataclasses
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any
+
+from tpu_columns.context_variables import setting
 
 
 class LookupDevice(enum.Enum):
@@ -154,10 +156,9 @@ _current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
 )
 
 
-@contextlib.contextmanager
 def running(
     mode: Mode, hardware: Hardware, tensor_core_tables: Iterable[str] = ()
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Sets mode and hardware for the columns of a `model_fn`, which runs within this context.
 
     Args:
@@ -170,11 +171,7 @@ def running(
     """
     if not isinstance(mode, Mode) or not isinstance(hardware, Hardware):
         raise TypeError(f"running() takes a Mode and a Hardware, got {mode!r} and {hardware!r}.")
-    token = _current.set(Placement(mode, hardware, frozenset(tensor_core_tables)))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return setting(_current, Placement(mode, hardware, frozenset(tensor_core_tables)))
 
 
 def current() -> Placement | None:

@@ -14,15 +14,16 @@ Dtypes of tables that aren't trained:
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
 from tpu_columns import initial_rows, initializers
+from tpu_columns.context_variables import setting
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -93,18 +94,13 @@ _current: contextvars.ContextVar[TableStorage] = contextvars.ContextVar(
 )
 
 
-@contextlib.contextmanager
-def storing(storage: TableStorage) -> Iterator[None]:
+def storing(storage: TableStorage) -> AbstractContextManager[None]:
     """Sets the storage of the tables that are created within this context.
 
     Args:
         storage: number of shards and dtype.
     """
-    token = _current.set(storage)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return setting(_current, storage)
 
 
 def current() -> TableStorage:

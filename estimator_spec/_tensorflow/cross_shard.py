@@ -16,9 +16,12 @@ import contextvars
 import functools
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
+
+from tpu_columns.context_variables import setting
 
 tf1 = tf.compat.v1
 
@@ -28,19 +31,14 @@ _by_strategy: contextvars.ContextVar[bool] = contextvars.ContextVar(
 )
 
 
-@contextlib.contextmanager
-def reduced_by_strategy() -> Iterator[None]:
+def reduced_by_strategy() -> AbstractContextManager[None]:
     """Lets the current strategy reduce the gradients of each `CrossShardOptimizer` in the block.
 
     Replicas in threads of their own need a copy of the block's context.
     """
     with _LOCK:
         _adapt_class()
-    token = _by_strategy.set(True)
-    try:
-        yield
-    finally:
-        _by_strategy.reset(token)
+    return setting(_by_strategy, True)
 
 
 @functools.cache

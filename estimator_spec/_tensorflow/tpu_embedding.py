@@ -62,14 +62,6 @@ def retrieve_tpu_embedding(embedding: Any, shards: Any) -> Any:
     return _for_each_table(embedding, shards, retrieve)
 
 
-def slot_variables(embedding: Any, table: str) -> dict[str, Any]:
-    """Returns the variables of a table of a built `TPUEmbedding` by slot.
-
-    The public `embedding_tables` has the tables without their slots.
-    """
-    return embedding._variables[table]  # type: ignore[no-any-return]
-
-
 def _for_each_table(embedding: Any, shards: Any, build: Callable[..., Any]) -> Any:
     """Returns a group of the ops built for each table on each host, in sequence."""
     ops: list[Any] = []
@@ -116,7 +108,10 @@ def table_configs(embedding: Any) -> list[Any]:
 
 
 def variables(embedding: Any) -> dict[str, dict[str, Any]]:
-    """Returns the variables of a built embedding object by table and slot, 'parameters' its own."""
+    """Returns the variables of a built embedding object by table and slot, 'parameters' its own.
+
+    The public `embedding_tables` has the tables without their slots.
+    """
     return embedding._variables  # type: ignore[no-any-return]
 
 

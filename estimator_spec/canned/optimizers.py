@@ -11,18 +11,10 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import legacy_keras
+from estimator_spec.common.canned_model import OPTIMIZERS
 from estimator_spec.user_functions.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
-
-# By name, the classes of `tf.compat.v1.train` and of `tf.keras.optimizers.legacy`.
-_CLASSES = {
-    "Adagrad": ("AdagradOptimizer", "Adagrad"),
-    "Adam": ("AdamOptimizer", "Adam"),
-    "Ftrl": ("FtrlOptimizer", "Ftrl"),
-    "RMSProp": ("RMSPropOptimizer", "RMSprop"),
-    "SGD": ("GradientDescentOptimizer", "SGD"),
-}
 
 # Copies of optimizer objects from before they trained: an object has the variables of one graph, so
 # the graphs after the first train by copies.
@@ -119,8 +111,8 @@ def keras_training_optimizer(
 
 
 def _class_names(name: str) -> tuple[str, str]:
-    if name not in _CLASSES:
+    if name not in OPTIMIZERS:
         raise ValueError(
-            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(_CLASSES))}"
+            f"Unsupported optimizer name: {name}. Supported names are: {tuple(sorted(OPTIMIZERS))}"
         )
-    return _CLASSES[name]
+    return OPTIMIZERS[name]

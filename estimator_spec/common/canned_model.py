@@ -7,6 +7,15 @@ import contextlib
 import dataclasses
 from typing import Any, NamedTuple
 
+OPTIMIZERS = {
+    "Adagrad": ("AdagradOptimizer", "Adagrad"),
+    "Adam": ("AdamOptimizer", "Adam"),
+    "Ftrl": ("FtrlOptimizer", "Ftrl"),
+    "RMSProp": ("RMSPropOptimizer", "RMSprop"),
+    "SGD": ("GradientDescentOptimizer", "SGD"),
+}
+"""By an optimizer's name, its class in `tf.compat.v1.train` and in `tf.keras.optimizers.legacy`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelPart:

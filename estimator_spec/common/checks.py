@@ -53,17 +53,16 @@ def check_optional_flag(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be True, False or None; got {value!r}.")
 
 
-def check_at_least(name: str, value: Any, *, zero: bool = False) -> None:
+def check_positive(name: str, value: Any) -> None:
     """Checks that an argument is a positive number, as a number of steps is, or None.
 
     Floats and arrays of one element are accepted, as in TensorFlow.
 
-    >>> check_at_least("max_steps", 1e6)
+    >>> check_positive("max_steps", 1e6)
 
     Args:
         name: name of the argument, for the message.
         value: the argument.
-        zero: whether 0 is accepted too.
 
     Raises:
         ValueError: it is negative, 0 or NaN.
@@ -72,13 +71,13 @@ def check_at_least(name: str, value: Any, *, zero: bool = False) -> None:
     if value is None:
         return
     try:
-        accepted = bool(value >= 0 if zero else value > 0)
+        accepted = bool(value > 0)
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must be a number, got {value!r}, a {type(value).__name__}."
         ) from None
     if not accepted:
-        raise ValueError(f"Must specify {name} {'>=' if zero else '>'} 0, given: {value}")
+        raise ValueError(f"Must specify {name} > 0, given: {value}")
 
 
 def check_instances(values: Iterable[Any] | None, required: type, rule: str) -> list[Any]:

@@ -172,9 +172,9 @@ class Page:
         """Adds a paragraph."""
         self._parts.append(f"<p>{html.escape(text)}</p>")
 
-    def add_list(self, items: Sequence[str], ordered: bool = False) -> None:
-        """Adds a list, numbered or not."""
-        self._parts.append(_list(items, ordered))
+    def add_list(self, items: Sequence[str]) -> None:
+        """Adds a list."""
+        self._parts.append(_list(items, "ul"))
 
     def add_note(self, text: str, items: Sequence[str] = (), kind: str = "") -> None:
         """Adds a highlighted paragraph with a numbered list.
@@ -184,7 +184,7 @@ class Page:
             items: the list.
             kind: 'bad', 'good' or '' for a neutral color.
         """
-        listed = _list(items, ordered=True) if items else ""
+        listed = _list(items, "ol") if items else ""
         self._parts.append(f'<div class="note {kind}"><p>{html.escape(text)}</p>{listed}</div>')
 
     def add_table(
@@ -260,8 +260,7 @@ class Page:
         local_files.write_atomically(path, self.render().encode())
 
 
-def _list(items: Sequence[str], ordered: bool) -> str:
-    tag = "ol" if ordered else "ul"
+def _list(items: Sequence[str], tag: str) -> str:
     return f"<{tag}>{''.join(f'<li>{html.escape(item)}</li>' for item in items)}</{tag}>"
 
 

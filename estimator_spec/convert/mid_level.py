@@ -215,7 +215,7 @@ def _load(embedding: Any, converted: MidLevel, trained: TrainedTables) -> None:
         targets = mid_level_slot_names(parameters)
         if parameters is None or not targets:
             continue
-        variables = tpu_embedding.slot_variables(embedding, name)
+        variables = tpu_embedding.variables(embedding)[name]
         for slot, value in trained.slots(name, parameters).items():
             if slot in targets:
                 variables[targets[slot]].assign(value)

@@ -402,13 +402,9 @@ class HostCore:
         with tf.name_scope(f"look_up_{op_name(key)}") as scope:
             self._record_site(scope, key)
             # By feature, then by replica: the order of one large batch.
-            uses = [
-                (feature, replica, enqueued, self._activations[feature][replica])
-                for feature in self._users[key]
-                for replica, enqueued in enumerate(self._enqueued[feature])
-            ]
+            uses = self._uses([key], [0])
             batches = [
-                entries.from_sparse(*enqueued.rows, enqueued.combiner) for _, _, enqueued, _ in uses
+                entries.from_sparse(*use.enqueued.rows, use.enqueued.combiner) for use in uses
             ]
             values = [tf.cast(batch.ids, tf.int64) for batch in batches]
             sizes = [tf.size(value) for value in values]
@@ -420,24 +416,20 @@ class HostCore:
                 rows = tf.nn.embedding_lookup(variable, ids)
             gathered = GatheredRows(variable, ids, rows)
             if not self._sums_gradients(key):
-                replicas = [
-                    tf.fill([size], tf.constant(replica, tf.int64))
-                    for size, (_, replica, _, _) in zip(sizes, uses, strict=True)
-                ]
+                replicas = [use.replica for use in uses]
                 gathered, index = host_updates.separate_replicas(
-                    gathered, index, all_ids, tf.concat(replicas, 0), self._num_replicas
+                    gathered, index, all_ids, zip(replicas, sizes, strict=True), self._num_replicas
                 )
             source = gathered.trained_rows
             size = tf.size(ids if gathered.turns is None else gathered.turns, out_type=tf.int64)
             indices = [index] if len(batches) == 1 else tf.split(index, sizes)
             self._combined[key] = []
             for use, batch, own in zip(uses, batches, indices, strict=True):
-                feature, replica, enqueued, activation = use
                 value = combining.combine(source, own, batch, size)
-                if enqueued.max_sequence_length:
-                    value = tf.reshape(value, [-1, *activation.shape.as_list()[1:]])
-                graph_surgery.replace_input(activation.op, value)
-                self._combined[key].append((feature, replica, value))
+                if use.enqueued.max_sequence_length:
+                    value = tf.reshape(value, [-1, *use.activation.shape.as_list()[1:]])
+                graph_surgery.replace_input(use.activation.op, value)
+                self._combined[key].append((use.feature, use.replica, value))
             return gathered
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -66,7 +67,11 @@ class TableUpdate:
 
 
 def separate_replicas(
-    gathered: GatheredRows, index: Any, ids: Any, replicas: Any, num_replicas: int
+    gathered: GatheredRows,
+    index: Any,
+    ids: Any,
+    parts: Iterable[tuple[int, Any]],
+    num_replicas: int,
 ) -> tuple[GatheredRows, Any]:
     """Separates the occurrences of a row by replica, for updates without gradient accumulation.
 
@@ -77,13 +82,14 @@ def separate_replicas(
         gathered: the rows of a step.
         index: index in `gathered.ids` of each occurrence of an id, int64 [N].
         ids: id of each occurrence, int64 [N].
-        replicas: number of the replica of each occurrence, int64 [N].
+        parts: number of the replica, and of its occurrences, of each part of `ids`.
         num_replicas: number of replicas.
 
     Returns:
         The rows with `index` and `turns`, and the pair of each occurrence, int64 [N].
     """
-    turns = (replicas - ids) % num_replicas
+    numbers = [tf.fill([size], tf.constant(replica, tf.int64)) for replica, size in parts]
+    turns = (tf.concat(numbers, 0) - ids) % num_replicas
     pairs, pair_of_occurrence = combining.rows_to_read(index * num_replicas + turns, unique=True)
     index, turns = pairs // num_replicas, pairs % num_replicas
     separated = dataclasses.replace(gathered, index=index, turns=turns)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -58,16 +59,13 @@ class PlainEmbeddings:
         """Returns the checkpoint listeners that tables need."""
         return [TableRecordListener(config.model_dir, self._spec)] if self._spec else []
 
-    @contextlib.contextmanager
-    def storing_tables(self, exporting: bool) -> Iterator[None]:
+    def storing_tables(self, exporting: bool) -> AbstractContextManager[None]:
         """Splits tables that are created within the block into shards, except in an export."""
         if self._spec is None:
-            yield
-            return
+            return contextlib.nullcontext()
         set_default_strategy(self._spec.partition_strategy)
         sharded = TableStorage(self._spec.partition_strategy, self._shards)
-        with storage.storing(storage.current() if exporting else sharded):
-            yield
+        return storage.storing(storage.current() if exporting else sharded)
 
     def before_receivers(self) -> None:
         """Creates the tables of dict mode before the receivers of an export.

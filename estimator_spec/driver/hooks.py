@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.common.checks import check_at_least, check_instances
+from estimator_spec.common.checks import check_instances, check_positive
 from estimator_spec.common.skippable_hooks import (
     PeriodicHook,
     SkippableHook,
@@ -28,8 +28,8 @@ def check_steps(steps: int | None, max_steps: int | None = None) -> None:
     """
     if steps is not None and max_steps is not None:
         raise ValueError("Can not provide both steps and max_steps.")
-    check_at_least("steps", steps)
-    check_at_least("max_steps", max_steps)
+    check_positive("steps", steps)
+    check_positive("max_steps", max_steps)
 
 
 def check_batches(steps: int | None) -> None:

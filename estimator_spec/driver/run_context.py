@@ -8,6 +8,7 @@ import contextvars
 import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -20,6 +21,7 @@ from estimator_spec.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.run_config import InputPipelineConfig, TPURunConfig, host_fallback
 from estimator_spec.run_config.tpu_context import Deployment
 from estimator_spec.user_functions.model_spec import ModeKeys
+from tpu_columns.context_variables import setting
 
 
 class BuildArguments(NamedTuple):
@@ -87,14 +89,9 @@ class RunContext:
         """The arguments of the estimator's current build."""
         return (_BUILDS.get() or {}).get(self._key, BuildArguments())
 
-    @contextlib.contextmanager
-    def building(self, arguments: BuildArguments) -> Iterator[None]:
+    def building(self, arguments: BuildArguments) -> AbstractContextManager[None]:
         """Sets `build` within the block, for this estimator."""
-        token = _BUILDS.set({**(_BUILDS.get() or {}), self._key: arguments})
-        try:
-            yield
-        finally:
-            _BUILDS.reset(token)
+        return setting(_BUILDS, {**(_BUILDS.get() or {}), self._key: arguments})
 
     @property
     def mode(self) -> str:

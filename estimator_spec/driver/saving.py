@@ -7,6 +7,7 @@ import contextlib
 import numbers
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -20,8 +21,7 @@ tf1 = tf.compat.v1
 _WRITING_OPS = ("SaveV2", "SaveSlices", "Save", "MergeV2Checkpoints")
 
 
-@contextlib.contextmanager
-def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> Iterator[None]:
+def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> AbstractContextManager[None]:
     """Makes `saver.save` leave the files of a checkpoint as they are, until the block ends.
 
     A new session saves the checkpoint that it just restored. Its values are the same, but the files
@@ -33,8 +33,7 @@ def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> Iterator[None
         prefix: checkpoint prefix; None, or a checkpoint without an index, protects nothing.
     """
     if prefix is None or not tf.io.gfile.exists(prefix + ".index"):
-        yield
-        return
+        return contextlib.nullcontext()
     save = saver.save
 
     def save_unless_kept(session: Any, save_path: str, global_step: Any = None, **kw: Any) -> Any:
@@ -45,8 +44,7 @@ def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> Iterator[None
                 return target
         return save(session, save_path, global_step, **kw)
 
-    with patching.set_temporarily(saver, "save", save_unless_kept):
-        yield
+    return patching.set_temporarily(saver, "save", save_unless_kept)
 
 
 def disable_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
@@ -75,8 +73,9 @@ def disable_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
     return tf.group(*ops, name="disable_copy_on_read") if ops else None
 
 
-@contextlib.contextmanager
-def run_before_saves(saver: tf1.train.Saver, op: tf.Operation | None) -> Iterator[None]:
+def run_before_saves(
+    saver: tf1.train.Saver, op: tf.Operation | None
+) -> AbstractContextManager[None]:
     """Makes `saver.save` run an op first, until the block ends.
 
     Args:
@@ -84,16 +83,14 @@ def run_before_saves(saver: tf1.train.Saver, op: tf.Operation | None) -> Iterato
         op: the op; None changes nothing.
     """
     if op is None:
-        yield
-        return
+        return contextlib.nullcontext()
     save = saver.save
 
     def run_and_save(session: Any, *args: Any, **kw: Any) -> Any:
         session.run(op)
         return save(session, *args, **kw)
 
-    with patching.set_temporarily(saver, "save", run_and_save):
-        yield
+    return patching.set_temporarily(saver, "save", run_and_save)
 
 
 @contextlib.contextmanager
@@ -136,8 +133,7 @@ def guard_saves(
         yield
 
 
-@contextlib.contextmanager
-def mark_saves(saver: tf1.train.Saver) -> Iterator[None]:
+def mark_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]:
     """Makes `saver.save` mark the temporary directory that TensorFlow fills, until the block ends.
 
     TensorFlow removes it at the end of a save; what a killed save left there is removed by the next
@@ -158,8 +154,7 @@ def mark_saves(saver: tf1.train.Saver) -> Iterator[None]:
         with _marked(f"{target}_temp"):
             return save(session, save_path, global_step, **kw)
 
-    with patching.set_temporarily(saver, "save", save_marked):
-        yield
+    return patching.set_temporarily(saver, "save", save_marked)
 
 
 @contextlib.contextmanager
@@ -173,8 +168,7 @@ def _marked(directory: str) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def keep_other_directories(saver: tf1.train.Saver, directory: str) -> Iterator[None]:
+def keep_other_directories(saver: tf1.train.Saver, directory: str) -> AbstractContextManager[None]:
     """Makes `saver` delete no checkpoints outside a directory, until the block ends.
 
     The state file of a directory that was copied may have absolute paths, of the original's files:
@@ -190,12 +184,10 @@ def keep_other_directories(saver: tf1.train.Saver, directory: str) -> Iterator[N
     def recover_own(checkpoint_paths: Any) -> None:
         recover([path for path in checkpoint_paths if is_in_directory(path)])
 
-    with patching.set_temporarily(saver, "recover_last_checkpoints", recover_own):
-        yield
+    return patching.set_temporarily(saver, "recover_last_checkpoints", recover_own)
 
 
-@contextlib.contextmanager
-def explain_failed_saves(saver: tf1.train.Saver) -> Iterator[None]:
+def explain_failed_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]:
     """Makes `saver.save` raise an `OSError` if a file can't be written, until the block ends.
 
     TensorFlow reports a file that is too large as an `OutOfRangeError`, which sessions treat as the
@@ -207,8 +199,7 @@ def explain_failed_saves(saver: tf1.train.Saver) -> Iterator[None]:
         with explain_write_errors():
             return save(*args, **kw)
 
-    with patching.set_temporarily(saver, "save", save_or_explain):
-        yield
+    return patching.set_temporarily(saver, "save", save_or_explain)
 
 
 @contextlib.contextmanager

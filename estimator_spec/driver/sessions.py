@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -178,7 +179,6 @@ class WaitingSessionCreator(tf1.train.SessionCreator):
         )
 
 
-@contextlib.contextmanager
 def open_non_training_session(
     graph: tf.Graph,
     scaffold: tf1.train.Scaffold | None,
@@ -187,7 +187,7 @@ def open_non_training_session(
     master: str,
     config: Any,
     hooks: Sequence[tf1.train.SessionRunHook],
-) -> Iterator[Any]:
+) -> AbstractContextManager[Any]:
     """Opens a session that evaluates or predicts; see `open_session`.
 
     Args:
@@ -208,5 +208,4 @@ def open_non_training_session(
         )
         return tf1.train.MonitoredSession(session_creator=creator, hooks=hooks)
 
-    with open_session(graph, scaffold, checkpoint, create) as session:
-        yield session
+    return open_session(graph, scaffold, checkpoint, create)

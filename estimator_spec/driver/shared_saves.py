@@ -8,6 +8,7 @@ import numbers
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -141,8 +142,7 @@ def _number_of_checkpoint(graph: tf.Graph) -> Any:
     return number
 
 
-@contextlib.contextmanager
-def _numbering_saves(saver: tf1.train.Saver, number: Any) -> Iterator[None]:
+def _numbering_saves(saver: tf1.train.Saver, number: Any) -> AbstractContextManager[None]:
     """Makes `saver.save` write the step that it is given, until the block ends."""
     save = saver.save
 
@@ -157,5 +157,4 @@ def _numbering_saves(saver: tf1.train.Saver, number: Any) -> Iterator[None]:
         with patching.set_temporarily(session, "run", run_with_number):
             return save(session, save_path, global_step, **kw)
 
-    with patching.set_temporarily(saver, "save", save_number):
-        yield
+    return patching.set_temporarily(saver, "save", save_number)

@@ -28,6 +28,7 @@ from estimator_spec.driver.replica_inputs import (
     ReplicaInputs,
     pack_present,
 )
+from estimator_spec.driver.systems import with_cpus
 from estimator_spec.run_config import RunConfig, strategies
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
@@ -219,8 +220,4 @@ def _add_devices(config: RunConfig, strategy: Any) -> RunConfig:
     """Returns the configuration with a logical CPU device for each that the strategy has."""
     devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
     cpus = [device.device_index or 0 for device in devices if device.device_type == "CPU"]
-    session_config = tf1.ConfigProto()
-    session_config.CopyFrom(config.session_config)
-    count = max([0, *cpus]) + 1
-    session_config.device_count["CPU"] = max(count, session_config.device_count["CPU"])
-    return config.replace(session_config=session_config)
+    return config.replace(session_config=with_cpus(config.session_config, max([0, *cpus]) + 1))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -67,17 +68,12 @@ class HostSystem:
 
     def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
         """Returns the configuration of the sessions, with a logical CPU device for each replica."""
-        session_config = tf1.ConfigProto()
-        session_config.CopyFrom(config.session_config)
-        count = max(self.num_replicas, session_config.device_count["CPU"])
-        session_config.device_count["CPU"] = count
-        return config.replace(session_config=session_config)
+        return config.replace(session_config=with_cpus(config.session_config, self.num_replicas))
 
-    @contextlib.contextmanager
-    def running(self, embedding_config: Any) -> Iterator[None]:
+    def running(self, embedding_config: Any) -> AbstractContextManager[None]:
         """Returns a context manager that does nothing."""
         del embedding_config
-        yield
+        return contextlib.nullcontext()
 
 
 class TpuSystem:
@@ -178,6 +174,14 @@ class TpuSystem:
 
 
 System = HostSystem | TpuSystem
+
+
+def with_cpus(session_config: Any, count: int) -> Any:
+    """Returns a copy of a session configuration that has at least `count` logical CPU devices."""
+    config = tf1.ConfigProto()
+    config.CopyFrom(session_config)
+    config.device_count["CPU"] = max(count, config.device_count["CPU"])
+    return config
 
 
 def find(config: TPURunConfig, master: str | None) -> TpuSystem | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,10 +75,9 @@ def relayout_on_restore(
         yield losses
 
 
-@contextlib.contextmanager
 def relayout_in_session(
     graph: tf.Graph, scaffold: tf1.train.Scaffold | None, checkpoint: str | None
-) -> Iterator[None]:
+) -> AbstractContextManager[Any]:
     """Makes the sessions created in the block restore tables of any layout.
 
     Args:
@@ -87,8 +87,7 @@ def relayout_in_session(
     """
     recorded = checkpoint is not None and tf.io.gfile.exists(records.path_of(checkpoint))
     if not storage.layouts(graph) and not recorded:
-        yield
-        return
+        return contextlib.nullcontext()
     saver = scaffold.saver if scaffold is not None else None
     if saver is None:
         savers = graph.get_collection_ref(tf1.GraphKeys.SAVERS)
@@ -96,8 +95,7 @@ def relayout_in_session(
             # As a Scaffold makes it; deferred, as later code may add variables.
             savers.append(tf1.train.Saver(sharded=True, allow_empty=True, defer_build=True))
         saver = savers[0]
-    with relayout_on_restore(saver, graph):
-        yield
+    return relayout_on_restore(saver, graph)
 
 
 def load_variable(checkpoint: str, name: str) -> Any:

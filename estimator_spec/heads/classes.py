@@ -83,13 +83,12 @@ def check_vocabulary(label_vocabulary: Any, n_classes: int) -> None:
         seen.add(tf.compat.as_bytes(label))
 
 
-def labels_to_ids(labels: Any, label_vocabulary: Any, dtype: Any = tf.int64) -> Any:
-    """Returns the class ids of labels of any shape; -1 for a label that no class has.
+def labels_to_ids(labels: Any, label_vocabulary: Any) -> Any:
+    """Returns the class ids of labels of any shape, int64; -1 for a label that no class has.
 
     Args:
         labels: integer ids, or strings with a vocabulary.
         label_vocabulary: the classes' labels, or None.
-        dtype: dtype of the ids.
 
     Raises:
         ValueError: the labels are neither.
@@ -100,12 +99,12 @@ def labels_to_ids(labels: Any, label_vocabulary: Any, dtype: Any = tf.int64) -> 
                 f"Labels dtype should be integer. Instead got {labels.dtype}. Pass class ids, or "
                 "string labels with a label_vocabulary."
             )
-        return tf.cast(labels, dtype)
+        return tf.cast(labels, tf.int64)
     if labels.dtype != tf.string:
         raise ValueError(
             f"Labels dtype should be string if there is a vocabulary. Instead got {labels.dtype}"
         )
-    return tf.cast(vocabulary_table(label_vocabulary).lookup(labels), dtype)
+    return vocabulary_table(label_vocabulary).lookup(labels)
 
 
 def vocabulary_table(label_vocabulary: Any) -> Any:

@@ -14,7 +14,6 @@ from estimator_spec.heads.inputs import verified
 
 # Values of `tf.keras.losses.Reduction`; a read of these would choose a Keras for the program.
 AUTO = "auto"
-NONE = "none"
 SUM = "sum"
 SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
 REDUCTIONS = (AUTO, SUM, SUM_OVER_BATCH_SIZE)

@@ -118,14 +118,11 @@ def weighted_sum(losses_of_heads: Sequence[Any], head_weights: Sequence[float]) 
     return tf.add_n([loss if weight == 1.0 else loss * weight for loss, weight in pairs])
 
 
-def merge_export_outputs(
-    outputs: dict[str, dict[str, Any]], predictions: dict[Any, Any]
-) -> dict[str, Any]:
+def merge_export_outputs(outputs: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns the outputs of all heads, each under `<head>/<signature>` or `<head>`.
 
     Args:
         outputs: outputs by signature, by name of the head; the first head's default is the default.
-        predictions: the predictions of all heads.
     """
     first = next(iter(outputs))
     merged: dict[str, Any] = {DEFAULT_SIGNATURE: outputs[first][DEFAULT_SIGNATURE]}
@@ -278,7 +275,7 @@ class MultiHead(Head):
         with tf1.name_scope(self.name, "multi_head"):
             predictions = self.predictions(logits)
             if mode == ModeKeys.PREDICT:
-                outputs = self._export_outputs(features, logits, predictions)
+                outputs = self._export_outputs(features, logits)
                 return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
             loss = self.loss(labels, logits, features, mode, regularization_losses)
             if mode == ModeKeys.EVAL:
@@ -302,7 +299,7 @@ class MultiHead(Head):
         add_loss_summaries(loss, regularization_losses, None)
         return EstimatorSpec(mode, predictions, loss, train_op)
 
-    def _export_outputs(self, features: Any, logits: Any, predictions: Any) -> dict[str, Any]:
+    def _export_outputs(self, features: Any, logits: Any) -> dict[str, Any]:
         """Returns the exported outputs of all heads."""
         parts = split_logits(logits, self._heads)
         outputs = {
@@ -311,4 +308,4 @@ class MultiHead(Head):
             ).export_outputs
             for head in self._heads
         }
-        return merge_export_outputs(outputs, predictions)
+        return merge_export_outputs(outputs)

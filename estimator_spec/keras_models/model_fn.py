@@ -12,7 +12,7 @@ from estimator_spec._tensorflow import keras_models
 from estimator_spec.export.export_outputs import PredictOutput
 from estimator_spec.keras_models import checkpoints, tensors
 from estimator_spec.keras_models.optimizers import OptimizerCopies
-from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, make_local
 
 tf1 = tf.compat.v1
 
@@ -121,7 +121,7 @@ class KerasModelFn:
                 f"Keras model are {sorted(found)}. Name each of them once."
             )
         for metric in found.values():
-            _make_local(metric.variables)
+            make_local(metric.variables)
         # The last one: weights of examples make a second update of weighted metrics.
         return {
             names[name]: (metric.result(), metric.updates[-1]) for name, metric in found.items()
@@ -140,12 +140,3 @@ class KerasModelFn:
         default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
         chosen = {name: make(predictions[name]) for name, make in self._export_outputs.items()}
         return {default: PredictOutput(predictions), **chosen}
-
-
-def _make_local(variables: list[Any]) -> None:
-    """Adds variables of a metric to the collections of those that an evaluation initializes."""
-    for collection in (tf1.GraphKeys.LOCAL_VARIABLES, tf1.GraphKeys.METRIC_VARIABLES):
-        present = {id(variable) for variable in tf1.get_collection(collection)}
-        for variable in variables:
-            if id(variable) not in present:
-                tf1.add_to_collection(collection, variable)

@@ -112,20 +112,20 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
     @property
     def embedding_tables(self) -> dict[Any, Any]:
         """Returns the variable of each table by its `TableConfig`."""
-        if self._host is not None:
-            self._build_eagerly()
-            with tf.init_scope():
-                self._host.flush()
+        self._build_and_flush()
         return super().embedding_tables  # type: ignore[no-any-return]
 
     @property
     def variables(self) -> dict[str, dict[str, Any]]:
         """Returns the variables by name of the table, then by slot; the table as 'parameters'."""
+        self._build_and_flush()
+        return tpu_embedding.variables(self)
+
+    def _build_and_flush(self) -> None:
         if self._host is not None:
             self._build_eagerly()
             with tf.init_scope():
                 self._host.flush()
-        return tpu_embedding.variables(self)
 
     @tf.autograph.experimental.do_not_convert
     def enqueue(
@@ -155,10 +155,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         if self._host is None:
             super().enqueue(features, weights, training, name, device)
             return
-        structure = self._host.structure
-        tf.nest.assert_same_structure(structure, features)
-        inputs = tf.nest.flatten(features)
-        flat_weights = samples.flat_weights(structure, weights, len(inputs))
+        inputs, flat_weights = samples.flatten(self._host.structure, features, weights)
         replicas = self._host.replicas
         for replica in replicas.of_enqueue(device):
             mine = [replicas.local(value, replica) for value in inputs]

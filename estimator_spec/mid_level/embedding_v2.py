@@ -185,11 +185,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
         """
         if self._host is None:
             return super().enqueue(features, weights, device)
-        structure = self._host.structure
-        tf.nest.assert_same_structure(structure, features)
-        inputs = tf.nest.flatten(features)
-        flat_weights = samples.flat_weights(structure, weights, len(inputs))
-        return self._host.prepare(inputs, flat_weights)
+        return self._host.prepare(*samples.flatten(self._host.structure, features, weights))
 
     def preprocess_features(self, flat_inputs: Any, flat_weights: Any = None, **layout: Any) -> Any:
         """Does what `enqueue` does for lists of features, under the name of older TensorFlows.

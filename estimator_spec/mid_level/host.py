@@ -365,10 +365,8 @@ class HostEmbedding(EmbeddingCore):
 
     def _explain(self, lookups: Sequence[Lookup]) -> None:
         """Raises an error that names the feature of an id out of range, when run eagerly."""
-        if not tf.executing_eagerly():
-            return
         for path, lookup in zip(self.paths, lookups, strict=True):
-            samples.check_ids(path, lookup.samples.ids.numpy(), self._configs[lookup.table])
+            samples.check_ids(path, lookup.samples.ids, self._configs[lookup.table])
 
 
 def _reshaped(sums: Any, shape: Any, samples: Samples, width: int) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -227,7 +227,7 @@ def save_for_estimator(
         tf1.train.update_checkpoint_state(directory, prefix)
 
 
-class _Place:
+class _Place(NamedTuple):
     """Position of a table in the variables of an embedding object.
 
     Attributes:
@@ -236,10 +236,9 @@ class _Place:
         rows: rows of its variable, int64 [V]; None: all.
     """
 
-    def __init__(self, variable: str, shape: tuple[int, int], rows: Any = None) -> None:
-        self.variable = variable
-        self.shape = shape
-        self.rows = rows
+    variable: str
+    shape: tuple[int, int]
+    rows: Any = None
 
     @property
     def width(self) -> int:

@@ -15,7 +15,7 @@ those of TensorFlow's `TPUEmbedding.enqueue`:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -267,29 +267,34 @@ def _check_weights(path: str, ids: Any, weights: Any) -> None:
         )
 
 
-def flat_weights(structure: Any, weights: Any, count: int) -> Sequence[Any]:
-    """Returns the weights of each feature, None for those without.
+def flatten(structure: Any, features: Any, weights: Any) -> tuple[list[Any], list[Any]]:
+    """Returns the ids of each feature, and its weights or None.
 
     Raises:
-        ValueError, TypeError: weights don't have the structure of the features.
+        ValueError, TypeError: ids or weights don't have the structure of the features.
     """
+    tf.nest.assert_same_structure(structure, features)
+    ids = tf.nest.flatten(features)
     if weights is None:
-        return [None] * count
+        return ids, [None] * len(ids)
     tf.nest.assert_same_structure(structure, weights)
-    return tf.nest.flatten(weights)  # type: ignore[no-any-return]
+    return ids, tf.nest.flatten(weights)
 
 
 def check_ids(path: str, ids: Any, config: Any) -> None:
-    """Checks that ids are rows of their table.
+    """Checks that ids are rows of their table, when run eagerly.
 
     Args:
         path: the feature's name.
-        ids: an array.
+        ids: an integer tensor.
         config: the `TableConfig`.
 
     Raises:
         ValueError: one isn't.
     """
+    if not tf.executing_eagerly():
+        return
+    ids = ids.numpy()
     wrong = ids[(ids < 0) | (ids >= config.vocabulary_size)]
     if wrong.size:
         raise ValueError(

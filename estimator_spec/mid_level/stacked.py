@@ -100,7 +100,7 @@ class StackedEmbedding(EmbeddingCore):
             ):
                 layout = self.layouts[feature.table.name]
                 found, gains = _with_gains(path, ids, own, feature)
-                _check_ids(path, found.ids, feature.table)
+                samples.check_ids(path, found.ids, feature.table)
                 name = layout.stacked_table_name
                 rows = stacking.positions(layout, found.ids)
                 parts[name].append(
@@ -265,10 +265,3 @@ def _check_shape(path: str, feature: Any) -> None:
             f"Feature {path}: the samples of output_shape {shape} can't be divided among the "
             f"{CORES_PER_CHIP} SparseCores of a chip. Take a batch size that is a multiple."
         )
-
-
-def _check_ids(path: str, ids: Any, config: Any) -> None:
-    """Raises an error that names the feature of an id out of range, when run eagerly."""
-    if not tf.executing_eagerly():
-        return
-    samples.check_ids(path, ids.numpy(), config)

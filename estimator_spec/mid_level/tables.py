@@ -24,8 +24,6 @@ from tpu_columns.combining import Entries
 from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
 
-tf1 = tf.compat.v1
-
 
 class Table(NamedTuple):
     """A variable with the rows of one or several tables.
@@ -235,12 +233,9 @@ def _train_one(
     ids, index = combining.rows_to_read(joined, unique=True)
     gathered = GatheredRows(table.variable, ids, tf.nn.embedding_lookup(table.variable, ids))
     if num_replicas > 1 and not parameters.use_gradient_accumulation:
-        numbers = [
-            tf.fill([size], tf.constant(replica, tf.int64))
-            for size, (replica, _, _) in zip(sizes, parts, strict=True)
-        ]
+        replicas = [replica for replica, _, _ in parts]
         gathered, index = host_updates.separate_replicas(
-            gathered, index, joined, tf.concat(numbers, 0), num_replicas
+            gathered, index, joined, zip(replicas, sizes, strict=True), num_replicas
         )
     count = tf.size(ids if gathered.turns is None else gathered.turns, out_type=tf.int64)
     of_rows = []

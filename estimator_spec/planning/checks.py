@@ -147,10 +147,10 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _largest_tables(estimate: Estimate, place: Place, most: int = 3) -> dict[str, int]:
-    """Returns the bytes of the tables that need most in a place, on one device."""
+def _largest_tables(estimate: Estimate, place: Place) -> dict[str, int]:
+    """Returns the bytes of the three tables that need most in a place, on one device."""
     sizes = {table.key: estimate.on_fullest_device(table, place) for table in estimate.tables}
-    largest = sorted(sizes, key=lambda key: -sizes[key])[:most]
+    largest = sorted(sizes, key=lambda key: -sizes[key])[:3]
     return {key: sizes[key] for key in largest if sizes[key]}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import tensorflow as tf
 
@@ -79,11 +79,8 @@ def warn_once(has_tables: bool) -> None:
     )
 
 
-@contextlib.contextmanager
-def one_replica() -> Iterator[None]:
+def one_replica() -> AbstractContextManager[None]:
     """Tells TensorFlow that a TPU `model_fn`, called within, is built for one replica."""
     if private.tpu_function.get_tpu_context().number_of_shards is not None:
-        yield
-        return
-    with private.tpu_function.tpu_shard_context(1):
-        yield
+        return contextlib.nullcontext()
+    return private.tpu_function.tpu_shard_context(1)

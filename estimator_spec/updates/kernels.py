@@ -67,24 +67,9 @@ def hyperparameters(op: Any) -> list[Any]:
     return values
 
 
-def variables_of(kind: str) -> tuple[str, ...]:
-    """Returns the names of the inputs that ops of a type write."""
-    return _KERNELS[kind.removeprefix("Resource")].variables
-
-
-def kinds() -> tuple[str, ...]:
-    """Returns the op types that `find_kernel` supports, without the prefix `Resource`."""
-    return tuple(_KERNELS)
-
-
-def canonical_name(argument: str) -> str:
-    """Returns the name that an argument has in this module, the same for all op types."""
-    return _CANONICAL_NAMES.get(argument, argument)
-
-
 def inputs_by_name(op: Any) -> dict[str, Any]:
-    """Returns an op's inputs by canonical name: `var`, `grad`, `indices` and others."""
-    names = [canonical_name(arg.name) for arg in op.op_def.input_arg]
+    """Returns an op's inputs by the name in this module: `var`, `grad`, `indices` and others."""
+    names = [_CANONICAL_NAMES.get(arg.name, arg.name) for arg in op.op_def.input_arg]
     return dict(zip(names, op.inputs, strict=True))
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -266,7 +266,7 @@ def _device(op: Any) -> str:
     return str(op.inputs[0].op.device)
 
 
-def _find_section(group: _Group, writers: frozenset[Any]) -> set[Any]:
+def _find_section(group: _Group, writers: frozenset[Any]) -> frozenset[Any]:
     """Returns the ops that write a group's variables, and those that compute what they write.
 
     The latter are the ops on the same device that depend on values of the group.
@@ -280,23 +280,16 @@ def _find_section(group: _Group, writers: frozenset[Any]) -> set[Any]:
             todo += [value.op for value in op.inputs]
             # A native update awaits the lookups of its table, whose rows go to other machines.
             todo += [other for other in op.control_inputs if not native_ops.is_lookup(other)]
-    section = set(writers)
-    todo = [user for op in [*group.variables, *writers] for user in graph_surgery.find_users(op)]
-    while todo:
-        op = todo.pop()
-        if op in before and op not in section:
-            section.add(op)
-            todo += graph_surgery.find_users(op)
-    return section
+    return writers | _followers([*group.variables, *writers], before)
 
 
-def _followers(ops: Iterable[Any]) -> set[Any]:
-    """Returns all ops that depend on some ops."""
+def _followers(ops: Iterable[Any], within: Container[Any] | None = None) -> set[Any]:
+    """Returns all ops that depend on some ops, by way of ops of `within` only."""
     found: set[Any] = set()
     todo = [user for op in ops for user in graph_surgery.find_users(op)]
     while todo:
         op = todo.pop()
-        if op not in found:
+        if op not in found and (within is None or op in within):
             found.add(op)
             todo += graph_surgery.find_users(op)
     return found

@@ -20,8 +20,6 @@ from estimator_spec.updates import dependencies, kernels
 from tpu_columns import driver_graphs, native_lookup
 from tpu_columns.kernels import devices, loading
 
-tf1 = tf.compat.v1
-
 
 def update_rows(
     rule: str,

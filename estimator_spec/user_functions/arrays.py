@@ -12,12 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_spec.common import argument_rules
 from estimator_spec.user_functions import feeding_queue
-
-tf1 = tf.compat.v1
 
 _TARGET = "__target_key__"
 _DIRECT = "__direct_np_input__"

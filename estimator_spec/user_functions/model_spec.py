@@ -359,11 +359,16 @@ def _check_metrics(metrics: dict[str, Any] | None) -> dict[str, Any]:
                 )
             _check_graph(item, "eval_metric_ops", f"{key}: {getattr(item, 'name', '')}")
         pairs[key] = pair
+    make_local(keras_variables)
+    return pairs
+
+
+def make_local(variables: Iterable[Any]) -> None:
+    """Adds variables of metrics to the collections of those that an evaluation initializes."""
     # LOCAL_VARIABLES are initialized before an evaluation; other tools read METRIC_VARIABLES.
     for collection in (tf1.GraphKeys.LOCAL_VARIABLES, tf1.GraphKeys.METRIC_VARIABLES):
         present = {id(variable) for variable in tf1.get_collection(collection)}
-        for variable in keras_variables:
+        for variable in variables:
             if id(variable) not in present:
                 present.add(id(variable))
                 tf1.add_to_collection(collection, variable)
-    return pairs

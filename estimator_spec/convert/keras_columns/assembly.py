@@ -96,9 +96,7 @@ def add_input_layer(plan: Plan, columns: Any) -> Name:
     return _concatenated(plan, tensors, "input_layer")
 
 
-def add_linear_model(
-    plan: Plan, columns: Any, units: int, sparse_combiner: str, prefix: str = "linear"
-) -> Name:
+def add_linear_model(plan: Plan, columns: Any, units: int, sparse_combiner: str) -> Name:
     """Adds a linear model: weights of each column, summed, and a bias.
 
     Args:
@@ -106,7 +104,6 @@ def add_linear_model(
         columns: categorical and dense columns.
         units: number of logits.
         sparse_combiner: 'sum', 'mean' or 'sqrtn', for several ids of one column.
-        prefix: what the names of its layers start with.
 
     Returns:
         The model's logits, [B, units].
@@ -118,7 +115,7 @@ def add_linear_model(
     check_positive_ints(units=units)
     terms = []
     for column in check_columns(columns):
-        wanted = f"{prefix}_{column.name}"
+        wanted = f"linear_{column.name}"
         name = plan.identifier(wanted, ("linear", column.name), kind="layer")
         plan.linear_layers[column.name] = name
         weights = f"linear_model/{scope_name(column)}/weights"
@@ -145,8 +142,8 @@ def add_linear_model(
             plan.variables.append(Variable(name, "kernel", shape, (weights,)))
     total = terms[0]
     if len(terms) > 1:
-        total = plan.layer(f"{prefix}_sum", Call(call("keras.layers.Add"), (terms,)))
-    return add_bias(plan, total, units, f"{prefix}_bias", ("linear_model/bias_weights",))
+        total = plan.layer("linear_sum", Call(call("keras.layers.Add"), (terms,)))
+    return add_bias(plan, total, units, "linear_bias", ("linear_model/bias_weights",))
 
 
 def add_bias(plan: Plan, tensor: Name, units: int, name: str, sources: tuple[str, ...]) -> Name:

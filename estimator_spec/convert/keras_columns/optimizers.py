@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import private
 from estimator_spec.common import legacy_keras
-from estimator_spec.common.canned_model import CannedModel, ModelPart
+from estimator_spec.common.canned_model import OPTIMIZERS, CannedModel, ModelPart
 from estimator_spec.convert.keras_columns.expressions import Call, call
 from estimator_spec.convert.keras_columns.plan import Plan
 
@@ -119,14 +119,6 @@ _ZERO_BY_DEFAULT = (
     *("momentum", "nesterov", "centered", "amsgrad", "beta"),
     *(f"{norm}_regularization_strength" for norm in ("l1", "l2", "l2_shrinkage")),
 )
-# By the names that canned estimators take, in the first and the second generation.
-_BY_NAME = {
-    "Adagrad": ("AdagradOptimizer", "Adagrad"),
-    "Adam": ("AdamOptimizer", "Adam"),
-    "Ftrl": ("FtrlOptimizer", "Ftrl"),
-    "RMSProp": ("RMSPropOptimizer", "RMSprop"),
-    "SGD": ("GradientDescentOptimizer", "SGD"),
-}
 
 
 def add_optimizers(plan: Plan, model: CannedModel) -> None:
@@ -191,7 +183,7 @@ def _settings(part: ModelPart, generation: int) -> dict[str, Any]:
     """Returns the arguments of a part's optimizer by name, and its class as 'class'."""
     given = part.optimizer
     if isinstance(given, str):
-        name = _BY_NAME[given][generation - 1]
+        name = OPTIMIZERS[given][generation - 1]
         if generation == 1:
             made = getattr(tf1.train, name)(part.learning_rate)
             return {"class": name, **private.tf1_optimizer_arguments(made)}

@@ -98,7 +98,7 @@ class MultiHeadV1(HeadV1):
         }
         if mode == ModeKeys.PREDICT:
             outputs = {name: spec.export_outputs for name, spec in specs.items()}
-            merged = merge_export_outputs(outputs, predictions)
+            merged = merge_export_outputs(outputs)
             return EstimatorSpec(mode, predictions=predictions, export_outputs=merged)
         of_each = [spec.loss for spec in specs.values()]
         total = weighted_sum(of_each, self._head_weights)

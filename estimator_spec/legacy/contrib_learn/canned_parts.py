@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from estimator_spec.canned.hidden_layers import HiddenLayers
@@ -41,7 +41,7 @@ class _Predicting(Estimator):
     ) -> Any:
         """Returns one prediction of each example."""
         found = super().predict(x, input_fn, batch_size, [key], as_iterable)
-        return _values(found, key) if as_iterable else found[key]
+        return (prediction[key] for prediction in found) if as_iterable else found[key]
 
 
 class Classifier(_Predicting):
@@ -86,10 +86,6 @@ class Regressor(_Predicting):
 
     def _predict_main(self, *args: Any) -> Any:
         return self.predict_scores(*args)
-
-
-def _values(predictions: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
-    return (prediction[key] for prediction in predictions)
 
 
 def deep_part(

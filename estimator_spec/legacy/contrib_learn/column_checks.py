@@ -13,8 +13,8 @@ from estimator_spec.legacy.contrib_learn.column_types import (
     WeightedSparseColumn,
 )
 from tpu_columns.checks import is_int
+from tpu_columns.lookup import COMBINERS
 
-_COMBINERS = ("mean", "sqrtn", "sum")
 _ID_COLUMNS = (SparseColumn, WeightedSparseColumn, CrossedColumn)
 
 
@@ -29,10 +29,10 @@ def check_count(column_name: str, argument: str, count: Any) -> None:
 
 def check_combiner(column_name: str, combiner: Any) -> None:
     """Raises a ValueError if a combiner is unknown."""
-    if combiner not in _COMBINERS:
+    if combiner not in COMBINERS:
         raise ValueError(
             f"Unrecognized combiner {combiner!r} of column {column_name}; one of "
-            f"{', '.join(_COMBINERS)}."
+            f"{', '.join(COMBINERS)}."
         )
 
 

@@ -17,7 +17,7 @@ from estimator_spec.legacy.contrib_learn.model_fn_ops import (
     ModelFnOps,
     PredictionKey,
     ProblemType,
-    output_alternatives,
+    get_output_alternatives,
 )
 
 tf1 = tf.compat.v1
@@ -72,21 +72,6 @@ def get_input_alternatives(inputs: InputFnOps) -> tuple[dict[str, Any], Any]:
     return {DEFAULT_INPUT_KEY: inputs.default_inputs}, features
 
 
-def get_output_alternatives(
-    model_fn_ops: ModelFnOps, default_output_alternative_key: str | None = None
-) -> Any:
-    """Returns the outputs of a model by name, and the name of the default one.
-
-    Args:
-        model_fn_ops: the model.
-        default_output_alternative_key: name of the default output. None: the only one.
-
-    Raises:
-        ValueError: there is no such output, or there are several without a default.
-    """
-    return output_alternatives(model_fn_ops, default_output_alternative_key)
-
-
 def build_standardized_signature_def(
     input_tensors: Mapping[str, Any], output_tensors: Mapping[str, Any], problem_type: Any
 ) -> Any:
@@ -126,7 +111,7 @@ def build_signatures(receiver: Any, ops: ModelFnOps, default_key: str | None) ->
         default_key: name of the default output, or None.
     """
     inputs, _ = get_input_alternatives(receiver.inputs)
-    outputs, default = output_alternatives(ops, default_key)
+    outputs, default = get_output_alternatives(ops, default_key)
     found = {
         f"{input_key}:{output_key or 'None'}": build_standardized_signature_def(
             tensors, output_tensors, problem_type

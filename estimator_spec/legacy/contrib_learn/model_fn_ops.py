@@ -193,26 +193,26 @@ def from_result(result: Any, mode: str) -> ModelFnOps:
     )
 
 
-def output_alternatives(
-    ops: ModelFnOps, default_key: str | None
+def get_output_alternatives(
+    model_fn_ops: ModelFnOps, default_output_alternative_key: str | None = None
 ) -> tuple[dict[str | None, tuple[ProblemType, dict[str, Any]]], str | None]:
     """Returns the outputs of a model by name, and the name of the default one.
 
     Args:
-        ops: the model.
-        default_key: name of the default output. None: the only one.
+        model_fn_ops: the model.
+        default_output_alternative_key: name of the default output. None: the only one.
 
     Raises:
         ValueError: there is no such output, or there are several without a default.
     """
-    found = ops.output_alternatives
+    found, default_key = model_fn_ops.output_alternatives, default_output_alternative_key
     if not found:
         if default_key:
             raise ValueError(
                 f"Requested default_output_alternative: {default_key}, but available "
                 "output_alternatives are: []"
             )
-        outputs = ops.predictions
+        outputs = model_fn_ops.predictions
         if not isinstance(outputs, dict):
             outputs = {PredictionKey.GENERIC: outputs}
         return {DEFAULT_OUTPUT_KEY: (ProblemType.UNSPECIFIED, outputs)}, DEFAULT_OUTPUT_KEY

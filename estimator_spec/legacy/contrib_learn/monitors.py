@@ -13,6 +13,7 @@ tf1 = tf.compat.v1
 
 CheckpointSaver = tf1.train.CheckpointSaverHook
 StepCounter = tf1.train.StepCounterHook
+StopAtStep = tf1.train.StopAtStepHook
 
 
 def NanLoss(loss_tensor: Any, every_n_steps: int = 100, fail_on_nan_loss: bool = True) -> Any:
@@ -25,16 +26,6 @@ def NanLoss(loss_tensor: Any, every_n_steps: int = 100, fail_on_nan_loss: bool =
     """
     del every_n_steps
     return tf1.train.NanTensorHook(loss_tensor, fail_on_nan_loss)
-
-
-def StopAtStep(num_steps: int | None = None, last_step: int | None = None) -> Any:
-    """Returns the hook that ends training after a number of steps, or at a global step.
-
-    Args:
-        num_steps: the number of steps, or None.
-        last_step: the global step, or None.
-    """
-    return tf1.train.StopAtStepHook(num_steps, last_step)
 
 
 def SummarySaver(

@@ -13,7 +13,7 @@ from estimator_spec.driver.estimator import Estimator as CoreEstimator
 from estimator_spec.driver.predictor import Predictor
 from estimator_spec.legacy.contrib_learn import exports
 from estimator_spec.legacy.contrib_learn.estimator import Estimator
-from estimator_spec.legacy.contrib_learn.model_fn_ops import ModeKeys, output_alternatives
+from estimator_spec.legacy.contrib_learn.model_fn_ops import ModeKeys, get_output_alternatives
 
 tf1 = tf.compat.v1
 
@@ -42,7 +42,7 @@ class ContribEstimatorPredictor(Predictor):
             if key not in alternatives:
                 raise KeyError(f"input_alternative_key must be one of {sorted(alternatives)}.")
             self.feed_tensors = alternatives[key]
-            outputs, default = output_alternatives(ops, output_alternative_key)
+            outputs, default = get_output_alternatives(ops, output_alternative_key)
             self.fetch_tensors = outputs[default][1]
             creator = tf1.train.ChiefSessionCreator(
                 ops.scaffold, config=config, checkpoint_filename_with_path=checkpoint

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.common.checks import check_at_least, check_instances, check_positive_ints
+from estimator_spec.common.checks import check_instances, check_positive, check_positive_ints
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "1"])
@@ -32,7 +32,7 @@ def test_none_is_accepted_if_optional():
 )
 def test_numbers_of_steps(value):
     """Numbers above 0 are accepted, of Python and NumPy, as in TensorFlow; so is None."""
-    check_at_least("steps", value)
+    check_positive("steps", value)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,7 @@ def test_numbers_of_steps(value):
 def test_no_numbers_of_steps(value, error, message):
     """0, NaN and what can't be compared with 0 are refused."""
     with pytest.raises(error, match=message):
-        check_at_least("steps", value)
-
-
-def test_zero_can_be_accepted():
-    """0 seconds are accepted, fewer are not."""
-    check_at_least("delay", 0, zero=True)
-    with pytest.raises(ValueError, match="Must specify delay >= 0, given: -1"):
-        check_at_least("delay", -1, zero=True)
+        check_positive("steps", value)
 
 
 def test_instances():

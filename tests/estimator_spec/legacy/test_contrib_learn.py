@@ -30,7 +30,7 @@ from estimator_spec.legacy.contrib_learn.model_fn_ops import (
     InputFnOps,
     ModelFnOps,
     ProblemType,
-    output_alternatives,
+    get_output_alternatives,
 )
 from estimator_spec.legacy.contrib_learn.run_config import Environment, RunConfig
 from estimator_spec.legacy.contrib_learn.sklearn_compat import SKCompat
@@ -375,15 +375,15 @@ def test_outputs():
     """A model with one output has it as the default; several need a name, known ones."""
     with tf.Graph().as_default():
         ops = ModelFnOps("infer", tf.constant(1))
-        alternatives, key = output_alternatives(ops, None)
+        alternatives, key = get_output_alternatives(ops, None)
         assert (list(alternatives), list(alternatives[key][1])) == ([key], ["output"])
         two = {name: (ProblemType.UNSPECIFIED, {}) for name in ("a", "b")}
         ops = ops._replace(output_alternatives=two)
-        assert output_alternatives(ops, "b")[1] == "b"
+        assert get_output_alternatives(ops, "b")[1] == "b"
         with pytest.raises(ValueError, match="specify a default_output_alternative"):
-            output_alternatives(ops, None)
+            get_output_alternatives(ops, None)
         with pytest.raises(ValueError, match="output_alternatives are:"):
-            output_alternatives(ops, "c")
+            get_output_alternatives(ops, "c")
 
 
 def test_predictors_of_other_estimators(tmp_path):

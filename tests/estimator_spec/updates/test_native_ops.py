@@ -15,7 +15,7 @@ import estimator_spec as es
 import forking_python
 import tpu_columns
 import traces
-from estimator_spec.updates import kernels, native_ops, optimize_training_graph
+from estimator_spec.updates import native_ops, optimize_training_graph
 from tpu_columns import Hardware, IdOutOfRangeError, Mode, optimizations, placement
 from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
@@ -132,6 +132,9 @@ SCALARS = {
     "momentum": 0.9,
     "rho": 0.8,
 }
+NO_VARIABLES = {"grad", "updates", "indices", "global_step", "name", "use_locking"} | {
+    *("use_nesterov", "update_slots", "multiply_linear_by_lr"),
+}
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, 1.0, -2.0, 1e20, -1e25, 1e-30]
 
 
@@ -150,11 +153,11 @@ def update_of(kind, attributes, ids, gradient, numbers, scalars):
     is_resource = kind.startswith("Resource")
     variables, arguments = [], {}
     for name in inspect.signature(make).parameters:
-        if kernels.canonical_name(name) in kernels.variables_of(kind):
+        if name in scalars:
+            arguments[name] = tf.constant(scalars[name])
+        elif name not in NO_VARIABLES:
             variables.append(tf1.Variable(numbers(), use_resource=is_resource))
             arguments[name] = variables[-1].handle if is_resource else variables[-1]
-        elif name in scalars:
-            arguments[name] = tf.constant(scalars[name])
     if "AdagradDA" in kind:
         arguments["global_step"] = tf.constant(3, tf.int64)
     arguments["updates" if "Scatter" in kind else "grad"] = tf.constant(gradient)
