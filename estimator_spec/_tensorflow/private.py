@@ -307,7 +307,7 @@ def add_table(stacker: Any, *, num_features: int, **arguments: Any) -> None:
 
     Args:
         stacker: the stacker.
-        num_features: how many features look it up; TensorFlow 2.17 doesn't take it.
+        num_features: how many features look it up; those of TensorFlow 2.17 and 2.18 don't take it.
         **arguments: the others of `AddTable`.
     """
     if "num_features" in stacker.AddTable.__doc__:

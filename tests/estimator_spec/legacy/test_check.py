@@ -20,9 +20,9 @@ from tensorflow_estimator.python.estimator import estimator as estimator_lib
 from package import model
 import os
 try:
-    from tensorflow.contrib import opt
+    from tensorflow.contrib import seq2seq
 except ImportError:
-    opt = None
+    seq2seq = None
 try:
     image = tf.contrib.image
 except AttributeError:
@@ -81,7 +81,7 @@ def test_every_old_name(program):
         ("program.py:3", f"{contrib}.quantize"): "STAND_IN",
         ("program.py:3", f"{contrib}.seq2seq"): "STAND_IN",
         ("program.py:4", estimator): "RESTORED",
-        ("program.py:8", f"{contrib}.opt"): "HANDLED",
+        ("program.py:8", f"{contrib}.seq2seq"): "HANDLED",
         ("program.py:12", f"{contrib}.image"): "HANDLED",
         ("program.py:15", "tensorflow.flags"): "RESTORED",
         ("program.py:16", f"{contrib}.learn"): "RESTORED",
