@@ -74,6 +74,7 @@ def test_the_checkpoint_of_tensorflow_1(tf1_checkpoint):
     assert found.num_bytes == 1784
     assert (found.missing, found.leftover, found.recorded) == ((), (), False)
     text = str(found)
+    assert "The checkpoint has no record of its tables' layouts." in text
     assert "1.7 KiB, step 40" in text
     assert "10×4" in text and "div × 1 (assumed)" in text
     assert checkpoints.verify(tf1_checkpoint).ok
@@ -215,8 +216,10 @@ def test_a_record_tells_layouts(files):
     """The record's layout is shown, and arguments that contradict it are refused."""
     table = np.arange(10, dtype=np.float32).reshape(5, 2)
     prefix = files.write({TABLE: table, TABLE + "/Adagrad": table}, {TABLE: ("mod", 2)})
-    entry = table_of(checkpoints.inspect(prefix))
+    found = checkpoints.inspect(prefix)
+    entry = table_of(found)
     assert (entry.strategy, entry.shards, entry.layout_from) == ("mod", 2, "recorded")
+    assert "no record" not in str(found)
     np.testing.assert_array_equal(checkpoints.read_table(prefix, "word_embedding"), table)
     with pytest.raises(ValueError, match="says that .* 'mod'; told was 'div' on 2 shard"):
         checkpoints.inspect(prefix, strategy="div")
