@@ -47,7 +47,6 @@ from tensorflow.python.training.training_util import (
 from tpu_columns import log_messages
 
 __all__ = [
-    "add_table",
     "DENSE_COLUMNS",
     "GLOBAL_STEP_READ_KEY",
     "CategoricalColumn",
@@ -56,7 +55,9 @@ __all__ = [
     "FeatureColumnV1",
     "NumericColumn",
     "SharedEmbeddingColumnV1",
+    "add_table",
     "average_losses",
+    "eager_mode",
     "feature_transformation_cache",
     "get_or_create_global_step_read",
     "is_saving_model",

@@ -199,15 +199,7 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, tf1.train.AdamOptimizer):
         use_locking: bool = False,
         name: str = "AdamW",
     ) -> None:
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            use_locking=use_locking,
-            name=name,
-        )
+        super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
 
 
 class MomentumWOptimizer(DecoupledWeightDecayExtension, tf1.train.MomentumOptimizer):
@@ -222,14 +214,7 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, tf1.train.MomentumOptimi
         name: str = "MomentumW",
         use_nesterov: bool = False,
     ) -> None:
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            momentum=momentum,
-            use_locking=use_locking,
-            name=name,
-            use_nesterov=use_nesterov,
-        )
+        super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
 
 
 class LARSOptimizer(tf1.train.MomentumOptimizer):
@@ -272,27 +257,27 @@ class LARSOptimizer(tf1.train.MomentumOptimizer):
         self._weight_decay, self._eeta, self._epsilon = weight_decay, eeta, epsilon
         self._skip_list = tuple(skip_list or ())
 
+    _learning_rate_tensor: Any
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        # The rate is in what the slot sums.
+        self._rate = self._learning_rate_tensor
+        self._learning_rate_tensor = tf.ones_like(self._rate)
+
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._apply_scaled(super()._apply_dense, grad, var)
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
         return self._apply_scaled(super()._resource_apply_dense, grad, var)
 
-    _learning_rate_tensor: Any  # made by `_prepare` of the base
-
     def _apply_scaled(self, apply: Callable[[Any, Any], Any], grad: Any, var: Any) -> Any:
-        rate: Any = self._learning_rate_tensor
         if not any(part in var.name for part in self._skip_list):
             norm, norm_of_grad = tf.norm(var), tf.norm(grad)
             scale = self._eeta * norm / (norm_of_grad + self._weight_decay * norm + self._epsilon)
             is_scaled = tf.logical_and(norm > 0.0, norm_of_grad > 0.0)
             grad = (grad + self._weight_decay * var) * tf.where(is_scaled, scale, 1.0)
-        # The rate is in what the slot sums.
-        self._learning_rate_tensor = tf.ones_like(rate)
-        try:
-            return apply(rate * grad, var)
-        finally:
-            self._learning_rate_tensor = rate
+        return apply(self._rate * grad, var)
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
         raise NotImplementedError("Sparse gradient updates are not supported: LARS needs norms.")

@@ -85,9 +85,9 @@ def _converted(value: Any) -> Any:
     """Returns the tensor of arrays or lists, which columns and heads convert, too."""
     if isinstance(value, Mapping):
         return {key: _converted(each) for key, each in value.items()}
-    if isinstance(value, (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)):
+    if isinstance(value, tf.RaggedTensor):
         return value
-    return tf.convert_to_tensor(value)
+    return tf1.convert_to_tensor_or_sparse_tensor(value)
 
 
 def _call(use: Use) -> tuple[Any, Any, list[Any]]:

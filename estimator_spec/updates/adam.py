@@ -189,7 +189,7 @@ def _slot(value: Any) -> _Slot | None:
     assigns = [
         op
         for op in add.control_inputs
-        if op.type in ("AssignVariableOp", "Assign") and op.inputs[0] is variable
+        if op.type in dependencies.ASSIGNMENTS and op.inputs[0] is variable
     ]
     decayed = _inputs(assigns[0].inputs[1], "Mul") if len(assigns) == 1 else None
     scaled = _inputs(added, "Mul")

@@ -55,4 +55,4 @@ if __name__ == "__main__":
         for name, make in CASES.items()
     }
     with open(sys.argv[1], "w") as file:
-        json.dump(found, file, indent=1)
+        json.dump(found, file)
