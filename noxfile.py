@@ -9,9 +9,10 @@ Every change (README's command, and what .ci/run runs; twenty minutes on two cor
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
 
 Every night, or before a large change is merged (hours on two cores; `.github/workflows/nightly.yml`
-runs its parts beside each other):
+runs its parts beside each other, and every test on every TensorFlow):
 
-    nox -s nightly         all of the following, with one of TensorFlow 2.17 to 2.20 in turn
+    nox -s nightly         all of the following: every test on the newest TensorFlow, and on the
+                           oldest, one of 2.17 to 2.20 in turn and tf-nightly the versioned ones
     TPU_COLUMNS_LIVE=1 nox -s tests       every test, beside TensorFlow 2.15.1 itself
     nox -s "everything(2.18)"             the same on another TensorFlow; also (tf-nightly)
     nox -s goldens         TensorFlow 2.15.1's numbers, recorded anew and compared
@@ -131,13 +132,14 @@ def everything(session: nox.Session, tensorflow: str) -> None:
 
 @nox.session(venv_backend="none")
 def nightly(session: nox.Session) -> None:
-    """Run everything, with one TensorFlow between the oldest and the newest, another each night.
+    """Run everything on the newest TensorFlow, and the versioned tests on other ones.
 
-    Arguments after -- name those to run instead: `nox -s nightly -- 2.18 2.19`.
+    These are the oldest, tf-nightly and one between the oldest and the newest, another each night;
+    arguments after -- name those to run instead of that one: `nox -s nightly -- 2.18 2.19`.
     """
     between = [name for name in BETWEEN if sys.version_info < (3, 13) or name in WITH_PYTHON_3_13]
     turn = session.posargs or [between[datetime.date.today().toordinal() % len(between)]]
-    _notify(session, turn)
+    _notify(session, turn, others=("-m", "versioned"))
 
 
 @nox.session(venv_backend="none")
@@ -173,13 +175,16 @@ def _check_release(session: nox.Session) -> None:
     session.log(f"release.yml, at a tag v{version}, would build, test and publish these files:")
 
 
-def _notify(session: nox.Session, between: list[str]) -> None:
+def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = ()) -> None:
+    """Queues the sessions of a night; `others` chooses tests of TensorFlows but the newest."""
     os.environ[LIVE] = "1"
     os.environ.setdefault(RANDOM_MODELS, "0-199")
-    several = [f"everything({name})" for name in (*between, "tf-nightly")]
-    others = ("goldens", "lint", "dist", "sanitizers", "docs", "browser", "manifests", "goals")
-    for name in ("tests(oldest)", "tests(newest)", *several, *others, "neighbours"):
+    for name in ("lint", "docs", "manifests", "goals", "goldens", "dist", "neighbours", "browser"):
         session.notify(name, [])
+    for name in ("tests(oldest)", *(f"everything({each})" for each in (*between, "tf-nightly"))):
+        session.notify(name, others)
+    session.notify("tests(newest)", [])
+    session.notify("sanitizers", [])
 
 
 @nox.session(venv_backend="venv")

@@ -29,6 +29,20 @@ BUILD_TOOLS = (
     "twine>=6.1,<8",
 )
 
+# Tests of what reads files of the package, or starts it by its command line; the others see no
+# difference between a wheel and the source tree.
+USE_FILES = (
+    "tests/test_readme.py",
+    "tests/tpu_columns/kernels",
+    *(
+        f"tests/estimator_spec/{name}"
+        for name in (
+            *("common", "compare", "legacy/doctor", "legacy/test_run.py", "migrate", "planning"),
+            *("test_kernels_cli.py", "to_keras"),
+        )
+    ),
+)
+
 
 @nox.session(venv_backend="none")
 def kernels(session: nox.Session) -> None:
@@ -75,7 +89,7 @@ def dist(session: nox.Session) -> None:
 
     On Linux x86-64 there is a wheel with the C++ ops, which is used with each TensorFlow that this
     Python has wheels for, where there is no compiler; elsewhere the one without. Arguments after --
-    go to pytest, which runs the quick tests.
+    go to pytest, which runs the quick tests of what reads the package's files.
     """
     _use_files(session, *_build_files(session))
 
@@ -177,7 +191,7 @@ def _environment_with(session: nox.Session, wheel: Path, home: Path) -> str:
 
 
 def _use_installed(session: nox.Session, python: str, home: Path) -> None:
-    """Runs the typed program, the quick tests, the command line and the examples of the wheel."""
+    """Runs the typed program, tests, the command line and the examples of the wheel."""
 
     def run(*arguments: str) -> None:
         session.run(python, *arguments, env=QUIET | {"PYTHONPATH": ""}, external=True)
@@ -186,10 +200,8 @@ def _use_installed(session: nox.Session, python: str, home: Path) -> None:
     typed = [f"tests/typing/{name}.py" for name in ("program", "mistakes")]
     run("-m", "mypy", "--config-file", "tests/typing/mypy.ini", *typed)
     run("tests/typing/program.py")
-    # These two are about the packages' source.
-    about_sources = ["--ignore=tests/test_architecture.py", "--ignore=tests/test_docs.py"]
-    quick = ["-m", "not slow and not reference", "-n", "2", *about_sources]
-    run("-m", "pytest", "-q", *quick, *session.posargs)
+    quick = ["-m", "not slow and not reference and not nightly", "-n", "2"]
+    run("-m", "pytest", "-q", *quick, *USE_FILES, *session.posargs)
     run("-m", "estimator_spec", "--help")
     run("examples/quickstart.py")
     short = str(home / "short")
