@@ -179,10 +179,11 @@ def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = 
     """Queues the sessions of a night; `others` chooses tests of TensorFlows but the newest."""
     os.environ[LIVE] = "1"
     os.environ.setdefault(RANDOM_MODELS, "0-199")
-    for name in ("lint", "docs", "manifests", "goals", "goldens", "dist", "neighbours", "browser"):
+    for name in ("lint", "docs", "manifests", "goals", "dist", "neighbours", "browser"):
         session.notify(name, [])
     for name in ("tests(oldest)", *(f"everything({each})" for each in (*between, "tf-nightly"))):
         session.notify(name, others)
+    session.notify("goldens", [])  # its reference is the environment of tests(oldest)
     session.notify("tests(newest)", [])
     session.notify("sanitizers", [])
 

@@ -140,14 +140,8 @@ def apply_on_shards(
         shard = table.shards[number]
         with tf1.device(shard.device):
             if rule is not None:
-                names = optimizers.slot_initial_values(parameters)
-                handles = [list(slots[name])[number].handle for name in names]
-                constants = [update.learning_rate, *map(tf.constant, rule.constants)]
-                ops.append(
-                    native_ops.update_rows(
-                        *(rule.name, shard.handle, handles, constants, ids, gradient)
-                    )
-                )
+                own = [list(slot)[number] for slot in slots.values()]
+                ops.append(_update_natively(update, rule, shard, own, ids, gradient))
                 continue
             rows = tf.nn.embedding_lookup(shard, ids)
             part = dataclasses.replace(
@@ -164,10 +158,26 @@ def _native_rule(
     """Returns the rule by which a native op updates a single shard; None: there is none."""
     if not driver_graphs.uses_native_kernels() or loading.load() is None:
         return None
-    rule = update_rules.native_rule(parameters)
-    # The op has neither limits nor the global step.
-    is_simple = rule is not None and not rule.limits and rule.name != "frequency_estimator"
-    return rule if is_simple else None
+    return update_rules.native_rule(parameters)
+
+
+def _update_natively(
+    update: TableUpdate,
+    rule: update_rules.NativeRule,
+    shard: Any,
+    slots: list[Any],
+    ids: Any,
+    gradient: Any,
+) -> Any:
+    """Returns the native op that updates the rows of a shard, where they are."""
+    name, constants = rule.name, [update.learning_rate, *map(tf.constant, rule.constants)]
+    if name == "frequency_estimator":
+        name += "_at_step"
+        constants.append(tf.cast(update.global_step, tf.float32))
+    handles = [slot.handle for slot in slots]
+    return native_ops.update_rows(
+        *(name, shard.handle, handles, constants, ids, gradient, rule.limits, rule.decay_has_rate)
+    )
 
 
 def _update_rows(

@@ -28,6 +28,8 @@ def update_rows(
     hyperparameters: Sequence[Any],
     ids: Any,
     gradient: Any,
+    limits: Sequence[float] = (),
+    decay_has_rate: bool = False,
 ) -> Any:
     """Returns an op that updates rows of a variable and of its slots in place.
 
@@ -39,6 +41,8 @@ def update_rows(
         ids: distinct rows, int32 or int64 [U].
         gradient: of those rows, [U, D]. If a sum of gradients of equal ids gives it, the op sums
             them itself; if its rows are those of several tensors, the op reads them there.
+        limits: empty, or least and largest gradient, weight decay, least and largest weight.
+        decay_has_rate: whether the weight decay is multiplied by the first hyperparameter.
     """
     ops = loading.load()
     make = ops.tpu_columns_update
@@ -60,6 +64,8 @@ def update_rows(
             gradients=gradients,
             rule=rule,
             sums=sums and not kernels.are_unique(ids),
+            limits=list(limits),
+            decay_has_rate=decay_has_rate,
         )
 
 

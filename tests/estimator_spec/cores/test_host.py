@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,13 @@ import tensorflow as tf
 
 import estimator_spec as es
 import oracle
-from estimator_spec.cores import delayed_updates, host, native_tables, update_rules
+from estimator_spec.cores import (
+    delayed_updates,
+    host,
+    host_updates,
+    native_tables,
+    update_rules,
+)
 from estimator_spec.embedding import optimizers
 from estimator_spec.updates import dependencies
 from tpu_columns import Hardware, Mode, optimizations, placement
@@ -272,7 +279,17 @@ def split(batch, replicas):
     ]
 
 
-def train_core(spec, data, num_shards=1, replicas=1):
+def whole(variables):
+    """Returns variables by name; parts of one variable, which are on servers, are concatenated."""
+    found = {}
+    for name in sorted(variables):
+        found.setdefault(re.sub(r"/part_\d+$", "", name), []).append(variables[name])
+    return {
+        name: np.concatenate(parts) if len(parts) > 1 else parts[0] for name, parts in found.items()
+    }
+
+
+def train_core(spec, data, num_shards=1, replicas=1, on_servers=False):
     """Trains all tables of a spec in one graph.
 
     Returns:
@@ -282,7 +299,7 @@ def train_core(spec, data, num_shards=1, replicas=1):
     with tf.Graph().as_default() as graph:
         step = tf1.train.get_or_create_global_step()
         inputs = [placeholders(BATCH // replicas) for _ in range(replicas)]
-        core = host.HostCore(spec, training=True, num_shards=num_shards)
+        core = host.HostCore(spec, training=True, num_shards=num_shards, on_servers=on_servers)
         keys = list(spec.feature_to_config_dict)
 
         def of_tables(given):
@@ -306,9 +323,9 @@ def train_core(spec, data, num_shards=1, replicas=1):
                 feed = {key: value for each in feeds for key, value in each.items()}
                 seen.append(session.run([features, train], feed)[0])
             variables = {v.op.name: v for v in tf1.global_variables()}
-            before = session.run(variables)
+            before = whole(session.run(variables))
             session.run(graph.get_collection(delayed_updates.HELD_UPDATES))
-            return before, seen, session.run(variables)
+            return before, seen, whole(session.run(variables))
 
 
 def train_oracle(
@@ -358,7 +375,7 @@ def check(variables, table, prefix="table_0", atol=1e-5):
     assert {name for name in variables if name.split("/")[0] == prefix} == {prefix, *names.values()}
 
 
-def check_all(subtests, cases, data, replicas=1, kinds=KINDS, **kwargs):
+def check_all(subtests, cases, data, replicas=1, kinds=KINDS, num_servers=0, **kwargs):
     """Trains a table for each case in one graph, and compares each with the oracle by its name.
 
     Args:
@@ -367,12 +384,15 @@ def check_all(subtests, cases, data, replicas=1, kinds=KINDS, **kwargs):
         data: batches.
         replicas: number of replicas.
         kinds: kinds of the features of each table.
+        num_servers: number of servers that have shards of the tables, 0 for none.
         **kwargs: further arguments of the spec.
     """
     parameters, combiners = zip(*cases, strict=True)
     spec = make_spec(parameters, list(combiners), kinds=kinds, **kwargs)
     stale = bool(kwargs.get("pipeline_execution_with_tensor_core"))
-    variables, seen, drained = train_core(spec, data, replicas=replicas)
+    variables, seen, drained = train_core(
+        spec, data, num_servers or 1, replicas, on_servers=num_servers > 0
+    )
     assert len(seen) == len(data)
     assert {name.split("/")[0] for name in variables} == {*spec.table_to_config_dict, "global_step"}
     for name, (optimizer, combiner) in zip(spec.table_to_config_dict, cases, strict=True):
@@ -413,6 +433,33 @@ def test_native_ops_equal_the_oracle(native, subtests):
     ]
     assert {type(p) for p, _ in cases} == {type(p) for p in VARIANTS}
     check_all(subtests, cases, batches(seed=7))
+
+
+def test_native_updates_on_servers_equal_the_oracle(monkeypatch, subtests):
+    """An op for each shard updates it by the formulas, with limits, decay and the global step."""
+    if loading.load() is None:
+        pytest.skip(f"no kernels are built: {libraries.COMMAND}")
+    updates = []
+    make_update = host_updates.native_ops.update_rows
+
+    def update_rows(*arguments):
+        updates.append(make_update(*arguments))
+        return updates[-1]
+
+    monkeypatch.setattr(host_updates.native_ops, "update_rows", update_rows)
+    cases = [
+        (parameters, "mean") for parameters in VARIANTS if update_rules.native_rule(parameters)
+    ]
+    with (
+        placement.running(Mode.TRAIN, Hardware.CPU),
+        optimizations.using(frozenset(Optimization)),
+    ):
+        check_all(
+            *(subtests, cases, batches(seed=6), 1, ["weighted"]),
+            num_servers=3,
+            partition_strategy="div",
+        )
+    assert len(updates) == 3 * len(cases)
 
 
 @pytest.mark.parametrize("replicas", [2, 4])

@@ -77,6 +77,22 @@ def test_hyperparameters_of_ftrl_are_checked(ops):
             update(ops, variables[0], variables[1:], values, "ftrl")
 
 
+def test_limits_are_all_or_none(ops):
+    """A number of limits that isn't five or none is refused."""
+    for wrong in ([1.0], [1.0] * 6):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="there are . limits"):
+            ops.tpu_columns_resource_update(
+                table=tf.Variable(tf.ones([4, 2])).handle,
+                slots=[],
+                hyperparameters=[0.1],
+                ids=[0],
+                gradients=[tf.ones([1, 2])],
+                rule="sgd",
+                sums=False,
+                limits=wrong,
+            )
+
+
 def test_an_update_outside_of_the_step_runs_alone():
     """An optimizer that a hook runs beside the step doesn't run the step's lookups."""
     with tf.Graph().as_default() as graph, tf1.Session() as session:

@@ -21,6 +21,8 @@ from tpu_columns.kernels import loading
 
 ROWS, WIDTH, BATCH = 7, 3, 4
 NUMBERS = (-(1 << 63), -(1 << 61), -2, -1, 0, 1, 2, 5, 1 << 31, 1 << 61, (1 << 63) - 1)
+# Least and largest gradient, weight decay, least and largest weight.
+LIMITS = [-1.0, 1.0, 0.1, -9.0, 9.0]
 # Not so many rows and columns that a machine would try to have them, and run out of memory.
 SIZES = (-1, 0, 1, 5, 1 << 60)
 REFUSED = (tf.errors.OpError, ValueError, TypeError, OverflowError)
@@ -139,6 +141,7 @@ class Calls:
             "gradients": [gradients[:first], gradients[first:]],
             "rule": rule,
             "sums": sums,
+            "limits": [] if random.integers(2) else LIMITS,
         }
         self._run(self._ops.tpu_columns_resource_update, random, arguments)
 
@@ -175,7 +178,7 @@ class Calls:
             "column": [each["column"] for each in features],
             "rule": "adagrad_no_nan",
             "constants": [],
-            "limits": [] if random.integers(2) else [-1.0, 1.0, 0.1, -9.0, 9.0],
+            "limits": [] if random.integers(2) else LIMITS,
             "decay_has_rate": bool(random.integers(2)),
         }
         if random.integers(3) == 0:

@@ -46,6 +46,27 @@ struct Hyperparameters {
 struct Limits {
   bool any = false;
   float least_gradient = 0, largest_gradient = 0, decay = 0, least_weight = 0, largest_weight = 0;
+  bool decay_has_rate = false;
+
+  // Reads the attributes `limits` and `decay_has_rate` of an op.
+  Status Read(OpKernelConstruction* context) {
+    std::vector<float> limits;
+    TF_RETURN_IF_ERROR(context->GetAttr("limits", &limits));
+    TF_RETURN_IF_ERROR(context->GetAttr("decay_has_rate", &decay_has_rate));
+    if (limits.empty()) return tensorflow::Status();
+    if (limits.size() != 5) return InvalidArgument("there are ", limits.size(), " limits");
+    any = true;
+    least_gradient = limits[0], largest_gradient = limits[1], decay = limits[2];
+    least_weight = limits[3], largest_weight = limits[4];
+    return tensorflow::Status();
+  }
+
+  // Returns the limits of a step with a learning rate.
+  Limits At(float rate) const {
+    Limits result = *this;
+    if (decay_has_rate) result.decay *= rate;
+    return result;
+  }
 };
 
 constexpr int kMaxSlots = 3;
@@ -95,6 +116,8 @@ constexpr RuleArguments kRules[] = {
      {&H::rate, &H::beta1, &H::rest1, &H::rest2, &H::epsilon, &H::l1, &H::l2}},
     {"frequency_estimator", Rule::kFrequencyEstimator, 1,
      {&H::rate, &H::tau, &H::rest_tau, &H::max_delta, &H::outlier}},
+    {"frequency_estimator_at_step", Rule::kFrequencyEstimator, 1,
+     {&H::rate, &H::tau, &H::rest_tau, &H::max_delta, &H::outlier, &H::step}},
 };
 
 // Returns the rule of a name, or null.

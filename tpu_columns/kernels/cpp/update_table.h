@@ -20,6 +20,8 @@ namespace {
       .Attr("Id: {int32, int64}")                                               \
       .Attr("rule: string")                                                     \
       .Attr("sums: bool")                                                       \
+      .Attr("limits: list(float) = []")                                         \
+      .Attr("decay_has_rate: bool = false")                                     \
       .SetIsStateful()                                                          \
       .SetShapeFn(tensorflow::shape_inference::NoOutputs)
 
@@ -36,6 +38,7 @@ ids: rows, [U]; distinct, unless `sums`.
 gradients: of those rows, [U, D] in all: one or several tensors, whose rows follow each other.
 sums: whether gradients of equal ids are summed, in their order.
 rule: name in `kRules`; slots and hyperparameters are in its order.
+limits, decay_has_rate: as for TpuColumnsUpdateTables.
 )doc");
 
 // A table or slot variable that an op writes.
@@ -54,6 +57,7 @@ class UpdateOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("sums", &sums_));
     std::string name;
     OP_REQUIRES_OK(context, context->GetAttr("rule", &name));
+    OP_REQUIRES_OK(context, limits_.Read(context));
     rule_ = FindRule(name);
     OP_REQUIRES(context, rule_ != nullptr, InvalidArgument("there is no rule ", name));
     const int hyperparameters = rule_->num_hyperparameters();
@@ -165,11 +169,12 @@ class UpdateOp : public OpKernel {
     }
     std::array<float*, kMaxSlots> slots{};
     for (int slot = 0; slot < num_slots_; ++slot) slots[slot] = variables[slot + 1].data;
-    UpdateRows(rule_->rule, h, Limits(), variables[0].data, slots, rows, gradients,
+    UpdateRows(rule_->rule, h, limits_.At(h.rate), variables[0].data, slots, rows, gradients,
                width);
   }
 
   const RuleArguments* rule_ = nullptr;
+  Limits limits_;
   int num_slots_, num_hyperparameters_, num_gradients_;
   bool sums_;
 };

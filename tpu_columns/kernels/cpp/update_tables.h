@@ -130,8 +130,6 @@ class UpdateTablesOp : public OpKernel {
       Hyperparameters h = constants_;
       h.rate = rates[variable].flat<float>()(0);
       h.step = step->flat<float>()(0);
-      Limits limits = limits_;
-      if (decay_has_rate_) limits.decay *= h.rate;
       std::array<float*, kMaxSlots> slots{};
       for (int slot = 0; slot < rule_->num_slots; ++slot) {
         slots[slot] = variables[SlotOf(variable, slot)].flat<float>().data();
@@ -139,7 +137,7 @@ class UpdateTablesOp : public OpKernel {
       const bool are_all = places.size() == table.features.size();
       if (!are_all) trained.Find(rows.entries);
       return Update(are_all ? rows.Rows(number) : trained, rows.entries, places, gradients,
-                    factor->flat<float>()(0), h, limits, &variables[variable], slots);
+                    factor->flat<float>()(0), h, limits_.At(h.rate), &variables[variable], slots);
     }));
   }
 
@@ -150,22 +148,15 @@ class UpdateTablesOp : public OpKernel {
   }
 
   Status ReadConstants(OpKernelConstruction* context) {
-    std::vector<float> constants, limits;
+    std::vector<float> constants;
     TF_RETURN_IF_ERROR(context->GetAttr("constants", &constants));
-    TF_RETURN_IF_ERROR(context->GetAttr("limits", &limits));
-    TF_RETURN_IF_ERROR(context->GetAttr("decay_has_rate", &decay_has_rate_));
-    if (static_cast<int>(constants.size()) + 1 != rule_->num_hyperparameters() ||
-        (!limits.empty() && limits.size() != 5)) {
-      return InvalidArgument("rule ", rule_->name, " with ", constants.size(), " constants and ",
-                             limits.size(), " limits");
+    if (static_cast<int>(constants.size()) + 1 != rule_->num_hyperparameters()) {
+      return InvalidArgument("rule ", rule_->name, " with ", constants.size(), " constants");
     }
     for (size_t place = 0; place < constants.size(); ++place) {
       constants_.*rule_->hyperparameters[place + 1] = constants[place];
     }
-    if (!limits.empty()) {
-      limits_ = {true, limits[0], limits[1], limits[2], limits[3], limits[4]};
-    }
-    return tensorflow::Status();
+    return limits_.Read(context);
   }
 
   // Updates the rows of a table that some features look up.
@@ -196,7 +187,6 @@ class UpdateTablesOp : public OpKernel {
   Hyperparameters constants_;
   Limits limits_;
   int num_variables_;
-  bool decay_has_rate_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TpuColumnsUpdateTables").Device(tensorflow::DEVICE_CPU),
