@@ -16,7 +16,8 @@ runs its parts beside each other, and every test on every TensorFlow):
     TPU_COLUMNS_LIVE=1 nox -s tests       every test, beside TensorFlow 2.15.1 itself
     nox -s "everything(2.18)"             the same on another TensorFlow; also (tf-nightly)
     nox -s goldens         TensorFlow 2.15.1's numbers, recorded anew and compared
-    nox -s sanitizers      the C++ ops under AddressSanitizer and UndefinedBehaviorSanitizer
+    nox -s sanitizers      the C++ ops under the sanitizers for addresses, undefined
+                           behavior and threads
     nox -s dist            build sdist and wheels; install and use one without the sources
     nox -s docs            the documentation site, in build/site
     nox -s browser         the pages of `plan` in headless Chromium
@@ -221,27 +222,53 @@ def random_models(session: nox.Session) -> None:
 def sanitizers(session: nox.Session) -> None:
     """Run the tests of the C++ ops, and random calls, with the compiler's sanitizers.
 
-    Arguments after -- go to pytest.
+    First those for addresses and undefined behavior, then that for threads. Arguments after -- go
+    to pytest.
     """
     install_for_tests(session, "newest")
-    cache = ENVIRONMENTS / "sanitized"
-    runtimes = [output_of("c++", f"-print-file-name=lib{name}.so") for name in ("asan", "ubsan")]
     # Without checks for null: with them GCC can't compile absl. vptr needs TensorFlow's classes.
     without = "null,vptr,nonnull-attribute,returns-nonnull-attribute"
     checks = f"-fsanitize=address,undefined -fno-sanitize={without} -fno-sanitize-recover=all"
-    env = QUIET | {
+    # Leaks of Python and TensorFlow aren't ours.
+    options = {"ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0", "PYTHONMALLOC": "malloc"}
+    every = ["tests/tpu_columns/kernels", *OF_NATIVE_OPS]
+    _sanitize(session, ("asan", "ubsan"), checks, options, every)
+    # Ends with status 66 if there was a race; TensorFlow isn't compiled for this.
+    options = {"TSAN_OPTIONS": "ignore_noninstrumented_modules=1:exitcode=66"}
+    several_threads = ["-m", "not nightly", *OF_NATIVE_OPS]
+    # With addresses where the sanitizer expects them.
+    _sanitize(session, ("tsan",), "-fsanitize=thread", options, several_threads, "setarch", "-R")
+
+
+OF_NATIVE_OPS = (
+    "tests/tpu_columns/test_native_lookup.py",
+    "tests/estimator_spec/updates/test_native_ops.py",
+    "tests/estimator_spec/cores/test_native_tables.py",
+)
+
+
+def _sanitize(
+    session: nox.Session,
+    libraries: tuple[str, ...],
+    checks: str,
+    options: dict[str, str],
+    tests: list[str],
+    *prefix: str,
+) -> None:
+    """Builds the C++ ops with checks, and runs tests on them.
+
+    Python isn't compiled with the sanitizers' libraries, so they are loaded before it.
+    """
+    loaded = [output_of("c++", f"-print-file-name=lib{name}.so") for name in libraries]
+    env = QUIET | options
+    env |= {
         "CXX": f"c++ {checks} -g1",
-        "TPU_COLUMNS_CACHE": str(cache),
-        "LD_PRELOAD": " ".join(runtimes),  # Python has none
-        # Leaks of Python and TensorFlow aren't ours.
-        "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0",
-        "PYTHONMALLOC": "malloc",
+        "TPU_COLUMNS_CACHE": str(ENVIRONMENTS / "sanitized" / libraries[0]),
+        "LD_PRELOAD": " ".join(loaded),
     }
-    session.run("python", "-m", "estimator_spec", "kernels", "build", "--timeout=1800", env=env)
-    paths = ("updates/test_native_ops.py", "cores/test_native_tables.py")
-    tests = ["tests/tpu_columns/kernels", "tests/tpu_columns/test_native_lookup.py"]
-    tests += [f"tests/estimator_spec/{path}" for path in paths]
-    session.run("pytest", "-q", *tests, *session.posargs, env=env)
+    build = ("-m", "estimator_spec", "kernels", "build", "--timeout=1800")
+    for command in (build, ("-m", "pytest", "-q", *tests, *session.posargs)):
+        session.run(*prefix, "python", *command, env=env, external=bool(prefix))
 
 
 @nox.session(venv_backend="venv")

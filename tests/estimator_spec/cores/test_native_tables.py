@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+import forking_python
 import traces
 from estimator_spec.cores import host
 from tpu_columns import Hardware, Mode, lookup_errors, optimizations, placement
@@ -143,15 +147,14 @@ def layered(found, others):
     return layer, tf.reduce_sum(tf.tanh(product))
 
 
-def train(program, chosen, model=layered, fetch_activations=True, threads=0):
+def train(program, chosen, model=layered, fetch_activations=True):
     """Trains; returns variables, losses, layers and activations, and types of ops that ran.
 
     Activations are fetched in the first two steps. The ops are those of the last one.
     """
-    config = tf1.ConfigProto(intra_op_parallelism_threads=threads, use_per_session_threads=True)
     with (
         tf.Graph().as_default(),
-        tf1.Session(config=config) as session,
+        tf1.Session() as session,
         placement.running(Mode.TRAIN, Hardware.CPU),
         optimizations.using(chosen),
     ):
@@ -235,8 +238,12 @@ def test_sparse_ids_in_another_order(seed):
     check_equal(train(program, ALL), train(program, ALL - {Optimization.NATIVE_KERNELS}))
 
 
-def test_tables_don_t_depend_on_the_number_of_threads():
-    """Batches of many ids are worked on by several threads; tables and slots are the same bits."""
+def train_on_threads(number, path):
+    """Trains batches of so many ids that several threads share them; writes tables and slots.
+
+    The first session of a process determines how many threads all have.
+    """
+    tf.config.threading.set_intra_op_parallelism_threads(number)
     program = Program(4, num_features=7, batch_size=8_000)
 
     def model(found, others):
@@ -244,13 +251,31 @@ def test_tables_don_t_depend_on_the_number_of_threads():
         layer = tf.concat([*(tf.reshape(v, [8_000, -1]) for v in found.values()), *others], 1)
         return others[0], tf.reduce_sum(tf.tanh(layer))
 
-    one, _, _ = train(program, ALL, model, fetch_activations=False, threads=1)
-    for threads in (2, 5):
-        several, _, ran = train(program, ALL, model, fetch_activations=False, threads=threads)
-        assert "TpuColumnsUpdateTables" in ran
-        for name, value in one.items():
+    variables, _, ran = train(program, ALL, model, fetch_activations=False)
+    assert "TpuColumnsUpdateTables" in ran
+    np.savez(path, **variables)
+
+
+TRAIN_ON_THREADS = """
+import runpy, sys
+runpy.run_path(sys.argv[1])["train_on_threads"](int(sys.argv[2]), sys.argv[3])
+"""
+
+
+def test_tables_don_t_depend_on_the_number_of_threads(tmp_path):
+    """Batches of many ids are worked on by several threads; tables and slots are the same bits."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    trained = {}
+    for threads in (1, 2, 5):
+        path = os.fspath(tmp_path / f"{threads}.npz")
+        command = ["-c", TRAIN_ON_THREADS, __file__, str(threads), path]
+        forking_python.run(command, env=env, check=True, timeout=300)
+        trained[threads] = dict(np.load(path))
+    for threads, variables in trained.items():
+        assert variables.keys() == trained[1].keys()
+        for name, value in variables.items():
             message = f"{name}, {threads} threads"
-            np.testing.assert_array_equal(several[name], value, err_msg=message)
+            np.testing.assert_array_equal(value, trained[1][name], err_msg=message)
 
 
 @pytest.mark.parametrize(("num_features", "seed"), [(4, 1), (20, 2)])

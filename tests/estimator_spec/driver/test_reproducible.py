@@ -40,19 +40,23 @@ def load():
         "host",
         *(
             pytest.param(variant, marks=pytest.mark.nightly("more pairs of processes"))
-            for variant in ("default", "reference_variables", "host_reference_variables")
+            for variant in (
+                *("default", "reference_variables", "host_reference_variables"),
+                *("host 1", "host 8", "default 1", "default 8"),
+            )
         ),
     ],
 )
 def test_two_trainings_on_a_loaded_machine(variant, load, tmp_path):
-    """Two concurrent trainings write checkpoints that are equal byte for byte."""
+    """Two trainings at a time, on some number of threads, write the same bytes to checkpoints."""
+    variant, *threads = variant.split()
     paths = [os.fspath(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     for pair in range(PAIRS):
         model_dirs = [tmp_path / f"{pair}_{side}" for side in "ab"]
         trainings = [
             subprocess.Popen(
-                [sys.executable, os.fspath(PROGRAM), variant, os.fspath(model_dir)],
+                [sys.executable, os.fspath(PROGRAM), variant, os.fspath(model_dir), *threads],
                 env=environment,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a model with seeds and saves it; two processes should write the same bytes.
 
-python train_reproducibly.py VARIANT MODEL_DIR
+python train_reproducibly.py VARIANT MODEL_DIR [THREADS]
 
-VARIANT is `default`, `host` (the host's embedding core), `reference_variables` or
+THREADS work on an op, as many as there are processors if it isn't given. VARIANT is `default`, `host` (the host's embedding core), `reference_variables` or
 `host_reference_variables`.
 """
 
@@ -20,7 +20,8 @@ import tpu_columns
 tf1 = tf.compat.v1
 fc = tf.feature_column
 
-ROWS, COLUMNS, BATCH, STEPS = 20_000, 6, 256, 40
+# So many ids that several threads work on a native op.
+ROWS, COLUMNS, BATCH, STEPS = 20_000, 6, 512, 40
 KEYS = [f"ids{number}" for number in range(COLUMNS)]
 
 
@@ -34,8 +35,9 @@ def input_fn(params):
     return data.batch(params["batch_size"], drop_remainder=True)
 
 
-def main(variant, model_dir):
+def main(variant, model_dir, threads=0):
     """Trains once."""
+    tf.config.threading.set_intra_op_parallelism_threads(int(threads))
     if variant.endswith("reference_variables"):
         tf1.disable_resource_variables()
     columns = [

@@ -129,6 +129,7 @@ class LookUpTablesOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
+    const OpScope scope;
     LockedVariables variables;
     if (!variables.Lock(context, 0, num_variables_, /*to_write=*/false)) return;
     OpInputList others, values;
@@ -178,7 +179,7 @@ class LookUpTablesOp : public OpKernel {
     // Half of the threads, as the model needs some at the same time.
     const auto* workers = context->device()->tensorflow_cpu_worker_threads();
     for (int64_t thread = 0; thread < workers->num_threads / 2; ++thread) {
-      workers->workers->Schedule([rows] { rows->FindAll(); });
+      Schedule(workers->workers, [rows] { rows->FindAll(); });
     }
   }
 

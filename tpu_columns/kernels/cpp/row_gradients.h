@@ -94,6 +94,7 @@ class RowGradientsOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
+    const OpScope scope;
     StepRows* rows;
     OP_REQUIRES_OK(context, FindStepRows(context, &rows));
     // Each feature is a table of its own, in the order of features.

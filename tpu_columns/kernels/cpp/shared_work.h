@@ -5,12 +5,8 @@
 #ifndef TPU_COLUMNS_SHARED_WORK_H_
 #define TPU_COLUMNS_SHARED_WORK_H_
 
-#include <atomic>
-#include <thread>
-
+#include "ordering.h"
 #include "rows.h"
-#include "tensorflow/core/lib/core/threadpool.h"
-#include "tensorflow/core/platform/blocking_counter.h"
 
 namespace tpu_columns {
 namespace {
@@ -39,7 +35,7 @@ struct SharedWork {
       const int64_t part = (first_part + turn) % num_parts;
       for (int64_t place; (place = next[part].fetch_add(1)) < begin(part + 1);) {
         work(place);
-        if (num_done.fetch_add(1) + 1 == count) unfinished.DecrementCount();
+        if (num_done.fetch_add(1) + 1 == count) all_done.Set();
       }
     }
   }
@@ -50,13 +46,13 @@ struct SharedWork {
     for (int turn = 0; turn < kMaxYields && num_done.load() < count; ++turn) {
       std::this_thread::yield();
     }
-    unfinished.Wait();
+    all_done.Wait();
   }
 
   const int64_t count;
   std::vector<std::atomic<int64_t>> next;  // place to work on next in each part
   std::atomic<int64_t> num_done{0};
-  tensorflow::BlockingCounter unfinished{1};
+  Event all_done;
 };
 
 // Returns whether several threads pay for a number of ids of tables of `num_bytes`.
@@ -82,7 +78,7 @@ Status ForEach(OpKernelContext* context, int64_t count, bool is_parallel, const 
     const auto set_status = [&statuses, &work](int64_t place) { statuses[place] = work(place); };
     for (int64_t part = 1; part < num_parts; ++part) {
       // This may begin when all is done and `work` is gone: then it finds no place to work on.
-      pool->Schedule([shared, pool, num_parts, set_status] {
+      Schedule(pool, [shared, pool, num_parts, set_status] {
         shared->WorkOn(1 + std::max(pool->CurrentThreadId(), 0) % (num_parts - 1), set_status);
       });
     }

@@ -7,10 +7,10 @@
 
 #include <atomic>
 
+#include "ordering.h"
 #include "rows.h"
 #include "tensorflow/core/framework/variant.h"
 #include "tensorflow/core/framework/variant_encode_decode.h"
-#include "tensorflow/core/platform/blocking_counter.h"
 
 namespace tpu_columns {
 namespace {
@@ -78,7 +78,7 @@ class StepRows {
     }
     for (const auto& table : tables_) {
       table->is_begun = false;
-      table->unfinished = std::make_unique<tensorflow::BlockingCounter>(1);
+      table->is_found.Reset();
     }
   }
 
@@ -91,7 +91,7 @@ class StepRows {
   const TableRows& Rows(int64_t number) {
     Table* table = tables_[number].get();
     FindIfNotBegun(table);
-    table->unfinished->Wait();
+    table->is_found.Wait();
     return table->rows;
   }
 
@@ -104,13 +104,13 @@ class StepRows {
   struct Table {
     TableRows rows;
     std::atomic<bool> is_begun{false};
-    std::unique_ptr<tensorflow::BlockingCounter> unfinished;
+    Event is_found;
   };
 
   void FindIfNotBegun(Table* table) {
     if (table->is_begun.exchange(true)) return;
     table->rows.Find(entries);
-    table->unfinished->DecrementCount();
+    table->is_found.Set();
   }
 
   std::vector<std::unique_ptr<Table>> tables_;
@@ -127,7 +127,7 @@ class FreeStepRows : public std::enable_shared_from_this<FreeStepRows> {
   std::shared_ptr<StepRows> Take() {
     std::unique_ptr<StepRows> found;
     {
-      mutex_lock lock(mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       if (!free_.empty()) {
         found = std::move(free_.back());
         free_.pop_back();
@@ -135,8 +135,9 @@ class FreeStepRows : public std::enable_shared_from_this<FreeStepRows> {
     }
     if (!found) found = std::make_unique<StepRows>(num_features_, tables_);
     return {found.release(), [self = shared_from_this()](StepRows* rows) {
+              const OpScope scope;
               rows->Reset();
-              mutex_lock lock(self->mutex_);
+              std::lock_guard<std::mutex> lock(self->mutex_);
               self->free_.emplace_back(rows);
             }};
   }
@@ -144,7 +145,7 @@ class FreeStepRows : public std::enable_shared_from_this<FreeStepRows> {
  private:
   const size_t num_features_;
   const std::vector<TableRows> tables_;
-  mutex mutex_;
+  std::mutex mutex_;
   std::vector<std::unique_ptr<StepRows>> free_;
 };
 

@@ -68,6 +68,7 @@ class UpdateOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
+    const OpScope scope;
     const bool is_reference = context->input_is_ref(0);
     Hyperparameters h;
     if (!ReadHyperparameters(context, &h)) return;

@@ -81,6 +81,7 @@ class UpdateTablesOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
+    const OpScope scope;
     LockedVariables variables;
     const int count = num_variables_ * (1 + rule_->num_slots);
     if (!variables.Lock(context, 0, count, /*to_write=*/true)) return;
