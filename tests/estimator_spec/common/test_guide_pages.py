@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import configparser
 import importlib.metadata
 import os
 from pathlib import Path, PurePosixPath
@@ -52,6 +53,8 @@ def test_in_an_installation(tmp_path, monkeypatch):
 
 def test_the_wheel_has_the_pages_that_messages_name():
     """setup.cfg puts the pages where they are looked for."""
-    text = (ROOT / "setup.cfg").read_text(encoding="utf-8")
-    assert f"\n{guide_pages._SHARED} =\n    *.md\n" in text
-    assert f"\n{guide_pages._SHARED}/docs =\n    docs/*.md\n" in text
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    files = settings["options.data_files"]
+    assert files[guide_pages._SHARED].split() == ["*.md"]
+    assert files[f"{guide_pages._SHARED}/docs"].split() == ["docs/*.md"]

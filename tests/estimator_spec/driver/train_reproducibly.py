@@ -3,8 +3,9 @@
 
 python train_reproducibly.py VARIANT MODEL_DIR [THREADS]
 
-THREADS work on an op, as many as there are processors if it isn't given. VARIANT is `default`, `host` (the host's embedding core), `reference_variables` or
-`host_reference_variables`.
+VARIANT is `default`, `host` (the host's embedding core), `reference_variables` or
+`host_reference_variables`. THREADS is the number of threads of an op, by default that of the
+processors.
 """
 
 from __future__ import annotations
