@@ -35,6 +35,7 @@ DEFAULTS = {
     "call": "train_and_evaluate",
     "warm_start_from": None,
     "eager": False,
+    "tpu_columns": False,  # the table is looked up by native ops, if there are kernels
 }
 
 
@@ -66,7 +67,10 @@ def input_fn(params, input_context=None):
 def model_fn(features, labels, mode, params):
     """A linear model with a table; the first values are random, the chief's for all."""
     fc = tf.feature_column
-    table = fc.embedding_column(fc.categorical_column_with_identity("ids", 7), 3)
+    embedding_column = fc.embedding_column
+    if params["tpu_columns"]:
+        from tpu_columns import embedding_column
+    table = embedding_column(fc.categorical_column_with_identity("ids", 7), 3)
     wide = tf1.feature_column.input_layer(features, [table, fc.numeric_column("x", [2])])
     if params["normalize"]:
         wide = tf1.layers.batch_normalization(wide, training=mode == "train", momentum=0.5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cluster_results import losses, variables
+from tpu_columns.kernels import loading
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +43,9 @@ def only_workers(made):
 )
 def test_processes_train_as_one(cluster, alone, tmp_path, workers, strategy, has_chief):
     """Two or three processes have the losses and variables of one with the same global batch."""
-    expected = losses(alone(tmp_path / "alone", None, PROGRAM, strategy=None, max_steps=5))
-    made = cluster(tmp_path / "all", workers, 0, program=PROGRAM, strategy=strategy, max_steps=5)
+    options = {"program": PROGRAM, "max_steps": 5, "tpu_columns": has_chief}
+    expected = losses(alone(tmp_path / "alone", None, strategy=None, **options))
+    made = cluster(tmp_path / "all", workers, 0, strategy=strategy, **options)
     if not has_chief:
         only_workers(made)
     made.run()
@@ -51,6 +53,10 @@ def test_processes_train_as_one(cluster, alone, tmp_path, workers, strategy, has
         assert_same(losses(made.output(task)), expected)
     assert_same(variables(tmp_path / "all"), variables(tmp_path / "alone"))
     assert len(list((tmp_path / "all").glob("events.*"))) == 1
+    if has_chief and loading.load() is not None:
+        graph = (tmp_path / "all" / "model.ckpt-5.meta").read_bytes()
+        assert b"TpuColumnsLookUpTables" in graph
+        assert b"TpuColumnsResourceUpdate" in graph
 
 
 @pytest.mark.reference
