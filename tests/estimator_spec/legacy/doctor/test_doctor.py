@@ -128,6 +128,18 @@ def test_a_note_hides_no_problem():
     assert levels == [Level.PROBLEM, Level.NOTE]
 
 
+def test_the_first_line_is_the_verdict():
+    """It counts the problems; notes leave it at versions that fit together."""
+
+    def verdict(**broken):
+        installation = Installation("3.11.4", SOUND, (), {}, {})
+        return cli.format_text(installation, found(**broken), None, None, "").splitlines()[0]
+
+    assert verdict() == verdict(versions={"protobuf": "7.34.1"}) == "The versions fit together."
+    assert verdict(without=["tensorboard"]) == "1 problem."
+    assert verdict(without=["tensorboard", "tf-keras"]) == "2 problems."
+
+
 def test_a_nightly_build_satisfies_the_requirement():
     """A development version below the upper bound fits."""
     versions = {"tensorflow": "2.23.0.dev20261026", "tf-keras": "2.23.0.dev2026102609"}
