@@ -64,5 +64,7 @@ def test_quickstart_prints_what_readme_says(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == expected.group(1)
     assert "Using temporary folder" in done.stderr
-    assert "deprecated" not in done.stderr
+    # Of an argument for protobuf's text_format in TensorFlow 2.20, protobuf 6 says this itself.
+    notices = [line for line in done.stderr.splitlines() if "deprecated" in line]
+    assert not [line for line in notices if "for text_format" not in line]
     assert "cuInit" not in done.stderr

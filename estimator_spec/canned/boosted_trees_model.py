@@ -75,6 +75,8 @@ def _intervals(values: Any, quantiles: list[np.ndarray]) -> Any:
         inner = of_element[:-1]
         row[: len(inner)] = inner
     values = tf.cast(tf.transpose(values), tf.float32)
+    # searchsorted itself finds NaN first up to TensorFlow 2.21, and last in nightly builds of 2.23.
+    values = tf.where(tf.math.is_nan(values), -np.inf, values)
     return tf.transpose(tf.searchsorted(tf.constant(ends), values, side="left"))
 
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from pathlib import Path
 
+import keras
 import pytest
 
 import forking_python
@@ -61,7 +61,7 @@ def test_without_a_comparison_a_loop_reads_nothing():
 
 
 @pytest.mark.nightly("the example, and twenty steps of both of its programs")
-@pytest.mark.skipif(version("keras").startswith("2."), reason="the program is written in Keras 3")
+@pytest.mark.skipif(keras.__version__.startswith("2."), reason="the program is written in Keras 3")
 def test_the_census_estimator_and_its_mid_level_program(tmp_path):
     """Losses and tables of 20 steps of the estimator are those of the mid-level program."""
     model = f"--model_dir={tmp_path / 'model'}"
