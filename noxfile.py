@@ -8,8 +8,9 @@ Every change (README's command, and what .ci/run runs; twenty minutes on two cor
     nox -s tests lint      the tests on the newest and on the oldest TensorFlow, then lint
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
 
-Every night, or before a large change is merged (hours on two cores; `.github/workflows/nightly.yml`
-runs its parts beside each other, and every test on every TensorFlow):
+Every night, or before a large change is merged (two to three hours on two cores;
+`.github/workflows/nightly.yml` runs its parts beside each other, and every test on every
+TensorFlow):
 
     nox -s nightly         all of the following: every test on the newest TensorFlow, and on the
                            oldest, one of 2.17 to 2.20 in turn and tf-nightly the versioned ones
