@@ -98,7 +98,7 @@ def can_look_up(table: Any, weights: tf.SparseTensor | None) -> bool:
         and table.shape.rank == 2
         and table.shape.is_fully_defined()
         and devices.is_on_cpu(table.op)
-        and not devices.is_of_a_task(table.op)
+        and not devices.is_of_another_task(table.op)
         and (weights is None or not _has_variable_behind(weights.values))
         and loading.load() is not None
     )

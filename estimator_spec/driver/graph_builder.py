@@ -158,9 +158,11 @@ def usable_optimizations(
     if Optimization.NATIVE_KERNELS not in chosen:
         return chosen
     can_have_them = mode is not placement.Mode.SERVE and loading.load() is not None
-    if can_have_them and mode is placement.Mode.TRAIN and roles.is_distributed(estimator.config):
-        # Other processes of a cluster run ops, too.
-        can_have_them = _servers_have_kernels(estimator.config)
+    config = estimator.config
+    has_servers = roles.is_distributed(config) and not roles.is_collective(config)
+    if can_have_them and mode is placement.Mode.TRAIN and has_servers:
+        # They run ops of this process' graph.
+        can_have_them = _servers_have_kernels(config)
     return chosen if can_have_them else chosen - {Optimization.NATIVE_KERNELS}
 
 

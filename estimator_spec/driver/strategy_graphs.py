@@ -32,6 +32,7 @@ from estimator_spec.driver.systems import with_cpus
 from estimator_spec.run_config import RunConfig, strategies
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
+from tpu_columns.kernels import devices
 
 tf1 = tf.compat.v1
 
@@ -123,6 +124,7 @@ def build(
     number = roles.training_index(estimator._config) if workers > 1 else 0
     with strategy.scope():
         graph_builder.start(estimator, graph)
+        devices.record_own_variables()
         step = strategy.extended.read_var(tf1.train.get_global_step(graph))
         tf1.add_to_collection(private.GLOBAL_STEP_READ_KEY, step)
     with graph_builder.user_code(estimator, placement.Mode(mode)):

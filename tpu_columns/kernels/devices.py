@@ -24,6 +24,7 @@ CPU_ONLY_UPDATES = frozenset(
 )
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.
 _SESSION_HAS_GPU = ("tpu_columns", "session_has_gpu")
+_HAS_OWN_VARIABLES = ("tpu_columns", "has_own_variables")
 
 
 def record_session(config: Any) -> None:
@@ -52,13 +53,22 @@ def is_on_cpu(variable: Any, update: Any = None) -> bool:
     return not _has_gpu(variable.graph)
 
 
-def is_of_a_task(variable: Any) -> bool:
-    """Returns whether a variable is placed on a task of a cluster, such as a parameter server.
+def record_own_variables() -> None:
+    """Records that all variables of the default graph are in the process that runs it.
+
+    Each process of a `MultiWorkerMirroredStrategy` has copies, on devices that name its task.
+    """
+    tf1.get_default_graph().get_collection_ref(_HAS_OWN_VARIABLES)[:] = [True]
+
+
+def is_of_another_task(variable: Any) -> bool:
+    """Returns whether a variable may be on another task of a cluster, as a parameter server.
 
     Args:
         variable: the op that makes the variable or its handle.
     """
-    return tf1.DeviceSpec.from_string(variable.device).job not in (None, "localhost")
+    has_task = tf1.DeviceSpec.from_string(variable.device).job not in (None, "localhost")
+    return has_task and not variable.graph.get_collection(_HAS_OWN_VARIABLES)
 
 
 def on_host() -> contextlib.AbstractContextManager[Any]:
