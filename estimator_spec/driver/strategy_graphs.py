@@ -220,6 +220,6 @@ def _combine_scaffolds(scaffolds: Sequence[Any]) -> Any:
 
 def _add_devices(config: RunConfig, strategy: Any) -> RunConfig:
     """Returns the configuration with a logical CPU device for each that the strategy has."""
-    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
-    cpus = [device.device_index or 0 for device in devices if device.device_type == "CPU"]
+    specs = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    cpus = [spec.device_index or 0 for spec in specs if spec.device_type == "CPU"]
     return config.replace(session_config=with_cpus(config.session_config, max([0, *cpus]) + 1))
