@@ -28,6 +28,9 @@ tf1 = tf.compat.v1
 # The name of the stand-ins in `tf.estimator`: programs may select variables by it.
 PREFIX = "tpu_embedding_dummy_table_variable_"
 
+MIN_SHARING_TABLES = 64
+"""Fewest tables that share one stand-in where tables may share variables."""
+
 _ALL_TABLES = "of_all_tables"
 _GRADIENT = "EstimatorSpecActivation"
 # A tuple, so that TensorFlow leaves the collection out of exported graphs.

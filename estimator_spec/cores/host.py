@@ -35,7 +35,7 @@ from estimator_spec.cores import (
     table_groups,
     update_rules,
 )
-from estimator_spec.cores.activation_gradients import ActivationGradients
+from estimator_spec.cores.activation_gradients import MIN_SHARING_TABLES, ActivationGradients
 from estimator_spec.cores.host_updates import GatheredRows, TableUpdate
 from estimator_spec.cores.stacked_tables import StackedTable
 from estimator_spec.cores.table_variables import create_variable, op_name, variable_names
@@ -118,7 +118,7 @@ class HostCore:
         # The combined rows of each activation, by table: feature, replica and value.
         self._combined: dict[str, list[tuple[str, int, Any]]] = {}
         tables = {key: feature.table_id for key, feature in self._features.items()}
-        share = self._stacking and len(self._tables) >= table_groups.MIN_TABLES
+        share = self._stacking and len(self._tables) >= MIN_SHARING_TABLES
         self._gradients = ActivationGradients(tables, share) if training else None
         self._gathered: dict[str, GatheredRows] = {}
         self._names: dict[str, str] = {}

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from tpu_columns import storage
 
-MIN_TABLES = 64
-"""Fewest tables of one kind that are stacked: with fewer, the first step is hardly shorter."""
+MIN_TABLES = 16
+"""Fewest tables of one kind that are stacked: with fewer, steps are hardly shorter."""
 MAX_TABLE_BYTES = 1 << 26
 """Largest table in a stack: a stack exists twice for a moment when it is restored."""
 MAX_STACK_BYTES = 1 << 28

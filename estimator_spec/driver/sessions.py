@@ -63,6 +63,7 @@ def create_chief_session(
     config: RunConfig,
     hooks: Sequence[tf1.train.SessionRunHook],
     chief_hooks: Sequence[tf1.train.SessionRunHook],
+    run_first: Callable[[tf1.Session], None] | None,
 ) -> Any:
     """Creates the training session of a process that initializes or restores the variables.
 
@@ -71,9 +72,10 @@ def create_chief_session(
         config: the `RunConfig`.
         hooks: hooks of every training process.
         chief_hooks: further hooks.
+        run_first: called with each new session, before hooks and other threads use it; or None.
     """
     return tf1.train.MonitoredSession(
-        _RestoringSessionCreator(scaffold, config),
+        _RestoringSessionCreator(scaffold, config, run_first),
         [*chief_hooks, *hooks],
         stop_grace_period_secs=_grace_seconds(config),
     )
@@ -85,9 +87,15 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
     TensorFlow's own would initialize the variables anew if it couldn't read the state file.
     """
 
-    def __init__(self, scaffold: tf1.train.Scaffold, config: RunConfig) -> None:
+    def __init__(
+        self,
+        scaffold: tf1.train.Scaffold,
+        config: RunConfig,
+        run_first: Callable[[tf1.Session], None] | None,
+    ) -> None:
         self._scaffold = scaffold
         self._config = config
+        self._run_first = run_first
         self._is_created = False
 
     def create_session(self) -> Any:
@@ -116,6 +124,8 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
             checkpoint_filename_with_path=latest,
         )
         session = creator.create_session()
+        if self._run_first is not None:
+            self._run_first(session)
         if latest is not None:
             # The saver deletes the oldest of these.
             state = state_file.read(directory)

@@ -15,6 +15,7 @@ from estimator_spec.cores import activation_gradients
 from estimator_spec.cores.interface import TablesListener
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import (
+    huge_pages,
     initial_values,
     input_pipeline,
     saving,
@@ -98,6 +99,7 @@ def run(
     # In a cluster other processes may update variables during a save.
     in_place = Optimization.MEMORY in optimizations and not roles.is_distributed(config)
     before_saves = saving.disable_copy_on_read(graph) if in_place else None
+    move = huge_pages.build(graph) if in_place else None
 
     shared = config.is_chief and not roles.trains_alone(config)
     saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
@@ -106,7 +108,9 @@ def run(
         # Explained here, because errors of restoring are of the same classes.
         with saving.explain_write_errors(), saving.keep_checkpoint(saver, checkpoint):
             if roles.has_variables(config):
-                return sessions.create_chief_session(spec.scaffold, config, all_hooks, chief_hooks)
+                return sessions.create_chief_session(
+                    spec.scaffold, config, all_hooks, chief_hooks, move and move.run
+                )
             return sessions.create_worker_session(spec.scaffold, config, all_hooks)
 
     present = [*saver_hooks, *all_hooks, *spec.training_chief_hooks]

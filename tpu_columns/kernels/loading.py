@@ -22,6 +22,7 @@ OPS = (
     "tpu_columns_row_gradients",
     "tpu_columns_update",
     "tpu_columns_update_tables",
+    "tpu_columns_use_huge_pages",
 )
 """What a library must have; see `cpp/`."""
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 import estimator_spec as es
 import host_runs
 from estimator_spec.checkpoints import records
-from estimator_spec.cores import table_groups
+from estimator_spec.cores import host, table_groups
 from tpu_columns import IdOutOfRangeError
 from tpu_columns.kernels import libraries, loading
 
@@ -39,8 +39,9 @@ OPTIMIZERS = {
 
 @pytest.fixture(autouse=True)
 def stack_few(monkeypatch):
-    """Lets two tables make a stack."""
+    """Lets two tables make a stack, and share a stand-in."""
     monkeypatch.setattr(table_groups, "MIN_TABLES", 2)
+    monkeypatch.setattr(host, "MIN_SHARING_TABLES", 2)
 
 
 KINDS = {"one": "a", "two": "a", "sparse": "a", "steps": "b", "some": "b", "weighted": "c"}

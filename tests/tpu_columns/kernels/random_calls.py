@@ -46,7 +46,13 @@ class Calls:
             tf.Variable(tf.ones([ROWS, WIDTH], tf.int64)),
             tf.Variable(tf.ones([0, WIDTH])),
         ]
-        self._kinds = (self._update, self._row_gradients, self._tables, self._tables)
+        self._kinds = (
+            self._update,
+            self._row_gradients,
+            self._tables,
+            self._tables,
+            self._use_huge_pages,
+        )
         self.outcomes: collections.Counter[str] = collections.Counter()
 
     def call(self, seed: int) -> None:
@@ -112,6 +118,11 @@ class Calls:
                 wrong = [limits.min, -1, 0, ROWS - 1, ROWS, limits.max]
                 changed[random.integers(changed.size)] = random.choice(np.array(wrong, value.dtype))
         return changed.reshape(value.shape)
+
+    def _use_huge_pages(self, random: Any) -> None:
+        values = np.arange(random.choice([0, 5, 5000, 100_000]), dtype=np.float32)
+        arguments = {"values": values, "page_bytes": 1 << int(random.integers(12, 22))}
+        self._run(self._ops.tpu_columns_use_huge_pages, random, arguments)
 
     def _ids(self, random: Any, shape: Any) -> np.ndarray:
         return random.integers(0, ROWS, shape).astype(random.choice([np.int32, np.int64]))
