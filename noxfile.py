@@ -245,6 +245,7 @@ OF_NATIVE_OPS = (
     "tests/tpu_columns/test_native_lookup.py",
     "tests/estimator_spec/updates/test_native_ops.py",
     "tests/estimator_spec/cores/test_native_tables.py",
+    "tests/estimator_spec/driver/test_huge_pages.py",
 )
 
 
