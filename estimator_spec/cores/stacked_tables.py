@@ -22,6 +22,7 @@ import tensorflow as tf
 from estimator_spec._tensorflow import private
 from estimator_spec.embedding import optimizers
 from tpu_columns import callables, initializers, storage
+from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -29,6 +30,7 @@ tf1 = tf.compat.v1
 # Tuples, so that TensorFlow leaves the collections out of exported graphs.
 _VIEWS = ("estimator_spec", "slices of stacked tables")
 _VARIABLES = ("estimator_spec", "variables of stacked tables")
+_IN_SAVERS = ("estimator_spec", "slices that a saver has")
 
 
 class Member(NamedTuple):
@@ -139,6 +141,7 @@ class StackedTable:
         storage.graph_dict(tf1.get_default_graph(), _VIEWS).update(found)
 
         def restore(restored: Sequence[Any]) -> Any:
+            storage.graph_dict(tf1.get_default_graph(), _IN_SAVERS).update(found)
             # A table of another size must not move the rows of others.
             checked = [
                 tf.ensure_shape(value, found[name].shape, f"restore_table/{name}")
@@ -188,6 +191,29 @@ def slices(graph: tf.Graph) -> dict[str, Any]:
         graph: a graph of training.
     """
     return dict(storage.graph_dict(graph, _VIEWS))
+
+
+def check_saver(saver: Any) -> None:
+    """Checks that the first saver of the default graph saves the stacked tables.
+
+    Args:
+        saver: a program's own; one that isn't built yet, or is none of TF1's, isn't checked.
+
+    Raises:
+        ValueError: it saves none of some tables.
+    """
+    if not isinstance(saver, tf1.train.Saver) or saver.as_saver_def() is None:
+        return
+    graph = tf1.get_default_graph()
+    missing = sorted(set(slices(graph)) - set(storage.graph_dict(graph, _IN_SAVERS)))
+    if missing:
+        raise ValueError(
+            f"The saver of the Scaffold doesn't save table {missing[0]!r} and {len(missing) - 1} "
+            "others: tables that share a variable aren't in tf.compat.v1.global_variables(). Make "
+            "the saver without var_list, or let each table have a variable of its own: "
+            "TPUEstimator(..., stacked_tables=False), or "
+            f"{Optimization.STACKED_TABLES.value}=0 in the environment."
+        )
 
 
 def variables(graph: tf.Graph) -> list[Any]:

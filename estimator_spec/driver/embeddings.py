@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.checkpoints import spec_tables
-from estimator_spec.cores import activation_gradients, tensor_core, tpu
+from estimator_spec.cores import activation_gradients, stacked_tables, tensor_core, tpu
 from estimator_spec.cores.delayed_updates import HELD_UPDATES
 from estimator_spec.cores.host import HostCore
 from estimator_spec.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
@@ -24,7 +24,7 @@ from estimator_spec.embedding.spec import (
     tables_and_features,
     tensor_core_tables,
 )
-from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, check_scaffold
 from tpu_columns import optimizations, placement, storage
 from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition
@@ -146,6 +146,7 @@ class HostEmbeddings(PlainEmbeddings):
         warm_start: bool = False,
     ) -> None:
         super().__init__(spec, shards)
+        self._scaffold_fn: Callable[[], Any] | None = None  # of the model that is being built
         self._on_servers = on_servers
         self._warm_start = warm_start
 
@@ -162,6 +163,20 @@ class HostEmbeddings(PlainEmbeddings):
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
         """Builds the model; in training, its train_op also updates the tables."""
+        self._scaffold_fn = None
+        built = self._call_model(model, features, mode, exporting)
+        if self._scaffold_fn is None:
+            return built
+        scaffold = check_scaffold(self._scaffold_fn())
+        stacked_tables.check_saver(scaffold.saver)
+        return built._replace(scaffold=scaffold)
+
+    def process_result(self, result: Any) -> Any:
+        """Returns the result without its scaffold_fn, which is called when the tables exist."""
+        self._scaffold_fn = getattr(result, "scaffold_fn", None)
+        return result if self._scaffold_fn is None else result._replace(scaffold_fn=None)
+
+    def _call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
         if exporting:
             return super().call_model(model, features, mode, exporting)
         # TensorFlow's warm start initializes variables, which stacked tables don't have.

@@ -105,7 +105,7 @@ class EstimatorSpec(_SpecFields):
             eval_metric_ops=_check_metrics(eval_metric_ops),
             training_chief_hooks=_check_hooks(training_chief_hooks),
             training_hooks=_check_hooks(training_hooks),
-            scaffold=_check_scaffold(scaffold),
+            scaffold=check_scaffold(scaffold),
             evaluation_hooks=_check_hooks(evaluation_hooks),
             prediction_hooks=_check_hooks(prediction_hooks),
         )
@@ -304,7 +304,12 @@ def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
     return tuple(check_instances(hooks, tf1.train.SessionRunHook, rule))
 
 
-def _check_scaffold(scaffold: Any) -> Any:
+def check_scaffold(scaffold: Any) -> Any:
+    """Returns a model's scaffold, or a default one for None.
+
+    Raises:
+        TypeError: it is no `tf.compat.v1.train.Scaffold`.
+    """
     scaffold = scaffold or tf1.train.Scaffold()
     if not isinstance(scaffold, tf1.train.Scaffold):
         raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")

@@ -123,10 +123,12 @@ def model_fn(features, labels, mode, params):
     return host_runs.regression(output, labels, mode, tf1.train.GradientDescentOptimizer, 0.01)
 
 
-def make(model_dir, optimizers, layout=("div", 1), config=None, kinds=KINDS, **kwargs):
+def make(
+    model_dir, optimizers, layout=("div", 1), config=None, kinds=KINDS, model=model_fn, **kwargs
+):
     """Returns an estimator on the host core."""
     return host_runs.make_estimator(
-        model_fn,
+        model,
         model_dir,
         BATCH,
         config={"tf_random_seed": 1, **(config or {})},
@@ -235,6 +237,28 @@ def test_switches(tmp_path, monkeypatch, arguments, variables, expected):
     estimator = make(tmp_path / "model", ADAGRAD, **arguments)
     estimator.train(input_fn_of(ADAGRAD), hooks=[variables_of_tables], steps=1)
     assert variables_of_tables.count == expected
+
+
+@pytest.mark.parametrize("of_variables", [False, True])
+def test_a_saver_of_the_program(tmp_path, monkeypatch, of_variables):
+    """A scaffold's saver saves stacked tables, too; one of global variables alone is refused."""
+
+    def with_saver(features, labels, mode, params):
+        def scaffold_fn():
+            variables = tf1.global_variables() if of_variables else None
+            return tf1.train.Scaffold(saver=tf1.train.Saver(variables))
+
+        return model_fn(features, labels, mode, params)._replace(scaffold_fn=scaffold_fn)
+
+    estimator = make(tmp_path, ADAGRAD, model=with_saver)
+    if of_variables:
+        with pytest.raises(ValueError, match="saver of the Scaffold doesn't save table 'adagrad_a"):
+            estimator.train(input_fn_of(ADAGRAD), steps=1)
+        monkeypatch.setenv("TPU_COLUMNS_STACKED_TABLES", "0")
+        estimator = make(tmp_path, ADAGRAD, model=with_saver)
+    estimator.train(input_fn_of(ADAGRAD), steps=1)
+    estimator.train(input_fn_of(ADAGRAD), steps=1)
+    assert {"adagrad_a", "adagrad_b/Adagrad"} <= set(estimator.get_variable_names())
 
 
 def test_a_wrong_type(tmp_path):
