@@ -30,11 +30,13 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 def install(session: nox.Session, tensorflow: str, extras: str = "test", *more: str) -> None:
     """Installs a version of TensorFlow, and the package with extras."""
-    wanted = [f"tensorflow=={tensorflow}", *more]
-    if tensorflow.startswith("2.20."):
-        # Its write_graph passes float_format, which protobuf 7 dropped; it doesn't ask for less.
-        wanted.append("protobuf<7")
-    session.install("-q", "-e", f".[{extras}]", *wanted)
+    session.install("-q", "-e", f".[{extras}]", *tensorflow_requirements(tensorflow), *more)
+
+
+def tensorflow_requirements(version: str) -> list[str]:
+    """Returns what pip has to install for a version of TensorFlow."""
+    # 2.20's write_graph passes float_format, which protobuf 7 dropped; it doesn't ask for less.
+    return [f"tensorflow=={version}", *(["protobuf<7"] if version.startswith("2.20.") else [])]
 
 
 def install_for_tests(session: nox.Session, tensorflow: str) -> None:

@@ -12,7 +12,16 @@ import zipfile
 from pathlib import Path
 
 import nox
-from environments import BETWEEN, ENVIRONMENTS, NEWEST, OLDEST, QUIET, ROOT, requirements
+from environments import (
+    BETWEEN,
+    ENVIRONMENTS,
+    NEWEST,
+    OLDEST,
+    QUIET,
+    ROOT,
+    requirements,
+    tensorflow_requirements,
+)
 
 # A wheel has kernels for these; they fit all patches of a minor version.
 WITH_KERNELS = {"2.15": "2.15.1", "2.16": "2.16.2", **BETWEEN, "2.21": NEWEST}
@@ -165,7 +174,8 @@ def _use_kernels(session: nox.Session, python: str) -> None:
     """Trains with the wheel's C++ ops on each TensorFlow, without a compiler and a home."""
     for version in WITH_KERNELS.values():
         if version == NEWEST or _is_for_this_python(version):
-            wanted = [f"tensorflow=={version}", f"tf_keras=={version.rpartition('.')[0]}.*"]
+            keras = f"tf_keras=={version.rpartition('.')[0]}.*"
+            wanted = [*tensorflow_requirements(version), keras]
             session.run(python, "-m", "pip", "install", "-q", *wanted, external=True)
             bare = ("env", "-i", "PATH=/nonexistent", "HOME=/nonexistent")
             session.run(*bare, python, "tests/dist/check_kernels.py", external=True)
