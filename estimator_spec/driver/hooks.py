@@ -150,6 +150,13 @@ class StopAtStep(SkippableHook, tf1.train.StopAtStepHook):
         self._num = num_steps
         self._last = last_step
 
+    def steps_after(self, step: int) -> int:
+        """Returns how many steps a session makes that begins after a global step."""
+        if self._last is not None:
+            return self._last - step
+        assert self._num is not None  # TensorFlow requires one of them
+        return self._num
+
     def next_needed_step(self, step: int, first: int) -> float:
         """Returns the last step."""
         if self._last is None:

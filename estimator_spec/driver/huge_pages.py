@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.cores import stacked_tables
+from estimator_spec.driver.hooks import StopAtStep
 from tpu_columns import driver_graphs
 from tpu_columns.kernels import devices, loading
 
@@ -23,6 +24,8 @@ tf1 = tf.compat.v1
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 """Linux's; tests have others."""
+MIN_STEPS = 100
+"""Fewest steps of a training that moves its variables: shorter ones are trials, as of a program."""
 
 
 class Move(NamedTuple):
@@ -30,26 +33,34 @@ class Move(NamedTuple):
 
     Attributes:
         num_bytes: how many bytes of each variable are on huge pages afterwards, scalars.
+        global_step: of the graph.
+        ends: hooks that end the training at a step.
     """
 
     num_bytes: Sequence[Any]
+    global_step: Any
+    ends: Sequence[StopAtStep]
 
     def run(self, session: tf1.Session) -> None:
-        """Moves the variables, which no other thread may use meanwhile.
+        """Moves the variables, which no other thread may use meanwhile, unless few steps follow.
 
         Args:
             session: has initialized or restored them.
         """
+        step = int(session.run(self.global_step))
+        if any(end.steps_after(step) < MIN_STEPS for end in self.ends):
+            return
         moved = sum(session.run(list(self.num_bytes)))
         if moved:
             tf1.logging.info("%d MiB of tables and slot variables use huge pages.", moved >> 20)
 
 
-def build(graph: tf.Graph) -> Move | None:
+def build(graph: tf.Graph, hooks: Sequence[Any]) -> Move | None:
     """Adds the ops that move the large float32 variables of a graph that are on the CPU.
 
     Args:
         graph: the finished graph of a training in this process alone.
+        hooks: the training's, among which are those that end it.
 
     Returns:
         The ops; None if the graph has no native ops (it gets none by this, so that others can read
@@ -73,7 +84,8 @@ def build(graph: tf.Graph) -> Move | None:
             if origin.type == "VarHandleOp":
                 value = tf.raw_ops.ReadVariableOp(resource=value, dtype=tf.float32)
             num_bytes.append(ops.tpu_columns_use_huge_pages(values=value, page_bytes=page_bytes))
-    return Move(num_bytes) if num_bytes else None
+    ends = [hook for hook in hooks if isinstance(hook, StopAtStep)]
+    return Move(num_bytes, tf1.train.get_global_step(graph), ends) if num_bytes else None
 
 
 def _page_bytes() -> int:

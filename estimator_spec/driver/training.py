@@ -99,7 +99,7 @@ def run(
     # In a cluster other processes may update variables during a save.
     in_place = Optimization.MEMORY in optimizations and not roles.is_distributed(config)
     before_saves = saving.disable_copy_on_read(graph) if in_place else None
-    move = huge_pages.build(graph) if in_place else None
+    move = huge_pages.build(graph, hooks) if in_place else None
 
     shared = config.is_chief and not roles.trains_alone(config)
     saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]

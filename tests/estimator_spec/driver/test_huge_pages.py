@@ -50,7 +50,7 @@ def _build(graph):
     """Adds the ops to a graph, which has another native op as if it had tables."""
     with graph.as_default():
         loading.load().tpu_columns_use_huge_pages(values=[0.0], page_bytes=PAGE)
-    return huge_pages.build(graph)
+    return huge_pages.build(graph, [])
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
@@ -103,11 +103,11 @@ def test_a_graph_without_native_ops_gets_none():
     with tf.Graph().as_default() as graph:
         tf1.get_variable("large", [LARGE, DIM])
         before = graph.as_graph_def()
-        assert huge_pages.build(graph) is None
+        assert huge_pages.build(graph, []) is None
         assert graph.as_graph_def() == before
 
 
-def _train(directory, core, steps):
+def _train(directory, core, **steps):
     """Trains a large table; returns the loss, and the table and its slot variable."""
     column = es.embedding_column(
         tf.feature_column.categorical_column_with_identity("id", LARGE),
@@ -142,7 +142,7 @@ def _train(directory, core, steps):
         embedding_config_spec=spec,
         embedding_core=core,
     )
-    estimator.train(input_fn, steps=steps)
+    estimator.train(input_fn, **steps)
     large = [n for n in estimator.get_variable_names() if "embedding_weights" in n]
     return [estimator.get_variable_value(name) for name in sorted(large)]
 
@@ -152,15 +152,26 @@ def test_trainings_are_equal(core, tmp_path, monkeypatch):
     """Trainings that move their tables, and go on, equal those that don't, bit for bit."""
     monkeypatch.setattr(tf1.logging, "info", lambda text, *args: lines.append(text % args))
     lines = []
-    _train(str(tmp_path / "moved"), core, 20)
-    moved = _train(str(tmp_path / "moved"), core, 20)
+    _train(str(tmp_path / "moved"), core, steps=100)
+    moved = _train(str(tmp_path / "moved"), core, max_steps=200)
     told = [line for line in lines if "huge pages" in line]
     assert told == ["8 MiB of tables and slot variables use huge pages."] * 2
     lines.clear()
     monkeypatch.setenv(Optimization.MEMORY.value, "0")
-    _train(str(tmp_path / "left"), core, 20)
-    left = _train(str(tmp_path / "left"), core, 20)
+    _train(str(tmp_path / "left"), core, steps=100)
+    left = _train(str(tmp_path / "left"), core, max_steps=200)
     assert not [line for line in lines if "huge pages" in line]
     assert len(moved) == 2
     for one, other in zip(moved, left, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_short_trainings_move_nothing(tmp_path, monkeypatch):
+    """A training of fewer than 100 steps, or of fewer that are left, begins at once."""
+    monkeypatch.setattr(tf1.logging, "info", lambda text, *args: lines.append(text % args))
+    lines = []
+    _train(str(tmp_path), None, steps=99)
+    _train(str(tmp_path), None, max_steps=198)
+    assert not [line for line in lines if "huge pages" in line]
+    _train(str(tmp_path), None, max_steps=298)
+    assert [line for line in lines if "huge pages" in line]
