@@ -9,10 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 # Packages of each environment. Each FBGEMM release needs one release of torch.
 PACKAGES = {
     "reference": ("tensorflow-cpu==2.15.1", "numpy<2"),
-    "older": ("tensorflow==2.19.1", "tf_keras==2.19.0"),
+    "older": ("tensorflow==2.19.1", str(ROOT)),  # for the requirements; it runs in the tree
     "keras": ("tensorflow==2.21.0", "keras==3.15.1", "keras-rs==0.4.0"),
     "fbgemm": ("torch==2.13.0", "fbgemm-gpu-cpu==1.8.0", "numpy"),
 }
@@ -74,5 +75,8 @@ def python_of(name: str, given: str | None) -> str:
         command = [str(python), "-m", "pip", "install", "--quiet", *PACKAGES[name]]
         if subprocess.run(command).returncode:
             raise RuntimeError(f"pip couldn't make {directory}; see above.")
+        if name == "older":
+            build = [str(python), "-m", "estimator_spec", "kernels", "build"]
+            subprocess.run(build, cwd=ROOT, check=True)
         done.write_text("\n".join(PACKAGES[name]), encoding="utf-8")
     return str(python)
