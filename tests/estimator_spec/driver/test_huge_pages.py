@@ -108,7 +108,7 @@ def test_a_graph_without_native_ops_gets_none():
 
 
 def _train(directory, core, **steps):
-    """Trains a large table; returns the loss, and the table and its slot variable."""
+    """Trains a large table; returns it and its slot variable."""
     column = es.embedding_column(
         tf.feature_column.categorical_column_with_identity("id", LARGE),
         DIM,
