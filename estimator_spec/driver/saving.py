@@ -34,9 +34,10 @@ def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> AbstractConte
     """
     if prefix is None or not tf.io.gfile.exists(prefix + ".index"):
         return contextlib.nullcontext()
-    save = saver.save
 
-    def save_unless_kept(session: Any, save_path: str, global_step: Any = None, **kw: Any) -> Any:
+    def save_unless_kept(
+        save: Any, session: Any, save_path: str, global_step: Any = None, **kw: Any
+    ) -> Any:
         if isinstance(global_step, numbers.Integral):
             target = f"{save_path}-{global_step}"
             if os.path.normpath(target) == os.path.normpath(prefix):
@@ -44,7 +45,7 @@ def keep_checkpoint(saver: tf1.train.Saver, prefix: str | None) -> AbstractConte
                 return target
         return save(session, save_path, global_step, **kw)
 
-    return patching.set_temporarily(saver, "save", save_unless_kept)
+    return patching.wrap_method(saver, "save", save_unless_kept)
 
 
 def disable_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
@@ -84,13 +85,12 @@ def run_before_saves(
     """
     if op is None:
         return contextlib.nullcontext()
-    save = saver.save
 
-    def run_and_save(session: Any, *args: Any, **kw: Any) -> Any:
+    def run_and_save(save: Any, session: Any, *args: Any, **kw: Any) -> Any:
         session.run(op)
         return save(session, *args, **kw)
 
-    return patching.set_temporarily(saver, "save", run_and_save)
+    return patching.wrap_method(saver, "save", run_and_save)
 
 
 @contextlib.contextmanager
@@ -117,9 +117,8 @@ def guard_saves(
             stack.enter_context(run_before_saves(saver, before_saves))
 
         if isinstance(saver, tf.train.Checkpoint):
-            finalize = scaffold.finalize
 
-            def finalize_and_guard() -> Any:
+            def finalize_and_guard(finalize: Any) -> Any:
                 finalized = finalize()
                 if scaffold.saver not in guarded:  # a lost session is created again
                     guarded.append(scaffold.saver)
@@ -127,7 +126,7 @@ def guard_saves(
                 return finalized
 
             guarded: list[tf1.train.Saver] = []
-            stack.enter_context(patching.set_temporarily(scaffold, "finalize", finalize_and_guard))
+            stack.enter_context(patching.wrap_method(scaffold, "finalize", finalize_and_guard))
         else:
             guard(saver)
         yield
@@ -143,9 +142,10 @@ def mark_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]:
     Args:
         saver: a `tf.compat.v1.train.Saver`.
     """
-    save = saver.save
 
-    def save_marked(session: Any, save_path: Any, global_step: Any = None, **kw: Any) -> Any:
+    def save_marked(
+        save: Any, session: Any, save_path: Any, global_step: Any = None, **kw: Any
+    ) -> Any:
         target = os.fspath(save_path)
         if isinstance(global_step, numbers.Integral):
             target = f"{target}-{global_step}"
@@ -154,7 +154,7 @@ def mark_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]:
         with _marked(f"{target}_temp"):
             return save(session, save_path, global_step, **kw)
 
-    return patching.set_temporarily(saver, "save", save_marked)
+    return patching.wrap_method(saver, "save", save_marked)
 
 
 @contextlib.contextmanager
@@ -174,17 +174,16 @@ def keep_other_directories(saver: tf1.train.Saver, directory: str) -> AbstractCo
     The state file of a directory that was copied may have absolute paths, of the original's files:
     a saver takes all that it names for its own, and deletes the oldest.
     """
-    recover = saver.recover_last_checkpoints
 
     def is_in_directory(path: str) -> bool:
         if "://" in path:
             return os.path.dirname(path) == directory.rstrip("/")
         return os.path.realpath(os.path.dirname(path)) == os.path.realpath(directory)
 
-    def recover_own(checkpoint_paths: Any) -> None:
+    def recover_own(recover: Any, checkpoint_paths: Any) -> None:
         recover([path for path in checkpoint_paths if is_in_directory(path)])
 
-    return patching.set_temporarily(saver, "recover_last_checkpoints", recover_own)
+    return patching.wrap_method(saver, "recover_last_checkpoints", recover_own)
 
 
 def explain_failed_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]:
@@ -193,13 +192,12 @@ def explain_failed_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]
     TensorFlow reports a file that is too large as an `OutOfRangeError`, which sessions treat as the
     end of the input.
     """
-    save = saver.save
 
-    def save_or_explain(*args: Any, **kw: Any) -> Any:
+    def save_or_explain(save: Any, *args: Any, **kw: Any) -> Any:
         with explain_write_errors():
             return save(*args, **kw)
 
-    return patching.set_temporarily(saver, "save", save_or_explain)
+    return patching.wrap_method(saver, "save", save_or_explain)
 
 
 @contextlib.contextmanager

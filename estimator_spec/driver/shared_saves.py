@@ -112,10 +112,9 @@ def saving_one_moment(graph: tf.Graph, saver: Any) -> Iterator[None]:
     if not isinstance(saver, tf1.train.Saver):
         yield
         return
-    build = saver.build
     with contextlib.ExitStack() as stack:
 
-        def build_and_lock() -> None:
+        def build_and_lock(build: Any) -> None:
             build()
             if graph.finalized:  # for a session after the first
                 return
@@ -124,7 +123,7 @@ def saving_one_moment(graph: tf.Graph, saver: Any) -> Iterator[None]:
             if number is not None:
                 stack.enter_context(_numbering_saves(saver, number))
 
-        stack.enter_context(patching.set_temporarily(saver, "build", build_and_lock))
+        stack.enter_context(patching.wrap_method(saver, "build", build_and_lock))
         yield
 
 
@@ -144,17 +143,17 @@ def _number_of_checkpoint(graph: tf.Graph) -> Any:
 
 def _numbering_saves(saver: tf1.train.Saver, number: Any) -> AbstractContextManager[None]:
     """Makes `saver.save` write the step that it is given, until the block ends."""
-    save = saver.save
 
-    def save_number(session: Any, save_path: Any, global_step: Any = None, **kw: Any) -> Any:
+    def save_number(
+        save: Any, session: Any, save_path: Any, global_step: Any = None, **kw: Any
+    ) -> Any:
         if not isinstance(global_step, numbers.Integral):
             return save(session, save_path, global_step, **kw)
-        run = session.run
 
-        def run_with_number(fetches: Any, feed_dict: Any = None, *more: Any, **kw: Any) -> Any:
-            return run(fetches, {**(feed_dict or {}), number: global_step}, *more, **kw)
+        def run_numbered(run: Any, fetches: Any, feeds: Any = None, *more: Any, **kw: Any) -> Any:
+            return run(fetches, {**(feeds or {}), number: global_step}, *more, **kw)
 
-        with patching.set_temporarily(session, "run", run_with_number):
+        with patching.wrap_method(session, "run", run_numbered):
             return save(session, save_path, global_step, **kw)
 
-    return patching.set_temporarily(saver, "save", save_number)
+    return patching.wrap_method(saver, "save", save_number)

@@ -51,9 +51,8 @@ def relayout_on_restore(
     strategy = (graph.get_collection(_STRATEGY) or ["div"])[0]
     dtype = storage.dtype(graph)
     losses: dict[str, QuantizationStats] = {}
-    restore = saver.restore
 
-    def restore_relaid(session: tf1.Session, save_path: str) -> None:
+    def restore_relaid(restore: Any, session: tf1.Session, save_path: str) -> None:
         wanted = {}
         if is_checkpoint(save_path):  # If not, `restore` raises an error that says why.
             variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
@@ -71,7 +70,7 @@ def relayout_on_restore(
             restore(session, found.prefix)
             losses.update(found.quantization_stats)
 
-    with patching.set_temporarily(saver, "restore", restore_relaid):
+    with patching.wrap_method(saver, "restore", restore_relaid):
         yield losses
 
 

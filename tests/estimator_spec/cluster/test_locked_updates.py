@@ -194,7 +194,7 @@ def test_nobody_waits_for_a_process_that_stands_still(servers, monkeypatch):
 
 
 def test_the_step_is_that_of_the_name(monkeypatch, tmp_path):
-    """A checkpoint holds the step of its name, even if the steps go on before it is written."""
+    """A checkpoint holds the step of its name, though others make steps; also when resumed."""
     (address, server) = (f"127.0.0.1:{port}" for port in local_cluster.find_free_ports(2))
     cluster = {"chief": [address], "worker": ["127.0.0.1:1"], "ps": [server]}
     task = {"type": "chief", "index": 0}
@@ -220,17 +220,20 @@ def test_the_step_is_that_of_the_name(monkeypatch, tmp_path):
             mode, loss=weight**2, train_op=optimizer.minimize(weight**2, global_step=step)
         )
 
-    config = es.run_config.RunConfig(str(tmp_path), save_checkpoints_steps=5)
+    config = es.run_config.RunConfig(
+        str(tmp_path), save_checkpoints_steps=5, keep_checkpoint_max=99
+    )
     estimator = es.Estimator(model_fn, config=config)
 
     def input_fn():
         return tf.data.Dataset.from_tensors({"x": [0.0]}).repeat()
 
-    estimator.train(input_fn, max_steps=20, saving_listeners=[AnotherWorker()])
+    for max_steps in (20, 50):
+        estimator.train(input_fn, max_steps=max_steps, saving_listeners=[AnotherWorker()])
     del running
     prefixes = tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths
     steps = [tf1.train.load_checkpoint(each).get_tensor("global_step") for each in prefixes]
-    assert len(prefixes) > 2
+    assert len(prefixes) > 6
     assert [int(prefix.rpartition("-")[2]) for prefix in prefixes] == steps
 
 

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -216,3 +220,36 @@ def test_an_attribute_is_set_back_after_an_error(own):
         assert saver.restore == "ours"
         raise KeyError
     assert vars(saver) == own
+
+
+@pytest.mark.parametrize("own", [{}, {"save": "own".join}])
+@pytest.mark.parametrize("order", itertools.permutations("abc"))
+def test_wrappers_of_a_method_end_in_any_order(own, order):
+    """Each wrapper acts until its own block ends, and none after the last."""
+
+    class Saver:
+        def save(self, parts):
+            return "class".join(parts)
+
+    saver = Saver()
+    vars(saver).update(own)
+    plain = saver.save("()")
+    blocks = {}
+    for name in "abc":
+        wrapper = functools.partial(lambda name, save, parts: name + save(parts), name)
+        blocks[name] = contextlib.ExitStack()
+        blocks[name].enter_context(patching.wrap_method(saver, "save", wrapper))
+    for name in order:
+        assert saver.save("()") == "".join(sorted(blocks, reverse=True)) + plain
+        blocks.pop(name).close()
+    assert vars(saver) == own
+
+
+def test_a_users_wrapper_stays():
+    """A method that was replaced inside the block stays replaced, without the block's wrapper."""
+    saver = types.SimpleNamespace(save=str.upper)
+    with patching.wrap_method(saver, "save", lambda save, path: save(path) + "!"):
+        ours = saver.save
+        saver.save = lambda path: f"<{ours(path)}>"
+        assert saver.save("a") == "<A!>"
+    assert saver.save("a") == "<A>"
