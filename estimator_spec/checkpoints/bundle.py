@@ -23,6 +23,7 @@ GLOBAL_STEP = "global_step"
 _STEP_OF_OBJECTS = "estimator_global_step/.ATTRIBUTES/VARIABLE_VALUE"
 
 _CHUNK = 4 << 20
+_MAX_ELEMENTS = (1 << 63) - 1
 _WITHOUT_SIZE = (tf.string, tf.variant, tf.resource)  # elements have no fixed number of bytes
 
 CheckpointPath = str | os.PathLike[str]
@@ -100,13 +101,14 @@ class StoredVariable:
     @property
     def is_rows(self) -> bool:
         """Whether the pieces are consecutive ranges of whole rows, so that rows can be read."""
-        if not self.is_numbers or not self.shape:
-            return False
+        return self.is_numbers and bool(self.shape) and self.covers_rows
+
+    @property
+    def covers_rows(self) -> bool:
+        """Whether the pieces are consecutive ranges of all rows of a variable that has rows."""
         row = 0
         for piece in self.pieces:
             if piece.first_row != row or piece.shape[1:] != self.shape[1:]:
-                return False
-            if piece.size != piece.shape[0] * self.row_bytes:
                 return False
             row += piece.shape[0]
         return row == self.num_rows
@@ -151,6 +153,11 @@ class Checkpoint:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def data_files(self) -> list[str]:
+        """Paths of the data files that the index names."""
+        return [self._path(shard) for shard in range(self._num_shards)]
 
     def read_into(self, buffer: np.ndarray, piece: Piece, start: int = 0) -> None:
         """Fills a buffer with bytes of a piece.
@@ -261,9 +268,7 @@ class Checkpoint:
             try:
                 self._files[shard] = files.DataFile(path)
             except FileNotFoundError as error:
-                raise DamagedCheckpointError(
-                    path, f"The checkpoint {self.prefix!r} is damaged: {path!r} is missing."
-                ) from error
+                raise DamagedCheckpointError(path, f"{path!r} is missing.") from error
         return self._files[shard]
 
     def _variable(self, key: bytes, entries: dict[bytes, bytes]) -> StoredVariable:
@@ -296,7 +301,13 @@ class Checkpoint:
             pieces.append(self._piece(name, dtype, extents, piece_entry))
         pieces = pieces or [self._piece(name, dtype, (), entry)]
         pieces.sort(key=lambda piece: [extent or (0, 0) for extent in piece.extents])
-        return StoredVariable(name, dtype, shape, tuple(pieces))
+        variable = StoredVariable(name, dtype, shape, tuple(pieces))
+        stored = sum(math.prod(piece.shape) for piece in pieces)
+        in_rows = all(piece.shape[1:] == shape[1:] for piece in pieces)
+        # TensorFlow ends the process on some of these.
+        if stored != math.prod(shape) or (in_rows and shape and not variable.covers_rows):
+            self._refuse(f"the slices of {name!r} aren't its shape, {list(shape)}.")
+        return variable
 
     def _dtype_and_shape(self, name: str, entry: Any) -> tuple[Any, tuple[int, ...]]:
         """Returns dtype and shape of an index entry, after checking that there are such."""
@@ -307,7 +318,8 @@ class Checkpoint:
             dtype = None
         if dtype is None or dtype != dtype.base_dtype:
             self._refuse(f"{name!r} has an unknown dtype, {entry.dtype}.")
-        if entry.shape.unknown_rank or min(shape, default=0) < 0:
+        elements = math.prod(size for size in shape if size)
+        if entry.shape.unknown_rank or min(shape, default=0) < 0 or elements > _MAX_ELEMENTS:
             self._refuse(f"{name!r} has no valid shape.")
         return dtype, shape
 
@@ -316,6 +328,8 @@ class Checkpoint:
         valid = 0 <= entry.shard_id < self._num_shards and min(entry.offset, entry.size) >= 0
         if dtype not in _WITHOUT_SIZE:
             valid = valid and entry.size == math.prod(shape) * dtype.size
+        elif dtype == tf.string:  # which take a byte and more each
+            valid = valid and entry.size >= math.prod(shape)
         if not valid:
             self._refuse(
                 f"{name!r} of shape {list(shape)} and {dtype.name} can't have {entry.size} bytes "
@@ -327,11 +341,11 @@ class Checkpoint:
 
     def _check_sizes(self) -> None:
         """Checks that each data file is there, and as long as its variables need."""
-        ends: dict[int, tuple[int, str]] = {}
+        ends = dict.fromkeys(range(self._num_shards), (0, ""))
         for variable in self.variables.values():
             for piece in variable.pieces:
                 end = (piece.offset + piece.size, variable.name)
-                ends[piece.shard] = max(ends.get(piece.shard, end), end)
+                ends[piece.shard] = max(ends[piece.shard], end)
         for shard, (needed, name) in ends.items():
             file = self._file(shard)
             if needed > file.size:

@@ -7,7 +7,11 @@ that were killed. A directory that may have to be removed after its job, such as
 a list of its files instead, with the size and time of each.
 
 The marker names its own inode, so a copy of the directory isn't taken for the original. Files that
-somebody added stay, and so does the directory then. Names alone never decide.
+somebody added stay, and so does the directory then. Names alone never decide, and links aren't
+followed.
+
+Somebody else's file that is in the way of a save is renamed until the save ends (`put_aside`); a
+note, a locked file with a marker, lets `remove_left` give it its name back after a kill.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import tensorflow as tf
 from estimator_spec.common import local_files
 
 MARKER = ".tpu_columns.json"
+_NOTE = ".tpu_columns.kept-"
 _AUTHOR = {"written by": "tpu-columns"}
 _BUNDLE = r"(index|data-\d+-of-\d+)(\.tempstate\d+)?"
 _PARTS = rf"part-\d+-of-\d+\.{_BUNDLE}"
@@ -69,10 +74,9 @@ class Unfinished:
         """Adds facts to the marker, for the run that finds the directory if this one is killed.
 
         Args:
-            **facts: `becomes`, the name that the finished directory gets; `instead_of`, the name
-                that somebody else's directory has while this one has its name; `moved`, what
-                `identify` returns for files that are moved out of the directory, by name. The
-                last of them completes the work.
+            **facts: `becomes`, the name that the finished directory gets; `moved`, what `identify`
+                returns for files that are moved out of the directory, by name. The last of them
+                completes the work.
         """
         self._facts.update(facts)
         try:
@@ -188,14 +192,19 @@ def _lock_soon(descriptor: int) -> None:
 
 
 def remove_left(directory: str) -> None:
-    """Removes what killed jobs left in a directory, one level deep."""
+    """Removes what killed jobs left in a directory, one level deep.
+
+    What they had put aside gets its name back.
+    """
     try:
         names = os.listdir(directory)
     except OSError:
         return
-    for name in sorted(names):
+    # The notes last: the names that they give back are free then.
+    for name in sorted(names, key=lambda name: (name.startswith(_NOTE), name)):
         with contextlib.suppress(OSError):
-            _remove_if_left(os.path.join(directory, name))
+            path = os.path.join(directory, name)
+            (_give_back_if_left if name.startswith(_NOTE) else _remove_if_left)(path)
 
 
 def _remove_if_left(path: str) -> None:
@@ -205,30 +214,58 @@ def _remove_if_left(path: str) -> None:
         BlockingIOError: a job that runs fills it.
         OSError: the file system has no locks.
     """
-    marker = os.path.join(path, MARKER)
-    try:
-        lock = os.open(marker, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:
+    if os.path.islink(path):
         return
-    try:
-        found = read_marker(lock)
-        if found is None:
-            return
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = read_marker(lock)
-        if found is None or not os.path.exists(marker):
-            return
+    with _locked_marker(os.path.join(path, MARKER)) as found:
         name = os.path.basename(path)
         if name == found.get("becomes"):
-            os.remove(marker)  # the directory is finished
+            os.remove(os.path.join(path, MARKER))  # the directory is finished
         elif name == found.get("name") and found.get("job") in Job.__members__:
             _remove_moved(os.path.dirname(path), found.get("moved") or {})
             _remove_contents(path, Job[found["job"]], bool(found.get("created")))
-            original = found.get("instead_of")
-            if original:
-                _give_back(os.path.join(os.path.dirname(path), original), path)
+
+
+def _give_back_if_left(note: str) -> None:
+    """Gives what a killed job had put aside its name back.
+
+    Raises:
+        BlockingIOError: the job runs.
+        OSError: the file system has no locks.
+    """
+    with _locked_marker(note) as found:
+        names = (found.get("aside"), found.get("original"))
+        if all(map(_is_name, names)):
+            aside, original = (os.path.join(os.path.dirname(note), str(name)) for name in names)
+            _give_back(aside, original)
+            os.remove(note)
+
+
+@contextlib.contextmanager
+def _locked_marker(path: str) -> Iterator[Mapping[str, Any]]:
+    """Locks a marker until the block ends, and yields what it says; nothing if it isn't ours.
+
+    Raises:
+        BlockingIOError: the process that wrote it holds it.
+        OSError: the file system has no locks.
+    """
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        yield {}
+        return
+    try:
+        found = read_marker(lock)
+        if found is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = read_marker(lock) if os.path.exists(path) else None
+        yield found or {}
     finally:
         os.close(lock)
+
+
+def _is_name(value: Any) -> bool:
+    """Returns whether a value of a marker names something in the marker's own directory."""
+    return isinstance(value, str) and value == os.path.basename(value) and value not in ("", "..")
 
 
 def write_marker(descriptor: int, **facts: Any) -> None:
@@ -279,7 +316,11 @@ def _remove_empty(folders: Iterable[str]) -> None:
 
 def _remove_moved(directory: str, moved: Mapping[str, Any]) -> None:
     """Removes files that a killed job had moved, unless it had moved all of them."""
-    own = {name for name, known in moved.items() if is_unchanged(directory, name, known)}
+    own = {
+        name
+        for name, known in moved.items()
+        if _is_name(name) and is_unchanged(directory, name, known)
+    }
     if moved and list(moved)[-1] not in own:
         for name in own:
             path = os.path.join(directory, name)
@@ -305,23 +346,43 @@ def in_place_of_others(path: str, job: Job) -> Iterator[None]:
         try:
             written = create(path, job, adopt=True)
         except FileExistsError:
-            other = f"{path}.kept-{uuid.uuid4().hex}"
-            os.rename(path, other)
-            logging.info("%s isn't of this project: it is renamed to %s for a while.", path, other)
-            stack.callback(_give_back, other, path)
+            stack.enter_context(put_aside(path))
             written = create(path, job)
-            written.note(instead_of=os.path.basename(other))
         stack.callback(written.remove)
         yield
+
+
+@contextlib.contextmanager
+def put_aside(path: str) -> Iterator[None]:
+    """Renames somebody else's file or directory until the block ends.
+
+    Raises:
+        OSError: it can't be renamed, or the note of that can't be written.
+    """
+    directory, key = os.path.dirname(path), uuid.uuid4().hex
+    other, note = f"{path}.kept-{key}", os.path.join(directory, f"{_NOTE}{key}.json")
+    lock = os.open(note, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        write_marker(lock, original=os.path.basename(path), aside=os.path.basename(other))
+        os.rename(path, other)
+        logging.info("%s isn't of this project: it is renamed to %s for a while.", path, other)
+        try:
+            yield
+        finally:
+            _give_back(other, path)
+    finally:
+        os.remove(note)
+        os.close(lock)
 
 
 def _give_back(other: str, path: str) -> None:
     """Gives somebody else's directory its name back, unless there is another of that name now."""
     with contextlib.suppress(OSError):
-        if os.path.lexists(path):
-            logging.warning("%s was %s, a name that another file has now.", other, path)
-        else:
+        if not os.path.lexists(path):
             os.rename(other, path)
+        elif os.path.lexists(other):
+            logging.warning("%s was %s, a name that another file has now.", other, path)
 
 
 # Finished directories
@@ -368,6 +429,8 @@ def has_list(directory: str) -> bool:
 
 
 def _read_list(directory: str) -> dict[str, Any] | None:
+    if os.path.islink(directory):
+        return None
     try:
         with tf.io.gfile.GFile(os.path.join(directory, MARKER), "rb") as file:
             found = _parse(file.read())
@@ -391,8 +454,9 @@ def remove_listed(directory: str) -> None:
     if files is None:
         return
     logging.info("Removing %s.", directory)
-    own = {name for name, known in files.items() if is_unchanged(directory, name, known)}
-    others = set(_walk(directory)) - own - {MARKER}
+    found = set(_walk(directory))
+    own = {name for name in found & set(files) if is_unchanged(directory, name, files[name])}
+    others = found - own - {MARKER}
     for name in sorted(own):
         tf.io.gfile.remove(os.path.join(directory, name))
     tf.io.gfile.remove(os.path.join(directory, MARKER))
@@ -406,7 +470,11 @@ def remove_listed(directory: str) -> None:
 
 
 def _walk(directory: str) -> Iterator[str]:
-    """Yields the paths of all files below a directory, relative to it."""
-    for folder, _, names in tf.io.gfile.walk(directory):
-        for name in names:
-            yield os.path.relpath(os.path.join(folder, name), directory)
+    """Yields the paths of all files and links below a directory, relative to it."""
+    is_remote = "://" in directory
+    for folder, folders, names in tf.io.gfile.walk(directory) if is_remote else os.walk(directory):
+        links = (
+            [] if is_remote else filter(os.path.islink, (f"{folder}/{each}" for each in folders))
+        )
+        for path in (*(os.path.join(folder, name) for name in names), *links):
+            yield os.path.relpath(path, directory)

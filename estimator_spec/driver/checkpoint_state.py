@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -21,7 +20,6 @@ from estimator_spec.driver import file_errors
 from estimator_spec.driver.errors import CheckpointError, ModelDirError, first_line
 
 _STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
-_SHARD = re.compile(r"\.data-(\d+)-of-(\d+)$")
 _WHAT_TO_DO = (
     "Nothing was changed. Restore the file, or name another checkpoint in {state!r}, or move the "
     "directory away to start over."
@@ -68,7 +66,6 @@ def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
             index,
             f"{prefix!r} is not a valid checkpoint: the file {index!r} is missing. {what_to_do}",
         )
-    _check_shards(prefix, what_to_do)
     # Imported when used: it isn't needed at start.
     from estimator_spec.checkpoints.bundle import Checkpoint
 
@@ -82,27 +79,6 @@ def check_files(prefix: str, what_to_do: str = "Nothing was changed.") -> None:
 def _damage(prefix: str, path: str, reason: str, what_to_do: str) -> CheckpointError:
     """Returns the error of a damaged checkpoint."""
     return CheckpointError(path, f"The checkpoint {prefix!r} is damaged: {reason} {what_to_do}")
-
-
-def _check_shards(prefix: str, what_to_do: str) -> None:
-    """Checks that no data file of a checkpoint is missing."""
-    # Not glob, which treats brackets in a directory's name as a pattern.
-    directory, base = os.path.split(prefix)
-    names = {
-        name
-        for name in tf.io.gfile.listdir(directory or ".")
-        if name.startswith(base + ".data-") and _SHARD.search(name)
-    }
-    if not names:
-        missing = prefix + ".data-00000-of-00001"
-        reason = f"its data file, such as {missing!r}, is missing."
-        raise _damage(prefix, missing, reason, what_to_do)
-    count = max(int(_SHARD.search(name)[2]) for name in names)  # type: ignore[index]
-    for shard in range(count):
-        name = f"{base}.data-{shard:05d}-of-{count:05d}"
-        if name not in names:
-            missing = os.path.join(directory, name)
-            raise _damage(prefix, missing, f"{missing!r} is missing.", what_to_do)
 
 
 def choose_checkpoint(checkpoint_path: str | None, model_dir: str) -> str | None:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import numbers
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.checkpoints.errors import CheckpointError
 from estimator_spec.common import own_files
 from estimator_spec.cores import stacked_tables
 from estimator_spec.driver import file_errors, initial_values, patching
@@ -114,6 +116,7 @@ def guard_saves(
             stack.enter_context(explain_failed_saves(saver))
             stack.enter_context(mark_saves(saver))
             stack.enter_context(keep_other_directories(saver, model_dir))
+            stack.enter_context(keep_other_data_files(saver))
             stack.enter_context(run_before_saves(saver, before_saves))
 
         if isinstance(saver, tf.train.Checkpoint):
@@ -184,6 +187,35 @@ def keep_other_directories(saver: tf1.train.Saver, directory: str) -> AbstractCo
         recover([path for path in checkpoint_paths if is_in_directory(path)])
 
     return patching.wrap_method(saver, "recover_last_checkpoints", recover_own)
+
+
+def keep_other_data_files(saver: tf1.train.Saver) -> AbstractContextManager[None]:
+    """Makes `saver` delete a checkpoint's own data files only, until the block ends.
+
+    It deletes them by the pattern `<prefix>.data-*`, which files of others may match.
+    """
+
+    def save(save: Any, *args: Any, **kw: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for path in _other_data_files(saver.last_checkpoints):
+                with contextlib.suppress(OSError):  # a directory that can't be written
+                    stack.enter_context(own_files.put_aside(path))
+            return save(*args, **kw)
+
+    return patching.wrap_method(saver, "save", save)
+
+
+def _other_data_files(prefixes: Iterable[str]) -> Iterator[str]:
+    """Yields the files that are named like data of these checkpoints, and aren't theirs."""
+    for prefix in prefixes:
+        found = [] if "://" in prefix else glob.glob(f"{glob.escape(prefix)}.data-?????-of-?????")
+        if len(found) < 2:
+            continue
+        # Imported when used: this loads most of the checkpoint tools.
+        from estimator_spec.checkpoints.bundle import Checkpoint
+
+        with contextlib.suppress(CheckpointError), Checkpoint(prefix) as checkpoint:
+            yield from sorted({*found} - {*checkpoint.data_files})
 
 
 def explain_failed_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]:

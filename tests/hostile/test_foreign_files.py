@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -310,27 +309,125 @@ def test_a_directory_named_like_a_pattern(tmp_path, name):
         table_program.make(tmp_path / name).train(table_program.input_fn, max_steps=1)
 
 
-def test_what_a_killed_save_had_put_aside(tmp_path):
+@pytest.mark.parametrize("moment", ["before the rename", "after the rename", "while it writes"])
+def test_what_a_killed_save_had_put_aside(tmp_path, moment):
     """If a save is killed, the next training gives the directory in its way the name back."""
     path = tmp_path / "model.ckpt-7_temp"
     foreign = Foreign(tmp_path)
     foreign.plant("model.ckpt-7_temp/mine")
-    with contextlib.suppress(KeyError), own_files.in_place_of_others(str(path), own_files.Job.SAVE):
-        found = {each: (tmp_path / each).stat().st_ino for each in os.listdir(tmp_path)}
-        assert len(found) == 2
-        marker = path / own_files.MARKER
-        kept = tmp_path / "killed"
-        os.link(marker, kept)
-        (path / leftovers.JOBS[own_files.Job.SAVE][0]).write_text("of a killed job")
-        raise KeyError("ends the block")
-    foreign.check("a save that failed")
-    # As if it had been killed instead.
-    (tmp_path / "model.ckpt-7_temp").rename(tmp_path / max(found))
-    path.mkdir()
-    kept.rename(marker)
+
+    def save_and_be_killed():
+        rename = os.rename
+
+        def rename_and_be_killed(source, target):
+            if moment == "before the rename":
+                os._exit(0)
+            rename(source, target)
+            if moment == "after the rename":
+                os._exit(0)
+
+        os.rename = rename_and_be_killed  # of this process, a fork
+        with own_files.in_place_of_others(str(path), own_files.Job.SAVE):
+            (path / leftovers.JOBS[own_files.Job.SAVE][0]).write_text("of a killed job")
+            os._exit(0)
+
+    run_in_a_fork(save_and_be_killed)
+    assert len(os.listdir(tmp_path)) > 1
     own_files.remove_left(str(tmp_path))
     foreign.check("a save that was killed")
     assert os.listdir(tmp_path) == ["model.ckpt-7_temp"]
+
+
+def run_in_a_fork(function):
+    """Calls a function that ends its process by status 0, in a fork."""
+    child = os.fork()
+    if not child:
+        try:
+            function()
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_save_that_fails_gives_back_what_it_had_put_aside(tmp_path):
+    """Somebody else's directory has its name again after a save, whatever its end."""
+    foreign = Foreign(tmp_path)
+    foreign.plant("model.ckpt-7_temp/mine")
+    path = str(tmp_path / "model.ckpt-7_temp")
+    with pytest.raises(KeyError), own_files.in_place_of_others(path, own_files.Job.SAVE):
+        own_files.remove_left(str(tmp_path))  # as another process may
+        raise KeyError
+    foreign.check("a save that failed")
+    assert os.listdir(tmp_path) == ["model.ckpt-7_temp"]
+
+
+@pytest.mark.parametrize("linked", ["", "variables", "variables/variables.index"])
+def test_linked_exports(tmp_path, linked):
+    """An export that was moved to an archive, with a link in its place, stays in the archive."""
+    made = table_program.make(tmp_path / "model")
+    made.train(table_program.input_fn, max_steps=1)
+    exporter = es.LatestExporter("latest", table_program.receiver_fn, exports_to_keep=1)
+    directory, archive = tmp_path / "exports", tmp_path / "archive"
+    first = Path(os.fsdecode(exporter.export(made, str(directory), None, {}, False)))
+    moved = first / linked if linked else first
+    moved.rename(archive)
+    moved.symlink_to(archive)
+    foreign = Foreign(archive)
+    for path in [archive, *archive.rglob("*")]:
+        foreign.contents[path] = path.read_bytes() if path.is_file() else sorted(os.listdir(path))
+    exporter.export(made, str(directory), None, {}, False)
+    foreign.check("a later export")
+    assert moved.is_symlink()
+
+
+OUTSIDE = {
+    "moved": lambda outside: {
+        f"../{outside.name}": own_files.identify(outside.parent, outside.name)
+    },
+    "moved to a path": lambda outside: {str(outside): own_files.identify("/", str(outside))},
+}
+
+
+@pytest.mark.parametrize("way", OUTSIDE)
+def test_a_marker_that_names_files_elsewhere(tmp_path, way):
+    """A marker that was edited to name files of another directory removes none of them."""
+    outside = tmp_path / "precious"
+    outside.write_text("mine")
+    model_dir = tmp_path / "model"
+    model_dir.mkdir()
+    written = own_files.create(str(model_dir / "c-1.unfinished"), own_files.Job.CONVERSION)
+    moved = OUTSIDE[way](outside)
+    assert all(own_files.is_unchanged(model_dir, name, known) for name, known in moved.items())
+    written.note(moved={**moved, "c-1.index": [0, 0, 0]})
+    os.close(written._lock)
+    own_files.remove_left(str(model_dir))
+    assert outside.read_text() == "mine"
+
+
+def test_a_note_that_names_files_elsewhere(tmp_path):
+    """A note that was edited to give a file of another directory a name moves none."""
+    outside = tmp_path / "precious"
+    outside.write_text("mine")
+    model_dir = tmp_path / "model"
+    model_dir.mkdir()
+    note = model_dir / f".tpu_columns.kept-{'0' * 32}.json"
+    with open(note, "wb") as file:
+        own_files.write_marker(file.fileno(), original="found", aside="../precious")
+    own_files.remove_left(str(model_dir))
+    assert outside.read_text() == "mine"
+
+
+def test_data_files_of_others_beside_a_checkpoint(tmp_path):
+    """A checkpoint's data files are deleted with it, and others' of its name aren't."""
+    foreign = Foreign(tmp_path)
+    made = table_program.make(tmp_path)
+    for step in range(1, 8):
+        made.train(table_program.input_fn, max_steps=step)
+        foreign.plant(f"model.ckpt-{step}.data-00000-of-00002")
+        foreign.plant(f"model.ckpt-{step}.data-00001-of-00009")
+        foreign.check(f"step {step}")
+    assert not (tmp_path / "model.ckpt-2.data-00000-of-00001").exists()
+    assert not (tmp_path / "model.ckpt-2.index").exists()
 
 
 @pytest.mark.parametrize("moved", [["data"], ["data", ".tables.json", ".index"]])

@@ -78,3 +78,51 @@ def test_a_variable_that_is_shorter_than_its_shape(files):
     changed(prefix, b"table", lambda entry: setattr(entry, "size", entry.size - 12))
     with pytest.raises(DamagedCheckpointError, match="'table' of shape .* can't have 108 bytes"):
         Checkpoint(prefix)
+
+
+def claim_more_rows(entry):
+    """Makes a variable's shape larger than its slices."""
+    entry.shape.dim[0].size = 11
+
+
+def claim_endless_rows(entry):
+    """Makes a variable's shape larger than any address."""
+    entry.shape.dim[0].size = 1 << 62
+
+
+def forget_a_slice(entry):
+    """Takes the last slice away."""
+    del entry.slices[-1]
+
+
+def repeat_a_slice(entry):
+    """Replaces the last slice by the first, of the same size."""
+    entry.slices[-1].CopyFrom(entry.slices[0])
+
+
+@pytest.mark.parametrize(
+    "change", [claim_more_rows, claim_endless_rows, forget_a_slice, repeat_a_slice]
+)
+def test_slices_that_are_not_the_variable(files, change):
+    """Both commands refuse an index whose slices don't make up a variable: TensorFlow aborts."""
+    prefix = files.write({"table": ROWS}, {"table": ("div", 2)})
+    changed(prefix, b"table", change)
+    assert any("'table'" in fault for fault in checkpoints.verify(prefix).faults)
+    with pytest.raises(DamagedCheckpointError, match="'table'"):
+        checkpoints.convert(prefix, files.new())
+
+
+@pytest.mark.parametrize("shape", [[1 << 62, 4], [1 << 40, 1 << 40, 0]])
+def test_more_elements_than_an_address(files, shape):
+    """An index whose shape has too many elements, or would but for a zero, is refused."""
+    prefix = files.write({"table": ROWS})
+
+    def change(entry):
+        del entry.shape.dim[:]
+        for size in shape:
+            entry.shape.dim.add().size = size
+        entry.size = 0
+
+    changed(prefix, b"table", change)
+    with pytest.raises(DamagedCheckpointError, match="'table' has no valid shape"):
+        Checkpoint(prefix)
