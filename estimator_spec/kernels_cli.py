@@ -2,7 +2,7 @@
 """Command line: `python -m estimator_spec kernels build | info | clean`.
 
 Exit status: 0, or 1 if a library can't be built or there is none, with the reason on standard
-error; 2 for an error in the command line.
+error; 2 for an error in the command line; 3 if there is no compiler to build it with.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from estimator_spec.legacy.doctor.installation import read_installation
 from tpu_columns.kernels import building, libraries
 from tpu_columns.kernels.libraries import UnusableError
 
+_NO_COMPILER = 3
+
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command and returns the exit status.
@@ -28,7 +30,8 @@ def main(arguments: Sequence[str]) -> int:
         "kernels",
         "Builds the C++ ops that look up and update tables, for the installed TensorFlow, and says "
         "which are used.",
-        "exit status: 0, or 1 if a library can't be built or there is none; 2 error",
+        "exit status: 0, or 1 if a library can't be built or there is none; 2 error; 3 if there is "
+        "no compiler",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     build = commands.add_parser("build", help="build them, unless they are built")
@@ -60,15 +63,17 @@ def main(arguments: Sequence[str]) -> int:
         return _inform() if options.command == "info" else _clean(options.all)
     except (building.BuildError, UnusableError) as error:
         sys.stderr.write(f"error: {error}\n")
-        return 1
+        return _NO_COMPILER if isinstance(error, building.NoCompilerError) else 1
 
 
 def _build(timeout: float, unpacked: Path | None, output: Path | None) -> int:
-    sys.stderr.write(f"Building kernels; the compiler may take {timeout:g} s.\n")
+    def begin() -> None:
+        sys.stderr.write(f"Compiling the ops: some 15 s; ended after {timeout:g} s (--timeout).\n")
+
     if unpacked is None or output is None:
-        library, is_new = building.build_for_user(timeout)
+        library, is_new = building.build_for_user(timeout, begin)
     else:
-        library, is_new = building.build_for_wheel(unpacked, output)
+        library, is_new = building.build_for_wheel(unpacked, output, timeout, begin)
     sys.stdout.write(f"{'built' if is_new else 'already built'}: {library}\n")
     return 0
 

@@ -20,6 +20,7 @@ from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_p
 from estimator_spec.checkpoints.objects import ObjectCheckpoint
 from estimator_spec.checkpoints.options import ConversionOptions
 from estimator_spec.checkpoints.renaming import Rename
+from estimator_spec.common import own_files
 from estimator_spec.common.terminal import ByteProgress
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
 
@@ -109,6 +110,8 @@ def convert(
         objects=None if objects is None else ObjectCheckpoint(objects, root, spec),
     )
     prefix, new_prefix = find_prefix(source), os.fspath(target)
+    if not dry_run:
+        own_files.remove_left(os.path.dirname(new_prefix) or ".")
     writing.check_target(new_prefix)
     with Checkpoint(prefix) as checkpoint:
         found = variable_roles.classify(

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import fcntl
 import json
 import os
 import re
@@ -30,6 +29,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import local_files
+from tpu_columns.file_locks import fcntl
 
 MARKER = ".tpu_columns.json"
 _NOTE = ".tpu_columns.kept-"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import socket
@@ -16,6 +15,7 @@ import tensorflow as tf
 
 from estimator_spec.common import own_files
 from estimator_spec.driver.errors import ModelDirError
+from tpu_columns.file_locks import fcntl
 
 tf1 = tf.compat.v1
 

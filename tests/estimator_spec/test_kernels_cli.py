@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,9 +46,11 @@ def test_build_info_and_clean(compiler, capsys):
     text = capsys.readouterr().out
     assert "in training: TensorFlow's own ops: this installation has none" in text
     assert kernels_cli.main(["build"]) == 0
-    assert capsys.readouterr().out.startswith("built: ")
+    output = capsys.readouterr()
+    assert output.out.startswith("built: ") and output.err.startswith("Compiling the ops")
     assert kernels_cli.main(["build"]) == 0
-    assert capsys.readouterr().out.startswith("already built: ")
+    output = capsys.readouterr()
+    assert output.out.startswith("already built: ") and not output.err
     assert kernels_cli.main(["info"]) == 0
     text = capsys.readouterr().out
     assert f"in training: kernels: {compiler.parent / 'kernels'}" in text
@@ -68,6 +72,42 @@ def test_a_failure_is_one_line(compiler, capsys):
     assert len(output.err.splitlines()) == 2
     with pytest.raises(SystemExit, match="2"):
         kernels_cli.main(["build", "--unpacked=."])
+
+
+def test_no_compiler_is_no_failure(compiler, tmp_path, monkeypatch, capsys):
+    """Without a compiler the status is another one than for sources that don't compile."""
+    monkeypatch.delenv("CXX")
+    compiler.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert kernels_cli.main(["build"]) == 3
+    assert "There is no C++ compiler" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_sessions_fail_if_a_header_is_broken(tmp_path, monkeypatch):
+    """A session of nox ends if the sources don't compile, and goes on without a compiler."""
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "sessions"))
+    environments = importlib.import_module("environments")
+    package = tmp_path / "tpu_columns"
+    shutil.copytree(ROOT / "tpu_columns", package, ignore=shutil.ignore_patterns("libraries"))
+    with open(package / "kernels" / "cpp" / "update_rules.h", "a") as header:
+        header.write("this is no C++\n")
+
+    class Session:
+        """A session whose commands run in this environment, with these packages."""
+
+        def run(self, python, *command, env, success_codes):
+            places = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+            environment = os.environ | env | places | {"TPU_COLUMNS_CACHE": str(tmp_path / "cache")}
+            done = subprocess.run([sys.executable, *command], env=environment | changed)
+            assert done.returncode in success_codes
+
+    changed = {}
+    with pytest.raises(AssertionError, match="1 in "):
+        environments.build_kernels(Session())
+    changed = {"PATH": str(tmp_path), "CXX": ""}
+    environments.build_kernels(Session())
 
 
 def test_a_compiler_ends_with_the_command(tmp_path):

@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nox
+if TYPE_CHECKING:  # the tests' environments don't have it
+    import nox
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / ".nox"
@@ -71,9 +73,12 @@ def _install_nightly_builds(session: nox.Session) -> None:
 
 
 def build_kernels(session: nox.Session) -> None:
-    """Builds the C++ ops for a session's TensorFlow; without a compiler there are none."""
+    """Builds the C++ ops for a session's TensorFlow; fails if they don't compile.
+
+    Without a compiler, which is status 3, there are none, and their tests skip.
+    """
     command = ("python", "-m", "estimator_spec", "kernels", "build")
-    session.run(*command, env=QUIET, success_codes=[0, 1])
+    session.run(*command, env=QUIET, success_codes=[0, 3])
 
 
 def requirements(*extras: str, package: bool = True) -> list[str]:

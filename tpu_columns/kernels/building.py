@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import importlib.metadata
 import os
 import platform
@@ -22,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tpu_columns.file_locks import fcntl
 from tpu_columns.kernels import libraries
 from tpu_columns.kernels.libraries import Library, UnusableError
 
@@ -47,6 +47,10 @@ _LOADS = "import sys; from tpu_columns.kernels import loading; loading.open_libr
 
 class BuildError(RuntimeError):
     """A library can't be built; the message is one line."""
+
+
+class NoCompilerError(BuildError):
+    """There is no C++ compiler, and none is named."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +106,8 @@ def find_compiler() -> list[str]:
     """Returns the command of the C++ compiler: $CXX, or the first found of some names.
 
     Raises:
-        BuildError: there is none.
+        NoCompilerError: there is none.
+        BuildError: $CXX can't be run.
     """
     text = os.environ.get("CXX", "")
     try:
@@ -116,13 +121,19 @@ def find_compiler() -> list[str]:
     for name in _COMPILERS:
         if found := shutil.which(name):
             return [found]
-    raise BuildError(
+    raise NoCompilerError(
         f"There is no C++ compiler: none of {', '.join(_COMPILERS)} is on PATH, and CXX isn't set."
     )
 
 
-def build_for_user(timeout: float = TIMEOUT_S) -> tuple[Library, bool]:
+def build_for_user(
+    timeout: float = TIMEOUT_S, begin: Callable[[], None] | None = None
+) -> tuple[Library, bool]:
     """Builds the library of the installed TensorFlow, unless the user has it.
+
+    Args:
+        timeout: seconds that the compiler may take.
+        begin: called before it is started.
 
     Returns:
         The library, and whether it is new.
@@ -134,31 +145,45 @@ def build_for_user(timeout: float = TIMEOUT_S) -> tuple[Library, bool]:
     try:
         directory = libraries.cache_directory()
         directory.parent.mkdir(parents=True, exist_ok=True)
-        directory.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # a file, too
+            directory.mkdir(mode=0o700)
         libraries.check_directory(directory)
     except UnusableError as error:
         raise BuildError(f"{error}.") from None
     except OSError as error:
         raise BuildError(f"{error.filename or directory}: {error.strerror}.") from None
     manifest = directory / libraries.manifest_name(target.version)
-    return build(target, manifest, timeout, verify=_load_elsewhere)
+    return build(target, manifest, timeout, begin, verify=_load_elsewhere)
 
 
-def build_for_wheel(unpacked: Path, directory: Path) -> tuple[Library, bool]:
+def build_for_wheel(
+    unpacked: Path,
+    directory: Path,
+    timeout: float = TIMEOUT_S,
+    begin: Callable[[], None] | None = None,
+) -> tuple[Library, bool]:
     """Builds the library of an unpacked TensorFlow, for the folder `libraries` of a wheel.
+
+    Args:
+        unpacked: directory of the unpacked wheel.
+        directory: directory of the library.
+        timeout: seconds that the compiler may take.
+        begin: called before it is started.
 
     Raises:
         BuildError: it can't be built.
     """
     target = unpacked_target(unpacked)
     directory.mkdir(parents=True, exist_ok=True)
-    return build(target, directory / f"{libraries.minor_version(target.version)}.json")
+    manifest = directory / f"{libraries.minor_version(target.version)}.json"
+    return build(target, manifest, timeout, begin)
 
 
 def build(
     target: Target,
     manifest: Path,
     timeout: float = TIMEOUT_S,
+    begin: Callable[[], None] | None = None,
     verify: Callable[[Path, float], None] | None = None,
 ) -> tuple[Library, bool]:
     """Builds a library beside its manifest, unless it is there.
@@ -167,6 +192,7 @@ def build(
         target: the TensorFlow to build for.
         manifest: path of the manifest.
         timeout: seconds that the compiler may take.
+        begin: called before it is started.
         verify: called with the finished library and the limit; raises if it is no good.
 
     Returns:
@@ -185,6 +211,8 @@ def build(
         if former is not None and former.path == path and former.is_whole():
             return former, False
         output = Path(scratch, "kernels.so")
+        if begin is not None:
+            begin()
         compile_unit(compiler, target, libraries.SOURCES / UNIT, output, timeout)
         if verify is not None:
             verify(output, timeout)

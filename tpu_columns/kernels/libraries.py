@@ -172,6 +172,11 @@ def check_directory(directory: Path) -> None:
         OSError: it isn't there, or can't be read.
     """
     status = os.stat(directory)
+    if not stat.S_ISDIR(status.st_mode):
+        raise UnusableError(
+            f"{directory} is a file, and should be the directory of libraries (remedy: move it "
+            f"away, or set {environment.CACHE} to another directory)"
+        )
     if status.st_uid != os.geteuid():
         raise UnusableError(
             f"{directory} is refused, as it belongs to another user (remedy: set "

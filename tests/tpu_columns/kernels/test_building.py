@@ -198,6 +198,18 @@ def test_the_users_directory_is_theirs_alone(tmp_path, monkeypatch, compiler):
         building.build_for_user()
 
 
+def test_a_file_in_the_place_of_the_directory(tmp_path, monkeypatch, compiler):
+    """A file where the libraries should be is an error that says so, in a build and a search."""
+    monkeypatch.setattr(building, "installed_target", lambda: compilers.TARGET)
+    monkeypatch.setenv("TPU_COLUMNS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "kernels").write_text("mine")
+    with pytest.raises(BuildError, match="kernels is a file"):
+        building.build_for_user()
+    with pytest.raises(libraries.UnusableError, match="kernels is a file"):
+        libraries.find_built("2.99.0")
+
+
 def test_a_release_is_built_from_its_wheel(tmp_path, compiler):
     """An unpacked wheel gives the version, and one without TensorFlow is an error."""
     metadata = tmp_path / "unpacked" / "tensorflow_cpu-2.99.3.dist-info" / "METADATA"
