@@ -100,7 +100,8 @@ def test_sessions_fail_if_a_header_is_broken(tmp_path, monkeypatch):
         def run(self, python, *command, env, success_codes):
             places = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
             environment = os.environ | env | places | {"TPU_COLUMNS_CACHE": str(tmp_path / "cache")}
-            done = subprocess.run([sys.executable, *command], env=environment | changed)
+            command = [sys.executable, *command]
+                done = subprocess.run(command, env=environment | changed, cwd=tmp_path)
             assert done.returncode in success_codes
 
     changed = {}
