@@ -101,7 +101,7 @@ def test_sessions_fail_if_a_header_is_broken(tmp_path, monkeypatch):
             places = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
             environment = os.environ | env | places | {"TPU_COLUMNS_CACHE": str(tmp_path / "cache")}
             command = [sys.executable, *command]
-                done = subprocess.run(command, env=environment | changed, cwd=tmp_path)
+            done = subprocess.run(command, env=environment | changed, cwd=tmp_path)
             assert done.returncode in success_codes
 
     changed = {}
