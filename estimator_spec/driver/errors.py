@@ -16,6 +16,7 @@ from tpu_columns import lookup_errors
 __all__ = ["CheckpointError", "ModelDirError", "explain_batch_errors", "first_line"]
 
 _STACK = re.compile(r"\nNode: '[^\n]*'\n")  # of the op, before what it reports
+_HEADING = "Graph execution error:"  # of all messages that name no op of this graph
 _NODES = re.compile(r"\{\{node [^}]*\}\}\s*|\s*\[\[.*")
 
 
@@ -48,6 +49,14 @@ def explain_batch_errors(graph: tf.Graph) -> Iterator[None]:
 
 
 def first_line(error: tf.errors.OpError) -> str:
-    """Returns what an op reported: the first line of the message, without nodes and stacks."""
-    text = _STACK.split(error.message)[-1].strip()
-    return _NODES.sub("", text.split("\n")[0]).strip().removesuffix(".")
+    """Returns what an op reported: the first line of the message, without nodes and stacks.
+
+    A line that ends in a colon is a heading: it comes with the next one.
+    """
+    text = _STACK.split(error.message)[-1].strip().removeprefix(_HEADING).strip()
+    lines = []
+    for line in text.split("\n"):
+        lines.append(_NODES.sub("", line).strip())
+        if lines[-1] and not lines[-1].endswith(":"):
+            break
+    return " ".join(filter(None, lines)).removesuffix(".")

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_spec.cluster import probing
 from estimator_spec.driver import standstill
+from estimator_spec.driver.errors import first_line
 from estimator_spec.run_config import RunConfig
 
 LOST = tf.errors.UnavailableError(None, None, "Connection reset by peer\nmore")
@@ -143,6 +144,77 @@ def test_workers_without_servers(watched, monkeypatch):
     found = lines()[-2:]  # after those of the configuration
     assert found[0].startswith("The session with the other workers was lost (Connection reset")
     assert found[1].startswith("Training has stood still for 10 seconds: a new session is being")
+
+
+@pytest.fixture
+def collective(watched, monkeypatch):
+    """Returns the watch of a worker without servers after a step, and the function of its lines."""
+    cluster = {"chief": ["127.0.0.1:9"], "worker": ["127.0.0.1:8"]}
+    task = {"type": "chief", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+
+    def end(status):
+        raise SystemExit(status)
+
+    monkeypatch.setattr(standstill.os, "_exit", end)
+    made = Watched(RunConfig())
+    made.watch.step_done()
+    watched[1]()
+    return made, watched[1]
+
+
+@pytest.mark.parametrize("step, limit", [(1, 30), (6, 60)])
+def test_a_step_that_a_lost_connection_interrupted(collective, step, limit):
+    """Workers whose link was down for a while don't wait for ever when all answer again."""
+    made, lines = collective
+    made.wait(step)
+    made.watch.step_done()
+    made.silent = ["worker 0 at b:1 doesn't answer"]
+    made.wait(20)
+    made.silent = []
+    found = lines()
+    assert "worker 0 at b:1 doesn't answer. After 7200 seconds" in found[-1]
+    # The last time that it was looked for and didn't answer is 12 seconds after the step.
+    made.wait(12 + limit - 20 - 1)
+    found = lines()
+    assert "lost connection interrupted doesn't end. After" in found[0] and len(found) > 1
+    with pytest.raises(SystemExit) as caught:
+        made.wait(1)
+    assert caught.value.code == 1
+    (line,) = lines()
+    assert "ends with status 1. Checkpoints are unchanged: run again" in line
+
+
+def test_a_step_that_ends_after_a_lost_connection(collective):
+    """Workers whose step ends after all go on; a later long step is no interrupted one."""
+    made, lines = collective
+    made.silent = ["worker 0 at b:1 doesn't answer"]
+    made.wait(20)
+    made.silent = []
+    made.wait(5)
+    made.watch.step_done()
+    assert lines()[-1] == "Training goes on after 25 seconds."
+    made.wait(1000)
+    assert lines() == []
+
+
+@pytest.mark.parametrize(
+    "message, line",
+    [
+        ("Connection reset by peer\nmore", "Connection reset by peer"),
+        ("Graph execution error:\n\nSocket closed.\nmore", "Socket closed"),
+        ("From /job:ps/task:0:\nSocket closed\nmore", "From /job:ps/task:0: Socket closed"),
+        (
+            "Graph execution error:\n\nDetected at node 'a' defined at\n  x.py\n\nNode: 'a'\n"
+            "Table not there {{node a}}\n\t [[{{node b}}]]",
+            "Table not there",
+        ),
+        ("Graph execution error:", ""),
+    ],
+)
+def test_the_reason_of_a_lost_session(message, line):
+    """The line about a lost session has the reason, with the heading that it stands under."""
+    assert first_line(tf.errors.UnavailableError(None, None, message)) == line
 
 
 @pytest.mark.parametrize("phase", ["start", "step", "lost", "close"])
