@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from estimator_spec.common import quiet_start
+from tpu_columns import __version__ as __version__  # public here, too
 from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
@@ -288,9 +289,12 @@ importlib.import_module("tpu_columns")  # which filters TensorFlow's log
 # Before `absl.app.run`, which makes TensorFlow look for devices.
 quiet_start.list_devices()
 
+# Those that programs import names of.
+_MODULES = (
+    *("canned", "checkpoints", "compare", "convert", "experimental", "export", "heads"),
+    *("mid_level", "planning", "run_config", "tpu"),
+)
+
 if not TYPE_CHECKING:  # with it, type checkers would accept any name
     __getattr__ = lazy_names.make_getattr(__name__, _HOMES)
-
-    def __dir__() -> list[str]:
-        """Returns the public names, imported or not."""
-        return sorted({*globals(), *__all__})
+    __dir__ = lazy_names.make_dir(__name__, *__all__, *_MODULES)

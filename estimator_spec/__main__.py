@@ -7,6 +7,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+import tpu_columns
+
 # Each module has a function `main(arguments)` that returns the exit status.
 COMMANDS = {
     "checkpoint": ("estimator_spec.checkpoints.cli", "looks at checkpoints, and converts them"),
@@ -28,7 +30,9 @@ def usage() -> str:
     """Returns the help text."""
     lines = ["usage: python -m estimator_spec COMMAND ...", "", "commands:"]
     lines += [f"  {name:<12}{help_text}" for name, (_, help_text) in COMMANDS.items()]
-    return "\n".join([*lines, "", "`COMMAND --help` says more about one.", ""])
+    return "\n".join(
+        [*lines, "", "`COMMAND --help` says more about one, `--version` which release this is.", ""]
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,6 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     if arguments and arguments[0] in ("-h", "--help"):
         sys.stdout.write(usage())
+        return 0
+    if arguments and arguments[0] == "--version":
+        sys.stdout.write(f"tpu-columns {tpu_columns.__version__}\n")
         return 0
     if not arguments or arguments[0] not in COMMANDS:
         error = f"no command {arguments[0]!r}\n" if arguments else ""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 
 import estimator_spec
 import tpu_columns
+from estimator_spec import __main__ as command_line
 from estimator_spec.__main__ import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,6 +107,31 @@ def test_every_public_name_is_there():
             assert getattr(package, name) is not None
         with pytest.raises(AttributeError, match="no_such_name"):
             _ = package.no_such_name
+
+
+def test_dir_has_public_names_and_no_others():
+    """What Tab offers is what users may use: names, public modules and the version."""
+    for package in (estimator_spec, tpu_columns):
+        assert package.__version__ == tpu_columns.__version__
+        offered = {name for name in dir(package) if not name.startswith("__")}
+        modules = offered - {*package.__all__}
+        assert not {"annotations", "importlib", "lazy_names", "sys"} & offered
+        for name in modules:
+            assert importlib.import_module(f"{package.__name__}.{name}").__doc__
+    assert {"canned", "compare", "convert", "heads", "mid_level", "tpu"} <= {*dir(estimator_spec)}
+
+
+def test_the_version(capsys):
+    """`--version` prints the release."""
+    assert command_line.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tpu-columns {tpu_columns.__version__}\n"
+
+
+def test_help_explains_each_argument():
+    """`help(RunConfig)` explains every argument, those of its base class too."""
+    for config in (estimator_spec.RunConfig, estimator_spec.run_config.RunConfig):
+        for name in inspect.signature(config).parameters:
+            assert f"        {name}: " in config.__doc__, name
 
 
 HELP = """

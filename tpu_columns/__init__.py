@@ -69,7 +69,4 @@ if sys.modules.get("tensorflow") is not None:
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any name
     __getattr__ = lazy_names.make_getattr(__name__, _HOMES)
-
-    def __dir__() -> list[str]:
-        """Returns the public names, imported or not."""
-        return sorted({*globals(), *__all__})
+    __dir__ = lazy_names.make_dir(__name__, *__all__)

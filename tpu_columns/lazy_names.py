@@ -39,3 +39,18 @@ def make_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return __getattr__
+
+
+def make_dir(package: str, *names: str) -> Callable[[], list[str]]:
+    """Returns the `__dir__` of a package: its public names, imported or not, and special ones.
+
+    Args:
+        package: full name of the package.
+        *names: its public names, and those of its public modules.
+    """
+
+    def __dir__() -> list[str]:  # it becomes the package's
+        special = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*names, *special})
+
+    return __dir__

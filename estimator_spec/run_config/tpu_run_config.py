@@ -21,8 +21,8 @@ _Config = TypeVar("_Config", bound="RunConfig")
 class RunConfig(run_config.RunConfig):
     """Configuration of a `TPUEstimator`'s runs.
 
-    Arguments not listed here are as in `estimator_spec.run_config.RunConfig`; they are passed by
-    keyword.
+    The arguments after `cluster` are those of `estimator_spec.run_config.RunConfig`, and are passed
+    by keyword.
 
     >>> RunConfig(tpu_config=TPUConfig(50), model_dir='/tmp/m').tpu_config.iterations_per_loop
     50
@@ -148,3 +148,14 @@ class RunConfig(run_config.RunConfig):
             new._cluster_spec = tf.train.ClusterSpec({})
             new._session_config.ClearField("cluster_def")
         return new
+
+
+def _with_arguments_of(doc: str, base: str) -> str:
+    """Returns the docstring of a class with the arguments of its base after its own."""
+    own, rest = doc.split("\n\n    Raises:\n", 1)
+    arguments = base.partition("    Args:\n")[2].partition("\n\n")[0]
+    return f"{own}\n{arguments}\n\n    Raises:\n{rest}"
+
+
+if RunConfig.__doc__ and run_config.RunConfig.__doc__:  # not with python -OO
+    RunConfig.__doc__ = _with_arguments_of(RunConfig.__doc__, run_config.RunConfig.__doc__)
