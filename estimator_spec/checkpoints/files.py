@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints.errors import DamagedCheckpointError
+from estimator_spec.common import own_files
 
 
 class DataFile:
@@ -110,6 +111,13 @@ def write_atomically(path: str, data: bytes) -> None:
     Raises:
         OSError: the file can't be written; an older one is left as it was.
     """
+    if "://" not in path:
+        try:
+            own_files.write_file(path, data)
+        except OSError as error:
+            reason = f"{error.strerror}. The file can't be written; nothing was changed"
+            raise OSError(error.errno, reason, path) from None
+        return
     temporary = f"{path}.{uuid.uuid4().hex}.tmp"  # which no other file has
     try:
         with tf.io.gfile.GFile(temporary, "wb") as file:

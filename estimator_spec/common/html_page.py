@@ -13,7 +13,7 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-from estimator_spec.common import local_files
+from estimator_spec.common import own_files
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1d2733; --paper: #ffffff; --line: #c9d1da;
@@ -257,7 +257,7 @@ class Page:
         Raises:
             OSError: the file can't be written.
         """
-        local_files.write_atomically(path, self.render().encode())
+        own_files.write_file(path, self.render().encode())
 
 
 def _list(items: Sequence[str], tag: str) -> str:

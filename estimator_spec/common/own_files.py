@@ -3,8 +3,7 @@
 
 A directory that a job fills has a marker: a file inside that says who writes the directory, under
 which name, and that is locked while the job runs. `remove_left` removes the directories of jobs
-that were killed. A directory that may have to be removed after its job, such as an old export, has
-a list of its files instead, with the size and time of each.
+that were killed. `write_file` writes a file in such a directory first. TensorFlow isn't imported.
 
 The marker names its own inode, so a copy of the directory isn't taken for the original. Files that
 somebody added stay, and so does the directory then. Names alone never decide, and links aren't
@@ -19,25 +18,24 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import logging
 import os
 import re
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import tensorflow as tf
-
-from estimator_spec.common import local_files
 from tpu_columns.file_locks import fcntl
 
 MARKER = ".tpu_columns.json"
 _NOTE = ".tpu_columns.kept-"
-_AUTHOR = {"written by": "tpu-columns"}
+AUTHOR = {"written by": "tpu-columns"}
 _BUNDLE = r"(index|data-\d+-of-\d+)(\.tempstate\d+)?"
 _PARTS = rf"part-\d+-of-\d+\.{_BUNDLE}"
 
-logging = tf.compat.v1.logging
+_LOG = logging.getLogger("tensorflow")  # TensorFlow's, without its import
 
 
 class Job(enum.Enum):
@@ -45,6 +43,7 @@ class Job(enum.Enum):
 
     SAVE = _PARTS
     CONVERSION = r"data|\.(index|state|tables\.json)"
+    FILE = "file"
     EXPORT = (
         r"saved_model\.pb(txt)?|fingerprint\.pb|assets(\.extra)?/.+"
         rf"|variables/(variables\.{_BUNDLE}|variables_temp/{_PARTS})"
@@ -130,6 +129,42 @@ def create(path: str, job: Job, adopt: bool = False) -> Unfinished:
             with contextlib.suppress(OSError):
                 os.rmdir(path)
         raise
+
+
+def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
+    """Writes a file whole or not at all, with these permissions.
+
+    What a killed write leaves beside it is removed by the next one, and by `remove_left`.
+
+    Raises:
+        OSError: it can't be written; an older file is as it was.
+    """
+    path = os.path.abspath(path)
+    with _directory_beside(path) as directory:
+        part = os.path.join(directory, Job.FILE.value)
+        with open(part, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, mode)
+        os.replace(part, path)
+
+
+@contextlib.contextmanager
+def _directory_beside(path: str) -> Iterator[str]:
+    """Creates a directory to write a file in, and removes it when the block ends."""
+    try:
+        written = create(f"{path}.unfinished", Job.FILE)
+    except OSError:  # no locks, another process that writes the file, or others' files
+        with tempfile.TemporaryDirectory(
+            prefix=f"{os.path.basename(path)}.", dir=os.path.dirname(path)
+        ) as directory:
+            yield directory
+        return
+    try:
+        yield written.path
+    finally:
+        written.remove()
 
 
 def mark(path: str, job: Job, created: bool = True) -> Unfinished:
@@ -270,7 +305,7 @@ def _is_name(value: Any) -> bool:
 
 def write_marker(descriptor: int, **facts: Any) -> None:
     """Makes an open file one of which `read_marker` shows that this project wrote it."""
-    data = json.dumps({**_AUTHOR, "inode": os.fstat(descriptor).st_ino, **facts}).encode()
+    data = json.dumps({**AUTHOR, "inode": os.fstat(descriptor).st_ino, **facts}).encode()
     os.pwrite(descriptor, data, 0)
     os.ftruncate(descriptor, len(data))
 
@@ -278,16 +313,17 @@ def write_marker(descriptor: int, **facts: Any) -> None:
 def read_marker(descriptor: int) -> dict[str, Any] | None:
     """Returns what `write_marker` wrote to a file; None if it didn't, or if the file is a copy."""
     status = os.fstat(descriptor)
-    found = _parse(os.pread(descriptor, status.st_size, 0))
+    found = parse_marker(os.pread(descriptor, status.st_size, 0))
     return found if found is not None and found.get("inode") == status.st_ino else None
 
 
-def _parse(data: bytes) -> dict[str, Any] | None:
+def parse_marker(data: bytes) -> dict[str, Any] | None:
+    """Returns what this project wrote to a file; None if it didn't."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and _AUTHOR.items() <= found.items() else None
+    return found if isinstance(found, dict) and AUTHOR.items() <= found.items() else None
 
 
 def _remove_contents(directory: str, job: Job, created: bool) -> None:
@@ -298,17 +334,18 @@ def _remove_contents(directory: str, job: Job, created: bool) -> None:
         for path in (os.path.join(folder, name) for name in names):
             if re.fullmatch(job.value, os.path.relpath(path, directory)):
                 own.append(path)
-    if own:
-        logging.info("Removing %s, which a job that failed or was killed left.", directory)
+    if own and job is not Job.FILE:
+        _LOG.info("Removing %s, which a job that failed or was killed left.", directory)
     for path in own:
         _remove(path)
     _remove(os.path.join(directory, MARKER))
-    _remove_empty(folders if created else folders[1:])
+    remove_empty(folders if created else folders[1:])
     if created and os.path.exists(directory):
-        logging.info("%s stays: it has files of others.", directory)
+        _LOG.info("%s stays: it has files of others.", directory)
 
 
-def _remove_empty(folders: Iterable[str]) -> None:
+def remove_empty(folders: Iterable[str]) -> None:
+    """Removes the directories that are empty, inner ones first."""
     for folder in sorted(folders, reverse=True):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -324,8 +361,27 @@ def _remove_moved(directory: str, moved: Mapping[str, Any]) -> None:
     if moved and list(moved)[-1] not in own:
         for name in own:
             path = os.path.join(directory, name)
-            logging.info("Removing %s, of a checkpoint that a killed job left unfinished.", path)
+            _LOG.info("Removing %s, of a checkpoint that a killed job left unfinished.", path)
             _remove(path)
+
+
+def identify(directory: str, name: str) -> list[int]:
+    """Returns what tells a local file from one that replaces it: size, time and inode.
+
+    Args:
+        directory: its directory.
+        name: its path below the directory.
+    """
+    status = os.stat(os.path.join(directory, name), follow_symlinks=False)
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+def is_unchanged(directory: str, name: str, known: Any) -> bool:
+    """Returns whether a file is there and still what `identify` returned for it."""
+    try:
+        return identify(directory, name) == known
+    except OSError:
+        return False
 
 
 def _remove(path: str) -> None:
@@ -366,7 +422,7 @@ def put_aside(path: str) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         write_marker(lock, original=os.path.basename(path), aside=os.path.basename(other))
         os.rename(path, other)
-        logging.info("%s isn't of this project: it is renamed to %s for a while.", path, other)
+        _LOG.info("%s isn't of this project: it is renamed to %s for a while.", path, other)
         try:
             yield
         finally:
@@ -382,99 +438,4 @@ def _give_back(other: str, path: str) -> None:
         if not os.path.lexists(path):
             os.rename(other, path)
         elif os.path.lexists(other):
-            logging.warning("%s was %s, a name that another file has now.", other, path)
-
-
-# Finished directories
-
-
-def identify(directory: str, name: str) -> list[int]:
-    """Returns what tells a file from one that replaces it: size, time and inode.
-
-    Args:
-        directory: its directory, local or remote.
-        name: its path below the directory.
-    """
-    path = os.path.join(directory, name)
-    if "://" in path:
-        remote = tf.io.gfile.stat(path)
-        return [int(remote.length), int(remote.mtime_nsec), 0]
-    status = os.stat(path, follow_symlinks=False)
-    return [status.st_size, status.st_mtime_ns, status.st_ino]
-
-
-def is_unchanged(directory: str, name: str, known: Any) -> bool:
-    """Returns whether a file is there and still what `identify` returned for it."""
-    try:
-        return identify(directory, name) == known
-    except (OSError, tf.errors.OpError):
-        return False
-
-
-def list_files(directory: str) -> None:
-    """Writes the list of a finished directory's files into it, for `remove_listed`."""
-    files = {name: identify(directory, name) for name in _walk(directory)}
-    data = json.dumps({**_AUTHOR, "name": os.path.basename(directory), "files": files}).encode()
-    path = os.path.join(directory, MARKER)
-    if "://" not in path:
-        local_files.write_atomically(path, data)
-        return
-    with tf.io.gfile.GFile(path, "wb") as file:
-        file.write(data)
-
-
-def has_list(directory: str) -> bool:
-    """Returns whether `list_files` has listed a directory's files, under the name that it has."""
-    return _read_list(directory) is not None
-
-
-def _read_list(directory: str) -> dict[str, Any] | None:
-    if os.path.islink(directory):
-        return None
-    try:
-        with tf.io.gfile.GFile(os.path.join(directory, MARKER), "rb") as file:
-            found = _parse(file.read())
-    except (OSError, tf.errors.OpError):
-        return None
-    if found is None or found.get("name") != os.path.basename(directory):
-        return None
-    files = found.get("files")
-    return files if isinstance(files, dict) else None
-
-
-def remove_listed(directory: str) -> None:
-    """Removes the files that `list_files` has listed and nobody has changed since.
-
-    Other files stay, and so does the directory then.
-
-    Raises:
-        tf.errors.OpError: a file can't be removed.
-    """
-    files = _read_list(directory)
-    if files is None:
-        return
-    logging.info("Removing %s.", directory)
-    found = set(_walk(directory))
-    own = {name for name in found & set(files) if is_unchanged(directory, name, files[name])}
-    others = found - own - {MARKER}
-    for name in sorted(own):
-        tf.io.gfile.remove(os.path.join(directory, name))
-    tf.io.gfile.remove(os.path.join(directory, MARKER))
-    if others:
-        logging.info("%s stays: it has files of others: %s.", directory, ", ".join(sorted(others)))
-    if "://" in directory:
-        if not others:
-            tf.io.gfile.rmtree(directory)
-        return
-    _remove_empty([folder for folder, _, _ in os.walk(directory)])
-
-
-def _walk(directory: str) -> Iterator[str]:
-    """Yields the paths of all files and links below a directory, relative to it."""
-    is_remote = "://" in directory
-    for folder, folders, names in tf.io.gfile.walk(directory) if is_remote else os.walk(directory):
-        links = (
-            [] if is_remote else filter(os.path.islink, (f"{folder}/{each}" for each in folders))
-        )
-        for path in (*(os.path.join(folder, name) for name in names), *links):
-            yield os.path.relpath(path, directory)
+            _LOG.warning("%s was %s, a name that another file has now.", other, path)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.common import argument_rules, event_files, own_files
+from estimator_spec.common import argument_rules, event_files, listed_files
 from estimator_spec.common.signatures import argument_names
 
 tf1 = tf.compat.v1
@@ -98,7 +98,7 @@ class _SavedModelExporter(Exporter):
             checkpoint_path=checkpoint_path,
         )
         if self._exports_to_keep is not None:
-            own_files.list_files(tf.compat.as_str_any(written))
+            listed_files.list_files(tf.compat.as_str_any(written))
             remove_old_exports(export_path, self._exports_to_keep)
         return written
 
@@ -117,10 +117,10 @@ def remove_old_exports(directory: str, exports_to_keep: int) -> None:
         directory: directory of an exporter.
         exports_to_keep: number of exports to keep, at least 1.
     """
-    own = [path for path in list_exports(directory) if own_files.has_list(path)]
+    own = [path for path in list_exports(directory) if listed_files.has_list(path)]
     for path in own[:-exports_to_keep]:
         try:
-            own_files.remove_listed(path)
+            listed_files.remove_listed(path)
         except tf.errors.NotFoundError as error:  # Another process deleted it.
             tf1.logging.warning("Can not delete %s recursively: %s", path, error.message)
 

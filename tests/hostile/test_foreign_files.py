@@ -13,13 +13,14 @@ import tensorflow as tf
 
 import estimator_spec as es
 import forking_python
+import forks
 import interruptions
 import leftovers
 import table_program
 from estimator_spec import __main__ as command_line
 from estimator_spec import checkpoints
 from estimator_spec.checkpoints import records
-from estimator_spec.common import own_files
+from estimator_spec.common import listed_files, own_files
 
 tf1 = tf.compat.v1
 
@@ -177,7 +178,7 @@ def export_in_all_ways(model_dir, foreign):
     exporters[0].export(made, str(latest), None, {}, False)
     foreign.check("an exporter that deletes the oldest")
     assert [p for p in own.rglob("*") if p.is_file()] == [own / "assets.extra" / "warmup"]
-    assert len([p for p in latest.glob("1*") if own_files.has_list(str(p))]) == 1
+    assert len([p for p in latest.glob("1*") if listed_files.has_list(str(p))]) == 1
 
 
 def call_commands(model_dir, foreign, tmp_path, monkeypatch):
@@ -331,22 +332,11 @@ def test_what_a_killed_save_had_put_aside(tmp_path, moment):
             (path / leftovers.JOBS[own_files.Job.SAVE][0]).write_text("of a killed job")
             os._exit(0)
 
-    run_in_a_fork(save_and_be_killed)
+    forks.run_in_a_fork(save_and_be_killed)
     assert len(os.listdir(tmp_path)) > 1
     own_files.remove_left(str(tmp_path))
     foreign.check("a save that was killed")
     assert os.listdir(tmp_path) == ["model.ckpt-7_temp"]
-
-
-def run_in_a_fork(function):
-    """Calls a function that ends its process by status 0, in a fork."""
-    child = os.fork()
-    if not child:
-        try:
-            function()
-        finally:
-            os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_save_that_fails_gives_back_what_it_had_put_aside(tmp_path):

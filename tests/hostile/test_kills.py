@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import estimator_spec as es
+import forks
 import interruptions
 import leftovers
 import table_program
@@ -183,3 +184,68 @@ def test_a_restored_checkpoint_is_not_written_again(tmp_path):
     np.testing.assert_array_equal(
         checkpoints.read_table(str(tmp_path / "model.ckpt-2"), table_program.TABLE), table
     )
+
+
+@pytest.mark.parametrize("moment", ["while it writes", "before the rename", "after the rename"])
+def test_a_killed_write_of_a_file(tmp_path, moment):
+    """The file is the old or the new one, whole; the next write removes what was left."""
+    path = tmp_path / "checkpoint"
+    path.write_text("old")
+    (tmp_path / "notes.unfinished").mkdir()
+
+    def write_and_be_killed():
+        replace, fsync = os.replace, os.fsync
+
+        def replace_and_be_killed(source, target):
+            if moment == "before the rename":
+                os._exit(0)
+            replace(source, target)
+            os._exit(0)
+
+        os.replace = replace_and_be_killed  # of this process, a fork
+        os.fsync = lambda file: os._exit(0) if moment == "while it writes" else fsync(file)
+        own_files.write_file(str(path), b"new")
+
+    forks.run_in_a_fork(write_and_be_killed)
+    assert path.read_text() == ("new" if moment == "after the rename" else "old")
+    assert len(os.listdir(tmp_path)) == 3
+    own_files.write_file(str(path), b"newer")
+    assert path.read_text() == "newer"
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint", "notes.unfinished"]
+
+
+@pytest.mark.parametrize("obstacle", ["a file", "a directory", "no locks"])
+def test_a_file_is_written_beside_obstacles(tmp_path, monkeypatch, obstacle):
+    """Others' files of the temporary name, and missing locks, hinder no write and stay."""
+    other = tmp_path / "checkpoint.unfinished"
+    if obstacle == "a file":
+        other.write_text("mine")
+    elif obstacle == "a directory":
+        other.mkdir()
+        (other / "file").write_text("mine")
+    else:
+
+        def refuse(*args):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+        monkeypatch.setattr(fcntl, "flock", refuse)
+    before = sorted(tmp_path.rglob("*"))
+    own_files.write_file(str(tmp_path / "checkpoint"), b"new", 0o640)
+    assert (tmp_path / "checkpoint").read_text() == "new"
+    assert (tmp_path / "checkpoint").stat().st_mode & 0o777 == 0o640
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "checkpoint"])
+
+
+def test_a_conversion_that_was_killed_when_it_was_done(tmp_path):
+    """The next conversion into a directory removes what one left beside its finished checkpoint."""
+    made = table_program.make(tmp_path / "model")
+    made.train(table_program.input_fn, steps=1)
+    target = str(tmp_path / "new" / "model.ckpt-1")
+    checkpoints.convert(str(tmp_path / "model"), target)
+    left = leftovers.leave(tmp_path / "new" / "model.ckpt-1.unfinished", own_files.Job.CONVERSION)
+    with pytest.raises(ValueError, match="There is a checkpoint"):
+        checkpoints.convert(str(tmp_path / "model"), target, dry_run=True)
+    assert left.exists()
+    with pytest.raises(ValueError, match="There is a checkpoint"):
+        checkpoints.convert(str(tmp_path / "model"), target)
+    assert not left.exists()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.common import own_files
+from estimator_spec.common import listed_files
 from estimator_spec.export import exporters
 from estimator_spec.legacy.contrib_learn import column_layers
 from estimator_spec.legacy.contrib_learn.model_fn_ops import (
@@ -237,7 +237,7 @@ def make_export_strategy(
             options["default_output_alternative_key"] = default_output_alternative_key
         path = estimator.export_savedmodel(export_dir_base, serving_input_fn, **options)
         if exports_to_keep is not None:
-            own_files.list_files(tf.compat.as_str_any(path))
+            listed_files.list_files(tf.compat.as_str_any(path))
             garbage_collect_exports(export_dir_base, exports_to_keep)
         return path
 
