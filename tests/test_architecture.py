@@ -107,6 +107,7 @@ KNOWN_PRIVATE = {
         "._learning_rate": "tf_keras' public property holds the last step's rate of a schedule",
         "._listeners": "the hook may be the user's, made without the listeners of tables",
         "._scale_loss_for_estimator": "no public name; legacy Estimators ran within it",
+        "._tfll_initialized": "whether the lazy tf.keras is loaded; to ask it would load it",
         "._table": "the vocabulary file behind a table with hash buckets",
         "._variable_creator_stack": "as _distribution_strategy_stack",
     },
@@ -149,6 +150,7 @@ KNOWN_PRIVATE = {
         "._get_and_update_output_shapes_from_input": _CORE,
         "._hosts": _CORE,
         "._load": _CORE,
+        "._preprocess_features": "TensorFlow's method, before it was public",
         "._retrieve": _CORE,
         "._slot_names": _CORE,
         "._table_config": _CORE,
@@ -203,6 +205,9 @@ def within(name: str, *roots: str) -> bool:
     return any(name == root or name.startswith(root + ".") for root in roots)
 
 
+PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.core", "tensorflow._api")
+
+
 def private_modules(tree: ast.AST, path: str, package: str) -> Iterator[str]:
     """Private modules of TensorFlow, or names in them, that a file imports or reaches by `tf`."""
     for node in ast.walk(tree):
@@ -213,11 +218,16 @@ def private_modules(tree: ast.AST, path: str, package: str) -> Iterator[str]:
             names = [re.sub(r"^tf\.", "tensorflow.", ast.unparse(node))]
             if ".__internal__." in names[0] and names[0].count(".") == 3:
                 yield names[0].replace("tensorflow.", "tf.", 1)
+        elif isinstance(node, (ast.Subscript, ast.Call)) and "sys.modules" in ast.unparse(node):
+            key = (
+                node.slice if isinstance(node, ast.Subscript) else [*node.args, ast.Constant("")][0]
+            )
+            names = [start_of_string(key)]
         elif path in ADAPTERS and isinstance(node, ast.Constant) and isinstance(node.value, str):
             names = [node.value] if re.fullmatch(r"tensorflow\.[\w.]+", node.value) else []
         else:
             names = imported(node, package)
-        yield from (name for name in names if within(name, "tensorflow.python", "tensorflow.core"))
+        yield from (name for name in names if within(name, *PRIVATE_PACKAGES))
 
 
 def private_attributes(tree: ast.AST) -> Iterator[str]:
@@ -226,16 +236,46 @@ def private_attributes(tree: ast.AST) -> Iterator[str]:
         name, owner = "", None
         if isinstance(node, ast.Attribute):
             name, owner = node.attr, node.value
-        elif isinstance(node, ast.Call) and len(node.args) > 1:
-            by_name = getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr", "delattr")
-            if by_name and isinstance(node.args[1], ast.Constant):
-                name, owner = str(node.args[1].value), node.args[0]
+        elif (found := named_by_string(node)) is not None:
+            owner, name = found
         if not re.match("_[^_]", name) or name in PUBLIC:
             continue
         if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") in ("super", "type"):
             continue
         if not (isinstance(owner, ast.Name) and owner.id in ("self", "cls", "os")):
             yield name
+
+
+def named_by_string(node: ast.AST) -> tuple[ast.expr, str] | None:
+    """The object and the name of an attribute that is read by a string, or the start of the name.
+
+    Such are `getattr(x, "_n")`, `getattr(x, f"_{n}")`, `vars(x)["_n"]` and `x.__dict__.get("_n")`.
+    """
+    if isinstance(node, ast.Subscript):
+        place, key = node.value, node.slice
+    elif isinstance(node, ast.Call) and node.args:
+        if getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr", "delattr"):
+            return (node.args[0], start_of_string(node.args[1])) if len(node.args) > 1 else None
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        place, key = node.func.value, node.args[0]
+    else:
+        return None
+    if isinstance(place, ast.Call) and getattr(place.func, "id", "") == "vars" and place.args:
+        return place.args[0], start_of_string(key)
+    if isinstance(place, ast.Attribute) and place.attr == "__dict__":
+        return place.value, start_of_string(key)
+    return None
+
+
+def start_of_string(node: ast.expr) -> str:
+    """The constant that a string begins with; "_?" for `f"_{n}"` and for `"_" + n`."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr) and node.values:
+        first = node.values[0]
+        return f"{start_of_string(first)}?" if isinstance(first, ast.Constant) else ""
+    return f"{start_of_string(node.left)}?" if isinstance(node, ast.BinOp) else ""
 
 
 def own_attributes(tree: ast.AST) -> Iterator[str]:
@@ -397,6 +437,14 @@ def test_every_known_name_is_used(path):
         ("estimator_spec/driver/hooks.py", "saver._var_list = []"),
         ("estimator_spec/driver/hooks.py", "f = getattr(tf.constant(1), '_op', None)"),
         ("estimator_spec/driver/hooks.py", "f = self.saver._var_list"),
+        ("estimator_spec/driver/hooks.py", "f = getattr(b, f'_{n}')"),
+        ("estimator_spec/driver/hooks.py", "f = getattr(b, '_' + n)"),
+        ("estimator_spec/driver/hooks.py", "f = vars(b)['_n']"),
+        ("estimator_spec/driver/hooks.py", "f = vars(b).get('_n')"),
+        ("estimator_spec/driver/hooks.py", "f = b.__dict__['_n']"),
+        ("estimator_spec/driver/hooks.py", "f = sys.modules['tensorflow.python.tpu']"),
+        ("estimator_spec/driver/hooks.py", "f = sys.modules.get('tensorflow.python.tpu')"),
+        ("estimator_spec/driver/hooks.py", "import tensorflow._api.v2"),
         ("estimator_spec/_tensorflow/private.py", "def f(op):\n    op._set_attr('a', None)"),
         ("estimator_spec/_tensorflow/private.py", "from tensorflow.python.tpu import tpu"),
         ("estimator_spec/_tensorflow/private.py", "M = {'a': 'tensorflow.python.tpu.tpu'}"),

@@ -168,3 +168,9 @@ def create_slots(optimizer: Any, table: Any, create: Callable[[str, Any], Any]) 
         create: makes a variable of a slot's name and initializer.
     """
     return optimizer._create_slots(table, create)  # type: ignore[no-any-return]
+
+
+def preprocessing_method(embedding: Any) -> Callable[..., Any]:
+    """Returns the `preprocess_features` of a `TPUEmbeddingV2`, whose name was private at first."""
+    public = getattr(embedding, "preprocess_features", None)
+    return public or embedding._preprocess_features  # type: ignore[no-any-return]

@@ -196,9 +196,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
             **layout: further arguments of TensorFlow's method, which the object knows.
         """
         if self._host is None:
-            base = super()
-            name = "preprocess_features"
-            method = getattr(base, name, None) or getattr(base, f"_{name}")
+            method = tpu_embedding.preprocessing_method(super())
             return method(flat_inputs=flat_inputs, flat_weights=flat_weights, **layout)
         return self._host.prepare(flat_inputs, flat_weights or [None] * len(flat_inputs))
 
