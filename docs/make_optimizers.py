@@ -36,6 +36,9 @@ The targets:
   threshold.
 - **TPUEmbeddingV2**: `to_tpu_embedding_v2`, for SparseCore.
 - **Keras**: `to_distributed_embedding(optimizers="keras")`, the default: Keras 3's own optimizers.
+  On SparseCore keras_rs trains tables by itself: by SGD, Adagrad, Adam and FTRL as TPUEmbeddingV2;
+  what that hasn't, it refuses there. With Keras' JAX backend Adam differs there: jax_tpu_embedding
+  corrects its bias, which the table's rate undoes, and divides by √v + ε·√(1 - β2ᵗ) in step t.
 - **Keras, core**: `to_distributed_embedding(optimizers="core")`: one Keras optimizer of ours with
   the embedding core's rules. It needs the TensorFlow backend.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_spec.common.optional_packages import load_extra
@@ -55,55 +56,89 @@ def make_optimizer(
     """
     classes = load_optimizer_classes()
     if target == "keras_core":
-        scheduled = classes.EmbeddingRate(rate) if callable(rate) else rate
-        return classes.EmbeddingCoreOptimizer(parameters, scheduled, multiplier)
+        _check_backend()
+        return _core_optimizer(parameters, rate, multiplier)
     support = target_support.find_support(target, parameters)
     kind = classes.by_name[support.name]
     return kind(**_arguments(parameters, support, rate, classes))
 
 
+def _core_optimizer(parameters: OptimizationParameters, rate: Any, multiplier: Any = None) -> Any:
+    classes = load_optimizer_classes()
+    scheduled = classes.EmbeddingRate(rate) if callable(rate) else rate
+    return classes.EmbeddingCoreOptimizer(parameters, scheduled, multiplier)
+
+
+def _check_backend() -> None:
+    """Checks that the rules of the core, which are TensorFlow's ops, can run."""
+    if load_extra("keras", "keras-rs").backend.backend() != "tensorflow":
+        raise ValueError("EmbeddingCoreOptimizer needs Keras' TensorFlow backend.")
+
+
 def sparse_core_optimizer(
-    parameters: OptimizationParameters | None, rate: Any, fallback: Any
+    parameters: OptimizationParameters | None, rate: Any, backend: str
 ) -> Any:
     """Returns the optimizer of a `keras_rs.layers.TableConfig`, used on SparseCore only.
 
-    On SparseCore Adam has no bias correction and Adagrad no epsilon, and keras_rs refuses
-    optimizers that set these. On other devices the optimizer of `make_optimizer` trains the table.
+    There Adagrad has no epsilon, and keras_rs refuses an optimizer that sets it. Adam depends on
+    the backend: see `sparse_core_arguments`. On other devices the optimizer of `make_optimizer`
+    trains the table.
 
     Args:
-        parameters: the table's optimizer, or None.
+        parameters: the table's optimizer; None if it isn't on SparseCore, or has none.
         rate: the table's learning rate.
-        fallback: the result if SparseCore has no exact counterpart: keras_rs refuses it
-            there, with an error that names it.
+        backend: Keras' backend.
+
+    Returns:
+        The optimizer. An `EmbeddingCoreOptimizer` if SparseCore has no counterpart: keras_rs
+        refuses it there, with an error that names it.
     """
-    if parameters is None or fallback is None:
+    if parameters is None:
         return "sgd"
-    found = sparse_core_arguments(parameters)
+    found = sparse_core_arguments(parameters, backend)
     if found is None:
-        return fallback
+        return _core_optimizer(parameters, rate)
     name, arguments = found
+    betas: tuple[Any, ...] = ()
+    if corrects_bias(parameters, backend):
+        betas = (arguments["beta_1"], arguments["beta_2"])
     arguments["learning_rate"] = (
-        load_optimizer_classes().EmbeddingRate(rate) if callable(rate) else rate
+        load_optimizer_classes().EmbeddingRate(rate, *betas) if callable(rate) or betas else rate
     )
     return getattr(load_extra("keras", "keras-rs").optimizers, name)(**arguments)
 
 
-def sparse_core_arguments(parameters: OptimizationParameters) -> tuple[str, dict[str, Any]] | None:
+def corrects_bias(parameters: OptimizationParameters, backend: str) -> bool:
+    """Returns whether SparseCore gets a learning rate and an epsilon that correct Adam's bias."""
+    return backend == "jax" and isinstance(parameters, ours.AdamParameters)
+
+
+def sparse_core_arguments(
+    parameters: OptimizationParameters, backend: str
+) -> tuple[str, dict[str, Any]] | None:
     """Returns the Keras optimizer that is the same on SparseCore, by name and arguments, or None.
+
+    On Keras' TensorFlow backend, SparseCore's Adam has no bias correction, and epsilon is inside of
+    the root. On JAX jax_tpu_embedding corrects the bias: step t has the rate
+    η·√(1 - β2ᵗ) / (1 - β1ᵗ), and divides by √v + ε·√(1 - β2ᵗ). An `EmbeddingRate` undoes the
+    first; nothing the second.
 
     Args:
         parameters: the table's optimizer.
+        backend: Keras' backend.
     """
     support = target_support.find_support("tpu_embedding_v2", parameters)
     exact = all(rule.holds(parameters) for rule in support.arguments.values())
     # Keras has no such arguments, and keras_rs keeps TensorFlow's defaults.
-    unsupported = {"sum_inside_sqrt": True, "multiply_linear_by_learning_rate": False}
+    unsupported: dict[str, Any] = {"multiply_linear_by_learning_rate": False}
+    if not corrects_bias(parameters, backend):
+        unsupported["sum_inside_sqrt"] = True
     exact &= all(getattr(parameters, n, value) == value for n, value in unsupported.items())
     name = _ON_SPARSE_CORE.get(type(parameters))
     if name is None or not exact:
         return None
     arguments = target_support.target_arguments(parameters, support)
-    for argument in unsupported:
+    for argument in ("multiply_linear_by_learning_rate", "sum_inside_sqrt"):
         arguments.pop(argument, None)
     return name, arguments
 
@@ -131,7 +166,9 @@ def _arguments(
         rate = 0.0
     betas: tuple[Any, ...] = ()
     if support.name == "Adam":
-        betas = (arguments["beta_1"], arguments["beta_2"])
+        # Keras subtracts them from 1 in float64, the core in float32.
+        betas = tuple(float(np.float32(arguments[name])) for name in ("beta_1", "beta_2"))
+        arguments["beta_1"], arguments["beta_2"] = betas
     arguments["learning_rate"] = (
         classes.EmbeddingRate(rate, *betas) if callable(rate) or betas else float(rate)
     )
@@ -254,8 +291,6 @@ class CoreOptimizerMethods(DuplicateSummingOptimizer):
         name: str = "embedding_core",
         **more: Any,
     ) -> None:
-        if load_extra("keras", "keras-rs").backend.backend() != "tensorflow":
-            raise ValueError("EmbeddingCoreOptimizer needs Keras' TensorFlow backend.")
         if isinstance(parameters, dict):
             kinds = {kind.__name__: kind for kind in target_support.optimizers()}
             parameters = kinds[parameters["class_name"]](**parameters["arguments"])
@@ -275,6 +310,7 @@ class CoreOptimizerMethods(DuplicateSummingOptimizer):
         """Creates the slot variables."""
         if self.built:
             return
+        _check_backend()
         super().build(variables)
         constant = load_extra("keras", "keras-rs").initializers.Constant
         self._slots = {

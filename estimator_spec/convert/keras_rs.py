@@ -220,7 +220,8 @@ def to_distributed_embedding(
     trained = None
     if checkpoint is not None:
         trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
-    made = _report(resolved, target, trained, allow_lossy)
+    backend = load_extra("keras", "keras-rs").backend.backend()
+    made = _report(resolved, target, backend, trained, allow_lossy)
     names = _table_names(resolved)
     by_table = _optimizers(resolved, target, trained)
     configs = {
@@ -230,7 +231,9 @@ def to_distributed_embedding(
             embedding_dim=config.dimension,
             initializer=keras_initializer(config.initializer),
             optimizer=keras_optimizers.sparse_core_optimizer(
-                resolved.parameters(table), resolved.learning_rate(table), by_table[table]
+                None if by_table[table] is None else resolved.parameters(table),
+                resolved.learning_rate(table),
+                backend,
             ),
             combiner=resolved.combiner(table),
             placement=placement(
@@ -281,7 +284,11 @@ def _max_ids_by_feature(
 
 
 def _report(
-    resolved: ResolvedSpec, target: str, trained: TrainedTables | None, allow_lossy: bool
+    resolved: ResolvedSpec,
+    target: str,
+    backend: str,
+    trained: TrainedTables | None,
+    allow_lossy: bool,
 ) -> report.Report:
     entries = [
         *report.table_entries(resolved, sorted(resolved.tables)),
@@ -291,6 +298,7 @@ def _report(
     if target == "keras":
         entries += report.multiplier_entries(resolved, "Keras has none; optimizers='core' has")
         instead = "optimizers='core' has the embedding core's own rules."
+        entries += _bias_entries(resolved, backend)
     if trained is not None:
         by_core = ("conversion.load_slots(layer)", "call it once the optimizer is built")
         by_keras = ("initial values", "not restored; optimizers='core' can load them")
@@ -303,6 +311,20 @@ def _report(
         )
     name = "keras_rs.layers.DistributedEmbedding"
     return report.build_report(name, resolved, entries, allow_lossy, target, instead=instead)
+
+
+def _bias_entries(resolved: ResolvedSpec, backend: str) -> list[Entry]:
+    """Returns the entries of tables whose Adam differs on SparseCore by this backend alone."""
+    found = []
+    for table in resolved.core_tables:
+        parameters = resolved.parameters(table)
+        if parameters is None or not keras_optimizers.corrects_bias(parameters, backend):
+            continue
+        if keras_optimizers.sparse_core_arguments(parameters, backend) is not None:
+            note = "on SparseCore, step t of jax_tpu_embedding adds epsilon·√(1 - beta2ᵗ) to √v"
+            label = "Adam.epsilon on SparseCore"
+            found.append(Entry(table, label, Status.LOST, note=note))
+    return found
 
 
 def _table_names(resolved: ResolvedSpec) -> dict[str, str]:

@@ -373,6 +373,8 @@ def _keras() -> dict[type, OptimizerSupport]:
                     "learning_rate", note="a schedule that undoes bias correction"
                 ),
                 **_ADAM,
+                "beta1": ArgumentRule("beta_1", note="rounded to float32"),
+                "beta2": ArgumentRule("beta_2", note="rounded to float32"),
                 **_only("rows not looked up move as well", lazy_adam=False),
                 **_only(
                     "epsilon stands outside of the root: differs where √v is near it",

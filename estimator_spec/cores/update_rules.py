@@ -2,7 +2,7 @@
 """Update rules of the embedding core's optimizers, as functions of rows.
 
 A step is `apply`, then `decay`, then `clip_weights`. The formulas are those of the optimizers'
-docstrings, which follow TensorFlow's `optimization_parameters.proto`.
+docstrings, which name their sources.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_spec.embedding import optimizers
@@ -113,17 +114,10 @@ def native_rule(parameters: optimizers.OptimizationParameters) -> NativeRule | N
         )
     return NativeRule(
         name,
-        tuple(_constant(parameters, each) for each in arguments),
+        tuple(float(getattr(parameters, each)) for each in arguments),
         limits,
         bool(parameters.multiply_weight_decay_factor_by_learning_rate),
     )
-
-
-def _constant(parameters: optimizers.OptimizationParameters, name: str) -> float:
-    """Returns a parameter, or what it lacks of 1 if its name begins with `1-`."""
-    if name.startswith("1-"):
-        return 1.0 - float(getattr(parameters, name[2:]))
-    return float(getattr(parameters, name))
 
 
 def _or(limit: float | None, default: float) -> float:
@@ -163,11 +157,11 @@ def _adagrad_momentum(
     p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any
 ) -> tuple[Any, Slots]:
     a = slots["accumulator"]
-    a = a + g * g if p.beta2 == 1 else p.beta2 * a + (1 - p.beta2) * g * g
-    s = tf.pow(a + p.epsilon, -1.0 / p.exponent)
+    a = a + g * g if p.beta2 == 1 else p.beta2 * a + _rest(p.beta2) * g * g
+    s = tf.pow(a + p.epsilon, -1.0 / p.exponent) * g
     m = p.momentum * slots["momenta"] + s
     u = p.momentum * m + s if p.use_nesterov else m
-    return w - lr * g * u, {"accumulator": a, "momenta": m}
+    return w - lr * u, {"accumulator": a, "momenta": m}
 
 
 def _proximal_adagrad(
@@ -179,8 +173,8 @@ def _proximal_adagrad(
 
 
 def _adam(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
-    m = p.beta1 * slots["m"] + (1 - p.beta1) * g
-    v = p.beta2 * slots["v"] + (1 - p.beta2) * g * g
+    m = p.beta1 * slots["m"] + _rest(p.beta1) * g
+    v = p.beta2 * slots["v"] + _rest(p.beta2) * g * g
     if p.sum_inside_sqrt:
         moved = m * tf.math.rsqrt(v + p.epsilon**2)
     else:
@@ -209,8 +203,8 @@ def _ftrl(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any
 
 def _proximal_yogi(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
     v = slots["v"]
-    m = p.beta1 * slots["m"] + (1 - p.beta1) * g
-    v = v - (1 - p.beta2) * tf.sign(v - g * g) * g * g
+    m = p.beta1 * slots["m"] + _rest(p.beta1) * g
+    v = v - _rest(p.beta2) * tf.sign(v - g * g) * g * g
     eta = lr / (tf.sqrt(v) + p.epsilon)
     return _proximal(w - eta * m, eta, p), {"v": v, "m": m}
 
@@ -222,7 +216,7 @@ def _momentum(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple
 
 
 def _rms_prop(p: Any, w: Any, slots: Slots, g: Any, lr: Any, step: Any) -> tuple[Any, Slots]:
-    ms = p.rho * slots["ms"] + (1 - p.rho) * g * g
+    ms = p.rho * slots["ms"] + _rest(p.rho) * g * g
     mom = p.momentum * slots["mom"] + lr * g * tf.math.rsqrt(ms + p.epsilon)
     return w - mom, {"ms": ms, "mom": mom}
 
@@ -233,7 +227,7 @@ def _frequency_estimator(
     step = tf.cast(step, w.dtype)
     since = step - slots["last_hit_step"]
     capped = tf.minimum(since, p.max_delta)
-    smoothed = w * (1 - p.tau) + capped * p.tau
+    smoothed = w * _rest(p.tau) + capped * p.tau
     is_outlier = since >= p.outlier_threshold * w
     return tf.where(is_outlier, capped, smoothed), {"last_hit_step": tf.zeros_like(w) + step}
 
@@ -244,6 +238,11 @@ def _proximal(w: Any, eta: Any, p: Any) -> Any:
     if l1:
         w = tf.sign(w) * tf.maximum(tf.abs(w) - eta * l1, 0.0)
     return w / (1 + eta * l2) if l2 else w
+
+
+def _rest(part: float) -> float:
+    """Returns 1 - part, subtracted in float32 as Google's code does: beside 0.999 it differs."""
+    return float(np.float32(1) - np.float32(part))
 
 
 def _power(a: Any, power: float) -> Any:
@@ -258,12 +257,12 @@ _NATIVE_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
     optimizers.AdagradParameters: ("adagrad_no_nan", ()),
     optimizers.AdagradMomentumParameters: (
         "adagrad_momentum",
-        ("momentum", "exponent", "beta2", "1-beta2", "epsilon", "use_nesterov"),
+        ("momentum", "exponent", "beta2", "epsilon", "use_nesterov"),
     ),
     optimizers.ProximalAdagradParameters: ("proximal_adagrad", _L1_L2),
     optimizers.AdamParameters: (
         "lazy_adam",
-        ("beta1", "1-beta1", "beta2", "1-beta2", "epsilon", "sum_inside_sqrt"),
+        ("beta1", "beta2", "epsilon", "sum_inside_sqrt"),
     ),
     optimizers.FtrlParameters: (
         "ftrl_no_nan",
@@ -271,16 +270,13 @@ _NATIVE_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
     ),
     optimizers.ProximalYogiParameters: (
         "proximal_yogi",
-        ("beta1", "1-beta1", "1-beta2", "epsilon", *_L1_L2),
+        ("beta1", "beta2", "epsilon", *_L1_L2),
     ),
     optimizers.MomentumParameters: ("momentum", ("momentum", "use_nesterov")),
-    optimizers.RMSPropParameters: (
-        "rms_prop_of_core",
-        ("rho", "1-rho", "momentum", "epsilon"),
-    ),
+    optimizers.RMSPropParameters: ("rms_prop", ("rho", "momentum", "epsilon")),
     optimizers.FrequencyEstimatorParameters: (
         "frequency_estimator",
-        ("tau", "1-tau", "max_delta", "outlier_threshold"),
+        ("tau", "max_delta", "outlier_threshold"),
     ),
 }
 

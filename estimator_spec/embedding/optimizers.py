@@ -7,9 +7,12 @@ the host) they have no effect: the `model_fn`'s optimizer then trains the tables
 variables.
 
 In the formulas, t counts the steps that look a row up: a step changes no other row and none of its
-slots (but for Adam that isn't lazy). All operations are elementwise. The rules are those of the
-comments in TensorFlow's `optimization_parameters.proto`; each class names its paper as well. The
-examples make one step by `update_rules.apply`, which is what the embedding core on the host runs.
+slots (but for Adam that isn't lazy). All operations are elementwise, in float32: 1 - β, too. Each
+class names the source of its rule, and a paper. "SparseCore" stands for the code by which Google's
+library jax-tpu-embedding updates rows (`sparse_dense_matmul_grad_with_…`): this project's tests
+compare each step with numbers recorded from it, to 8 units in the last place where the rule has
+powers, else to 4. The examples make one step by `update_rules.apply`, which is what the embedding
+core on the host runs.
 
 Slot variables of a table, by the suffix of their names, with their initial values (the `SLOTS` of
 each class; see `slot_names` and `slot_initial_values`):
@@ -68,7 +71,9 @@ class AdagradParameters(OptimizationParameters):
     $a_0$ is `initial_accumulator`; there is no ε. As $a$ only grows, steps become smaller
     throughout a training.
 
-    Source: Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning and
+    Source: SparseCore.
+
+    Paper: Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning and
     Stochastic Optimization", JMLR 12, 2011.
 
     >>> import tensorflow as tf
@@ -106,35 +111,39 @@ class AdagradParameters(OptimizationParameters):
 
 @dataclasses.dataclass(frozen=True)
 class AdagradMomentumParameters(OptimizationParameters):
-    r"""Adagrad whose momentum accumulates the scale of the steps instead of the gradients.
+    r"""Adagrad with momentum, which sums the scaled gradients.
 
     For the gradient $g_t$ of a row $w$, the learning rate $η$ and the momentum $μ$:
 
     $$a_t = β_2\, a_{t-1} + (1 - β_2)\, g_t^2$$
 
-    $$s_t = (a_t + ε)^{-1/p}$$
+    $$s_t = (a_t + ε)^{-1/p}\, g_t$$
 
     $$m_t = μ\, m_{t-1} + s_t$$
 
-    $$w_t = w_{t-1} - η\, g_t\, m_t$$
+    $$w_t = w_{t-1} - η\, m_t$$
 
     With `use_nesterov` the last factor is $μ\, m_t + s_t$. With $β_2 = 1$ squares are summed as
     Adagrad does: $a_t = a_{t-1} + g_t^2$. $a_0 = m_0 = 0$.
 
-    $m$ tends to $s / (1 - μ)$: the learning rate $(1 - μ)\, η$ gives steps of Adagrad's length.
-    Since $a_0 = 0$, the first step of the default exponent is $η$, however small the gradient.
+    Under a constant gradient $m$ tends to $s / (1 - μ)$: the learning rate $(1 - μ)\, η$ gives
+    steps of Adagrad's length. Since $a_0 = 0$, the first step of the default exponent is $η$,
+    however small the gradient.
 
-    Source: Agarwal et al., "Disentangling Adaptive Gradient Methods from Learning Rates",
+    Source: SparseCore, and TensorFlow's tests of its TPU embeddings. The comment in TensorFlow's
+    `optimization_parameters.proto` sums the scales in $m$ without the gradients; no code does.
+
+    Paper: Agarwal et al., "Disentangling Adaptive Gradient Methods from Learning Rates",
     arXiv:2002.11803, 2020.
 
     >>> import tensorflow as tf
     >>> from estimator_spec.cores import update_rules
     >>> optimizer = AdagradMomentumParameters(0.1, momentum=0.9)
     >>> w, slots = tf.constant([1.0]), slot_initial_values(optimizer)
-    >>> for step in range(2):
-    ...     w, slots = update_rules.apply(optimizer, w, slots, tf.constant([0.5]), 0.1, step)
+    >>> for step, g in enumerate((2.0, -2.0)):
+    ...     w, slots = update_rules.apply(optimizer, w, slots, tf.constant([g]), 0.1, step)
     >>> w.numpy().round(3), slots["momenta"].numpy().round(3)
-    (array([0.739], dtype=float32), array([3.214], dtype=float32))
+    (array([0.881], dtype=float32), array([0.193], dtype=float32))
 
     Args:
         learning_rate: $η$; see `OptimizationParameters`, as for other arguments and errors.
@@ -193,7 +202,10 @@ class ProximalAdagradParameters(OptimizationParameters):
 
     Without penalties this is Adagrad. Penalties act only on rows that a step looks up.
 
-    Source: Duchi and Singer, "Efficient Learning using Forward-Backward Splitting", NIPS 2009, with
+    Source: TensorFlow's kernel `SparseApplyProximalAdagrad`. Of the embedding core's, Google has
+    published neither kernel nor test.
+
+    Paper: Duchi and Singer, "Efficient Learning using Forward-Backward Splitting", NIPS 2009, with
     the rates of Adagrad.
 
     >>> import tensorflow as tf
@@ -253,7 +265,10 @@ class AdamParameters(OptimizationParameters):
     `learning_rate_fn` that returns $η \sqrt{1 - β_2^t} / (1 - β_1^t)$ corrects it; it counts the
     global step, not the lookups of a row.
 
-    Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
+    Source: SparseCore, with `sum_inside_sqrt=False`; TensorFlow's tests of its TPU embeddings,
+    which correct no bias. (jax-tpu-embedding hands SparseCore a corrected rate.)
+
+    Paper: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
 
     >>> import tensorflow as tf
     >>> from estimator_spec.cores import update_rules
@@ -320,7 +335,9 @@ class FtrlParameters(OptimizationParameters):
     The rule computes $w_t$ from $z_t$ and $a_t$ alone. An element whose first gradient is 0 becomes
     0, whatever its initial value.
 
-    Source: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013.
+    Source: SparseCore.
+
+    Paper: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013.
 
     >>> import tensorflow as tf
     >>> from estimator_spec.cores import update_rules
@@ -401,8 +418,10 @@ class ProximalYogiParameters(OptimizationParameters):
     A step changes $v$ by $(1 - β_2)\, g_t^2$, however large $v$ is; Adam's $v$ decays by a factor.
     $m_0 = 0$. There is no bias correction.
 
-    Source: Zaheer et al., "Adaptive Methods for Nonconvex Optimization", NeurIPS 2018. The proximal
-    step is the embedding core's.
+    Source: the paper, and for the proximal step the comments in TensorFlow's
+    `optimization_parameters.proto`. Google has published neither kernel nor test of it.
+
+    Paper: Zaheer et al., "Adaptive Methods for Nonconvex Optimization", NeurIPS 2018.
 
     >>> import tensorflow as tf
     >>> from estimator_spec.cores import update_rules
@@ -463,7 +482,10 @@ class MomentumParameters(OptimizationParameters):
     Under a constant gradient steps grow to $η\, g / (1 - μ)$. A row that isn't looked up doesn't
     move on by its momentum, as it would in dense training.
 
-    Source: Sutskever et al., "On the importance of initialization and momentum in deep learning",
+    Source: TensorFlow's kernel `SparseApplyMomentum`. Of the embedding core's, Google has published
+    neither kernel nor test.
+
+    Paper: Sutskever et al., "On the importance of initialization and momentum in deep learning",
     ICML 2013; gradients are taken at $w$ itself.
 
     >>> import tensorflow as tf
@@ -510,7 +532,10 @@ class RMSPropParameters(OptimizationParameters):
     The slot `ms` is $s$, `mom` is $m$; $s_0 = m_0 = 0$. TensorFlow's optimizer of the same name
     begins with $s_0 = 1$; here the first step is $η / \sqrt{1 - ρ}$, however small the gradient.
 
-    Source: Tieleman and Hinton, "Lecture 6.5: rmsprop", Neural Networks for Machine Learning, 2012.
+    Source: TensorFlow's kernel `SparseApplyRMSProp`. Of the embedding core's, Google has published
+    neither kernel nor test.
+
+    Paper: Tieleman and Hinton, "Lecture 6.5: rmsprop", Neural Networks for Machine Learning, 2012.
 
     >>> import tensorflow as tf
     >>> from estimator_spec.cores import update_rules
@@ -553,7 +578,9 @@ class StochasticGradientDescentParameters(OptimizationParameters):
     The gradient is the sum over a row's occurrences in a step, not their mean: frequent rows make
     longer steps.
 
-    Source: Robbins and Monro, "A Stochastic Approximation Method", Annals of Mathematical
+    Source: SparseCore.
+
+    Paper: Robbins and Monro, "A Stochastic Approximation Method", Annals of Mathematical
     Statistics 22, 1951.
 
     >>> import tensorflow as tf
@@ -593,7 +620,10 @@ class FrequencyEstimatorParameters(OptimizationParameters):
     table's `learning_rate_fn`, the global step as float32. The gradient must be zero, so put
     `tf.stop_gradient` on the activations.
 
-    Source: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
+    Source: the comments in TensorFlow's `optimization_parameters.proto`. Google has published
+    neither kernel nor test of it.
+
+    Paper: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
     Recommendations", RecSys 2019.
 
     >>> import tensorflow as tf

@@ -104,7 +104,7 @@ def _device(
     parameters = resolved.parameters(table)
     if where == DEFAULT_DEVICE or parameters is None:
         return {"placement": where}
-    known = keras_optimizers.sparse_core_arguments(parameters)
+    known = keras_optimizers.sparse_core_arguments(parameters, "tensorflow")
     if known is None:
         kind = type(parameters).__name__
         plan.differ(
@@ -114,6 +114,14 @@ def _device(
         )
         return {"placement": DEFAULT_DEVICE}
     keras_name, arguments = known
+    if keras_optimizers.corrects_bias(parameters, "jax"):
+        plan.differ(
+            name,
+            "optimizer",
+            "on SparseCore Adam is the specification's with Keras' TensorFlow backend only: with "
+            "JAX it corrects the bias, which scales "
+            "step t by √(1 - beta_2ᵗ) / (1 - beta_1ᵗ), and adds epsilon to √v",
+        )
     rate = resolved.learning_rate(table)
     if callable(rate):
         plan.differ(

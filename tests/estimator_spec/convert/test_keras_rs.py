@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
+import recorded_rules
 import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec.convert import features_for, to_distributed_embedding
+from estimator_spec.convert import features_for, keras_optimizers, to_distributed_embedding
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.embedding import optimizers
 from tpu_columns import Hardware, IdOutOfRangeError
@@ -293,20 +295,53 @@ def test_tables_on_sparse_core_get_an_optimizer_that_keras_rs_takes(parameters, 
         assert made.initial_accumulator_value == 0.25
 
 
+@pytest.mark.parametrize("kind", ["keras", "core"])
 @pytest.mark.parametrize(
     "parameters",
     [
         optimizers.RMSPropParameters(0.5, 0.9, 0.9, 1e-4),
         optimizers.AdamParameters(0.5, sum_inside_sqrt=False),
+        optimizers.AdamParameters(0.5, sum_inside_sqrt=False, lazy_adam=False),
         optimizers.AdagradParameters(0.5, clip_weight_min=-1.0),
+        optimizers.FtrlParameters(0.5, multiply_linear_by_learning_rate=True),
+        optimizers.StochasticGradientDescentParameters(0.5, clip_weight_min=-1.0),
+        optimizers.ProximalYogiParameters(0.5),
     ],
 )
-def test_an_optimizer_that_sparse_core_has_not_is_refused_there(parameters):
+def test_an_optimizer_that_sparse_core_has_not_is_refused_there(parameters, kind):
     """keras_rs refuses optimizers whose default would train the table differently."""
     from keras_rs.src.layers.embedding.tensorflow import config_conversion
 
     spec = spec_of(parameters)
-    layer = to_distributed_embedding(spec, optimizers="core")
+    layer = to_distributed_embedding(spec, optimizers=kind, allow_lossy=True)
     (feature,) = layer._feature_configs.values()
     with pytest.raises(ValueError, match="Unsupported optimizer type"):
         config_conversion.to_tf_tpu_optimizer(feature.table.optimizer)
+
+
+@pytest.mark.parametrize("name", [n for n in recorded_rules.SETS if n.startswith("adam/spec:")])
+def test_on_jax_sparse_core_gets_a_rate_without_bias_correction(name):
+    """What jax_tpu_embedding makes of the table's rate is the spec's rate in each step."""
+    rate = float(name.partition("learning_rate=")[2].partition(",")[0])
+    steps = [each.parameters for each in recorded_rules.fixed(name)]
+    spec = dataclasses.replace(steps[0], learning_rate=rate)
+    for parameters in (spec, dataclasses.replace(spec, sum_inside_sqrt=True)):
+        made = keras_optimizers.sparse_core_optimizer(parameters, rate, "jax")
+        assert type(made) is keras.optimizers.Adam
+        for step, recorded in enumerate(steps):
+            corrected = float(made._learning_rate(step)) * recorded.learning_rate / rate
+            assert corrected == pytest.approx(rate, rel=1e-4)  # 1 - β2ᵗ in float32
+
+
+def test_on_jax_the_report_names_epsilon(monkeypatch):
+    """What differs on SparseCore by Keras' backend is in the report of that backend."""
+    spec = spec_of(optimizers.AdamParameters(0.5))
+    found = []
+    for backend in ("tensorflow", "jax"):
+        monkeypatch.setattr(keras.backend, "backend", lambda name=backend: name)
+        report = to_distributed_embedding(spec, allow_lossy=True).conversion.report
+        found.append({entry.argument for entry in report.lost})
+    assert found[1] - found[0] == {"Adam.epsilon on SparseCore"}
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match="needs Keras' TensorFlow backend"):
+        to_distributed_embedding(spec, optimizers="core")

@@ -23,6 +23,11 @@ def proximal(w, eta, p):
     return shrunk / (1 + eta * p.l2_regularization_strength)
 
 
+def rest(part):
+    """Returns 1 - part in float32: at 0.999 the difference to float64 isn't small."""
+    return float(np.float32(1) - np.float32(part))
+
+
 def rule(p, w, s, g, lr, step):
     """Updates one row; returns the new row and slots."""
     name = type(p).__name__.removesuffix("Parameters")
@@ -33,37 +38,37 @@ def rule(p, w, s, g, lr, step):
         return w - lr * g / np.sqrt(a), {"accumulator": a}
     if name == "AdagradMomentum":
         old = s["accumulator"]
-        a = old + g**2 if p.beta2 == 1 else p.beta2 * old + (1 - p.beta2) * g**2
-        scale = (a + p.epsilon) ** (-1 / p.exponent)
-        m = p.momentum * s["momenta"] + scale
-        u = p.momentum * m + scale if p.use_nesterov else m
-        return w - lr * g * u, {"accumulator": a, "momenta": m}
+        a = old + g**2 if p.beta2 == 1 else p.beta2 * old + rest(p.beta2) * g**2
+        scaled = (a + p.epsilon) ** (-1 / p.exponent) * g
+        m = p.momentum * s["momenta"] + scaled
+        u = p.momentum * m + scaled if p.use_nesterov else m
+        return w - lr * u, {"accumulator": a, "momenta": m}
     if name == "ProximalAdagrad":
         a = s["accumulator"] + g**2
         eta = lr / np.sqrt(a)
         return proximal(w - eta * g, eta, p), {"accumulator": a}
     if name == "Adam":
-        m = p.beta1 * s["m"] + (1 - p.beta1) * g
-        v = p.beta2 * s["v"] + (1 - p.beta2) * g**2
+        m = p.beta1 * s["m"] + rest(p.beta1) * g
+        v = p.beta2 * s["v"] + rest(p.beta2) * g**2
         root = np.sqrt(v + p.epsilon**2) if p.sum_inside_sqrt else np.sqrt(v) + p.epsilon
         return w - lr * m / root, {"m": m, "v": v}
     if name == "Ftrl":
         return ftrl(p, w, s, g, lr)
     if name == "ProximalYogi":
-        m = p.beta1 * s["m"] + (1 - p.beta1) * g
-        v = s["v"] - (1 - p.beta2) * np.sign(s["v"] - g**2) * g**2
+        m = p.beta1 * s["m"] + rest(p.beta1) * g
+        v = s["v"] - rest(p.beta2) * np.sign(s["v"] - g**2) * g**2
         eta = lr / (np.sqrt(v) + p.epsilon)
         return proximal(w - eta * m, eta, p), {"v": v, "m": m}
     if name == "Momentum":
         m = p.momentum * s["momenta"] + g
         return w - lr * (g + p.momentum * m if p.use_nesterov else m), {"momenta": m}
     if name == "RMSProp":
-        ms = p.rho * s["ms"] + (1 - p.rho) * g**2
+        ms = p.rho * s["ms"] + rest(p.rho) * g**2
         mom = p.momentum * s["mom"] + lr * g / np.sqrt(ms + p.epsilon)
         return w - mom, {"ms": ms, "mom": mom}
     since = step - s["last_hit_step"]
     c = np.minimum(since, p.max_delta)
-    new = np.where(since >= p.outlier_threshold * w, c, w * (1 - p.tau) + c * p.tau)
+    new = np.where(since >= p.outlier_threshold * w, c, w * rest(p.tau) + c * p.tau)
     return new, {"last_hit_step": np.full_like(w, step)}
 
 

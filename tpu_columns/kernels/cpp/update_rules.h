@@ -36,10 +36,16 @@ struct Hyperparameters {
   float rate = 0, epsilon = 0, l1 = 0, l2 = 0, shrinkage = 0, power = 0, momentum = 0, rho = 0;
   float beta = 0, beta1 = 0, beta2 = 0, exponent = 0, tau = 0, max_delta = 0, outlier = 0;
   float step = 0;  // global step
-  // 1 - beta1 and so on, rounded once.
+  // 1 - beta1 and so on, subtracted in float32 as a TPU and TensorFlow's kernels do.
   float rest1 = 0, rest2 = 0, rest_rho = 0, rest_tau = 0;
   // Flags, of which 0 is false.
   float nesterov = 0, sum_inside_sqrt = 0, linear_has_rate = 0;
+
+  // To call when the others are set.
+  void SetRests() {
+    rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
+    rest_rho = 1.0f - rho, rest_tau = 1.0f - tau;
+  }
 };
 
 // What the host's embedding core does to an element besides the rule.
@@ -70,7 +76,7 @@ struct Limits {
 };
 
 constexpr int kMaxSlots = 3;
-constexpr int kMaxHyperparameters = 7;
+constexpr int kMaxHyperparameters = 6;
 
 struct RuleArguments {
   const char* name;
@@ -100,8 +106,6 @@ constexpr RuleArguments kRules[] = {
     {"momentum", Rule::kMomentum, 1, {&H::rate, &H::momentum, &H::nesterov}},
     {"keras_momentum", Rule::kKerasMomentum, 1, {&H::rate, &H::momentum, &H::nesterov}},
     {"rms_prop", Rule::kRmsProp, 2, {&H::rate, &H::rho, &H::momentum, &H::epsilon}},
-    {"rms_prop_of_core", Rule::kRmsProp, 2,
-     {&H::rate, &H::rho, &H::rest_rho, &H::momentum, &H::epsilon}},
     {"centered_rms_prop", Rule::kCenteredRmsProp, 3,
      {&H::rate, &H::rho, &H::momentum, &H::epsilon}},
     {"ftrl", Rule::kFtrl, 2, {&H::rate, &H::l1, &H::l2, &H::power}},
@@ -109,15 +113,15 @@ constexpr RuleArguments kRules[] = {
     {"ftrl_no_nan", Rule::kFtrlNoNan, 2,
      {&H::rate, &H::l1, &H::l2, &H::power, &H::beta, &H::linear_has_rate}},
     {"adagrad_momentum", Rule::kAdagradMomentum, 2,
-     {&H::rate, &H::momentum, &H::exponent, &H::beta2, &H::rest2, &H::epsilon, &H::nesterov}},
+     {&H::rate, &H::momentum, &H::exponent, &H::beta2, &H::epsilon, &H::nesterov}},
     {"lazy_adam", Rule::kLazyAdam, 2,
-     {&H::rate, &H::beta1, &H::rest1, &H::beta2, &H::rest2, &H::epsilon, &H::sum_inside_sqrt}},
+     {&H::rate, &H::beta1, &H::beta2, &H::epsilon, &H::sum_inside_sqrt}},
     {"proximal_yogi", Rule::kProximalYogi, 2,
-     {&H::rate, &H::beta1, &H::rest1, &H::rest2, &H::epsilon, &H::l1, &H::l2}},
+     {&H::rate, &H::beta1, &H::beta2, &H::epsilon, &H::l1, &H::l2}},
     {"frequency_estimator", Rule::kFrequencyEstimator, 1,
-     {&H::rate, &H::tau, &H::rest_tau, &H::max_delta, &H::outlier}},
+     {&H::rate, &H::tau, &H::max_delta, &H::outlier}},
     {"frequency_estimator_at_step", Rule::kFrequencyEstimator, 1,
-     {&H::rate, &H::tau, &H::rest_tau, &H::max_delta, &H::outlier, &H::step}},
+     {&H::rate, &H::tau, &H::max_delta, &H::outlier, &H::step}},
 };
 
 // Returns the rule of a name, or null.
@@ -243,9 +247,9 @@ inline void UpdateElement(const Hyperparameters& h, float g, float& w, float& a,
     }
     case Rule::kAdagradMomentum: {  // slots: accumulator, momentum
       a = h.beta2 == 1.0f ? a + g * g : h.beta2 * a + h.rest2 * g * g;
-      const float scaled = std::pow(a + h.epsilon, -1.0f / h.exponent);
+      const float scaled = std::pow(a + h.epsilon, -1.0f / h.exponent) * g;
       b = h.momentum * b + scaled;
-      w -= h.rate * g * (h.nesterov != 0.0f ? h.momentum * b + scaled : b);
+      w -= h.rate * (h.nesterov != 0.0f ? h.momentum * b + scaled : b);
       return;
     }
     case Rule::kLazyAdam: {  // slots: averages of gradients, and of their squares

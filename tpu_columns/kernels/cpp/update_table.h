@@ -116,7 +116,7 @@ class UpdateOp : public OpKernel {
       }
       h->*rule_->hyperparameters[place] = value.flat<float>()(0);
     }
-    h->rest_rho = 1.0f - h->rho;
+    h->SetRests();
     const bool is_ftrl = rule_->rule == Rule::kFtrl || rule_->rule == Rule::kFtrlV2;
     if (is_ftrl && !(h->rate > 0 && h->l1 >= 0 && h->l2 >= 0 && h->shrinkage >= 0 &&
                      h->power <= 0)) {

@@ -157,6 +157,7 @@ class UpdateTablesOp : public OpKernel {
     for (size_t place = 0; place < constants.size(); ++place) {
       constants_.*rule_->hyperparameters[place + 1] = constants[place];
     }
+    constants_.SetRests();
     return limits_.Read(context);
   }
 
